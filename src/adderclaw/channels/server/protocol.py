@@ -11,6 +11,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.store.text import compact
 
+LINGER_SECONDS = 1.0
+LINGER_BYTES = 8 << 20
+
 
 class Seats:
     """All connections of one server. Who has not shown a token yet makes room for who comes after."""
@@ -39,6 +42,38 @@ class Seats:
         self.newcomers.pop(one, None)
 
 
+class Lingering:
+    """A transport that lets a client read why the rest of its body is not wanted: closed at once, the connection would
+    be reset under the answer. What still comes is thrown away, for a second and a few megabytes."""
+
+    def __init__(self, transport: asyncio.Transport, connection: h11.Connection) -> None:
+        self._transport, self._connection = transport, connection
+        self.lingers = False
+        self._thrown = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        return self.lingers or self._transport.is_closing()
+
+    def close(self) -> None:
+        if self.is_closing():
+            return
+        if self._connection.their_state is not h11.SEND_BODY or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        self.lingers = True
+        self._transport.write_eof()
+        self._transport.resume_reading()
+        asyncio.get_running_loop().call_later(LINGER_SECONDS, self._transport.abort)
+
+    def throw_away(self, data: bytes) -> None:
+        self._thrown += len(data)
+        if self._thrown > LINGER_BYTES:
+            self._transport.abort()
+
+
 class Guarded(H11Protocol):
     """One connection. A class made by `guarded` has the seats of its server."""
 
@@ -51,7 +86,8 @@ class Guarded(H11Protocol):
         self._write: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        super().connection_made(transport)
+        self._lingering = Lingering(transport, self.conn)
+        super().connection_made(self._lingering)  # pyright: ignore[reportArgumentType]
         self._peer = _peer(transport)
         self.seats.come(self)
         self._await_head()
@@ -65,6 +101,9 @@ class Guarded(H11Protocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        if self._lingering.lingers:
+            self._lingering.throw_away(data)
+            return
         if self._is_idle and self._head is None:
             self._await_head()
         super().data_received(data)

@@ -40,7 +40,7 @@ SLACK = 2.0
 
 def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bool = False) -> int:
     """Serve until a signal comes; the exit code."""
-    loaded = config.load(config_file=options.config_file, here=True)
+    loaded = config.load(config_file=options.config_file, workspace=next(iter(workspaces), None), here=True)
     grace = loaded.config.runtime.signal_grace_seconds
     folders = list(workspaces) or [loaded.workspace]
     for folder in folders:
