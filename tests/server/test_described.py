@@ -33,6 +33,7 @@ class Listening:
 
     def __init__(self, cli: Cli, root: Path) -> None:
         world = World(cli, root)
+        self._folder = root
         world.configure("full")
         world.script(call("Write", file_path="a.txt", content="one\n"), text("written"))
         assert world.agent("write").code == 0
@@ -93,6 +94,7 @@ class Listening:
         given += ["--no-color", "--no-shrink", "--generation-database", "none", "--max-failures", "40"]
         done = subprocess.run(
             [Path(sys.executable).with_name("schemathesis"), "run", f"{self.url}/openapi.json", *given, *arguments],
+            cwd=self._folder,  # where it keeps what it found
             capture_output=True,
             text=True,
             check=False,
