@@ -1,6 +1,7 @@
 """Conversations in one process: who may steer and answer them, what followers see, what outlives whom."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -169,3 +170,32 @@ def test_an_idle_conversation_sleeps_and_the_next_message_wakes_it(world: World)
 
     asyncio.run(main())
     assert {row[0] for row in world.rows("SELECT outcome FROM runs")} == {"completed"}
+
+
+def test_conversations_of_one_process_share_nothing_that_counts(world: World) -> None:
+    """Folder, profile, model's script, directory of the shell and outcome are each conversation's own."""
+    world.configure(autonomy="full")
+    world.script(call("Bash", command="mkdir -p sub && cd sub"), call("Bash", command="pwd > here.txt"), text("done"))
+    before, variables = os.getcwd(), dict(os.environ)
+    folders = [world.workspace.parent / name for name in ("first", "second", "third")]
+    for folder in folders:
+        folder.mkdir()
+
+    async def main() -> list[str]:
+        here = hosted(world)
+        profiles = (None, "readonly", None)
+        ones = [
+            await here.open(f"client-{at}", workspace=str(folder), profile=profiles[at])
+            for at, folder in enumerate(folders)
+        ]
+        turns = [await one.send("go", client=one.client) for one in ones]
+        results = await asyncio.gather(*(one.ended(turn) for one, turn in zip(ones, turns, strict=True)))
+        await here.close()
+        return [result.outcome for result in results]
+
+    assert asyncio.run(main()) == ["completed", "denied", "completed"]
+    assert (folders[0] / "sub" / "here.txt").read_text().strip() == str(folders[0] / "sub")
+    assert (folders[2] / "sub" / "here.txt").read_text().strip() == str(folders[2] / "sub")
+    assert list(folders[1].iterdir()) == []
+    assert (os.getcwd(), dict(os.environ)) == (before, variables)
+    assert sorted(row[0] for row in world.rows("SELECT outcome FROM runs")) == ["completed", "completed", "denied"]
