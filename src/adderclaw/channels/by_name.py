@@ -1,5 +1,6 @@
 """A message that calls a skill, a command or a server's prompt by its name: `/review src/`."""
 
+import os
 from collections.abc import Sequence
 
 from adderclaw.errors import Refused
@@ -9,6 +10,14 @@ from adderclaw.runtime import Run
 from adderclaw.types import Json
 
 MOST_CHAINED = 6
+PROMPTS = os.path.join(os.path.dirname(__file__), "repl", "slash", "prompts")
+OWN = {
+    "init": "write an AGENTS.md for this project",
+    "review": "review a change, by default the uncommitted one",
+    "security-review": "review a change for security alone",
+    "simplify": "make changed code simpler",
+}
+"""Commands of ours that are a message and nothing more: `prompts/NAME.md`."""
 
 
 async def expanded(session: Session, text: str) -> str:
@@ -78,3 +87,10 @@ def _words(rest: str) -> list[str]:
         return shlex.split(rest)
     except ValueError:
         return rest.split()
+
+
+def own(name: str, rest: str) -> str:
+    """The message that one of our own commands stands for, with what follows it."""
+    with open(os.path.join(PROMPTS, f"{name}.md"), encoding="utf-8") as file:
+        text = file.read().strip()
+    return f"{text}\n\nThe person adds: {rest}" if rest else text

@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING
 
 from acp import helpers, schema
 
+from adderclaw.channels import by_name
 from adderclaw.config import found_keys
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel import permission_updates
+from adderclaw.kernel.compact import compact
 from adderclaw.kernel.session import Session
 from adderclaw.runtime import Run
 from adderclaw.types import PermissionMode
@@ -119,10 +121,17 @@ async def set_option(run: Run, id: str, value: str | bool, *, busy: bool) -> Non
 # ------------------------------------------------------------------ commands
 
 
+COMPACT = "compact"
+
+
 async def commands(run: Run) -> schema.AvailableCommandsUpdate:
-    """Skills and own commands, then the prompts of servers that are connected: none is started for this."""
+    """Ours that make sense here, skills, and the prompts of servers that are connected: none is started for this."""
     skills = run.session.scene.kit.skills
-    found = [(name, text, "words") for name, text in skills.callable()] if skills is not None else []
+    found = [(name, text, "what matters") for name, text in by_name.OWN.items()]
+    found.append((COMPACT, "replace the older part of the conversation by a summary", "what matters"))
+    taken = {name for name, _, _ in found}
+    theirs = skills.callable() if skills is not None else []
+    found += [(name, text, "words") for name, text in theirs if name not in taken]
     servers = run.runtime.servers
     for row in servers.status() if servers is not None else ():
         if servers is not None and row.state == "ready":
@@ -151,16 +160,20 @@ def _command(name: str, text: str, hint: str) -> schema.AvailableCommand:
     return schema.AvailableCommand(name=name, description=about, input=schema.AvailableCommandInput(root=given))
 
 
-async def expanded(run: Run, text: str) -> str:
-    """A message that calls a prompt of a server is what that prompt says; what calls a skill the turn makes of it."""
+async def expanded(run: Run, text: str) -> str | None:
+    """What is sent for a message that calls a command; None where it was done. Skills the turn itself looks up."""
     line, _, below = text.lstrip().partition("\n")
     name, _, rest = line.strip().partition(" ")
-    if not name.startswith("/mcp__"):
+    if name == f"/{COMPACT}":
+        await compact(run.session, "manual", rest.strip())
+        return None
+    if name[:1] == "/" and name[1:] in by_name.OWN:
+        made = by_name.own(name[1:], rest.strip())
+    elif name.startswith("/mcp__"):
+        try:
+            made = await by_name.prompted(run, name[1:], rest.strip())
+        except AdderClawError as error:
+            raise UsageError(f"{visible(name)[:100]}: {error}") from error
+    else:
         return text
-    from adderclaw.channels.by_name import prompted
-
-    try:
-        made = await prompted(run, name[1:], rest.strip())
-    except AdderClawError as error:
-        raise UsageError(f"{visible(name)[:100]}: {error}") from error
     return f"{made}\n{below}" if below.strip() else made

@@ -218,7 +218,7 @@ class Editing:
         run = self.run
         try:
             text = await self._prepared(choices.expanded(run, given.text))
-            attached = await self._prepared(self._attached(run, given))
+            attached = await self._prepared(self._attached(run, given)) if text is not None else Attached()
         except asyncio.CancelledError:
             if not self._cancelled:
                 raise
@@ -226,6 +226,10 @@ class Editing:
         before = run.session.budget.usage
         if self._cancelled:
             return schema.PromptResponse(stop_reason="cancelled")
+        if text is None:
+            size = run.session.state.history.size
+            await self.tell(updates.note(f"the history that the model is sent has {size:,} bytes now"))
+            return schema.PromptResponse(stop_reason="end_turn")
         text = text if text.strip() else "Look at what is attached." if attached != Attached() else text
         self._turn = await self._conversation.send(text, client=self._client, attached=attached, granted=True)
         if self._cancelled:  # it came while the message was put in line

@@ -1,14 +1,12 @@
 """Commands that ask the model something of their own: a starter file, reviews, a side question, a goal."""
 
-import os
-
+from adderclaw.channels import by_name
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Does, Done
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.runtime import Run
 
-PROMPTS = os.path.join(os.path.dirname(__file__), "prompts")
 MOST_SEEN = 60_000
 """Characters of the conversation that a side question sees: the last ones."""
 CLEARS = frozenset({"clear", "stop", "off", "reset", "none", "cancel"})
@@ -23,9 +21,7 @@ def prompt(name: str) -> Does:
     """Send the text of `prompts/NAME.md` as the person's message, with what follows the command."""
 
     async def run_it(run: Run, rest: str) -> Done:
-        with open(os.path.join(PROMPTS, f"{name}.md"), encoding="utf-8") as file:
-            text = file.read().strip()
-        await here.turn(run, f"{text}\n\nThe person adds: {rest}" if rest else text)
+        await here.turn(run, by_name.own(name, rest))
 
     return run_it
 

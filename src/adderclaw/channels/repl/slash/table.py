@@ -1,5 +1,6 @@
 """The table of slash commands: the menu, /help, completion and docs/REPL.md are made of it."""
 
+from adderclaw.channels import by_name
 from adderclaw.channels.repl.slash import (
     asked,
     conversation,
@@ -60,12 +61,10 @@ ROWS: tuple[Row, ...] = (
     _row("todos", "", reports.todos, "show what is to be done"),
     _row("tasks", "[stop ID]", session.tasks, "list what runs in the background, or stop it", "bashes", at_once=True),
     _row("agents", "", reports.agents, "list the kinds of subagents, and those of this conversation"),
-    _row("init", "[WORDS]", asked.prompt("init"), "write an AGENTS.md for this project"),
-    _row(
-        "review", "[TARGET]", asked.prompt("review"), "review a change, by default the uncommitted one", "code-review"
-    ),
-    _row("security-review", "[TARGET]", asked.prompt("security-review"), "review a change for security alone"),
-    _row("simplify", "[TARGET]", asked.prompt("simplify"), "make changed code simpler"),
+    _row("init", "[WORDS]", asked.prompt("init"), by_name.OWN["init"]),
+    _row("review", "[TARGET]", asked.prompt("review"), by_name.OWN["review"], "code-review"),
+    _row("security-review", "[TARGET]", asked.prompt("security-review"), by_name.OWN["security-review"]),
+    _row("simplify", "[TARGET]", asked.prompt("simplify"), by_name.OWN["simplify"]),
     _row("commit", "[WHAT MATTERS]", git.commit, "commit what is staged, or everything: drafts the message, and asks"),
     _row("pr", "[WHAT MATTERS]", git.pr, "push the branch and open a pull request with gh: drafts it, and asks"),
     # ---- what the session has
