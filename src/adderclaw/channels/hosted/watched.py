@@ -1,5 +1,6 @@
 """What conversations and runs in this process have in common: updates, questions, and who may answer and steer."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from typing import Literal
 
@@ -30,7 +31,7 @@ class Full(AdderClawError):
     """More is wanted than this process holds at once; later there is room again."""
 
 
-class Watched:
+class Watched(ABC):
     """One line of work that clients follow. `client` opened it: it is its operator, and so is who is granted that."""
 
     def __init__(self, id: str, client: str, channel: str) -> None:
@@ -48,8 +49,8 @@ class Watched:
     # -------------------------------------------------------------- what clients see and do
 
     @property
-    def state(self) -> State:
-        raise NotImplementedError
+    @abstractmethod
+    def state(self) -> State: ...
 
     @property
     def turn(self) -> str:
