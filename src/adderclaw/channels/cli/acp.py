@@ -6,12 +6,9 @@ from typing import Annotated
 import typer
 
 from adderclaw.channels.cli.common import ConfigFile, ModelName, Profile, ProviderName
-from adderclaw.errors import UsageError
 from adderclaw.runtime import Options
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-MISSING = "acp needs the extra `server`: install it with `pip install 'adderclaw[server]'` (no package {name!r})"
 
 
 @app.command()
@@ -34,8 +31,8 @@ def acp(
     try:
         from adderclaw.channels.acp.serve import serve
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "acp":
-            raise
-        raise UsageError(MISSING.format(name="agent-client-protocol")) from error
+        from adderclaw.channels.cli.serve import without_extra
+
+        raise without_extra("acp", error) from error
     options = Options(config_file=config, provider=provider, model=model, profile=profile, asks="must", here=True)
     raise typer.Exit(asyncio.run(serve(options)))
