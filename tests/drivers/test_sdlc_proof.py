@@ -1,5 +1,6 @@
 """The proof of a plan: what is generated, proved on the tree before, run on the tree as it is, and counted."""
 
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -279,6 +280,30 @@ def test_a_deleted_checkpoint_is_found_before_anything_is_proved(project: Projec
     assert "is not kept, so that nothing can be proved against it" in report.result.reason
     project.sql("DELETE FROM plan_baselines")
     assert "the workspace before plan 1 is not kept" in project.prove().result.reason
+
+
+def test_a_byte_of_the_workspace_as_it_is_that_is_lost_is_no_fault_of_the_plan(project: Project) -> None:
+    project.approve()
+    before = set((project.home / "checkpoints").glob("pack-*"))
+    project.files(greet=BEFORE + "# not yet\n")
+    project.script(turn(hands_in("C1", GOOD["C1"]), hands_in("C2", GOOD["C2"])))
+    assert "1 of 2 tests fail on the tree as it is" in project.prove().result.reason
+    for pack in set((project.home / "checkpoints").glob("pack-*")) - before:
+        pack.unlink()
+    reason = project.prove().result.reason
+    assert "'greet' of the workspace as it is is not kept" in reason
+    assert "approve the plan" not in reason
+
+
+def test_no_room_for_a_copy_is_said_with_the_setting(project: Project) -> None:
+    project.approve()
+    (project.root / "large.bin").write_bytes(os.urandom(1 << 21))
+    with (project.home / "config.toml").open("a") as file:
+        file.write("\n[checkpoints]\nmax_total_mb = 1\n")
+    project.script(turn(hands_in("C1", GOOD["C1"]), hands_in("C2", GOOD["C2"])))
+    reason = project.prove().result.reason
+    assert "there is no room for 'large.bin'" in reason
+    assert "checkpoints.max_total_mb" in reason
 
 
 def test_mending_and_running_again_asks_no_model(project: Project) -> None:

@@ -24,7 +24,8 @@ def take(store: Store, folder: str, root: str, limits: Limits, own: Own) -> Take
         taken = _looked(root, limits, own, blobs)
     finally:
         blobs.close()
-    return taken._replace(blobs=tuple(blobs.taken()))
+    reason = taken.reason or (_why_left_out(taken, blobs.room()) if taken.left_out else "")
+    return taken._replace(blobs=tuple(blobs.taken()), reason=reason)
 
 
 def now(root: str, limits: Limits, own: Own) -> str:
@@ -71,7 +72,18 @@ def _notice(taken: Taken) -> str:
         return ""
     more = f" and {len(taken.left_out) - 3} more" if len(taken.left_out) > 3 else ""
     names = ", ".join(visible(path, keep_newlines=False) for path in taken.left_out[:3])
-    return f"{names}{more} of the workspace before the plan is not kept: nothing can be proved against it"
+    what = f"{names}{more} of the workspace before the plan is not kept ({taken.reason})"
+    return f"{what}: nothing can be proved against it"
+
+
+def _why_left_out(taken: Taken, room: int) -> str:
+    """Of the first that is: there was no room for it, or it was not even read."""
+    path = taken.left_out[0]
+    name = visible(path, keep_newlines=False)
+    if room < taken.entries[path].size <= MAX_FILE:
+        full = "the checkpoints of this workspace have all that checkpoints.max_total_mb lets them have"
+        return f"there is no room for {name!r}: {full}; raise it, or run `adderclaw checkpoint prune`"
+    return f"{name!r} is larger than {MAX_FILE >> 20} MB, or cannot be read"
 
 
 def lay_out(store: Store, folder: str, plan_id: int, target: str) -> None:
@@ -82,20 +94,26 @@ def lay_out(store: Store, folder: str, plan_id: int, target: str) -> None:
     """
     blobs = Blobs(folder, store)
     try:
-        write_out(blobs, baselines.entries(store, plan_id), target, plan_id)
+        write_out(blobs, baselines.entries(store, plan_id), target, before(plan_id))
     finally:
         blobs.close()
 
 
-def write_out(blobs: Blobs, entries: Mapping[str, State], target: str, plan_id: int) -> None:
+def before(plan_id: int) -> tuple[str, str]:
+    """How a plan's baseline is called where a byte of it is missing, and what to do then."""
+    again = "nothing can be proved against it: approve the plan again (`adderclaw sdlc transition planning`)"
+    return f"the workspace before plan {plan_id}", again
+
+
+def write_out(blobs: Blobs, entries: Mapping[str, State], target: str, what: tuple[str, str]) -> None:
     for path, state in sorted(entries.items()):
-        _put(blobs, os.path.join(target, path), path, state, plan_id)
+        _put(blobs, os.path.join(target, path), path, state, what)
     # deepest first: what lies in a folder that may not be written has to be there before
     for path in sorted((path for path, state in entries.items() if state.kind == "folder"), reverse=True):
         os.chmod(os.path.join(target, path), entries[path].mode)
 
 
-def _put(blobs: Blobs, at: str, path: str, state: State, plan_id: int) -> None:
+def _put(blobs: Blobs, at: str, path: str, state: State, what: tuple[str, str]) -> None:
     if state.kind == "folder":
         os.mkdir(at, 0o700)
     elif state.kind == "link":
@@ -103,10 +121,8 @@ def _put(blobs: Blobs, at: str, path: str, state: State, plan_id: int) -> None:
     elif state.kind == "file":
         data = blobs.read(state.digest) if state.digest else None
         if data is None:
-            raise StoreError(
-                f"{path!r} of the workspace before plan {plan_id} is not kept, so that nothing can be proved against"
-                " it: approve the plan again (`adderclaw sdlc transition planning`)"
-            )
+            tree, then = what
+            raise StoreError(f"{path!r} of {tree} is not kept, so that {then}")
         with open(os.open(at, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(data)
         os.chmod(at, state.mode)

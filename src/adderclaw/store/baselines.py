@@ -54,7 +54,7 @@ def put(cursor: sqlite3.Cursor, plan_id: int, taken: Taken) -> None:
             os.fsencode(taken.root),
             taken.digest,
             zlib.compress(_written(taken.entries), 1),
-            json.dumps([taken.reason] if taken.reason else taken.left_out),
+            json.dumps(taken.left_out or ([taken.reason] if taken.reason else [])),
         ),
     )
 

@@ -24,6 +24,11 @@ MOST_BYTES = 8 << 20
 """Of a file that a fault changes, or that a plan names as a document."""
 
 
+GONE = (
+    "no copy of it can be made: files of the folder `checkpoints` were removed or changed; save it anew, and try again"
+)
+
+
 class Where(NamedTuple):
     """A workspace, and what of it is ours."""
 
@@ -41,6 +46,8 @@ class Tree(NamedTuple):
     digest: str
     entries: Mapping[str, State]
     faults: Sequence[Fault] = ()
+    is_before: bool = True
+    """Whether it is the one that was kept at the plan's approval."""
 
 
 class Trees:
@@ -80,12 +87,11 @@ class Trees:
     def now(self) -> Tree:
         """The workspace as it is; what of it is copied is what its digest is of, whatever changes meanwhile."""
         taken = baseline.take(self._store, self._folder, self._where.root, self._where.limits, self._where.own)
-        if taken.reason or taken.left_out:
-            why = taken.reason or f"{taken.left_out[0]!r} is too large, or cannot be read"
-            raise AdderClawError(f"the workspace cannot be copied for its tests: {why}")
+        if taken.reason:
+            raise AdderClawError(f"the workspace cannot be copied for its tests: {taken.reason}")
         with self._store.write() as cursor:
             checkpoints.keep(cursor, taken.blobs)
-        return Tree(lent.with_lent(taken.digest, self._where.root), taken.entries)
+        return Tree(lent.with_lent(taken.digest, self._where.root), taken.entries, is_before=False)
 
     def document(self, path: str) -> str | None:
         """The text of a file of the baseline."""
@@ -122,7 +128,8 @@ class Trees:
             for name in ("tree", "test"):
                 workspace.make_folders(Place(self._where.home, f"{self._name}/{name}"), 0o700)
             top = f"{self._where.home}/{self._name}"
-            baseline.write_out(self._blobs, tree.entries, f"{top}/tree", self._plan)
+            what = baseline.before(self._plan) if tree.is_before else ("the workspace as it is", GONE)
+            baseline.write_out(self._blobs, tree.entries, f"{top}/tree", what)
             for fault in tree.faults:
                 _break(f"{top}/tree", fault)
             yield f"{top}/tree", f"{top}/test"
