@@ -67,6 +67,8 @@ class Options:
     """How a person is asked which of those keys to use; None where nobody is there."""
     here: bool = False
     """Where no project is found, the workspace is the current directory, not `workspace_dir`."""
+    walled: bool = False
+    """It lives in a server that its commands must not reach: without a sandbox it does not begin."""
     looks: bool = False
     """Nothing runs: in the home or `/`, where nothing may, it is explained for `workspace_dir`."""
 

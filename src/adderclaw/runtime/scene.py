@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw import gate, tools
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
-from adderclaw.errors import AdderClawError
+from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Planning, Scene
@@ -33,6 +33,11 @@ from adderclaw.runtime.start import Runtime, warn
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.workspace import is_directory, reached
+
+UNWALLED = (
+    "a server opens no session without a sandbox: its commands could read your key, make themselves a token and answer "
+    "their own questions. Choose another profile than `permissive`; `adderclaw doctor` says which sandbox starts here"
+)
 
 
 def scene(
@@ -185,9 +190,10 @@ def _confinement(runtime: Runtime) -> str:
     off = runtime.config.runtime.profile == "permissive" and not needed
     profile = runtime.options.profile or ("permissive" if off else None)
     accept = runtime.config.sandbox.accept
-    return confinement.chosen(
-        profile, lambda message: warn(runtime, message), configured_hooks.roots(runtime), needed=needed, accept=accept
-    )
+    roots = configured_hooks.roots(runtime)
+    if runtime.options.walled and (profile == "permissive" or confinement.probe(roots) == "none"):
+        raise UsageError(UNWALLED)
+    return confinement.chosen(profile, lambda message: warn(runtime, message), roots, needed=needed, accept=accept)
 
 
 def is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None) -> bool:

@@ -27,7 +27,7 @@ def start(roots: Sequence[str]) -> Start | None:
     running = own_server.found()
     if running is None or (kind := confinement.probe(roots)) == "none":  # where no server serves a session
         return None
-    away = (os.path.join(home(), "receipt.key"), own_server.folder())
+    away = (os.path.join(home(), "receipt.key"), own_server.folder(), *filter(None, [running.socket]))
     bwrap = resolve("bwrap", roots) if kind == "bubblewrap" else None
 
     def begin(order: Order) -> Started:

@@ -28,6 +28,7 @@ COMMANDS: dict[str, Command] = {
     "rpc": Command("rpc", "Serve JSON-RPC 2.0 on stdin and stdout, for a program."),
     "serve": Command("serve", "Serve HTTP on this machine: an API for programs, a dashboard for people."),
     "dashboard": Command("dashboard", "Open the pages of the server that runs, logged in."),
+    "attach": Command("attach", "The REPL on a running server: open a conversation there, or go on with one."),
     "token": Command("token", "Make, list and revoke the tokens of the server's clients."),
     "acp": Command("acp", "Serve the Agent Client Protocol on stdin and stdout, for an editor."),
     "validate": Command("agentfile", "Check an Agentfile and every file that it names."),

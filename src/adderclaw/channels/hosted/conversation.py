@@ -264,7 +264,7 @@ class Conversation(Watched):
             return self._work.done(_turn(run, message, hear))
 
         async with self._alone:
-            self._heard = _Heard(self.updates)
+            self._heard = _Heard(self.updates, run.runtime.bus.catch_up)
             result, rest = await one_turn(run.session, work, self._heard)
         self._heard = None
         run.runtime.bus.catch_up()
@@ -301,14 +301,15 @@ async def _turn(run: Run, message: Message, hear: OnDelta) -> TurnResult:
 class _Heard:
     """The answer while it arrives."""
 
-    def __init__(self, updates: Updates) -> None:
-        self._updates = updates
+    def __init__(self, updates: Updates, catch_up: Callable[[], None]) -> None:
+        self._updates, self._catch_up = updates, catch_up
         self.text = ""
 
     def __call__(self, delta: Delta) -> None:
         if delta.kind == "tool":
             return
         if delta.kind == "text":
+            self._catch_up()  # what was done before these words comes before them
             self.text += delta.text
         elif delta.kind == "reset":
             self.text = ""

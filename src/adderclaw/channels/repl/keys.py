@@ -34,6 +34,8 @@ class Doing(NamedTuple):
     """End the turn at hand; False where none runs."""
     rewind: Callable[[], None]
     next_mode: Callable[[], None]
+    ends: bool = True
+    """Whether the turn at hand ends with the conversation's window: one that lives elsewhere goes on."""
 
 
 class Pressed:
@@ -179,6 +181,8 @@ class Keys:
     def _leave(self) -> None:
         if self.screen.buffer.text:
             self.screen.buffer.delete()
+        elif not self.doing.ends:
+            self.screen.close()
         elif self.screen.busy is None or self._pressed.twice("c-d"):
             self.screen.queue.clear()
             self.screen.close()

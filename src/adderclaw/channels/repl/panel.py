@@ -111,8 +111,10 @@ class Panel:
 class OnScreen:
     """The operator of a conversation on a screen."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, everywhere: bool = True) -> None:
+        """`everywhere`: a yes may be kept for every project."""
         self.screen: Screen | None = None
+        self._everywhere = everywhere
         self._turn = asyncio.Lock()
         """Several sessions may ask; a person answers one question after the other."""
 
@@ -132,7 +134,9 @@ class OnScreen:
         async with self._turn:
             about = _asked_about(request, seen.text, seen.marks, screen.drawing)
             offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
-            panel = Panel(f"{seen.tool}: {seen.reason}", _options(request.registries, always=bool(offered)))
+            panel = Panel(
+                f"{seen.tool}: {seen.reason}", _options(request.registries, self._granting if offered else ())
+            )
             panel.note = f"always: {_line(in_words(offered))}" if offered else ""
             if len(about) + len(panel.lines(screen.drawing)) < screen.room:
                 panel.about = [[], *about]
@@ -144,6 +148,10 @@ class OnScreen:
                     screen.read_before[request.tool_use_id] = _change(request)
             values, words = await answered(screen, panel)
         return _answer(values, words, request)
+
+    @property
+    def _granting(self) -> tuple[Option, ...]:
+        return GRANTING if self._everywhere else GRANTING[:-1]
 
     async def ask(self, request: QuestionRequest) -> Answer:
         screen = self.screen
@@ -158,17 +166,19 @@ class OnScreen:
         return replied(replies)
 
 
-def _options(registries: Sequence[str], *, always: bool) -> list[Option]:
+GRANTING = (
+    Option("a", "yes, always in this session", "session"),
+    Option("p", "yes, always in this project", "project"),
+    Option("A", "yes, always in every project", "user"),
+)
+
+
+def _options(registries: Sequence[str], granting: Sequence[Option]) -> list[Option]:
     hosts = ", ".join(visible(host, keep_newlines=False) for host in registries)
-    granting = (
-        Option("a", "yes, always in this session", "session"),
-        Option("p", "yes, always in this project", "project"),
-        Option("A", "yes, always in every project", "user"),
-    )
     return [
         Option("y", "yes", "yes"),
         *([Option("r", f"yes, and let commands of this session reach {hosts}", "registries")] if registries else []),
-        *(granting if always else ()),
+        *granting,
         Option("n", "no", "no"),
         Option("i", "no, and say what to do instead", "instead", writes=True),
     ]

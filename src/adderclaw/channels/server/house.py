@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from adderclaw import config
 from adderclaw.channels import questions
@@ -36,6 +37,7 @@ class House:
         rates: Rates | None = None,
     ) -> None:
         """`hosts`: the names by which it may be called; `secure`: under TLS; `openai`: with those endpoints, too."""
+        options = replace(options, walled=True)
         self.options, self.hosts, self.secure, self.openai = options, hosts, secure, openai
         self.workspaces = tuple(followed(os.path.abspath(os.path.expanduser(one))) for one in workspaces)
         self.home = config.home()
