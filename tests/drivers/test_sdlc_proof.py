@@ -209,6 +209,22 @@ def test_what_is_lent_to_the_tests_is_part_of_what_they_prove(project: Project, 
     assert any("the workspace has changed since test 1 of C1 was run" in one for one in project.reasons())
 
 
+def test_what_is_lent_is_the_same_before_and_after_the_change(project: Project) -> None:
+    """A package that is broken while a test is proved, and whole while it counts, makes any test prove anything."""
+    whole = '#!/bin/sh\necho "Hello, $1"\n'
+    project.files(greet='#!/bin/sh\nexec .venv/core "$@"\n', **{".venv/pyvenv.cfg": "", ".venv/core": whole})
+    project.approve(HELLO_ONLY)
+    project.files(**{".venv/core": "#!/bin/sh\necho Hi\n"})
+    project.script(turn(hands_in("C1", GOOD["C1"])), [{"text": "No."}] * 4)
+    assert "1 of 1 tests fail on the tree as it is" in project.prove().result.reason
+    project.files(**{".venv/core": whole})
+    assert any("what package managers installed in the workspace has changed" in one for one in project.reasons())
+    project.prove()
+    assert project.results()[-1] == ("C1", "baseline", 0), "it is proved anew, and proves nothing"
+    assert project.tests()[0].status == "returned"
+    assert any("no test proves C1" in one for one in project.reasons())
+
+
 def test_the_tests_read_what_the_operator_lets_commands_read(project: Project, tmp_path: Path) -> None:
     """A toolchain or a cache of packages that lies elsewhere (`sandbox.read_paths`)."""
     tool = tmp_path / "tools" / "hello"

@@ -62,6 +62,15 @@ def hash_of(plan_hash: str, criterion: str, language: str, content: str) -> str:
     return hashlib.sha256(compact([plan_hash, criterion, language, content]).encode()).hexdigest()
 
 
+def beside_tree(digest: str, lent: str) -> str:
+    """The digest of a tree and, apart from it, of what was lent to the tests that ran on it."""
+    return f"{digest}+{lent}"
+
+
+def lent_beside(digest: str) -> str:
+    return digest.partition("+")[2]
+
+
 def _seal(values: tuple[object, ...]) -> str:
     """Of what a result says: one whose row was edited afterwards does not count."""
     return hashlib.sha256(compact(list(values)).encode()).hexdigest()

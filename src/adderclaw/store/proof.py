@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from adderclaw.store import baselines, criteria, generated_tests
 from adderclaw.store.criteria import Criterion
-from adderclaw.store.generated_tests import Result, Test
+from adderclaw.store.generated_tests import Result, Test, lent_beside
 from adderclaw.store.plans import Plan
 
 AGAIN = "run `adderclaw sdlc test`"
@@ -31,6 +31,7 @@ def open_reasons(cursor: sqlite3.Cursor, plan: Plan, tree: str) -> list[str]:
 class _Gate:
     def __init__(self, cursor: sqlite3.Cursor, plan: Plan, tree: str, before: str, tests: list[Test]) -> None:
         self._cursor, self._plan, self._tree, self._before, self._tests = cursor, plan, tree, before, tests
+        self._lent = lent_beside(tree)
 
     def reasons(self, criterion: Criterion) -> Iterator[str]:
         own = [one for one in self._tests if one.criterion == criterion.id and one.status == "accepted"]
@@ -63,17 +64,19 @@ class _Gate:
 
     def _unproved(self, criterion: Criterion, name: str, came: list[Result]) -> Iterator[str]:
         """The mutation proof, from what the test did on the trees before."""
-        before = [one for one in came if one.tree == "baseline" and one.tree_digest == self._before]
-        if not before:
+        before = [one for one in came if one.tree == "baseline" and one.tree_digest.partition("+")[0] == self._before]
+        broken = [one for one in came if one.tree == "fault"] if criterion.keeps else []
+        if before and any(lent_beside(one.tree_digest) != self._lent for one in (before[-1], *broken[-1:])):
+            what = "what package managers installed in the workspace has changed"
+            yield f"{what} since {name} was run on the workspace before the change: {AGAIN}"
+        elif not before:
             yield f"{name} was not run on the workspace before the change, so that it proves nothing: {AGAIN}"
         elif before[-1].passed and not criterion.keeps:
             yield f"{name} passes without the change, so that it proves nothing"
         elif not before[-1].passed and criterion.keeps:
             yield f"{name} fails before the change, where the criterion holds already"
-        if criterion.keeps:
-            broken = [one for one in came if one.tree == "fault"]
-            if not broken or broken[-1].passed:
-                yield f"{name} does not fail on the fault that the plan names"
+        if criterion.keeps and (not broken or broken[-1].passed):
+            yield f"{name} does not fail on the fault that the plan names"
 
 
 def _short(text: str) -> str:

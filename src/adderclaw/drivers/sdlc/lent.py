@@ -8,6 +8,7 @@ from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.errors import Refused
 from adderclaw.store.checkpoints import State
+from adderclaw.store.generated_tests import beside_tree
 from adderclaw.workspace import Place
 
 NAMES = frozenset({"node_modules", ".venv"})
@@ -56,11 +57,11 @@ def with_lent(digest: str, root: str) -> str:
     """
     if not digest or not (ways := places(root)):
         return digest
-    made = hashlib.sha256(digest.encode())
+    made = hashlib.sha256()
     for way in ways:
         for row in _rows(root, way):
             made.update(repr(row).encode())
-    return made.hexdigest()
+    return beside_tree(digest, made.hexdigest())
 
 
 def _rows(root: str, way: str) -> Iterator[tuple[object, ...]]:

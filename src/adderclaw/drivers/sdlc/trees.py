@@ -61,13 +61,13 @@ class Trees:
     def baseline(self) -> Tree:
         """Raises StoreError where it is not what was kept at the plan's approval."""
         entries = baselines.entries(self._store, self._plan)
-        return Tree(baselines.digest_of(entries), entries)
+        return Tree(lent.with_lent(baselines.digest_of(entries), self._where.root), entries)
 
     def faulty(self, faults: Sequence[Fault]) -> Tree:
         """The baseline with the fault that the plan names."""
         made = self.baseline()
-        text = repr([made.digest, *faults])
-        return Tree(hashlib.sha256(text.encode()).hexdigest(), made.entries, faults)
+        digest = hashlib.sha256(repr([baselines.digest_of(made.entries), *faults]).encode()).hexdigest()
+        return Tree(lent.with_lent(digest, self._where.root), made.entries, faults)
 
     def require(self, faults: Sequence[Fault]) -> None:
         """What no test could mend is found before one is asked for: a byte that is gone, a fault that has no place."""
