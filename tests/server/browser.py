@@ -47,7 +47,7 @@ class Site:
             '[providers.models.scripted]\nkind = "openai-compatible"\nmodel = "scripted-1"\n'
             f'base_url = "{self.model.base_url}"\n'
         )
-        self.seeded = seed(self.cli.data, self.workspace) if seed is not None else None
+        self.seeded: Any = seed(self.cli.data, self.workspace) if seed is not None else None
         self.start()
 
     def start(self, port: int = 0) -> None:

@@ -30,9 +30,9 @@ TAGS = _names(
 EMPTY = frozenset({"br", "col", "hr", "img", "input"})
 ATTRIBUTES = _names(
     "accept action alt autocapitalize autocomplete autofocus checked class cols colspan content datetime dir disabled "
-    "download for formaction height hidden href id inputmode lang list max maxlength method min minlength multiple "
-    "name novalidate open pattern placeholder readonly rel required role rows rowspan scope selected size span "
-    "spellcheck src start step tabindex target title type value width wrap "
+    "download for form formaction height hidden href id inputmode lang list max maxlength method min minlength "
+    "multiple name novalidate open pattern placeholder readonly rel required role rows rowspan scope selected size "
+    "span spellcheck src start step tabindex target title type value width wrap "
     "d cx cy r rx ry x x1 x2 y y1 y2 dx dy points fill stroke viewBox transform preserveAspectRatio opacity "
     "stroke-width stroke-dasharray stroke-linecap stroke-linejoin text-anchor dominant-baseline focusable"
 )

@@ -63,9 +63,10 @@ def _call(call: Call) -> Html:
     """Its head says what became of it; unfolded it shows input, output and change."""
     small = [_why(call), _todos(call.todos), _child(call.child), _progress(call)]
     whole = call.state in ("failed", "denied") or call.change is not None
+    given = json.dumps(call.input, indent=2, ensure_ascii=False)
     body = [
         diff(call.change) if call.change is not None else None,
-        folded("input", json.dumps(call.input, indent=2, ensure_ascii=False)) if call.input else None,
+        folded("input", given, is_open=call.change is None) if call.input else None,
         folded("output", call.output, is_open=call.change is None) if call.ended else None,
     ]
     unfolded = el("details", el("summary", _head(call)), el("div", body, class_="body"), open=whole)

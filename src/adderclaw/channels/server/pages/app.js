@@ -210,9 +210,12 @@
   const isTyping = (target) => target.matches?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
   let waitsForPlace = 0;
   document.addEventListener("keydown", (event) => {
-    if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && event.target.form?.dataset.send !== undefined) {
+    const form = event.target.form;
+    if (event.key === "Enter" && form?.dataset.deliberate !== undefined && event.target.tagName === "INPUT") {
+      event.preventDefault();  // a yes is a button that was pressed, never the end of a line
+    } else if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && form?.dataset.send !== undefined) {
       event.preventDefault();
-      event.target.form.requestSubmit($("[type=submit]", event.target.form));
+      form.requestSubmit([...form.elements].find((one) => one.type === "submit"));
     } else if ((event.ctrlKey || event.metaKey) && event.key === ".") {
       event.preventDefault();
       $("[data-interrupt]:not([hidden])")?.click();

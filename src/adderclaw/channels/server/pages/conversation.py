@@ -125,21 +125,30 @@ def _composer(called: Called, one: Conversation, *, elsewhere: bool) -> Html:
         area,
         el(
             "div",
-            status,
-            el("span", class_="grow"),
+            el("div", status, class_="grow"),
+            interrupt_button(one),
             el("button", "Send", type="submit", class_="main-one"),
             class_="row",
         ),
         class_="stack",
     )
-    return el("div", send, interrupt_form(one), class_="composer")
+    interrupt = sent_form(f"/conversations/{one.id}/interrupt", id="interrupting")
+    return el("div", send, interrupt, class_="composer")
 
 
-def interrupt_form(one: Conversation) -> Html:
-    """Only while there is something to interrupt."""
+def interrupt_button(one: Conversation) -> Html:
+    """Only while there is something to interrupt; it belongs to a form of its own."""
     is_idle = one.state not in ("working", "asking")
-    button = el("button", "Interrupt", type="submit", class_="danger", data_interrupt=True, hidden=is_idle)
-    return el("div", sent_form(f"/conversations/{one.id}/interrupt", button), id="interrupt", hidden=is_idle)
+    return el(
+        "button",
+        "Interrupt",
+        type="submit",
+        form="interrupting",
+        class_="danger",
+        id="interrupt",
+        data_interrupt=True,
+        hidden=is_idle,
+    )
 
 
 # ------------------------------------------------------------------ while it goes on
@@ -155,7 +164,7 @@ async def events(called: Called) -> object:
 
 async def _changes(called: Called, one: Conversation, after: int | None) -> AsyncGenerator["ServerSentEvent"]:
     yield live.put("status", talk.status(called.house.store, one, elsewhere=False))
-    yield live.put("interrupt", interrupt_form(one))
+    yield live.put("interrupt", interrupt_button(one))
     updates = one.follow(after)
     try:
         async for update in updates:
@@ -178,14 +187,15 @@ def _drawn(called: Called, one: Conversation, update: Update) -> "list[ServerSen
             return [live.text("streaming", data["text"], "items", at=at)]
         case "delta" if data["kind"] == "reset":
             return [live.put("streaming", None, at=at)]
-        case "question" | "answered":
-            id = data.id if update.kind == "question" else str(data["id"])
-            asked = glance.one(called, id)
+        case "question":
+            asked = glance.one(called, data.id)
             drawn = questions.card(called, asked, with_place=False) if asked is not None else None
-            return [live.put(questions.card_id(id), drawn, "questions", at=at)]
+            return [live.put(questions.card_id(data.id), drawn, "questions", at=at)]
+        case "answered":  # its call says who answered what
+            return [live.put(questions.card_id(str(data["id"])), None, at=at)]
         case "state":
             status = talk.status(called.house.store, one, elsewhere=False)
-            return [live.put("status", status), live.put("interrupt", interrupt_form(one), at=at)]
+            return [live.put("status", status), live.put("interrupt", interrupt_button(one), at=at)]
         case "ended":
             return [*_ended(data, at), live.put("status", talk.status(called.house.store, one, elsewhere=False), at=at)]
         case "dropped":

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 
 from adderclaw.channels.facts import clean
+from adderclaw.channels.hosted import Conversation
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.questions import Asked
 from adderclaw.channels.server.visible import places
@@ -119,10 +120,17 @@ def _working(called: Called, seen: Sequence[str]) -> list[Working]:
         if seen and folder not in seen:
             continue
         here = called.house.conversations.get(run.conversation_id)
-        now = step(store, run.session_id, folder)
-        if now is not None and not (here is not None and here.state == "idle"):
+        now = _step_here(here) if here is not None else step(store, run.session_id, folder)
+        if now is not None:
             made.append(Working(run, clean(title(store, run.conversation_id)), clean(folder), now, here is not None))
     return made
+
+
+def _step_here(one: Conversation) -> Step | None:
+    if one.state == "idle":
+        return None
+    calls = [call for call in one.running.values() if call.state in ("asked", "running")]
+    return Step("waits for you" if one.state == "asking" else "waits for the model", calls[-1] if calls else None)
 
 
 def step(store: Store, session_id: str, folder: str) -> Step | None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.server.endpoint import NOBODY, Called
-from adderclaw.channels.server.pages import assets
+from adderclaw.channels.server.pages import assets, glance
 from adderclaw.channels.server.pages.parts import sent_form
 from adderclaw.record import NamedTuple
 from adderclaw.view.html import Child, Html, document, el, head_of, many
@@ -61,7 +61,7 @@ def layout(
         tabindex="-1",
         data_live=live or None,
     )
-    frame = el("div", _side(here), el("div", _banners(called), main), class_="frame")
+    frame = el("div", _side(here, len(glance.waiting(called))), el("div", _banners(called), main), class_="frame")
     body = many(el("a", "Skip to the content", href="#main", class_="skip"), frame, _dialogs())
     return _response(called, f"{title} · AdderClaw", body, status)
 
@@ -90,14 +90,20 @@ def _response(called: Called, title: str, body: Html, status: int) -> "HTMLRespo
 _FILES = {"style": "style.css", "script": "app.js", "icon": "icon.svg"}
 
 
-def _side(here: str) -> Html:
+def waiting_count(count: int) -> Html:
+    """How many questions wait, beside the name of the page that shows them."""
+    words = el("span", " waiting", class_="aside") if count else None
+    return el("span", count or None, words, class_="count", id="waiting-count")
+
+
+def _side(here: str, waiting: int) -> Html:
     links = [
         el(
             "li",
             el(
                 "a",
                 place.name,
-                el("span", class_="count", id="waiting-count") if place.path == "/" else None,
+                waiting_count(waiting) if place.path == "/" else None,
                 href=place.path,
                 aria_current="page" if place.path == here else None,
                 data_key=place.key,

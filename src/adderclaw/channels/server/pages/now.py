@@ -8,7 +8,7 @@ from adderclaw.channels.server import streams
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages import glance, live, questions
 from adderclaw.channels.server.pages.glance import Glance, Talk, Working
-from adderclaw.channels.server.pages.layout import layout, stop_button, stopped_banner
+from adderclaw.channels.server.pages.layout import layout, stop_button, stopped_banner, waiting_count
 from adderclaw.channels.server.pages.parts import card, empty, iso_seconds, link, moment, part, sent_form, state
 from adderclaw.store.runs import Run
 from adderclaw.view.html import Html, el
@@ -63,6 +63,7 @@ async def _changes(called: Called) -> AsyncGenerator["ServerSentEvent"]:
     while True:
         found = glance.glance(called)
         made = {"stopped": ("", stopped_banner(found.stopped)), **_parts(called, found)}
+        made["waiting-count"] = ("", waiting_count(len(found.questions)))
         _keep_answered(called, sent, made, answered)
         for id in sent.keys() - made.keys():
             yield live.put(id, None)
@@ -140,7 +141,7 @@ def _working(one: Working) -> Html:
         if call is not None
         else el("p", one.step.words, class_="quiet")
     )
-    word = "asking" if call is not None and call.state == "asked" else "working"
+    word = "asking" if (call is not None and call.state == "asked") or one.step.words == "waits for you" else "working"
     where = el("a", one.title or one.run.run_id, href=f"/ui/conversations/{one.run.conversation_id}", class_="title")
     about = el(
         "p", f"{one.run.kind} · {one.folder} · since ", moment(iso_seconds(one.run.started_at)), class_="quiet small"

@@ -107,7 +107,7 @@ def _form(asked: Asked) -> Html:
     if row.questions:
         fields = [_question(question, f"{key}-{number}") for number, question in enumerate(questions_of(row))]
         buttons = (_button("Answer", approved=True, main=True), _button("Do not answer", approved=False))
-        return sent_form(action, fields, el("div", buttons, class_="row"), class_="stack")
+        return sent_form(action, fields, el("div", buttons, class_="row"), class_="stack", data_deliberate="")
     comment = el(
         "input",
         type="text",
@@ -121,10 +121,18 @@ def _form(asked: Asked) -> Html:
     )
     if row.terminal:
         alone = el("p", "Only a person at the terminal can say yes to this.", class_="quiet")
-        return sent_form(action, comment, el("div", _button("No", approved=False), alone, class_="row"), class_="stack")
+        return sent_form(
+            action,
+            comment,
+            el("div", _button("No", approved=False), alone, class_="row"),
+            class_="stack",
+            data_deliberate="",
+        )
     yes = [_button("Yes", approved=True, main=True), _button("No", approved=False)]
     plan = el("input", type="hidden", name="plan", value=row.plan_hash) if row.plan_hash else None
-    return sent_form(action, plan, _remember(asked, key), comment, el("div", yes, class_="row"), class_="stack")
+    return sent_form(
+        action, plan, _remember(asked, key), comment, el("div", yes, class_="row"), class_="stack", data_deliberate=""
+    )
 
 
 def _button(words: str, *, approved: bool, main: bool = False) -> Html:
