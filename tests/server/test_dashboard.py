@@ -18,7 +18,7 @@ WRITE = {"name": "Write", "arguments": {"file_path": "hello.py", "content": "pri
 
 def SEED(home: Path, workspace: Path) -> list[str]:
     """Conversations in which every hostile text was said, called and printed."""
-    store = Store.open(str(home / "memory.db"))
+    store = Store.open(str(home / "memory.sqlite"))
     made: list[str] = []
     for number in range(0, len(HOSTILE), 45):
         conversation, session = f"conv-hostile-{number}", f"session-hostile-{number}"
@@ -105,7 +105,7 @@ def test_a_question_that_is_answered_elsewhere_says_so(tab: Tab, site: Site) -> 
     expect(card).to_contain_text("May Write run?")
     listed = site.cli("approvals", "list")
     id = re.findall(r"\S+", listed.out)[0]
-    assert site.cli("approvals", "deny", id).code == 0
+    assert site.cli("approvals", "answer", id, "no").code == 0
     expect(card).to_contain_text("Answered: no")
 
     page.goto(where)
