@@ -49,12 +49,12 @@ class Site:
         )
         self.seeded: Any = seed(self.cli.data, self.workspace) if seed is not None else None
         self.start()
+        self.token = self.process.token()
 
     def start(self, port: int = 0) -> None:
         more = ("--port", str(port)) if port else ()
         self.process = Process(self.cli, "--workspace", str(self.workspace), *more)
         self.url = self.process.url.rstrip("/")
-        self.token = self.process.token()
 
     def end(self) -> None:
         if self.process.process.poll() is None:

@@ -132,7 +132,7 @@ def is_any_valid(store: Store, now: float) -> bool:
 
 def revoke(store: Store, id: str, now: float) -> ClientRow:
     """Its token counts no more from the next request on, nor do its logins; without its HMAC no row brings it back."""
-    rows = _rows(store, f"{_SELECT} WHERE id = ? OR name = ?", (id, id)) or (
+    rows = _rows(store, f"{_SELECT} WHERE id = ? OR (name = ? AND parent = '')", (id, id)) or (
         _rows(store, f"{_SELECT} WHERE instr(id, ?) = 1", (id,)) if id else []
     )
     if not rows:
