@@ -30,7 +30,11 @@ def SEED(home: Path, workspace: Path) -> list[str]:
                 said: dict[str, Any] = {"content": [{"type": "text", "text": short}]}
                 transcript.append(cursor, session, "user", {"uuid": f"u{number}-{place}", **said})
                 transcript.append(cursor, session, "assistant", {"uuid": f"a{number}-{place}", **said})
-                use = {"id": f"call-{number}-{place}{short[:40]}", "name": short[:200], "input": {"command": short}}
+                use: dict[str, Any] = {
+                    "id": f"call-{number}-{place}{short[:40]}",
+                    "name": short[:200],
+                    "input": {"command": short},
+                }
                 transcript.append(cursor, session, "tool_use", use, tool_use_id=use["id"])
                 result = {"tool_use_id": use["id"], "content": short, "is_error": False}
                 transcript.append(cursor, session, "tool_result", result, tool_use_id=use["id"])
