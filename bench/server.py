@@ -124,8 +124,10 @@ async def turn(client: httpx2.AsyncClient, id: str) -> float:
     began = time.monotonic()
     sent = await client.post(f"/conversations/{id}/messages", json={"text": "go"})
     assert sent.status_code == 202, sent.text
-    ended = (await client.get(f"/conversations/{id}/turns/{sent.json()['turn']}")).json()
-    assert ended.get("outcome") == "completed", ended
+    ended: dict[str, str | None] = {"outcome": None}
+    while ended["outcome"] is None:
+        ended = (await client.get(f"/conversations/{id}/turns/{sent.json()['turn']}")).json()
+    assert ended["outcome"] == "completed", ended
     return time.monotonic() - began
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from adderclaw.channels.by_name import expanded
 from adderclaw.channels.cancelling import Cancelling
 from adderclaw.channels.hosted.updates import READ_ANEW, Updates
-from adderclaw.channels.hosted.watched import END, Full, State, Watched
+from adderclaw.channels.hosted.watched import END, Full, State, Unknown, Watched
 from adderclaw.channels.one_turn import one_turn
 from adderclaw.errors import InUse, UsageError
 from adderclaw.kernel.approvals import Nobody
@@ -126,7 +126,7 @@ class Conversation(Watched):
         """How a turn ended, once it has; who waits may go away."""
         found = self._results.get(turn)
         if found is None:
-            raise UsageError(f"{self.id} has no turn {turn!r} whose result is kept")
+            raise Unknown(f"{self.id} has no turn {turn!r} whose result is kept")
         return await asyncio.shield(found)
 
     @property

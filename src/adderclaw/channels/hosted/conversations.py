@@ -7,7 +7,7 @@ from typing import Any
 
 from adderclaw.channels import questions
 from adderclaw.channels.hosted.conversation import Conversation
-from adderclaw.channels.hosted.watched import Full, NotYours
+from adderclaw.channels.hosted.watched import Full, NotYours, Unknown
 from adderclaw.errors import UsageError
 from adderclaw.runtime import Options, Resume
 from adderclaw.store import Store, transcript
@@ -17,10 +17,6 @@ MOST_AWAKE = 200
 """Conversations whose runs are open at once; before one more is, the one that was idle longest goes to sleep."""
 PATIENCE = 600.0
 """Seconds after which an idle one does."""
-
-
-class Unknown(UsageError):
-    """No conversation has this id."""
 
 
 class Conversations:

@@ -19,7 +19,7 @@ for; what it does now; a question; its answer; a turn or a run that ended; an ev
 
 MOST = 2_000
 """Updates that are kept for who comes back, or is slow."""
-MOST_BYTES = 4 << 20
+MOST_BYTES = 1 << 20
 """The same in characters, about."""
 PAUSE = 0.03
 """Seconds for which parts of an answer are gathered: a model may send hundreds in one."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from adderclaw.channels.asking import Asking, Request
 from adderclaw.channels.hosted.updates import Update, Updates
-from adderclaw.errors import AdderClawError, DeniedError
+from adderclaw.errors import AdderClawError, DeniedError, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.kernel.approvals import person
 from adderclaw.questions import Answer
@@ -25,6 +25,10 @@ type State = Literal["idle", "working", "asking", "ended"]
 
 class NotYours(DeniedError):
     """A client wants to steer or answer what another one opened, and was not granted that."""
+
+
+class Unknown(UsageError):
+    """No conversation, run or turn has this id."""
 
 
 class Full(AdderClawError):

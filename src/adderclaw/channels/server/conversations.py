@@ -135,9 +135,16 @@ class Interrupted:
 
 
 @record
+class Waited:
+    seconds: Annotated[int, Between(0, 60)] = 60
+    """How long to wait for its end."""
+
+
+@record
 class Result:
     turn: str
-    outcome: str
+    outcome: str | None
+    """None: it has not ended yet."""
     answer: str
     reason: str
 
@@ -280,9 +287,13 @@ async def send(called: Called) -> Queued:
 
 
 async def result(called: Called) -> Result:
-    """Waits until the turn has ended: who goes away meanwhile may ask again."""
+    """Waits for the end of the turn, and not for ever: who asked may be gone."""
     one, turn = found(called), called.path["turn"]
-    ended = await one.ended(turn)
+    try:
+        async with asyncio.timeout(called.given.seconds):
+            ended = await one.ended(turn)
+    except TimeoutError:
+        return Result(turn, None, "", "")
     return Result(turn, ended.outcome, ended.answer, ended.reason)
 
 
@@ -347,7 +358,15 @@ ENDPOINTS = (
         status=202,
         body_limit=MESSAGE_BYTES,
     ),
-    Endpoint("GET", "/conversations/{id}/turns/{turn}", "read", result, "How a turn ended, once it has.", gives=Result),
+    Endpoint(
+        "GET",
+        "/conversations/{id}/turns/{turn}",
+        "read",
+        result,
+        "How a turn ended, once it has.",
+        takes=Waited,
+        gives=Result,
+    ),
     Endpoint(
         "POST",
         "/conversations/{id}/interrupt",

@@ -4,6 +4,7 @@ import asyncio
 import os
 from dataclasses import replace
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -177,7 +178,7 @@ async def report(called: Called) -> Response:
     """As `adderclaw runs show --report` writes it: a file to keep, not a page of this server."""
     row = await _shown(called, called.path["id"])
     text = await asyncio.to_thread(_reported, called, row)
-    names = {"Content-Disposition": f'attachment; filename="run-{row.run_id}.html"'}
+    names = {"Content-Disposition": f'attachment; filename="run-{quote(row.run_id)}.html"'}
     return Response(text, media_type="text/html", headers=names)
 
 
