@@ -8,15 +8,19 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import httpx2
 
 from adderclaw import config
 from adderclaw.net import own_server
 from tests.acceptance.world import call
 from tests.rows import rows
 from tests.security.world import Den, as_nobody
+from tests.server.conftest import Process
 
 HERE = Path(__file__).parent
 
@@ -137,6 +141,79 @@ def test_nothing_of_a_session_reaches_the_server(everywhere: Den) -> None:
 
 def test_nor_does_a_session_that_shares_the_network_of_the_machine(on_each_rung: Den) -> None:
     attacked(on_each_rung, "allow")
+
+
+# ------------------------------------------------------------------ its own question
+
+
+def test_a_session_of_the_server_does_not_answer_its_own_question(world: Den) -> None:
+    """A task of the session tries, with a token that was given away, while the question waits."""
+    den = world
+    shutil.copy(HERE / "wall_probe.py", den.workspace / "probe.py")
+    den.script(
+        call("Bash", command="python3 probe.py task", run_in_background=True),
+        call("Write", file_path="made.txt", content="x"),
+        {"text": "done"},
+    )
+    den.prepare()
+    server = Process(den.cli, "--workspace", str(den.workspace))
+    try:
+        token = server.token()
+        with server.client(token) as client:
+            id = client.post("/conversations", json={"text": "go"}).json()["id"]
+            first = asked(client, id, "Bash")
+            assert client.post(f"/conversations/{id}/questions/{first}/answer", json={"approved": True}).is_success
+            second = asked(client, id, "Write")
+            facts = {**known(den, server), "question": second, "token": token}
+            (den.workspace / "facts.new").write_text(json.dumps(facts))
+            (den.workspace / "facts.new").rename(den.workspace / "facts.json")
+            until((den.workspace / "reached-task.json").exists)
+            assert reached(den, "task") == []
+            assert asked(client, id, "Write") == second
+            assert not (den.workspace / "made.txt").exists()
+            assert client.post(f"/questions/{second}/answer", json={"approved": True}).is_success
+            until((den.workspace / "made.txt").exists)
+        assert server.end() == 0
+    finally:
+        server.process.kill()
+        server.process.wait()
+        for stream in filter(None, (server.process.stdin, server.process.stdout, server.process.stderr)):
+            stream.close()
+    answers = den.rows("SELECT tool, answer, answered_who FROM approvals ORDER BY rowid")
+    assert [(tool, word) for tool, word, who in answers if "tester" in who] == [("Bash", "yes"), ("Write", "yes")]
+    assert len(den.rows("SELECT id FROM clients")) == 1
+
+
+def known(den: Den, server: Process) -> dict[str, Any]:
+    port = int(server.url.rpartition(":")[2])
+    program = str(Path(sys.prefix, "bin", "adderclaw"))
+    return {
+        "port": port,
+        "home": str(den.home),
+        "pid": server.process.pid,
+        "program": program,
+        "hosts": addresses(),
+        "abstract": "none",
+    }
+
+
+def asked(client: httpx2.Client, id: str, tool: str) -> str:
+    """The question about this tool, as soon as it is open."""
+    found: list[str] = []
+
+    def look() -> bool:
+        found[:] = [one["id"] for one in client.get(f"/conversations/{id}").json()["questions"] if one["tool"] == tool]
+        return bool(found)
+
+    until(look)
+    return found[0]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 # ------------------------------------------------------------------ by which address

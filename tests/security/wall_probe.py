@@ -43,6 +43,17 @@ def fast_open(port: int) -> str:
         return one.recv(100).decode("latin-1")
 
 
+def answer(host: str, port: int, facts: dict[str, Any]) -> str:
+    """With a token that somebody gave away."""
+    body = b'{"approved": true}'
+    head = f"POST /questions/{facts['question']}/answer HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+    head += f"Authorization: Bearer {facts['token']}\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    with socket.create_connection((host, port), 3) as one:
+        one.sendall(head.encode() + body)
+        return one.recv(1000).decode("latin-1")
+
+
 def unix(path: str) -> str:
     with socket.socket(socket.AF_UNIX) as one:
         one.settimeout(3)
@@ -111,6 +122,9 @@ def ways(facts: dict[str, Any]) -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"process {name}", lambda name=name: read(f"/proc/{pid}/{name}")
     yield "process fd", lambda: " ".join(os.readlink(f"/proc/{pid}/fd/{n}") for n in range(8))
     yield "ptrace", lambda: trace(pid)
+    if "token" in facts:
+        for host in ("127.0.0.1", "localhost", *facts["hosts"]):
+            yield f"answer {host}", lambda host=host: answer(host, port, facts)
     yield "approvals", lambda: ran(program, "approvals", "answer", facts["question"], "yes")
     yield "token", lambda: ran(program, "token", "create", "mine", "--scope", "admin")
 
@@ -136,6 +150,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "wait":
         wait(sys.argv[2])
         sys.exit()
+    wait("facts.json")
     found = list(reached(json.loads(read("facts.json"))))
     with open(f"{sys.argv[1]}.new", "w") as file:
         json.dump(found, file)
