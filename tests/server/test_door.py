@@ -55,23 +55,23 @@ def test_a_token_is_shown_once_and_stored_as_a_hash(cli: Cli) -> None:
         assert secret.encode() not in path.read_bytes(), path
 
 
-@pytest.mark.parametrize(
-    "widened",
-    [
-        """scopes_json = '["admin"]'""",
-        """folders_json = '["/"]'""",
-        "expires_at = NULL",
-        "expires_at = '2999-01-01T00:00:00.000Z'",
-        "name = 'operator'",
-        "id = 'client-000000000000'",
-    ],
+WIDENED = (
+    """scopes_json = '["admin"]'""",
+    """folders_json = '["/"]'""",
+    "expires_at = NULL",
+    "expires_at = '2999-01-01T00:00:00.000Z'",
+    "name = 'operator'",
+    "parent = 'client-000000000000'",
 )
-def test_somebody_who_can_only_write_the_database_widens_no_token(server: Server, widened: str) -> None:
-    token = server.token("read", seconds=60)
-    assert code(server, "GET", "/status", token) == ""
-    with server.house.store.write() as cursor:
-        cursor.execute(f"UPDATE clients SET {widened}")
-    assert code(server, "GET", "/status", token) == "token"
+
+
+def test_somebody_who_can_only_write_the_database_widens_no_token(server: Server) -> None:
+    for change in WIDENED:
+        token = server.token("read", seconds=60)
+        assert code(server, "GET", "/status", token) == ""
+        with server.house.store.write() as cursor:
+            cursor.execute(f"UPDATE clients SET {change}")
+        assert code(server, "GET", "/status", token) == "token", change
 
 
 def test_somebody_who_can_only_write_the_database_makes_no_token(server: Server) -> None:
@@ -182,20 +182,19 @@ def test_a_stream_ends_with_its_token(house: House) -> None:
 # ------------------------------------------------------------------ browsers
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example", "127.0.0.1.evil.example:8423", "evil.example:8423", "", "127.0.0.1@evil.example", "[::1", "a b"],
+STRANGE = (
+    *("evil.example", "127.0.0.1.evil.example:8423", "evil.example:8423", "", "127.0.0.1@evil.example", "[::1", "a b"),
 )
-def test_a_name_that_was_rebound_to_this_address_is_refused(server: Server, host: str) -> None:
+
+
+def test_a_name_that_was_rebound_to_this_address_is_refused(server: Server) -> None:
     """With a good token, too; and before anything is looked at."""
     token = server.token()
-    for path in ("/status", "/health", "/nowhere", "/login"):
-        assert code(server, "GET", path, token, headers={"Host": host}) == "host"
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1:8423", "localhost:8423", "LOCALHOST", "[::1]:8423", "localhost:9000"])
-def test_names_of_loopback_are_ours(server: Server, host: str) -> None:
-    assert code(server, "GET", "/status", server.token(), headers={"Host": host}) == ""
+    for host in STRANGE:
+        for path in ("/status", "/health", "/nowhere", "/login"):
+            assert code(server, "GET", path, token, headers={"Host": host}) == "host", host
+    for host in ("127.0.0.1:8423", "localhost:8423", "LOCALHOST", "[::1]:8423", "localhost:9000"):
+        assert code(server, "GET", "/status", token, headers={"Host": host}) == "", host
 
 
 FOREIGN = (
@@ -209,11 +208,11 @@ FOREIGN = (
 )
 
 
-@pytest.mark.parametrize("headers", FOREIGN)
-def test_a_page_of_another_origin_is_refused(server: Server, headers: dict[str, str]) -> None:
+def test_a_page_of_another_origin_is_refused(server: Server) -> None:
     token = server.token()
-    assert code(server, "GET", "/status", token, headers=headers) == "origin"
-    assert code(server, "POST", "/estop", token, headers=headers) == "origin"
+    for headers in FOREIGN:
+        assert code(server, "GET", "/status", token, headers=headers) == "origin"
+        assert code(server, "POST", "/estop", token, headers=headers) == "origin"
     assert not server.house.stopped
 
 
@@ -265,13 +264,11 @@ def test_a_login_is_no_token_for_another_login(server: Server) -> None:
     assert server.ask("POST", "/login", data={"token": cookie}, headers={"Origin": ORIGIN}).status_code == 401
 
 
-@pytest.mark.parametrize(
-    "there", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x", "/a\nb"]
-)
-def test_a_login_leads_nowhere_else(server: Server, there: str) -> None:
-    data = {"token": server.token("read"), "next": there}
-    answer = server.ask("POST", "/login", data=data, headers={"Origin": ORIGIN})
-    assert answer.headers["location"] == "/"
+def test_a_login_leads_nowhere_else(server: Server) -> None:
+    token = server.token("read")
+    for there in ("https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x", "/a\nb"):
+        data = {"token": token, "next": there}
+        assert server.ask("POST", "/login", data=data, headers={"Origin": ORIGIN}).headers["location"] == "/"
 
 
 def test_under_tls_the_cookie_is_for_this_host_and_tls_alone(server: Server) -> None:
@@ -320,6 +317,25 @@ def test_every_request_that_changes_something_is_an_event_with_its_client(server
     assert [(one["client"], one["method"], one["path"], one["code"]) for one in refused] == [
         ("phone", "DELETE", "/estop", "scope")
     ]
+
+
+def test_a_login_is_an_event_with_its_client_and_a_guess_is_none(server: Server) -> None:
+    _cookie(server, "read")
+    server.ask("POST", "/login", data={"token": "adk_guess"}, headers={"Origin": ORIGIN})
+    assert [(one["client"], one["path"]) for one in server.events("client_request")] == [("browser", "/login")]
+    assert [one["code"] for one in server.events("client_refused")] == ["token"]
+
+
+def test_clients_that_ended_are_forgotten_and_what_they_did_is_not(server: Server) -> None:
+    store, now = server.house.store, server.house.clock.now()
+    server.ask("POST", "/estop", server.token("operate", name="short", seconds=60))
+    _cookie(server, "read")
+    clients.revoke(store, "browser", now)
+    clients.clear(store, now + 120)
+    assert [row.name for row in clients.listing(store, logins=True)] == ["short", "browser"]
+    clients.clear(store, now + 60 + clients.FORGOTTEN)
+    assert clients.listing(store, logins=True) == []
+    assert server.events("client_request")[0]["client"] == "short"
 
 
 def test_when_a_client_was_last_there_is_known(server: Server) -> None:

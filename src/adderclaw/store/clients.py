@@ -21,6 +21,8 @@ PREFIX = "adk_"
 """How a token begins: whoever finds one in a log knows what it is."""
 MOST = 200
 """Characters of a token that is looked at."""
+FORGOTTEN = 30 * 86_400.0
+"""Seconds after which a client that expired or was revoked is listed no more."""
 USED_EVERY = 60.0
 """Seconds between two notes of when a client was last there."""
 
@@ -133,7 +135,7 @@ def is_any_valid(store: Store, now: float) -> bool:
 def revoke(store: Store, id: str, now: float) -> ClientRow:
     """Its token counts no more from the next request on, nor do its logins; without its HMAC no row brings it back."""
     rows = _rows(store, f"{_SELECT} WHERE id = ? OR (name = ? AND parent = '')", (id, id)) or (
-        _rows(store, f"{_SELECT} WHERE instr(id, ?) = 1", (id,)) if id else []
+        _rows(store, f"{_SELECT} WHERE instr(id, ?) = 1 AND parent = ''", (id,)) if id else []
     )
     if not rows:
         raise UsageError(f"there is no client {id!r}; `adderclaw token list` lists them")
@@ -150,11 +152,13 @@ def revoke(store: Store, id: str, now: float) -> ClientRow:
 
 
 def clear(store: Store, now: float) -> None:
-    """Logins that ended are forgotten; clients stay, for what they did names them."""
+    """Logins that ended are forgotten, and clients that ended a month ago."""
     with store.write() as cursor:
         cursor.execute(
             "DELETE FROM clients WHERE parent != '' AND (revoked_at IS NOT NULL OR expires_at <= ?)", (iso(now),)
         )
+        month = {"month": iso(now - FORGOTTEN)}
+        cursor.execute("DELETE FROM clients WHERE expires_at <= :month OR revoked_at <= :month", month)
 
 
 def _rows(store: Store, sql: str, params: Sequence[object] = ()) -> list[ClientRow]:

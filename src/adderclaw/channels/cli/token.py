@@ -75,7 +75,11 @@ def create(
 
 
 @app.command("list")
-def list_tokens(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+def list_tokens(
+    everything: Annotated[bool, typer.Option("--all", help="Those that expired or were revoked, too.")] = False,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
     """List the clients, with what each may do; never a token.
 
     Example: adderclaw token list
@@ -85,7 +89,7 @@ def list_tokens(config: ConfigFile = None, output_format: OutputFormat = "text")
     if os.path.exists(path):
         store = Store.open(path)
         try:
-            rows = clients.listing(store)
+            rows = [row for row in clients.listing(store) if everything or row.state(time.time()) == "valid"]
         finally:
             store.close()
     if output_format == "json":
@@ -94,7 +98,7 @@ def list_tokens(config: ConfigFile = None, output_format: OutputFormat = "text")
     for row in rows:
         print(_line(row))
     if not rows:
-        print("no client has a token yet")
+        print("no client has a token")
 
 
 @app.command()

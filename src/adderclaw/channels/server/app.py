@@ -219,7 +219,9 @@ async def _answered(house: House, endpoint: Endpoint, request: Request) -> tuple
     if changes:
         if not house.ready and endpoint.scope is not None and not endpoint.while_ending:
             raise Refusal(503, "ending", "the server is about to end: nothing new begins", headers={"Retry-After": "5"})
-        _tell_let_in(house, request, client, path)
+        if endpoint.scope is not None:  # who logs in is known later, and noted then
+            of = path.get("id", "") if request.url.path.startswith("/conversations/") else ""
+            door.tell_let_in(house, request, client, of)
     result = await endpoint.answer(Called(client, house, given, path, request))
     if isinstance(result, Response):
         return result, row
@@ -232,14 +234,6 @@ def _note(house: House, request: Request, row: ClientRow) -> None:
         clients.note_use(house.store, row, house.clock.now())
     if known := request.scope.get("extensions", {}).get("adderclaw.known"):
         known()
-
-
-def _tell_let_in(house: House, request: Request, client: Client, path: dict[str, str]) -> None:
-    of = path.get("id", "") if request.url.path.startswith("/conversations/") else ""
-    who = {"client_id": client.id, "client": client.name, "via": client.via}
-    peer = str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
-    what = {"method": request.method, "path": request.url.path, "peer": peer}
-    house.tell({"event_type": "client_request", **who, **what}, of)  # pyright: ignore[reportArgumentType]
 
 
 def _tell_refused(house: House, request: Request, code: str) -> None:

@@ -147,3 +147,11 @@ def _within(house: House, kind: str, who: str = "") -> None:
     if seconds := house.rates.wait(kind, who):
         wait = {"Retry-After": str(max(1, ceil(seconds)))}
         raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
+
+
+def tell_let_in(house: House, request: Request, client: Client, conversation_id: str = "") -> None:
+    """That a client asks for a change, before anything follows from it."""
+    who = {"client_id": client.id, "client": client.name, "via": client.via}
+    peer = str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
+    what = {"method": request.method, "path": request.url.path, "peer": peer}
+    house.tell({"event_type": "client_request", **who, **what}, conversation_id)  # pyright: ignore[reportArgumentType]

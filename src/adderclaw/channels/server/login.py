@@ -28,6 +28,7 @@ async def login(called: Called) -> Response:
     if row is None or row.parent:
         door.failed(house)
         return page.drawn(called, _own_page(given.next), "The token is unknown, expired or revoked.")
+    door.tell_let_in(house, called.request, door.client_of(row, "dashboard"))
     clients.clear(house.store, now)
     made = clients.create(
         house.store,
