@@ -256,3 +256,21 @@ def test_a_page_left_open_recovers_and_loses_nothing_that_was_typed(tab: Tab, si
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url(where)
     expect(page.get_by_label("Message to the agent")).to_have_value("another thought")
+
+
+def test_the_command_opens_it_logged_in_under_a_name_whose_cookies_no_other_server_gets(
+    chromium: Browser, site: Site
+) -> None:
+    address = site.cli("dashboard", "--no-browser").out.strip()
+    assert address.startswith("http://adderclaw.localhost:")
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(address)
+    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
+    assert "#" not in page.url
+    assert "adk_" not in page.content()
+    page.go_back()
+    assert "adk_" not in page.url
+    (cookie,) = (one for one in context.cookies() if one.get("name") == "adderclaw")
+    assert cookie.get("domain") == "adderclaw.localhost"
+    context.close()

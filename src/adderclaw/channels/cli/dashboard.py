@@ -41,8 +41,10 @@ def dashboard(
     running = listening.running()
     if running is None or not running.address:
         raise UsageError(f"no server of {configuration.home()} runs: `adderclaw serve` starts one")
+    plain = running.address.startswith("http:")  # a certificate has names of its own
+    address = f"http://{listening.OWN_NAME}:{running.port}" if plain else running.address
     # behind the #: no browser sends it, and the page takes it out of the address at once
-    url = f"{running.address}/login#{_token(config)}"
+    url = f"{address}/login#{_token(config)}"
     print(url)
     if browser:
         from adderclaw.credentials.login_flows import open_page

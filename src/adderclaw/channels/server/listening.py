@@ -18,7 +18,10 @@ from adderclaw.net import own_server
 from adderclaw.net.own_server import Running
 from adderclaw.record import NamedTuple
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+OWN_NAME = "adderclaw.localhost"
+"""Browsers take it for this machine, and keep its cookies for it alone: a cookie of 127.0.0.1 or localhost is sent to
+every other server there, too, for cookies know no ports."""
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", OWN_NAME})
 """Names that only a program on this machine can mean by us."""
 BACKLOG = 2_048
 LONGEST_SOCKET = 107
