@@ -3,7 +3,9 @@
 import asyncio
 import json
 import re
+import socket
 import subprocess
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,17 @@ def test_the_sdk_and_curl_complete_turns(serve: Callable[..., Process], model: S
         timeout=60,
     )
     assert json.loads(told.stdout)["choices"][0]["message"]["content"] == "By curl."
+    model.add({"hang": 60.0})
+    asked = len(model.requests)
+    with socket.create_connection(("127.0.0.1", int(process.url.rpartition(":")[2]))) as leaving:
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        leaving.sendall(f"{head}{body}".encode())
+        while len(model.requests) == asked:
+            time.sleep(0.01)
+    with process.client(process.token("--scope", "read", name="looks")) as looking:
+        while 'conversations_open{state="working"} 0.0' not in looking.get("/metrics").text:
+            time.sleep(0.1)  # a client that went away has ended its turn
     assert process.end() == 0
 
 

@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 import time
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from adderclaw.channels.server import app, openapi
 from adderclaw.channels.server.house import House
 from adderclaw.runtime import Options
 from tests.acceptance.world import World, call, text
@@ -39,13 +42,23 @@ class Worked:
         self.server = Server(self.house)
 
     def get(self, path: str, token: str | None = None, status: int = 200) -> Any:
-        answer = self.server.ask("GET", path, token or self.server.token("read"))
-        assert answer.status_code == status, answer.text
-        return answer.json()
+        return self._answered("GET", path, token or self.server.token("read"), status)
 
     def post(self, path: str, body: dict[str, Any], token: str, status: int = 200) -> Any:
-        answer = self.server.ask("POST", path, token, json=body)
+        return self._answered("POST", path, token, status, json=body)
+
+    def _answered(self, method: str, path: str, token: str, status: int, **more: Any) -> Any:
+        """The answer, which is one that the description has."""
+        answer = self.server.ask(method, path, token, **more)
         assert answer.status_code == status, answer.text
+        described = openapi.description(app.collected())
+        (one,) = [
+            methods[method.lower()]["responses"][str(status)]
+            for template, methods in described["paths"].items()
+            if re.fullmatch(re.sub(r"{\w+}", r"\\d+", template), path.partition("?")[0]) and method.lower() in methods
+        ]
+        schema = one["content"]["application/json"]["schema"] | {"components": described["components"]}
+        jsonschema.validate(answer.json(), schema)
         return answer.json()
 
 
