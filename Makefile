@@ -45,6 +45,7 @@ bench: setup ## measure against a standard-library loop and rewrite the table in
 
 screenshots: setup ## draw the pictures in docs/pictures anew; needs tmux and Chromium
 	@.venv/bin/python scripts/screenshots.py
+	@.venv/bin/python scripts/screenshot_pages.py
 
 clean: ## remove what the targets made
 	rm -rf .venv .uv .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build

@@ -1,6 +1,7 @@
 """What the address of a page asks for: short words, and only such as the page knows."""
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,12 @@ def folder_field(called: Called) -> Html | None:
         return None
     chosen = select("f-workspace", "workspace", word(called, "workspace"), [(one, one) for one in offered])
     return field("Folder", chosen, id="f-workspace")
+
+
+def tilde(path: str) -> str:
+    """A path as people write it: `~` for the home of whoever runs the server."""
+    own = os.path.expanduser("~").rstrip("/")
+    return f"~{path[len(own) :]}" if own and (path == own or path.startswith(f"{own}/")) else path
 
 
 def missing(called: Called, title: str, why: str, here: str, *, status: int = 404) -> "HTMLResponse":

@@ -72,7 +72,7 @@ def _content(shown: Health) -> list[Html]:
     )
     whole = badge("good", "a run can begin") if shown["ok"] else badge("bad", "a run cannot begin")
     return [
-        el("div", whole, el("div", figures, class_="tiles"), class_="part stack"),
+        el("div", el("div", whole, class_="row"), el("div", figures, class_="tiles"), class_="part stack"),
         part("Checks", el("ul", [_check(one) for one in checks], class_="list card flush")),
         part("What a command in the sandbox can read outside of the workspace", el("div", fold, class_="card")),
     ]

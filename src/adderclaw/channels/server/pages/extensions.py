@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from adderclaw.channels.facts import parts as configured
 from adderclaw.channels.facts.parts import HookRow, ServerRow, Settings, Skills
 from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.pages.asked import failed, filters, folder_field, found, here_options
+from adderclaw.channels.server.pages.asked import failed, filters, folder_field, found, here_options, tilde
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import Tone, badge, empty, part, table
 from adderclaw.errors import AdderClawError
@@ -65,7 +65,7 @@ def _trust(settings: Settings) -> Html:
             "Nothing that this project brings runs, and nothing of it loosens a rule.",
         )
     fix = el("p", "To trust its content as it is now: ", el("code", "adderclaw trust"), class_="quiet small")
-    where = el("b", settings["workspace"], class_="grow")
+    where = el("b", tilde(settings["workspace"]), class_="grow")
     return el(
         "section",
         el("div", state, where, class_="row"),
@@ -148,7 +148,7 @@ def _hooks(hooks: list[HookRow]) -> Html:
             badge(TONES.get(one["state"], ""), one["state"]),
             one["matcher"] or "any",
             el("code", one["command"][:300]),
-            el("span", one["source"], class_="quiet small"),
+            el("span", tilde(one["source"]), class_="quiet small"),
         )
         for one in hooks
     ]

@@ -8,7 +8,7 @@ from adderclaw.channels.facts import reading, run_facts
 from adderclaw.channels.facts.boards import NAMES, Board, State
 from adderclaw.channels.facts.run_facts import Told, clean
 from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.pages.asked import failed, found, missing
+from adderclaw.channels.server.pages.asked import failed, found, missing, tilde
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import empty, figure, link, moment, part, sent_form, state, table
 from adderclaw.channels.server.pages.runs import HERE
@@ -53,7 +53,7 @@ async def _answer(called: Called) -> "HTMLResponse":
     if shown is None:
         return missing(called, "Run", f"There is no run {wanted[:100]}.", HERE)
     one = shown.told.listed
-    where = f"{one.run.kind} in {one.project or 'no project'}"
+    where = f"{one.run.kind} in {tilde(one.project) or 'no project'}"
     region = el("div", _content(shown), id="run", data_region=True, data_refresh="2" if _runs(one.run) else None)
     return layout(called, one.title, region, here=HERE, lead=where, actions=_actions(shown), wide=True)
 

@@ -14,6 +14,7 @@ from adderclaw.channels.server.pages.asked import (
     here_options,
     one_of,
     select,
+    tilde,
     word,
 )
 from adderclaw.channels.server.pages.layout import layout
@@ -47,11 +48,11 @@ def _fits(row: SettingRow, wanted: str, which: str) -> bool:
 
 
 def _files(now: Settings) -> Html:
-    listed = [el("li", el("code", file)) for file in now["files"]]
+    listed = [el("li", el("code", tilde(file))) for file in now["files"]]
     warned = [el("p", badge("warn", "warning"), " ", text) for text in now["warnings"]]
     read = el("ol", listed, class_="plain-list") if listed else el("p", "No file: the defaults stand.")
     trusted = badge("good", "trusted") if now["trusted"] else badge("warn", "not trusted")
-    where = el("div", el("b", now["workspace"]), trusted, class_="row")
+    where = el("div", el("b", tilde(now["workspace"])), trusted, class_="row")
     why = el("p", now["workspace_reason"], class_="quiet small")
     note = el("p", "Files that were read; a later one goes before an earlier one:", class_="quiet small")
     return el("section", where, why, note, read, warned, class_="card part stack", aria_label="Where settings are from")
@@ -78,7 +79,7 @@ def _region(now: Settings, rows: list[SettingRow]) -> Html:
         (
             el("code", row["key"]),
             el("code", _value(row["value"])) if row["value"] is not None else el("span", "not set", class_="quiet"),
-            el("span", row["origin"], class_="quiet" if row["origin"] == "default" else None),
+            el("span", tilde(row["origin"]), class_="quiet" if row["origin"] == "default" else None),
         )
         for row in rows
     ]
