@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.forked import MODULES
 from tests.program import REQUIRE_ALL, Cli, Soak, soak_of
 from tests.second_run import pytest_configure
 
@@ -82,11 +83,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def cli(home: Path, tmp_path: Path) -> Cli:
+def cli(home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Cli:
     """The installed program in that home; its current directory is empty and no project."""
     cwd = tmp_path / "cwd"
     cwd.mkdir()
-    return Cli(home, cwd)
+    made = Cli(home, cwd)
+    made.forks = request.path.relative_to(Path(__file__).parent).with_suffix("").as_posix() in MODULES
+    return made
 
 
 @pytest.fixture

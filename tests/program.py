@@ -11,12 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.forked import Forks
+
 PROGRAM = Path(sys.executable).with_name("adderclaw")
 MEASURED = {name: os.environ[name] for name in ("COVERAGE_PROCESS_CONFIG",) if name in os.environ}
 """What lets the program be measured by `make coverage`; else nothing."""
 
 REQUIRE_ALL = os.environ.get("ADDERCLAW_REQUIRE_ALL", "") not in ("", "0")
 """Set in CI: a test that skips because this machine lacks a part is then a failure."""
+
+EXEC = os.environ.get("ADDERCLAW_TESTS_EXEC", "") not in ("", "0")
+_FORKS: list[Forks] = []
 
 ASKING = (b"> ", b"Approve? [y/N] ", b"Go on? [y/N] ", b"own words: ", b"? [y/N] ")
 """How what is on stderr ends where a line is waited for."""
@@ -42,6 +47,8 @@ class Cli:
 
     before: tuple[str, ...] = ()
     """What starts the program, where that is not the test itself."""
+    forks = False
+    """Whether it is forked from a process that has imported it, where that makes no difference (tests/forked.py)."""
 
     def __init__(self, home: Path, cwd: Path) -> None:
         self.home, self.cwd = home, cwd
@@ -72,8 +79,12 @@ class Cli:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Done:
-        process = self.start(*arguments, env=env, cwd=cwd)
         given = stdin.encode() if isinstance(stdin, str) else stdin
+        if (
+            forked := self._forked(arguments, {**self.env, **(env or {})}, cwd or self.cwd, given, timeout)
+        ) is not None:
+            return forked
+        process = self.start(*arguments, env=env, cwd=cwd)
         try:
             out, err = process.communicate(given, timeout)
         except subprocess.TimeoutExpired:
@@ -81,6 +92,24 @@ class Cli:
             out, err = process.communicate()
             raise AssertionError(f"adderclaw {arguments} took over {timeout} s\n{out!r}\n{err!r}") from None
         return Done(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+    def _forked(
+        self, arguments: tuple[str, ...], env: dict[str, str], cwd: Path, stdin: bytes, timeout: float
+    ) -> Done | None:
+        """By a fork, where that makes no difference; else None."""
+        odd = any(name.startswith(("PYTHON", "LC_", "LD_", "COVERAGE")) for name in env) or env.get("LANG") != "C.UTF-8"
+        if EXEC or odd or not self.forks or self.before or not cwd.is_dir():
+            return None
+        if not _FORKS:
+            _FORKS.append(Forks(str(PROGRAM), env))
+        if not _FORKS[0].lock.acquire(blocking=False):
+            return None
+        try:
+            code, out, err, late = _FORKS[0].run(arguments, env, str(cwd), stdin, timeout)
+        finally:
+            _FORKS[0].lock.release()
+        assert not late, f"adderclaw {arguments} took over {timeout} s\n{out!r}\n{err!r}"
+        return Done(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
     def typed(self, *arguments: str, stdin: str, timeout: float = 60, env: Mapping[str, str] | None = None) -> Done:
         """Somebody at a terminal types each line when the program asks for one, and leaves after the last.
