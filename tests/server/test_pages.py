@@ -47,6 +47,7 @@ def seeded(site: Site) -> Seeded:
 
 def pages(found: Seeded) -> dict[str, str]:
     return {
+        "/ui/conversations": "Conversations",
         "/ui/runs?kind=spec": "Runs",
         f"/ui/runs/{found.spec}": "SPEC.md",
         f"/ui/runs/{found.message}": "Mend the rounding error",

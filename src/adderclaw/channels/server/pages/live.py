@@ -28,6 +28,11 @@ def reset(at: str = "") -> "ServerSentEvent":
     return _event("reset", {}, at)
 
 
+def over() -> "ServerSentEvent":
+    """Nothing more will change."""
+    return _event("over", {}, "")
+
+
 def _event(kind: str, data: dict[str, object], at: str) -> "ServerSentEvent":
     from sse_starlette import ServerSentEvent
 

@@ -1,17 +1,21 @@
 """The page of one run: how it stands, its work as a board, where its time went, what was checked, what it cost."""
 
-from collections.abc import Iterator
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from adderclaw.channels.facts import reading, run_facts
 from adderclaw.channels.facts.boards import NAMES, Board, State
 from adderclaw.channels.facts.run_facts import Told, clean
+from adderclaw.channels.server import streams
 from adderclaw.channels.server.endpoint import Called, Endpoint
+from adderclaw.channels.server.pages import live
 from adderclaw.channels.server.pages.asked import failed, found, missing, tilde
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import empty, figure, link, moment, part, sent_form, state, table
-from adderclaw.channels.server.pages.runs import HERE
+from adderclaw.channels.server.pages.runs import HERE, address
 from adderclaw.channels.server.visible import places
 from adderclaw.drivers.spec import report
 from adderclaw.errors import AdderClawError
@@ -28,7 +32,11 @@ from adderclaw.view.timeline import timeline
 from adderclaw.workspace import Place
 
 if TYPE_CHECKING:
+    from sse_starlette import ServerSentEvent
     from starlette.responses import HTMLResponse
+
+PAUSE = 1.0
+"""Seconds between two looks at a run that goes on."""
 
 
 class _Shown(NamedTuple):
@@ -40,22 +48,50 @@ class _Shown(NamedTuple):
 
 async def _answer(called: Called) -> "HTMLResponse":
     wanted = called.path["id"]
-
-    def look() -> _Shown | None:
-        with reading(called.house.options) as store:
-            run = runs.get(store, wanted, places(called))
-            return _looked_at(store, run) if run is not None else None
-
     try:
-        shown = await found(look)
+        shown = await found(lambda: _found(called))
     except AdderClawError as error:
         return failed(called, "Run", error, HERE)
     if shown is None:
         return missing(called, "Run", f"There is no run {wanted[:100]}.", HERE)
     one = shown.told.listed
     where = f"{one.run.kind} in {tilde(one.project) or 'no project'}"
-    region = el("div", _content(shown), id="run", data_region=True, data_refresh="2" if _runs(one.run) else None)
-    return layout(called, one.title, region, here=HERE, lead=where, actions=_actions(shown), wide=True)
+    follows = f"{address(one.run.run_id)}/events" if _runs(one.run) else ""
+    return layout(
+        called, one.title, _region(shown), here=HERE, lead=where, actions=_actions(shown), live=follows, wide=True
+    )
+
+
+def _found(called: Called) -> _Shown | None:
+    with reading(called.house.options) as store:
+        run = runs.get(store, called.path["id"], places(called))
+        return _looked_at(store, run) if run is not None else None
+
+
+def _region(shown: _Shown) -> Html:
+    return el("div", _content(shown), id="run", data_region=True)
+
+
+async def _events(called: Called) -> object:
+    return streams.response(_changes(called))
+
+
+async def _changes(called: Called) -> AsyncGenerator["ServerSentEvent"]:
+    """The page of a run while it goes on, drawn for a twentieth of the time at most."""
+    sent: dict[str, str] = {}
+    while True:
+        began = time.monotonic()
+        shown = await found(lambda: _found(called))
+        if shown is None:
+            return
+        for id, made in (("run", _region(shown)), ("run-actions", _actions(shown))):
+            if sent.get(id) != str(made):
+                yield live.put(id, made)
+                sent[id] = str(made)
+        if not _runs(shown.told.listed.run):
+            yield live.over()
+            return
+        await asyncio.sleep(max(PAUSE, 20 * (time.monotonic() - began)))
 
 
 def _looked_at(store: Store, run: Run) -> _Shown:
@@ -78,7 +114,7 @@ def _runs(run: Run) -> bool:
     return run.status == "running"
 
 
-def _actions(shown: _Shown) -> list[Html]:
+def _actions(shown: _Shown) -> Html:
     run = shown.told.listed.run
     made = [link("Conversation", f"/ui/conversations/{quote(run.conversation_id, safe='')}")]
     made.append(link("Receipts", f"/ui/ledger?{urlencode({'run': run.run_id})}"))
@@ -89,7 +125,7 @@ def _actions(shown: _Shown) -> list[Html]:
         button = el("button", "Cancel the run", type="submit", class_="danger")
         path = f"/runs/{quote(run.run_id, safe='')}/cancel"
         made.append(sent_form(path, button, then="reload", confirm="Cancel this run? It ends at the next safe point."))
-    return made
+    return el("div", made, class_="row", id="run-actions", data_region=True)
 
 
 def _content(shown: _Shown) -> Iterator[Html]:
@@ -217,4 +253,7 @@ def _used(told: Told) -> Html:
     return part("What it used", el("div", inner, class_="stack"))
 
 
-ENDPOINTS = (Endpoint("GET", f"{HERE}/{{id}}", "read", _answer, "The page of one run.", is_page=True),)
+ENDPOINTS = (
+    Endpoint("GET", f"{HERE}/{{id}}", "read", _answer, "The page of one run.", is_page=True),
+    Endpoint("GET", f"{HERE}/{{id}}/events", "read", _events, "Changes of that page.", is_page=True),
+)
