@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -27,6 +27,7 @@ from adderclaw.questions import Operator
 from adderclaw.runtime import Options, Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
+from adderclaw.types import Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -81,6 +82,10 @@ BranchName = Annotated[
 ]
 WorktreeName = Annotated[
     str | None, typer.Option("--worktree", metavar="NAME", help="Work in a copy of HEAD, .worktrees/NAME.")
+]
+
+Detached = Annotated[
+    bool, typer.Option("--detach", help="Hand it to the server of this home (`adderclaw serve`), and print its id.")
 ]
 
 SWITCHES = ("--dry-run", "--debug-llm")
@@ -138,6 +143,7 @@ def run(
     report: ReportFile = None,
     branch: BranchName = None,
     worktree: WorktreeName = None,
+    detach: Detached = False,
     output_format: StreamOutput = "text",
 ) -> None:
     """Work on a specification, a task or a workflow with nobody watching; the answer is on stdout, all else on stderr.
@@ -176,11 +182,15 @@ def run(
         _show_again(ended, output_format)
         return
     kind = made.opening.kind
-    if kind != "spec" and max_iterations is not None:
-        raise UsageError("--max-iterations is for a specification; a task has --max-turns, a LOOP has WITHIN")
-    if kind != "spec" and report is not None:
-        raise UsageError("--report is for a specification, whose scenarios are checked")
+    _of_a_specification(kind, max_iterations, report)
     _fits(kind, inputs, of_task=skills_dir is not None or max_turns is not None, has_rounds=rounds is not None)
+    if detach:
+        unfit = {"config": config, "dry-run": dry_run, "debug-llm": debug_llm, "wait-for-quota": wait_for_quota}
+        _require_none({**unfit, "report": report, "branch": branch, "worktree": worktree})
+        said = {"profile": profile, "provider": provider, "model": model, "skills_dir": skills_dir, "inputs": inputs}
+        said |= {"max_turns": max_turns, "max_iterations": max_iterations, "limits": allowed, "rounds": most}
+        _hand_over(made, agentfile or target, resume, said, output_format)
+        return
     if dry_run and (planned := _planned(made, output_format)) is not None:
         made = planned
     elif dry_run:
@@ -190,6 +200,26 @@ def run(
     if where:
         print(f"adderclaw: {visible(where)}", file=sys.stderr)
     raise typer.Exit(code)
+
+
+def _require_none(unfit: Mapping[str, object]) -> None:
+    """Refuse what a server has no part in: it has its own configuration, and nobody waits for the end."""
+    if given := [f"--{name}" for name, value in unfit.items() if value]:
+        raise UsageError(f"--detach hands the run to the server of this home: leave out {', '.join(given)}")
+
+
+def _hand_over(made: Driver, agentfile: str | None, resume: str | None, more: Json, output_format: str) -> None:
+    from adderclaw.channels.cli import detach
+
+    detach.begin(detach.wanted(made, agentfile, resume, more), output_format)
+
+
+def _of_a_specification(kind: str, max_iterations: int | None, report: str | None) -> None:
+    """Refuse what is for a specification alone."""
+    if kind != "spec" and max_iterations is not None:
+        raise UsageError("--max-iterations is for a specification; a task has --max-turns, a LOOP has WITHIN")
+    if kind != "spec" and report is not None:
+        raise UsageError("--report is for a specification, whose scenarios are checked")
 
 
 def _fits(kind: str, inputs: dict[str, str], *, of_task: bool, has_rounds: bool) -> None:
