@@ -9,15 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from adderclaw.credentials.redaction import Secrets
 from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
+from adderclaw.drivers.verifier.evidence import Keeper
+from adderclaw.drivers.verifier.results import Cited
 from adderclaw.json_text import digest
 from adderclaw.store import Store, checks, ledger, lists, model_calls, runs, subagents, transcript, workflows
 from adderclaw.store.chain import ReceiptDraft
 from adderclaw.store.text import compact, sql_time
 from adderclaw.store.workflows import Begun, Finished
+from adderclaw.types import MediaBlock
+from adderclaw.workspace import Place
 
 DAY = 86_400.0
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 MODELS = (
     ("anthropic", "claude-sonnet-5", 3.1, 15.5),
     ("openai", "gpt-5.2-mini", 0.3, 2.4),
@@ -409,6 +415,9 @@ def _specification(made: Seed, project: Path, at: float, sessions: int) -> str:
     judged: list[tuple[str, str, Any]] = [
         (id, name, state) for id, _, name, state in SCENARIOS if state in ("passed", "failed", "")
     ][:sessions]
+    keeper = Keeper(Place(str(project), f"runs/{run}"), Secrets())
+    with made.store.write() as cursor:
+        cursor.execute(runs.KEEP_TRACE, (run, os.fsencode(project), f"runs/{run}/events.jsonl".encode(), 0, 0, ""))
     for id, name, state in judged:
         checker = made.child(session, "verifier", id)
         with made.store.write() as cursor:
@@ -416,6 +425,10 @@ def _specification(made: Seed, project: Path, at: float, sessions: int) -> str:
             (number,) = cursor.execute("SELECT max(id) FROM scenario_checks").fetchone()
         if state:
             made.asks(run, checker, 1, called="Bash")
+            made.calls(run, conversation, checker, "Bash", given={"command": f"curl -s http://127.0.0.1:8000/{id}"})
+            use, seen = f"call-{made.numbers['call']:04d}", MediaBlock("image/png", PIXEL)
+            cited = Cited("E1", use, "Bash", {}, "done", (seen,), is_error=False)
+            evidence = [keeper.keep(cited)]
             with made.store.write() as cursor:
                 why = (
                     "Seen: the page shows the name after the login."
@@ -423,7 +436,16 @@ def _specification(made: Seed, project: Path, at: float, sessions: int) -> str:
                     else "The session was still valid after 25 hours."
                 )
                 checks.settle(
-                    cursor, number, state, why, run_id=run, session_id=checker, tokens=4_210, cost=0.0121, seconds=21.5
+                    cursor,
+                    number,
+                    state,
+                    why,
+                    run_id=run,
+                    session_id=checker,
+                    evidence=evidence,
+                    tokens=4_210,
+                    cost=0.0121,
+                    seconds=21.5,
                 )
     made.finish(run, "limit", "", "6 of 6 coding sessions were used up; 3 of 8 scenarios pass")
     return run

@@ -157,6 +157,10 @@ def _runs(page: Page, found: Seeded) -> None:
     assert page.locator("svg.timeline").count() == 2
     page.get_by_role("link", name=found.spec).click()
     assert page.locator("svg.timeline rect.k-model").count() > 10
+    page.get_by_text("Show what was seen").click()
+    seen = page.get_by_role("region", name="Evidence")
+    expect(seen).to_contain_text("curl -s http://127.0.0.1:8000/login-1")
+    assert seen.locator("img").first.evaluate("(one) => one.complete && one.naturalWidth") == 1
     done = page.get_by_role("region", name="done")
     expect(done).to_contain_text("login-1")
     expect(page.get_by_role("region", name="blocked")).to_contain_text("needs an account")
