@@ -392,8 +392,11 @@ def field_docs(kind: type) -> dict[str, str]:
 # ------------------------------------------------------------------ JSON Schema
 
 
-def schema(kind: type) -> Json:
-    """Compact JSON Schema of a dataclass: no titles, no references, no unknown keys allowed."""
+def schema(kind: type, *, nulls: bool = False) -> Json:
+    """Compact JSON Schema of a dataclass: no titles, no references, no unknown keys allowed.
+
+    `nulls`: with every null that is accepted; else one that stands for a key left out is not shown.
+    """
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generate(GenerateJsonSchema):
@@ -414,7 +417,7 @@ def schema(kind: type) -> Json:
             return {"type": "object", "properties": entries, "required": needed, "additionalProperties": False}
 
     whole = _adapter(kind).json_schema(schema_generator=Generate)
-    made = _compact(whole, whole.get("$defs", {}))
+    made = _compact(whole, whole.get("$defs", {}), nulls=nulls)
     made.pop("description", None)
     return made
 
@@ -422,24 +425,24 @@ def schema(kind: type) -> Json:
 _DROPPED = ("title", "$defs")
 
 
-def _compact(node: Any, definitions: Json) -> Any:
+def _compact(node: Any, definitions: Json, *, nulls: bool) -> Any:
     if isinstance(node, list):
-        return [_compact(item, definitions) for item in cast(list[Any], node)]
+        return [_compact(item, definitions, nulls=nulls) for item in cast(list[Any], node)]
     if not isinstance(node, dict):
         return node
     table = cast(Json, node)
     if "$ref" in table:
         rest = {key: value for key, value in table.items() if key != "$ref"}
-        return _compact(definitions[table["$ref"].rsplit("/", 1)[1]] | rest, definitions)
+        return _compact(definitions[table["$ref"].rsplit("/", 1)[1]] | rest, definitions, nulls=nulls)
     made: Json = {}
     for key, value in table.items():
         if key == "properties":
-            made[key] = {name: _compact(entry, definitions) for name, entry in value.items()}
+            made[key] = {name: _compact(entry, definitions, nulls=nulls) for name, entry in value.items()}
         elif key in ("default", "enum", "const"):
             made[key] = value
         elif key not in _DROPPED:
-            made[key] = _compact(value, definitions)
-    return _without_null(made)
+            made[key] = _compact(value, definitions, nulls=nulls)
+    return made if nulls else _without_null(made)
 
 
 def _without_null(node: Json) -> Json:

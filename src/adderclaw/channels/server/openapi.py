@@ -56,7 +56,7 @@ def _operation(one: Endpoint) -> Json:
     if one.takes is not None and one.method in ("GET", "DELETE"):
         parameters += _in_query(one.takes)
     elif one.takes is not None:
-        schema = decode.schema(one.takes)
+        schema = decode.schema(one.takes, nulls=not one.is_form)
         form = "application/x-www-form-urlencoded" if one.is_form else "application/json"
         made["requestBody"] = {"required": bool(schema.get("required")), "content": {form: {"schema": schema}}}
     if parameters:
@@ -80,7 +80,7 @@ def _in_query(kind: type) -> list[Json]:
 def _answer(one: Endpoint) -> Json:
     content: Json = {}
     if one.gives is not None:
-        content["application/json"] = {"schema": decode.schema(one.gives)}
+        content["application/json"] = {"schema": decode.schema(one.gives, nulls=True)}
     if one.media_type != "application/json" or one.gives is None:
         content[one.media_type] = {}
     return {"description": one.summary, "content": content}
