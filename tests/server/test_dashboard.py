@@ -7,6 +7,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, expect
 
 from adderclaw.store import Store, transcript
+from tests.server import axe
 from tests.server.browser import PHONE, Site, Tab
 from tests.server.hostile import HOSTILE
 
@@ -206,6 +207,47 @@ def test_no_page_is_wider_than_a_phone(chromium: Browser, site: Site) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
     phone.check()
     phone.context.close()
+
+
+def test_a_login_is_refused_on_its_page_and_opened_from_the_command_line(chromium: Browser, site: Site) -> None:
+    stranger = Tab(chromium, site)
+    stranger.allowed = ("401",)
+    page = stranger.goto("/ui/usage")
+    expect(page).to_have_url(f"{site.url}/login?next=/ui/usage")
+    page.get_by_label("Token").fill("guessed")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("unknown, expired or revoked")
+    page.goto(site.cli("dashboard", "--no-browser").out.strip())
+    expect(page.get_by_role("heading", name="Usage", exact=True)).to_be_visible()
+    assert page.url == f"{site.url}/ui/usage", "where one wanted to go, and no token is left in the address"
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    stranger.goto("/")
+    expect(page.get_by_label("Token")).to_be_visible()
+    stranger.check()
+    stranger.context.close()
+
+
+def test_axe_finds_nothing_serious_where_people_talk_and_answer(tab: Tab, site: Site) -> None:
+    bash = {"name": "Bash", "arguments": {"command": "touch made-by-command"}}
+    site.model.add({"text": "# Plan\n\n- one\n\n```python\nx = 1  # one\n```", "tool_calls": [WRITE, bash]})
+    page = tab.page
+    begin(page, site, "Do it in colours")
+    expect(page.locator("#questions article")).to_be_visible()
+    talk = page.url.removeprefix(site.url)
+    found: list[str] = []
+    for path in (talk, "/", "/ui/conversations", "/ui/conversations/new", f"{talk}/rewind"):
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            tab.goto(path)
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+            found += [
+                f"{path} {scheme}: {one}" for one in axe.findings(page, "all" if scheme == "light" else "colours")
+            ]
+    assert found == []
+    tab.goto(talk)
+    page.keyboard.press("Control+.")
+    expect(page.locator("#status")).to_contain_text("ready")
 
 
 def test_hostile_text_does_nothing_in_a_real_browser(tab: Tab, site: Site) -> None:

@@ -377,6 +377,7 @@
     history.replaceState(null, "", location.pathname + location.search);
     token.form.submit();
   }
+  window.addEventListener("hashchange", loginByAddress);
 
   document.addEventListener("DOMContentLoaded", () => {
     loginByAddress();
