@@ -72,7 +72,8 @@ class Seeded:
 
     spec: str = ""
     workflow: str = ""
-    running: str = ""
+    talk: str = ""
+    """The conversation of `message`."""
     message: str = ""
     earlier: str = ""
 
@@ -258,6 +259,8 @@ def seed(database: Path, log: Path, key: Path, project: Path, now: float) -> See
         _weeks(made, project)
         found.earlier = _specification(made, project, now - 2 * DAY, 4)
         found.message = _message(made, project)
+        rows = made.store.read("SELECT conversation_id FROM runs WHERE run_id = ?", (found.message,))
+        found.talk = str(rows[0][0])
         found.workflow = _workflow(made, project)
         found.spec = _specification(made, project, now - 3_000, 6)
     finally:

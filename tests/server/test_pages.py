@@ -47,7 +47,9 @@ def seeded(site: Site) -> Seeded:
 
 def pages(found: Seeded) -> dict[str, str]:
     return {
+        "/": "Now",
         "/ui/conversations": "Conversations",
+        f"/ui/conversations/{found.talk}": "Mend the rounding error",
         "/ui/runs?kind=spec": "Runs",
         f"/ui/runs/{found.spec}": "SPEC.md",
         f"/ui/runs/{found.message}": "Mend the rounding error",
