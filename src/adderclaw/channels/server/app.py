@@ -195,12 +195,15 @@ class _Path:
 async def _while_it_counts(house: House, row: ClientRow, streaming: Coroutine[Any, Any, None]) -> None:
     """A stream goes on as long as its token counts: one that was revoked or has expired ends it."""
     task = asyncio.ensure_future(streaming)
+    house.streams.add(task)
     try:
         while not (await asyncio.wait({task}, timeout=house.recheck_seconds))[0]:
             if clients.state_of(house.store, row, house.clock.now()) != "valid":
                 return
-        await task
+        if not task.cancelled():  # else the server ends
+            await task
     finally:
+        house.streams.discard(task)
         task.cancel()
 
 

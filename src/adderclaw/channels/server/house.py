@@ -60,6 +60,8 @@ class House:
         self.conversations = Conversations(options, "http")
         self.runs = Runs("http")
         self.meter = Meter(self)
+        self.streams: set[asyncio.Future[None]] = set()
+        """Answers that go on until somebody ends them."""
         self._seen: dict[str, float] = {}
 
     @property

@@ -34,6 +34,8 @@ FILES = 16_384
 """Descriptors that we ask the system for: each connection has one, each conversation several."""
 ANSWERS_END = 3
 """Seconds that answers under way have once everything else has ended."""
+LAST_WORDS = 0.5
+"""Seconds that streams have to send how what they follow ended."""
 SLACK = 2.0
 """Seconds more after which the process is gone, whatever is still under way."""
 
@@ -162,6 +164,10 @@ async def _serve(house: House, server: Server, grace: float) -> int:
         await asyncio.wait_for(house.close(), grace)
     except TimeoutError:
         print(f"not everything ended within {grace:g} s: it is cut off, and can be resumed", file=sys.stderr)
+    if house.streams:  # what they follow has ended; a page that follows nothing in particular never does
+        await asyncio.wait({*house.streams}, timeout=LAST_WORDS)
+        for stream in house.streams:
+            stream.cancel()
     server.should_exit = True
     await serving
     return 0
