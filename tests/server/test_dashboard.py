@@ -217,9 +217,10 @@ def test_a_login_is_refused_on_its_page_and_opened_from_the_command_line(chromiu
     page.get_by_label("Token").fill("guessed")
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("alert")).to_contain_text("unknown, expired or revoked")
+    page.goto("about:blank")
     page.goto(site.cli("dashboard", "--no-browser").out.strip())
-    expect(page.get_by_role("heading", name="Usage", exact=True)).to_be_visible()
-    assert page.url == f"{site.url}/ui/usage", "where one wanted to go, and no token is left in the address"
+    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
+    assert page.url == f"{site.url}/", "no token is left in the address"
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_label("Token")).to_be_visible()
     stranger.goto("/")
