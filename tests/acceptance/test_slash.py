@@ -63,7 +63,7 @@ def test_d_03_what_stands_in_for_something_exists() -> None:
     names: dict[str, Callable[[str], bool]] = {
         "/": lambda word: word in SLASH,
         "`adderclaw ": lambda word: command_line.has(re.findall(r"(?<![\w-])[a-z]+(?!\S)", word)[:2]),
-        "--": lambda word: f"--{word}" in WORKS | {"--workspace", "--worktree"},
+        "--": lambda word: f"--{word}" in WORKS | {"--workspace", "--worktree", "--detach"},
         "Ctrl-": lambda word: any(f"Ctrl-{word}" in keys for keys, _ in KEYS),
     }
     finds = {

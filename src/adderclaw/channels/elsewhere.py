@@ -65,7 +65,8 @@ COMMANDS: dict[str, Elsewhere] = {
     **dict.fromkeys(("plugin", "reload-plugins"), _omitted(PLUGINS)),
     **dict.fromkeys(("pr-comments", "ultraplan"), _omitted("Claude Code has removed it, too")),
     **dict.fromkeys(
-        ("background", "bg", "fork"), _replaced("start `adderclaw run` in another terminal, or /branch for a copy here")
+        ("background", "bg", "fork"),
+        _replaced("`adderclaw run --detach` hands a run to the server, /branch makes a copy here"),
     ),
     "autocompact": _omitted(
         "the conversation is compacted when it nears the end of the model's window; /compact does it by hand"
@@ -135,11 +136,11 @@ SUBCOMMANDS: dict[str, Elsewhere] = {
     "auth logout": _replaced("`adderclaw logout`"),
     "agents": _replaced("/agents, and `adderclaw runs list`"),
     **dict.fromkeys(
-        ("attach", "logs", "respawn"), _replaced("`adderclaw runs list`, `adderclaw replay RUN_ID`, `adderclaw -r ID`")
+        ("logs", "respawn"), _replaced("`adderclaw runs list`, `adderclaw replay RUN_ID`, `adderclaw -r ID`")
     ),
     **dict.fromkeys(("stop", "kill"), _replaced("`adderclaw estop`, or Ctrl-C in its terminal")),
     "rm": _omitted("what an agent did stays on record; `adderclaw memory clear` removes it"),
-    "daemon": _omitted("nothing runs in the background when no conversation and no run does"),
+    "daemon": _replaced("`adderclaw serve`"),
     "import": _replaced("`adderclaw onboard`, which offers what it finds in ~/.claude"),
     "mcp add-json": _replaced("`adderclaw mcp add`, or an entry of mcp_servers in your configuration"),
     "mcp get": _replaced("`adderclaw mcp list NAME`"),
