@@ -99,6 +99,7 @@ OPENS = {
     "sandbox/proxy.py": "what commands, git and the browser reach",
     "providers/wire.py": "models that the operator configured",
     "sinks/telemetry/records.py": "the collector that the operator configured",
+    "channels/attach/link.py": "the server of this home, for the operator's own commands",
     "channels/cli/local_models.py": "model servers of this machine, asked by `init`",
 }
 
