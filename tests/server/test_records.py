@@ -105,7 +105,9 @@ def test_a_checkpoint_is_shown_with_its_lines_and_restored_once_that_is_asked_fo
     (point,) = worked.get(f"/checkpoints/{changed['id']}")
     (change,) = point["changes"]
     assert (change["path"], change["what"], change["diff"][-2:]) == ("a.txt", "changed", ["-one", "+two"])
-    path, operates = f"/checkpoints/{changed['id']}/restore", worked.server.token("operate")
+    path, operates = f"/checkpoints/{changed['id']}/restore", worked.server.token("operate", folders=[str(worked.here)])
+    stranger = worked.server.ask("POST", path, worked.server.token("operate"), json={})
+    assert (stranger.status_code, stranger.json()["error"]["code"]) == (403, "client"), "it opened nothing of this"
     worked.post(path, {}, worked.server.token("read"), 403)
     worked.post(path, {"paths": ["b.txt"]}, operates, 400)
     assert worked.post(path, {"dry_run": True}, operates)["steps"][0]["fate"] == "restore"
@@ -120,7 +122,7 @@ def test_a_checkpoint_is_shown_with_its_lines_and_restored_once_that_is_asked_fo
 
 def test_nothing_is_restored_under_a_turn_that_works(worked: Worked) -> None:
     (changed,) = worked.get("/checkpoints")
-    token, conversations = worked.server.token("operate"), worked.house.conversations
+    token, conversations = worked.server.token("operate", folders=[str(worked.here)]), worked.house.conversations
     with ScriptedModel([{"hang": 60.0}]) as model:
         entry = {"kind": "openai-compatible", "model": "m", "base_url": model.base_url}
 

@@ -150,6 +150,10 @@ async def restored(called: Called) -> RestoredRow:
     asked: RestoreWanted = called.given
     point = _checkpoint(called)
     folder = transcript.workspace_of(called.house.store, point.conversation_id)
+    if not called.client.steers(transcript.client_of(called.house.store, point.conversation_id), folder):
+        raise Refusal(
+            403, "client", f"checkpoint {point.id} is of another client's conversation: restore nothing of it"
+        )
     options, only = visible.options(called, folder), frozenset(asked.paths or ())
     _require_quiet(called, folder)
     here = called.house.conversations.get(point.conversation_id)
