@@ -24,6 +24,8 @@ import httpx2
 CALLS = 9
 ROUNDS = 5
 """Messages of each conversation that are measured."""
+AT_ONCE = 100
+"""Streams that are opened together."""
 PACE = 8.0
 """Seconds between the messages of a paced conversation, each its own by half: people and models take longer."""
 CONFIG = """
@@ -164,14 +166,19 @@ async def streamed(client: httpx2.AsyncClient, ids: list[str], count: int) -> tu
                     return
 
     began = time.monotonic()
-    following = [asyncio.create_task(follow(number)) for number in range(count)]
-    for _ in range(count):
-        await standing.acquire()
+    following: list[asyncio.Task[None]] = []
+    for number in range(count):
+        following.append(asyncio.create_task(follow(number)))
+        if len(following) % AT_ONCE == 0 or len(following) == count:  # a server has room for 512 who showed no token
+            async with asyncio.timeout(60):
+                for _ in range(len(following) % AT_ONCE or AT_ONCE):
+                    await standing.acquire()
     stood = time.monotonic() - began
     began = time.monotonic()
     await asyncio.gather(*(turn(client, id) for id in ids))
-    for _ in range(count):
-        await heard.acquire()
+    async with asyncio.timeout(120):
+        for _ in range(count):
+            await heard.acquire()
     ended = time.monotonic() - began
     await asyncio.gather(*following)
     return stood, ended
