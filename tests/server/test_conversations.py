@@ -138,6 +138,19 @@ def test_a_client_of_another_folder_sees_nothing(server: Server, workspace: Path
             for path in (at, f"{at}/items", f"{at}/events", f"{at}/prompts"):
                 assert (await far.get(path)).status_code == 404, path
             assert (await far.post(f"{at}/branch")).status_code == 404
+            assert (await far.get("/metrics")).status_code == 403, "they count what happens in all folders"
+            begins = one["id"][:6]  # of its id and of the next one's: no answer names those
+            await got(mine.post("/conversations", json={}), 201)
+            for answer in (
+                await far.get(f"/conversations/{begins}"),
+                await far.post("/chat", json={"message": "hi", "conversation_id": begins}),
+            ):
+                assert answer.status_code == 404
+                assert one["id"] not in answer.text
+            other_place = await mine.post(
+                "/conversations", json={"resume": one["id"], "workspace": str(workspace / "in")}
+            )
+            assert other_place.status_code in (400, 403), "it is held in its folder"
             assert (await far.post(f"/questions/{asked['id']}/answer", json={"approved": True})).status_code == 404
             assert (await got(far.get("/questions")))["questions"] == []
             assert (await got(far.get("/conversations")))["conversations"] == []

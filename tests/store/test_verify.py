@@ -196,6 +196,9 @@ def test_a_good_chain(book: Book) -> None:
     assert (found.valid, found.receipts, found.first_broken, found.notes) == (True, 5, None, ())
     assert found.head == f"5:{written[-1].receipt_hash}"
     assert found.completeness["complete"]
+    before = len(os.listdir("/proc/self/fd"))
+    assert book.log_only().valid
+    assert len(os.listdir("/proc/self/fd")) == before, "a server verifies for weeks"
     assert [receipt["seq"] for receipt in receipts(str(book.log))] == [1, 2, 3, 4, 5]
 
 

@@ -287,6 +287,12 @@ def conversation_of(store: Store, name: str) -> str | None:
     return rows[0][0] if rows else None
 
 
+def by_id(store: Store, id: str) -> str | None:
+    """The conversation with exactly this id: who may not see others learns nothing of theirs."""
+    rows = store.read("SELECT id FROM conversations WHERE id = ?", (plain(id),))
+    return rows[0][0] if rows else None
+
+
 def conversations(store: Store, limit: int) -> list[Conversation]:
     """Most recent first."""
     rows = store.read(

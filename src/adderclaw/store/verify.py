@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.errors import LedgerError, UsageError
@@ -265,12 +265,19 @@ def _mirror(store: Store | None, archive: str) -> Iterator[tuple[int, str]]:
         seq = rows[-1][0]
 
 
-def _quiet(log_path: str) -> Lock | nullcontext[None]:
+@contextmanager
+def _quiet(log_path: str) -> Generator[None]:
     """Nobody appends while we look; where no lock can be had (a copy, a read-only disk) nobody appends either."""
     try:
-        return Lock(log_path, shared=True)
+        lock = Lock(log_path, shared=True)
     except (FileNotFoundError, LedgerError):
-        return nullcontext()
+        yield
+        return
+    try:
+        with lock:
+            yield
+    finally:
+        lock.close()
 
 
 def _expected(against: str | None, key: bytes | None, store: Store | None, archive: str, replay: "_Replay") -> Expected:

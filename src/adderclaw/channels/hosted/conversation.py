@@ -99,8 +99,6 @@ class Conversation(Watched):
         self.require(client, granted=granted)
         if not text.strip() and not images and not attached.texts:
             raise UsageError("the message is empty; say what the agent should do")
-        if len(self._messages) >= MOST_QUEUED:
-            raise Full(f"{MOST_QUEUED} messages wait in {self.id} already; wait until they are answered")
         attached = attached._replace(media=(*attached.media, *images))
         return await self._queue(text, attached, client)
 
@@ -111,6 +109,8 @@ class Conversation(Watched):
 
     async def _queue(self, text: str | None, attached: Attached, client: str) -> str:
         run = await self.awake()
+        if len(self._messages) >= MOST_QUEUED:  # others may have come while it woke
+            raise Full(f"{MOST_QUEUED} messages wait in {self.id} already; wait until they are answered")
         if attached.media and not run.session.provider.capabilities().images:
             raise UsageError(f"the model {run.session.model} sees no pictures: leave them out, or choose another model")
         message = Message(random_ids("turn"), text, attached, client)
@@ -182,7 +182,8 @@ class Conversation(Watched):
                 if self._room is not None:
                     await self._room()
                 await self.begin(Resume(self.id, go_on=False))
-            assert self.run is not None
+            if self.run is None:
+                raise UsageError(f"{self.id} was closed meanwhile; open it again by its id")
             return self.run
 
     async def close(self, why: str = "the conversation was closed") -> None:

@@ -140,7 +140,7 @@ class Conversations:
             raise Unknown(f"there is no conversation {name!r}")
         store = Store.open(path, read_only=True)
         try:
-            id = transcript.conversation_of(store, name)
+            id = transcript.by_id(store, name)
             if id is None:
                 raise Unknown(f"there is no conversation {name!r}")
             return id, transcript.client_of(store, id), transcript.workspace_of(store, id)

@@ -34,7 +34,7 @@ async def chat(called: Called) -> Answered:
         folder = house.folder_for(client, given.workspace)
         conversation = await house.conversations.open(client.id, workspace=folder)
     else:
-        id = transcript.conversation_of(house.store, given.conversation_id)
+        id = transcript.by_id(house.store, given.conversation_id)
         folder = transcript.workspace_of(house.store, id) if id is not None else ""
         if id is None or not client.sees(folder):
             raise missing("conversation", given.conversation_id)

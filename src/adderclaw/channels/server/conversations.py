@@ -11,6 +11,7 @@ from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pictures import Picture, decoded
 from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.decode import Between
+from adderclaw.errors import UsageError
 from adderclaw.record import record
 from adderclaw.store import transcript
 from adderclaw.types import Json
@@ -155,7 +156,7 @@ class Result:
 def found(called: Called) -> Conversation:
     """The conversation of the path, if the client may look at it."""
     one = called.house.conversations.find(called.path["id"])
-    if one.id != called.path["id"] or not called.client.sees(folder_of(one)):
+    if not called.client.sees(folder_of(one)):
         raise missing("conversation", called.path["id"])
     return one
 
@@ -256,10 +257,9 @@ async def open_one(called: Called) -> Shown:
         earlier = here.find(given.resume)
         if not client.sees(folder_of(earlier)):
             raise missing("conversation", given.resume)
-        folder, granted = (
-            called.house.folder_for(client, given.workspace or folder_of(earlier)),
-            steers(called, earlier),
-        )
+        folder, granted = called.house.folder_for(client, folder_of(earlier)), steers(called, earlier)
+        if given.workspace is not None and called.house.folder_for(client, given.workspace) != folder:
+            raise UsageError(f"{earlier.id} is held in {folder}: leave `workspace` out, or begin another one there")
     else:
         folder, granted = called.house.folder_for(client, given.workspace), False
     one = await here.open(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from adderclaw.channels.facts import clean
 from adderclaw.channels.hosted import Conversation, Update
 from adderclaw.channels.server import streams
+from adderclaw.channels.server.conversations import folder_of, found
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages import glance, live, questions, talk
 from adderclaw.channels.server.pages.layout import layout
@@ -36,7 +37,7 @@ class From:
 
 
 async def page(called: Called) -> "Response":
-    one = talk.found(called)
+    one = found(called)
     last, store = one.updates.last, called.house.store
     made = await asyncio.to_thread(talk.items, store, one)
     start = max(0, len(made) - talk.PAGE) if called.given.start is None else min(called.given.start, len(made))
@@ -58,7 +59,7 @@ async def page(called: Called) -> "Response":
             class_="talk",
         ),
         here=HERE,
-        lead=talk.folder_of(one),
+        lead=folder_of(one),
         actions=_actions(called, one),
         live=f"{HERE}/{one.id}/events?after={last}" if is_latest else "",
     )
@@ -155,7 +156,7 @@ def interrupt_button(one: Conversation) -> Html:
 
 
 async def events(called: Called) -> object:
-    one = talk.found(called)
+    one = found(called)
     if talk.is_elsewhere(called.house.store, one):
         return streams.response(_watched(called, one))
     after = streams.last_seen(called.request, int(called.given.after) if called.given.after.isdecimal() else None)
@@ -243,7 +244,7 @@ async def _written(store: Store) -> None:
 
 
 async def rewind(called: Called) -> "Response":
-    one = talk.found(called)
+    one = found(called)
     made = await asyncio.to_thread(talk.prompts, called.house.store, one)
     back = link("Back to the conversation", f"{HERE}/{one.id}")
     content = [_prompt(one, words) for words in reversed(made)] or [empty("There is no message to go back to")]

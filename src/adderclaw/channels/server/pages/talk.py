@@ -2,9 +2,9 @@
 
 from adderclaw.channels.facts import clean
 from adderclaw.channels.hosted import Conversation
+from adderclaw.channels.server.conversations import folder_of
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.parts import state
-from adderclaw.channels.server.refusal import missing
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, locks, transcript
 from adderclaw.view.html import Html, el
@@ -20,24 +20,6 @@ class Used(NamedTuple):
     tokens: int
     cost: float
     model: str
-
-
-def found(called: Called) -> Conversation:
-    """The conversation of the path, if the client may look at it."""
-    from adderclaw.errors import UsageError
-
-    id = called.path["id"]
-    try:
-        one = called.house.conversations.find(id)
-    except UsageError as error:
-        raise missing("conversation", id) from error
-    if one.id != id or not called.client.sees(folder_of(one)):
-        raise missing("conversation", id)
-    return one
-
-
-def folder_of(one: Conversation) -> str:
-    return one.options.workspace or ""
 
 
 def steers(called: Called, one: Conversation) -> bool:
