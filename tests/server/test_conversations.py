@@ -204,6 +204,9 @@ def test_a_run_of_any_driver_is_begun_cancelled_and_reported(
                 refused = await mine.post("/runs", json=body)
                 assert refused.status_code == 400, refused.text
                 assert word in refused.json()["error"]["message"]
+            wider = await mine.post("/runs", json={"message": "go", "limits": {"cost_usd": 1e9, "seconds": 1}})
+            assert (wider.status_code, wider.json()["error"]["code"]) == (403, "limits")
+            assert "at most: cost_usd 5;" in wider.json()["error"]["message"]
             one = await got(mine.post("/runs", json={"message": "go", "profile": "supervised"}), 201)
             at = f"/runs/{one['run_id']}"
             asked = await question(server.house, mine, at)

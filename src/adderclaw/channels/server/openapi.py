@@ -88,7 +88,7 @@ def _answer(one: Endpoint) -> Json:
 
 ALWAYS = {
     400: "The request does not fit.",
-    403: "A page of another origin, a scope or a folder that the token does not have.",
+    403: "A page of another origin, or more than the token may: a scope, a folder, a limit.",
     421: "A host that is not this server's.",
     429: "Too many requests.",
     503: "The server cannot do it now.",

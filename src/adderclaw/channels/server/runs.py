@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -12,11 +13,12 @@ from adderclaw import config
 from adderclaw.channels import asking, facts, starting
 from adderclaw.channels.facts import run_facts
 from adderclaw.channels.hosted import HostedRun
-from adderclaw.channels.server import streams
+from adderclaw.channels.server import streams, visible
 from adderclaw.channels.server.answers import Given, Settled, settle
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.channels.starting import RunParams
+from adderclaw.config.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.decode import Between
 from adderclaw.errors import Completed, UsageError
@@ -137,7 +139,14 @@ async def listing(called: Called) -> Listing:
 
     def read() -> list[Row]:
         with facts.reading(called.house.options) as store:
-            found = runs.found(store, status=given.status, kind=given.kind, before=given.before, limit=given.limit)
+            found = runs.found(
+                store,
+                status=given.status,
+                kind=given.kind,
+                before=given.before,
+                limit=given.limit,
+                places=visible.places(called),
+            )
             made = (_row(called, store, run) for run in found)
             return [row for row in made if row is not None]
 
@@ -216,6 +225,8 @@ async def begin(called: Called) -> Row:
         if said[name] is not None:
             said[name] = _inside(folder, name, said[name])
     options = replace(house.options, headless=True, asks="must", workspace=folder)
+    if given.limits and not client.has("admin"):
+        await asyncio.to_thread(_require_tighter, options, given.limits)
     said["workspace"] = folder
     params = RunParams(**said)
     try:
@@ -224,6 +235,14 @@ async def begin(called: Called) -> Row:
         raise Refusal(409, "completed", str(ended)) from ended
     one = await house.runs.start(client.id, made)
     return await _shown(called, one.id)
+
+
+def _require_tighter(options: Options, wanted: Mapping[Any, float]) -> None:
+    """The operator's limits hold for every client that is not an administrator."""
+    limits = facts.loaded(options).config.limits
+    if wider := [name for name, value in wanted.items() if value > getattr(limits, name)]:
+        most = ", ".join(f"{name} {getattr(limits, name):g}" for name in wider)
+        raise Refusal(403, "limits", f"a run may use up at most: {most}; more needs the scope admin")
 
 
 def _inside(folder: str, name: str, path: str) -> str:
