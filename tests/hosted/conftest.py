@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.channels.hosted import Conversations
+from adderclaw.channels.hosted.watched import BOUNDS, Bounds
 from adderclaw.runtime import Options
 from tests.acceptance.world import World
 from tests.program import Cli
@@ -20,5 +21,6 @@ def world(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def hosted(world: World, patience: float | None = None) -> Conversations:
-    return Conversations(Options(workspace=str(world.workspace), log_level="off"), "http", patience=patience)
+def hosted(world: World, patience: float | None = None, bounds: Bounds = BOUNDS) -> Conversations:
+    options = Options(workspace=str(world.workspace), log_level="off")
+    return Conversations(options, "http", patience=patience, bounds=bounds)

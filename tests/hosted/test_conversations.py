@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from adderclaw.channels.hosted import Conversation, Full, NotYours, Update, conversation, updates
+from adderclaw.channels.hosted import Conversation, Full, NotYours, Update
+from adderclaw.channels.hosted.watched import Bounds
 from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import AlreadyAnswered
 from adderclaw.questions import Answer
@@ -97,13 +98,12 @@ def test_followers_see_one_order_and_come_back_where_they_were(world: World) -> 
     assert (ended["outcome"], ended["answer"]) == ("completed", "It says one.")
 
 
-def test_who_never_reads_keeps_nothing_and_slows_nobody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updates, "MOST", 5)
+def test_who_never_reads_keeps_nothing_and_slows_nobody(world: World) -> None:
     world.script(*(call("Read", file_path="a.txt", offset=number) for number in range(1, 10)), text("done"))
     (world.workspace / "a.txt").write_text("line\n" * 20)
 
     async def main() -> None:
-        here = hosted(world)
+        here = hosted(world, bounds=Bounds(updates=5))
         one = await here.open("ann")
         idle = one.follow()
         first = asyncio.ensure_future(anext(idle))
@@ -121,12 +121,11 @@ def test_who_never_reads_keeps_nothing_and_slows_nobody(world: World, monkeypatc
     asyncio.run(main())
 
 
-def test_an_interrupted_turn_leaves_the_next_message_its_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "MOST_QUEUED", 2)
+def test_an_interrupted_turn_leaves_the_next_message_its_turn(world: World) -> None:
     world.script(WRITE, text("second"))
 
     async def main() -> None:
-        here = hosted(world)
+        here = hosted(world, bounds=Bounds(queued=2))
         one = await here.open("ann")
         first = await one.send("one", client="ann")
         await asked(one)

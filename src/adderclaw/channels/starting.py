@@ -19,7 +19,7 @@ WHAT = ("agentfile", "task", "spec", "message", "resume")
 
 
 @record
-class RunParams:
+class Wanted:
     """Exactly one of WHAT."""
 
     agentfile: str | None = None
@@ -27,20 +27,27 @@ class RunParams:
     spec: str | None = None
     message: str | None = None
     resume: str | None = None
+    """The id of a run that goes on."""
     inputs: dict[str, str] | None = None
     workspace: str | None = None
     profile: Literal["supervised", "sandboxed", "readonly", "permissive"] | None = None
     provider: str | None = None
     model: str | None = None
-    config: str | None = None
-    dry_run: bool = False
     skills_dir: str | None = None
     max_turns: Annotated[int, Between(0)] | None = None
     max_iterations: Annotated[int, Between(1)] | None = None
-    debug_llm: bool | None = None
     limits: dict[Literal["cost_usd", "tokens", "tool_calls", "seconds"], Annotated[float, Between(0)]] | None = None
     rounds: Annotated[int, Between(0)] | None = None
     """Rounds that each LOOP may go, whatever its file says."""
+
+
+@record
+class RunParams(Wanted):
+    """What a program on this machine, which is the operator, may say besides."""
+
+    config: str | None = None
+    dry_run: bool = False
+    debug_llm: bool | None = None
 
 
 def wanted(params: RunParams) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from adderclaw.channels.by_name import expanded
 from adderclaw.channels.cancelling import Cancelling
 from adderclaw.channels.hosted.updates import READ_ANEW, Updates
-from adderclaw.channels.hosted.watched import END, Full, State, Unknown, Watched
+from adderclaw.channels.hosted.watched import BOUNDS, END, Bounds, Full, State, Unknown, Watched
 from adderclaw.channels.one_turn import one_turn
 from adderclaw.errors import InUse, UsageError
 from adderclaw.kernel.approvals import Nobody
@@ -20,8 +20,6 @@ from adderclaw.runtime.drive import drive, shown
 from adderclaw.store import transcript
 from adderclaw.types import Delta, MediaBlock, OnDelta
 
-MOST_QUEUED = 100
-"""Messages that wait while a turn works."""
 MOST_RESULTS = 200
 """Turns whose results are kept for who asks later."""
 
@@ -47,9 +45,11 @@ class Conversation(Watched):
         patience: float | None = None,
         woke: "Callable[[Conversation], None]" = lambda _one: None,
         room: "Callable[[], Awaitable[None]] | None" = None,
+        bounds: Bounds = BOUNDS,
     ) -> None:
         """`asks`: its clients are asked; else nobody is. `patience`: seconds of idleness before it sleeps."""
-        super().__init__("", client, channel)
+        super().__init__("", client, channel, bounds)
+        self._most = bounds.queued
         self.options, self._asks, self._patience = options, asks, patience
         self._woke, self._room = woke, room
         self.run: Run | None = None
@@ -109,13 +109,13 @@ class Conversation(Watched):
 
     async def _queue(self, text: str | None, attached: Attached, client: str) -> str:
         run = await self.awake()
-        if len(self._messages) >= MOST_QUEUED:  # others may have come while it woke
-            raise Full(f"{MOST_QUEUED} messages wait in {self.id} already; wait until they are answered")
+        if len(self._messages) >= self._most:  # others may have come while it woke
+            raise Full(f"{self._most} messages wait in {self.id} already; wait until they are answered")
         if attached.media and not run.session.provider.capabilities().images:
             raise UsageError(f"the model {run.session.model} sees no pictures: leave them out, or choose another model")
         message = Message(random_ids("turn"), text, attached, client)
         self._results[message.turn] = asyncio.get_running_loop().create_future()
-        while len(self._results) > MOST_RESULTS + MOST_QUEUED:
+        while len(self._results) > MOST_RESULTS + self._most:
             del self._results[next(iter(self._results))]
         self._messages.append(message)
         self._more.set()

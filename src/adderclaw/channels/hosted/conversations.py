@@ -7,7 +7,7 @@ from typing import Any
 
 from adderclaw.channels import questions
 from adderclaw.channels.hosted.conversation import Conversation
-from adderclaw.channels.hosted.watched import Full, NotYours, Unknown
+from adderclaw.channels.hosted.watched import BOUNDS, Bounds, Full, NotYours, Unknown
 from adderclaw.errors import UsageError
 from adderclaw.runtime import Options, Resume
 from adderclaw.store import Store, transcript
@@ -22,8 +22,10 @@ PATIENCE = 600.0
 class Conversations:
     """`channel` is what rows, receipts and events call the way in: `http`, `acp`."""
 
-    def __init__(self, options: Options, channel: str, *, patience: float | None = PATIENCE) -> None:
-        self.options, self.channel, self._patience = options, channel, patience
+    def __init__(
+        self, options: Options, channel: str, *, patience: float | None = PATIENCE, bounds: Bounds = BOUNDS
+    ) -> None:
+        self.options, self.channel, self._patience, self._bounds = options, channel, patience, bounds
         self._kept: dict[str, Conversation] = {}
         """Those that are awake, or followed; the one that woke last is the last."""
         self._opening = asyncio.Lock()
@@ -107,6 +109,7 @@ class Conversations:
             patience=self._patience,
             woke=self._keep,
             room=self._make_room,
+            bounds=self._bounds,
         )
 
     async def _begun(self, made: Conversation, again: Resume | None) -> Conversation:

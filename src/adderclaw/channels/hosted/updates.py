@@ -44,7 +44,8 @@ class Update(NamedTuple):
 class Updates:
     """One stream of updates. Whoever does not read slows nobody: what is no longer kept, such a follower has lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._kept: deque[tuple[Update, int]] = deque()
         self._size = 0
         self.last = time.time_ns() // 1_000_000
@@ -94,7 +95,7 @@ class Updates:
         size = _size(data)
         self._kept.append((Update(self.last, kind, data), size))
         self._size += size
-        while len(self._kept) > MOST or (self._size > MOST_BYTES and len(self._kept) > 1):
+        while len(self._kept) > self._most or (self._size > MOST_BYTES and len(self._kept) > 1):
             self._size -= self._kept.popleft()[1]
             self._lost = True
         self._wake()

@@ -5,11 +5,12 @@ from collections.abc import AsyncGenerator
 from typing import Literal
 
 from adderclaw.channels.asking import Asking, Request
-from adderclaw.channels.hosted.updates import Update, Updates
+from adderclaw.channels.hosted.updates import MOST, Update, Updates
 from adderclaw.errors import AdderClawError, DeniedError, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.kernel.approvals import person
 from adderclaw.questions import Answer
+from adderclaw.record import NamedTuple
 from adderclaw.runtime import Run
 from adderclaw.view.items import Call, Item
 from adderclaw.view.live import Busy, Live
@@ -35,12 +36,24 @@ class Full(AdderClawError):
     """More is wanted than this process holds at once; later there is room again."""
 
 
+class Bounds(NamedTuple):
+    """What one of them holds at most."""
+
+    updates: int = MOST
+    """Kept for who comes back, or is slow."""
+    queued: int = 100
+    """Messages that wait while a turn works."""
+
+
+BOUNDS = Bounds()
+
+
 class Watched(ABC):
     """One line of work that clients follow. `client` opened it: it is its operator, and so is who is granted that."""
 
-    def __init__(self, id: str, client: str, channel: str) -> None:
+    def __init__(self, id: str, client: str, channel: str, bounds: Bounds = BOUNDS) -> None:
         self.id, self.client, self.channel = id, client, channel
-        self.updates = Updates()
+        self.updates = Updates(bounds.updates)
         self._asking = Asking(self._ask, self._changed)
         self._told: tuple[State, str] | None = None
         self._rows: Rows | None = None

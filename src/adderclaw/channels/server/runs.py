@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from starlette.responses import Response
@@ -17,7 +17,7 @@ from adderclaw.channels.server import streams, visible
 from adderclaw.channels.server.answers import Given, Settled, settle
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
-from adderclaw.channels.starting import RunParams
+from adderclaw.channels.starting import RunParams, Wanted
 from adderclaw.config.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.decode import Between
@@ -28,29 +28,6 @@ from adderclaw.types import Json
 
 FILES = ("agentfile", "spec", "skills_dir")
 """What names a file: it lies in the folder that the run works in."""
-
-
-@record
-class Wanted:
-    """Exactly one of agentfile, task, spec, message and resume."""
-
-    agentfile: str | None = None
-    task: str | None = None
-    spec: str | None = None
-    message: str | None = None
-    resume: str | None = None
-    """The id of a run that goes on."""
-    inputs: dict[str, str] | None = None
-    workspace: str | None = None
-    profile: Literal["supervised", "sandboxed", "readonly", "permissive"] | None = None
-    provider: str | None = None
-    model: str | None = None
-    skills_dir: str | None = None
-    max_turns: Annotated[int, Between(0)] | None = None
-    max_iterations: Annotated[int, Between(1)] | None = None
-    limits: dict[Literal["cost_usd", "tokens", "tool_calls", "seconds"], Annotated[float, Between(0)]] | None = None
-    rounds: Annotated[int, Between(0)] | None = None
-    """Rounds that each LOOP of an Agentfile may go."""
 
 
 @record
