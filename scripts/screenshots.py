@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -155,15 +156,27 @@ def menu(world: World) -> None:
         draw(terminal, "menu", LIGHT)
 
 
+@contextmanager
+def plain_folder() -> Iterator[Path]:
+    """A folder whose name reads well in a picture; it is an error where it is there already."""
+    root = Path(tempfile.gettempdir()) / "ada"
+    root.mkdir()
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root)
+
+
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     scenes: tuple[Callable[[World], None], ...] = (question, menu)
     for scene in scenes:
-        with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
-            root = Path(folder)
+        with plain_folder() as root:
             (root / "home").mkdir()
             (root / "cwd").mkdir()
             world = World(Cli(root / "home", root / "cwd"), root)
+            world.workspace = world.cli.cwd = world.workspace.rename(root / "shop")
+            world.configure()
             (world.workspace / "calc.py").write_text("def add(a, b):\n    return a - b\n", encoding="utf-8")
             (world.workspace / "test_calc.py").write_text(
                 "from calc import add\n\nassert add(2, 2) == 4\nprint('1 passed')\n", encoding="utf-8"

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Verify a receipt log without AdderClaw: Python 3 and its standard library are all that this file needs.
 
-    verify_receipts.py LOG [--key FILE] [--against HEAD|FILE] [--json]
+    verify_receipts.py LOG [--key FILE] [--against HEAD|FILE] [--manifest FILE] [--json]
 
 Walks the log line by line: canonical JSON, the fields of a receipt, its hash, its number, that it continues the one
-before and, with the key, its mac. `--against` takes what was kept elsewhere: a head `seq:hash`, or a file of anchors.
+before and, with the key, its mac. `--manifest` is the one of `adderclaw receipt export`: the head of the chain and the
+hashes of the files beside it are compared. `--against` takes what was kept elsewhere: a head `seq:hash`,
+or a file of anchors.
 Exit code 0: valid, 1: invalid, 2: the command line makes no sense or a file cannot be read.
 
 It is `adderclaw receipt verify` without the database: whether the end of the log was cut off, only a head or an anchor
@@ -192,6 +194,26 @@ def read_anchor(place, row, key):
     return anchor
 
 
+def of_manifest(name):
+    """The head that a manifest names; each file beside it is what it says."""
+    path = Path(name)
+    try:
+        manifest = json.loads(beginning(path, ANCHORS_LIMIT))
+        head, files = re.fullmatch(HEAD, manifest["head"]), dict(manifest["files"])
+    except (ValueError, KeyError, TypeError):
+        raise Broken(1, f"{name} is no manifest") from None
+    for other, known in files.items():
+        if "/" in other or other in ("", ".", ".."):
+            raise Broken(1, f"{name} names {other!r}, which does not lie beside it")
+        digest = hashlib.sha256()
+        with open(path.parent / other, "rb") as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        if digest.hexdigest() != known:
+            raise Broken(1, f"{other} is not what {name} says: it was changed")
+    return {int(head[1]): head[2]} if head and int(head[1]) else {}
+
+
 # ------------------------------------------------------------------ the program
 
 
@@ -212,6 +234,7 @@ def main(arguments=None):
     parser.add_argument("log", type=Path, help="the receipt log")
     parser.add_argument("--key", metavar="FILE", help="the ledger's key; without it the macs are not looked at")
     parser.add_argument("--against", metavar="HEAD|FILE", help="a head that was kept elsewhere, or a file of anchors")
+    parser.add_argument("--manifest", metavar="FILE", help="the manifest.json of an export")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options = parser.parse_args(arguments)
     replay, broken, reason = Replay(), None, ""
@@ -220,6 +243,8 @@ def main(arguments=None):
     try:
         key = read_key(options.key, options.log)
         heads, logs = kept(options.against, key, replay.notes)
+        if options.manifest is not None:
+            heads = {**of_manifest(options.manifest), **heads}
         replay.run(options.log, key, heads, logs)
     except Broken as error:
         broken, reason = error.seq, str(error)

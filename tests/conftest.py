@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.forked import MODULES
+from tests.forked import STARTED
 from tests.program import REQUIRE_ALL, Cli, Soak, soak_of
 from tests.second_run import pytest_configure
 
@@ -88,7 +88,7 @@ def cli(home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Cli:
     cwd = tmp_path / "cwd"
     cwd.mkdir()
     made = Cli(home, cwd)
-    made.forks = request.path.relative_to(Path(__file__).parent).with_suffix("").as_posix() in MODULES
+    made.forks = request.path.relative_to(Path(__file__).parent).with_suffix("").as_posix() not in STARTED
     return made
 
 

@@ -2,7 +2,7 @@
 
 A start by this is a process of its own, with the environment, directory, arguments and pipes that it is given, and
 from the entry point on it is the same program. What it does not show is the way to the entry point: so only
-`Cli.__call__` uses it, in some modules; with ADDERCLAW_TESTS_EXEC=1 each start is a start.
+`Cli.__call__` and the commands of the documentation use it; with ADDERCLAW_TESTS_EXEC=1 each start is a start.
 """
 
 import contextlib
@@ -10,6 +10,8 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
+import select
 import signal
 import socket
 import sys
@@ -19,29 +21,45 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 PRELOADED = ("asyncio", "ctypes", "sqlite3", "ssl", "tomllib")
-OURS = {
-    "channels": ("cli.agent", "cli.interrupts", "cli.plain"),
-    "runtime": ("run",),
-    "gate": ("commands", "guards", "judges", "modes"),
-    "sandbox": ("box", "confinement"),
-    "checkpoints": ("tracker",),
-    "tools": ("files",),
-}
+OURS = (
+    *("channels.cli", "channels.print_mode", "fleet", "schedules", "hosted", "mcp"),
+    *("runtime", "replay", "drivers", "kernel", "hooks", "skills", "sinks", "tools", "providers", "gate", "sandbox"),
+    *("checkpoints", "view", "workspace", "store", "config", "credentials", "net", "events"),
+)
+"""Modules of the program, and packages with all that is in them; not those that bring a server."""
+NOT = ("adderclaw.sinks.telemetry",)
 
-MODULES = frozenset(
+STARTED = frozenset(
     """
-    acceptance/test_agentfile acceptance/test_approvals acceptance/test_auth acceptance/test_bad_input
-    acceptance/test_checkpoints acceptance/test_claude_folder acceptance/test_compaction acceptance/test_control_tools
-    acceptance/test_eval acceptance/test_every_tool acceptance/test_hooks acceptance/test_hook_kinds
-    acceptance/test_limits_cost acceptance/test_memory acceptance/test_outcomes acceptance/test_parallel_calls
-    acceptance/test_policy acceptance/test_print acceptance/test_replay acceptance/test_replay_tasks
-    acceptance/test_review acceptance/test_seed_001 acceptance/test_shapes_shown acceptance/test_shell_words
-    acceptance/test_skills acceptance/test_spec acceptance/test_subagents acceptance/test_tasks
-    acceptance/test_tools_files acceptance/test_trust acceptance/test_usage acceptance/test_worktrees
-    config/test_commands store/test_commands
+    acceptance/test_hops acceptance/test_start acceptance/test_startup acceptance/test_stop_and_limits
+    test_cold_start test_deployment test_forked test_program test_setup
     """.split()  # noqa: SIM905
 )
-"""Where it is used: of these the start shows nothing that the tests of the other modules do not show."""
+"""Where each start is a start: these show the way to the entry point. All other modules use it."""
+
+
+ODD = ("PYTHON", "LC_", "LD_", "COVERAGE")
+"""Variables that the interpreter reads when it starts: with one of them a start is a start."""
+STAND_IN = """\
+#!{python} -ISs
+import json, os, signal, socket, sys
+real, odd = {real!r}, {odd!r}
+apart = any(word in ("serve", "service", "fleet", "--detach") for word in sys.argv[1:])
+if apart or os.environ.get("LANG") != "C.UTF-8" or any(name.startswith(odd) for name in os.environ):
+    os.execv(real, [real, *sys.argv[1:]])
+asked = json.dumps({{"argv": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}}).encode()
+there = socket.socket(socket.AF_UNIX)
+there.connect({place!r})
+socket.send_fds(there, [len(asked).to_bytes(4, "big")], [0, 1, 2])
+there.sendall(asked)
+lines = there.makefile("r")
+pid = int(lines.readline())
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, lambda number, _: os.kill(pid, number))
+code = int(lines.readline())
+os._exit(code if code >= 0 else 128 - code)
+"""
+"""A program that lets itself be forked, for what is called by its name: nothing is imported."""
 
 
 class Ended(NamedTuple):
@@ -56,11 +74,24 @@ class Forks:
 
     def __init__(self, program: str, env: Mapping[str, str]) -> None:
         import subprocess
+        import tempfile
 
         self.lock = threading.Lock()
         self._socket, theirs = socket.socketpair()
-        argv = [sys.executable, __file__, str(theirs.fileno()), program]
-        self._process = subprocess.Popen(argv, env=dict(env), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        self._folder = tempfile.TemporaryDirectory(prefix="adderclaw-forks-")
+        place = os.path.join(self._folder.name, "socket")
+        self.folder = os.path.join(self._folder.name, "bin")
+        """For PATH: it holds an `adderclaw` that is forked."""
+        os.mkdir(self.folder)
+        text = STAND_IN.format(python=os.path.realpath(sys.executable), real=program, odd=ODD, place=place)
+        with open(os.open(os.path.join(self.folder, "adderclaw"), os.O_CREAT | os.O_WRONLY, 0o755), "w") as file:
+            file.write(text)
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(place)
+            door.listen(16)
+            fds = [theirs.fileno(), door.fileno()]
+            argv = [sys.executable, __file__, program, *map(str, fds)]
+            self._process = subprocess.Popen(argv, env=dict(env), pass_fds=fds, stdin=subprocess.DEVNULL)
         theirs.close()
         self._lines = self._socket.makefile("r")
 
@@ -103,27 +134,56 @@ class Forks:
 # ------------------------------------------------------------------ in the other process
 
 
-def _serve(connection: socket.socket, program: str) -> None:
-    for name in (*PRELOADED, *(f"adderclaw.{package}.{one}" for package, names in OURS.items() for one in names)):
+def _serve(connection: socket.socket, door: socket.socket, program: str) -> None:
+    _preload()
+    while True:
+        ready, _, _ = select.select([connection, door], [], [])
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if door in ready:
+            caller, _ = door.accept()
+            if not os.fork():
+                door.close()
+                connection.close()
+                _forked(caller, program)
+                return
+            caller.close()
+        if connection in ready and not _forked(connection, program):
+            return
+
+
+def _preload() -> None:
+    for name in PRELOADED:
         importlib.import_module(name)
+    for name in OURS:
+        found = importlib.import_module(f"adderclaw.{name}")
+        inner = pkgutil.walk_packages(found.__path__, f"{found.__name__}.") if hasattr(found, "__path__") else ()
+        for one in inner:
+            if not one.name.startswith(NOT) and not one.name.endswith("__main__"):
+                importlib.import_module(one.name)
     gc.collect()
     gc.freeze()
-    while True:
-        size, fds, _, _ = socket.recv_fds(connection, 4, 3)
-        if not size:
-            return
-        asked = b""
-        while len(asked) < int.from_bytes(size, "big"):
-            asked += connection.recv(1 << 20)
-        pid = os.fork()
-        if not pid:
-            connection.close()
-            _become(json.loads(asked), fds, program)
-            return
-        for fd in fds:
-            os.close(fd)
-        connection.sendall(b"%d\n" % pid)
-        connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def _forked(connection: socket.socket, program: str) -> bool:
+    """One start that is asked for, to its end; False where nobody asks any more, and in the start itself."""
+    size, fds, _, _ = socket.recv_fds(connection, 4, 3)
+    if not size:
+        return False
+    asked = b""
+    while len(asked) < int.from_bytes(size, "big"):
+        asked += connection.recv(1 << 20)
+    pid = os.fork()
+    if not pid:
+        connection.close()
+        _become(json.loads(asked), fds, program)
+        return False
+    for fd in fds:
+        os.close(fd)
+    connection.sendall(b"%d\n" % pid)
+    connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    return True
 
 
 def _become(asked: Any, fds: list[int], program: str) -> None:
@@ -145,5 +205,5 @@ def _become(asked: Any, fds: list[int], program: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.path.dirname(sys.argv[2])
-    _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
+    sys.path[0] = os.path.dirname(sys.argv[1])
+    _serve(socket.socket(fileno=int(sys.argv[2])), socket.socket(fileno=int(sys.argv[3])), sys.argv[1])

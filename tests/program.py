@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.forked import Forks
+from tests.forked import ODD, Forks
 
 PROGRAM = Path(sys.executable).with_name("adderclaw")
 MEASURED = {name: os.environ[name] for name in ("COVERAGE_PROCESS_CONFIG",) if name in os.environ}
@@ -47,7 +47,7 @@ class Cli:
 
     before: tuple[str, ...] = ()
     """What starts the program, where that is not the test itself."""
-    forks = False
+    forks = True
     """Whether it is forked from a process that has imported it, where that makes no difference (tests/forked.py)."""
 
     def __init__(self, home: Path, cwd: Path) -> None:
@@ -75,7 +75,7 @@ class Cli:
         self,
         *arguments: str,
         stdin: str | bytes = b"",
-        timeout: float = 60,
+        timeout: float = 180,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Done:
@@ -97,11 +97,10 @@ class Cli:
         self, arguments: tuple[str, ...], env: dict[str, str], cwd: Path, stdin: bytes, timeout: float
     ) -> Done | None:
         """By a fork, where that makes no difference; else None."""
-        odd = any(name.startswith(("PYTHON", "LC_", "LD_", "COVERAGE")) for name in env) or env.get("LANG") != "C.UTF-8"
+        odd = any(name.startswith(ODD) for name in env) or env.get("LANG") != "C.UTF-8"
         if EXEC or odd or not self.forks or self.before or not cwd.is_dir():
             return None
-        if not _FORKS:
-            _FORKS.append(Forks(str(PROGRAM), env))
+        self._forks()
         if not _FORKS[0].lock.acquire(blocking=False):
             return None
         try:
@@ -110,6 +109,17 @@ class Cli:
             _FORKS[0].lock.release()
         assert not late, f"adderclaw {arguments} took over {timeout} s\n{out!r}\n{err!r}"
         return Done(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+    def _forks(self) -> Forks:
+        if not _FORKS:
+            nobodys = {name: self.env[name] for name in ("PATH", "LANG", "TZ")}
+            _FORKS.append(Forks(str(PROGRAM), nobodys))  # it lives longer than this home
+        return _FORKS[0]
+
+    @property
+    def folder(self) -> str:
+        """For PATH: where a shell finds the program."""
+        return str(PROGRAM.parent) if EXEC or MEASURED else f"{self._forks().folder}{os.pathsep}{PROGRAM.parent}"
 
     def typed(self, *arguments: str, stdin: str, timeout: float = 60, env: Mapping[str, str] | None = None) -> Done:
         """Somebody at a terminal types each line when the program asks for one, and leaves after the last.

@@ -29,11 +29,11 @@ def run(folder: Path, files: dict[str, str], *more: str, ci: str = "1") -> tuple
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    soak\n")
-    env = {name: value for name, value in os.environ.items() if name != AGAIN}
+    env = {name: value for name, value in os.environ.items() if name != AGAIN and "XDIST" not in name}
     env |= {"ADDERCLAW_REQUIRE_ALL": ci, "PYTHONPATH": str(ROOT), "PYTEST_PLUGINS": "tests.second_run"}
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml=report.xml", *more]
-    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
     return done.returncode, done.stdout, ET.parse(folder / "report.xml").getroot()
 
 

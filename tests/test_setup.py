@@ -145,7 +145,7 @@ def test_every_step_of_an_installation_names_the_python_that_was_found(checkout:
     root = pyenv(checkout, tmp_path / "pyenv")
     checkout.run("scripts/install-locked", str(tmp_path / "made"), PYENV_ROOT=str(root))
     steps = [line for line in (checkout.bin / "notes").read_text().splitlines() if "--version" not in line]
-    assert [line.split()[1] for line in steps] == ["venv", "export", "pip", "build", "pip"]
+    assert [line.split()[1] for line in steps] == ["venv", "export", "pip", "export", "build", "pip"]
     assert all(line.endswith(f"(with {root}/versions/3.12.1/bin/python)") for line in steps), steps
 
 

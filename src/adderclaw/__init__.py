@@ -9,7 +9,8 @@ _API, _SECURITY = "adderclaw.channels.python", "adderclaw.channels.bash_security
 _SCENARIOS, _QUERY = "adderclaw.drivers.spec.scenarios", "adderclaw.query"
 _MESSAGES = ("AssistantMessage", "PartialMessage", "ResultMessage", "SystemMessage", "UserMessage")
 _NAMES = {
-    **dict.fromkeys(("AgentClient", "Query"), _API),
+    **dict.fromkeys(("AgentClient", "Query", "run_channel"), _API),
+    **dict.fromkeys(("Channel", "Handle"), "adderclaw.channels.channel"),
     **dict.fromkeys(("QueryOptions", *_MESSAGES), _QUERY),
     **dict.fromkeys(("BashSecurity", "ValidationResult"), _SECURITY),
     **dict.fromkeys(("Session", "SessionOptions", "SessionResult", "StatusTool"), _SCENARIOS),

@@ -1,7 +1,10 @@
 from adderclaw.channels.bash_security import BashSecurity as BashSecurity
 from adderclaw.channels.bash_security import ValidationResult as ValidationResult
+from adderclaw.channels.channel import Channel as Channel
+from adderclaw.channels.channel import Handle as Handle
 from adderclaw.channels.python import AgentClient as AgentClient
 from adderclaw.channels.python import Query as Query
+from adderclaw.channels.python import run_channel as run_channel
 from adderclaw.drivers.spec.scenarios import Session as Session
 from adderclaw.drivers.spec.scenarios import SessionOptions as SessionOptions
 from adderclaw.drivers.spec.scenarios import SessionResult as SessionResult

@@ -11,6 +11,7 @@ AdderClawError                 1   anything the operator must read
 ├── DeniedError                3   a guard, a judge or the operator refused
 ├── LimitError                 4   a budget is used up
 ├── NeedsInput                 5   nobody is there to answer
+│   └── StaysOpen              5   the question stays open, and may be answered later
 └── Stopped                    6   the emergency stop is set
 
 An outcome of a run has the exit code of the error of its name (`EXIT_CODES`). Signals end with 130 and 143.
@@ -178,6 +179,14 @@ class LimitError(AdderClawError):
 
 class NeedsInput(AdderClawError):
     exit_code = EXIT_CODES["needs_input"]
+
+
+class StaysOpen(NeedsInput):
+    """A question has no answer yet, and may be answered later: whoever resumes the run asks it again."""
+
+    def __init__(self, approval_id: str, comment: str = "") -> None:
+        super().__init__(f"{approval_id} waits for an answer" + (f": {comment}" if comment else ""))
+        self.approval_id, self.comment = approval_id, comment
 
 
 class Stopped(AdderClawError):

@@ -35,6 +35,10 @@ class ApprovalRequest:
     """The call's input, for a program that is asked."""
     registries: tuple[str, ...] = ()
     """Package registries that its programs need, and that the operator may let the commands of this session reach."""
+    stays: bool = False
+    """With nobody there to answer it stays open: the run ends, and the one that resumes it finds the answer."""
+    seconds: float | None = None
+    """How long a question that stays may be answered; None: for ever."""
 
     @property
     def why(self) -> str:

@@ -455,6 +455,8 @@ class ToolContext:
     """Whether a rule denies that a file is read or changed: what holds it is not deleted either."""
     kept: str = ""
     """The folder of this session's long outputs: Read, Grep and LS may look into it, nobody may write there."""
+    shown: tuple[str, ...] = ()
+    """Folders of skills and of trusted plugins outside of the workspace: they may be read, too."""
     keep: Callable[[str], str | None] = lambda _text: None
     """Keeps a text that is too long to be shown whole; the path to Read it by, or None where nothing is kept."""
     printing: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.channels.asking import Asking
+from adderclaw.hosted.asking import Asking
 from adderclaw.questions import Answer, ApprovalRequest
 from tests.acceptance.test_approvals import asking as asking_with
 from tests.acceptance.test_approvals import ended, listed, write

@@ -348,9 +348,9 @@ def test_own_commands_run_and_read_by_the_gate_and_are_chained(world: World) -> 
 
 
 def test_d_02_typing_a_command_that_is_none_here_says_so(world: World) -> None:
-    _, err = talk(world, "/teleport", "/plugin list", "/stop", "/ultraplan")
+    _, err = talk(world, "/teleport", "/reload-plugins", "/stop", "/ultraplan")
     assert "/teleport is left out: it needs a vendor's cloud service" in err
-    assert "/plugin is left out: there are no plugins" in err
+    assert "/reload-plugins is not a command here. Instead: /clear" in err
     assert "/stop is not a command here. Instead: /tasks stop ID" in err
     assert "/ultraplan is left out" in err
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -87,6 +88,26 @@ def test_nothing_is_sent_unless_it_is_configured(world: World, receiver: Receive
     configure(world, "noop", receiver.url)
     run(world)
     assert receiver.posts == []
+
+
+def test_otlp_without_its_packages_is_refused_with_what_mends_it(
+    world: World, receiver: Receiver, tmp_path: Path
+) -> None:
+    """As in an installation without the extra; the other protocols need nothing."""
+    (tmp_path / "without/opentelemetry").mkdir(parents=True)
+    (tmp_path / "without/opentelemetry/__init__.py").touch()  # in front of the real one, and empty
+    world.cli.env["PYTHONPATH"] = str(tmp_path / "without")
+    configure(world, "otlp", receiver.url)
+    world.script(text("answered"))
+    refused = world.agent("hi")
+    assert refused.code == 2
+    assert "adderclaw[telemetry]" in refused.err
+    doctor = world.cli("doctor").out
+    assert "broken   telemetry" in doctor
+    assert "pip install 'adderclaw[telemetry]'" in doctor
+    configure(world, "http", receiver.url)
+    assert world.agent("hi").out == "answered\n"
+    assert receiver.posts
 
 
 @pytest.mark.parametrize(

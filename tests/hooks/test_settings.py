@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from adderclaw.config.loaded_plugin import LoadedPlugin
+from adderclaw.config.plugin_manifest import Manifest
+from adderclaw.config.plugins import Plugin
 from adderclaw.errors import ConfigError
 from adderclaw.hooks import scripts, settings
 from adderclaw.hooks.process import argv_of
@@ -49,6 +52,42 @@ def test_d51_one_order_over_all_events_with_what_is_the_same_and_adjacent_once()
     assert [hook.ordinal for hook in found] == [0, 1, 2, 3, 4]
     assert [hook.event for hook in found] == ["PreToolUse", "PreToolUse", "Stop", "PreToolUse", "PreToolUse"]
     assert [hook.ordinal for hook in settings.chains(found)["PreToolUse"]] == [0, 1, 3, 4]
+
+
+def loaded(root: Path, name: str) -> LoadedPlugin:
+    (root / name).mkdir()
+    return LoadedPlugin(Plugin(name, "", "", str(root / name), "", "enabled", Manifest(name)), str(root))
+
+
+def test_d51_plugins_stand_between_the_settings_and_the_session(tmp_path: Path) -> None:
+    one, two = loaded(tmp_path, "one"), loaded(tmp_path, "two")
+    root = entry(command="${CLAUDE_PLUGIN_ROOT}/x")
+    found = made(
+        entry(command="settings"),
+        entry(command="same"),
+        brought=[(one, [entry(command="same"), root, root]), (two, [root, entry(command="${ADDERCLAW_PLUGIN_DATA}")])],
+        of_session=[entry(command="session")],
+        held=[entry(command="untrusted")],
+    )
+    assert [(hook.ordinal, hook.command) for hook in found] == [
+        (0, "settings"),
+        (1, "same"),
+        (2, f"{one.root}/x"),
+        (3, f"{two.root}/x"),
+        (4, two.data),
+        (5, "session"),
+        (6, "untrusted"),
+    ]
+    assert [hook.plugin and hook.plugin.name for hook in found] == [None, None, "one", "two", "two", None, None]
+    assert [hook.skipped for hook in found[-2:]] == ["", "untrusted_workspace"]
+
+
+def test_a_folder_that_a_shell_would_read_otherwise_is_left_to_the_shell(tmp_path: Path) -> None:
+    odd = loaded(tmp_path, "a $(odd) 'one'")
+    (shell,) = made(brought=[(odd, [entry(command="'${CLAUDE_PLUGIN_ROOT}/x'")])])
+    assert shell.command == "'${CLAUDE_PLUGIN_ROOT}/x'"
+    (plain,) = made(brought=[(odd, [entry(command="${CLAUDE_PLUGIN_ROOT}/x", args=["${CLAUDE_PLUGIN_DATA}"])])])
+    assert plain.argv == (f"{odd.root}/x", odd.data)
 
 
 def test_d61_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels.hosted import Conversations
-from adderclaw.channels.hosted.watched import BOUNDS, Bounds
+from adderclaw.hosted.conversations import Conversations
+from adderclaw.hosted.watched import BOUNDS, Bounds
 from adderclaw.runtime import Options
 from tests.acceptance.world import World
 from tests.program import Cli

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from adderclaw.channels.hosted import Conversation, Full, NotYours, Update
-from adderclaw.channels.hosted.watched import Bounds
 from adderclaw.errors import UsageError
+from adderclaw.hosted.conversation import Conversation
+from adderclaw.hosted.updates import Update
+from adderclaw.hosted.watched import Bounds, Full, NotYours
 from adderclaw.kernel.approvals import AlreadyAnswered
 from adderclaw.questions import Answer
 from adderclaw.types import Json
@@ -198,3 +199,51 @@ def test_conversations_of_one_process_share_nothing_that_counts(world: World) ->
     assert list(folders[1].iterdir()) == []
     assert (os.getcwd(), dict(os.environ)) == (before, variables)
     assert sorted(row[0] for row in world.rows("SELECT outcome FROM runs")) == ["completed", "completed", "denied"]
+
+
+def test_one_that_is_closed_while_somebody_wants_it_is_opened_again(world: World) -> None:
+    """It ends for a while: whoever opens it again meanwhile waits for that, and is not told that it is in use."""
+    world.configure(more='[hooks]\nSessionEnd = [{hooks = [{type = "command", command = "sleep 0.5"}]}]\n')
+    world.script(text("first"), text("second"))
+
+    async def main() -> None:
+        here = hosted(world)
+        one = await here.open("ann")
+        await one.ended(await one.send("hi", client="ann"))
+        closing = asyncio.ensure_future(one.close())
+        await asyncio.sleep(0)
+        assert one.state == "ended"
+        again = await here.open("ann", resume=one.id)
+        assert again is not one
+        assert (await again.ended(await again.send("and?", client="ann"))).outcome == "completed"
+        await closing
+        await here.close()
+
+    asyncio.run(main())
+
+
+def test_one_that_is_closed_while_it_wakes_takes_no_message_and_leaves_no_run(world: World) -> None:
+    world.script(text("first"), text("second"))
+
+    async def main() -> None:
+        here = hosted(world)
+        one = await here.open("ann")
+        await one.ended(await one.send("hi", client="ann"))
+        for pauses in range(4):  # before its run is opened, and after
+            assert await one.sleep() or one.run is None
+            sending = asyncio.ensure_future(one.send("and?", client="ann"))
+            for _ in range(pauses):
+                await asyncio.sleep(0)
+            await one.close()
+            try:
+                async with asyncio.timeout(30):
+                    result = await one.ended(await sending)
+                    assert result.outcome == "stopped"
+            except UsageError:
+                pass  # it is closed
+            await asyncio.sleep(0.05)
+            assert one.run is None
+            one = await here.open("ann", resume=one.id)
+        await here.close()
+
+    asyncio.run(main())

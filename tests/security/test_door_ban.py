@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import adderclaw
@@ -74,7 +75,9 @@ OWN = {
     "tools.generate": "writes those schemas when the program is built",
     "tools.hardened": "the text of git.sh, which comes with the program, and git itself",
     "config.cache": "what the configuration came to, in AdderClaw's own folder; of folders, whether they are there",
+    "config.loaded_plugin": "times and sizes of a plugin's files, which no command writes; its folder of data",
     "config.layers": "whether the workspace that the operator named is there, and is the project's folder",
+    "config.managed": "the administrator's files in /etc/adderclaw, each by the descriptor whose owner was looked at",
     "config.named_files": "whether a word of a hook names a file, which hooks.scripts then reads through the door",
     "config.safe_open": "the door itself, for what is read before there is a workspace",
     "config.options": "whether a file that the operator named is there",
@@ -83,23 +86,34 @@ OWN = {
     "config.places": "finds the project by its names; reads through config.safe_open; writes in AdderClaw's own folder",
     "config.servers": "whether programs are there that the operator's servers name",
     "config.trusted_folders": "status and names by the descriptor of a folder that config.safe_open opened",
+    "config.plugin_preview": "a plugin's files, by descriptor, through config.safe_open",
+    "config.plugin_tree": "a plugin's files, by descriptor, through config.safe_open",
+    "config.plugins": "plugins.json and the folder of plugins, in AdderClaw's own folder",
     "config.project_grants": "grants.json in AdderClaw's own folder; reads through config.safe_open",
     "config.trust": "trust.json in AdderClaw's own folder; reads through config.safe_open",
     "hooks.scripts": "copies of what was compared, in AdderClaw's own folder; reads through config.safe_open",
     "hooks.settings": "the shells of the system",
     "runtime.fetches": "the marks of what was fetched, in AdderClaw's own cache",
+    "runtime.plugin_changes": "the folder of plugins, in AdderClaw's own folder",
+    "runtime.plugin_folders": "copies into the folder of plugins; reads by descriptor, through config.safe_open",
+    "runtime.plugin_sources": "whether a folder that the operator named is there; how much git has fetched into ours",
     "runtime.later_record": "the folder for what is set aside, in AdderClaw's own folder",
+    "runtime.plugin_traces": "a plugin's folder of data, in AdderClaw's own folder",
     "replay.comparing": "a folder of its own for the replay",
     "replay.proving": "a folder of its own for the replay",
     "replay.rejudging": "whether a policy that the operator named is there",
     "runtime.run": "whether the workspace itself is there; makes that of the defaults",
     "runtime.start": "ESTOP in AdderClaw's own folder",
+    "sinks.notices.courier": "ESTOP in AdderClaw's own folder",
+    "sinks.notices.desktop": "the session's message bus, and the terminal",
+    "sinks.notices.program": "whether the operator's own program is there; one of the workspace is refused",
     "tools.clock": "/etc/localtime",
     "tools.identity": "AdderClaw's own folder, in which git is asked for the operator's name",
 }
 """These handle no path of the workspace."""
 
 
+@cache
 def _modules() -> dict[str, Path]:
     found = (path for package in PACKAGES for path in (SOURCE / package).rglob("*.py"))
     return {".".join(path.relative_to(SOURCE).with_suffix("").parts): path for path in found}

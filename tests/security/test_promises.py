@@ -88,8 +88,8 @@ def test_a_name_is_resolved_once_and_what_was_checked_is_connected_to(monkeypatc
 
 
 CONNECTS = re.compile(
-    r"^\s*(?:import|from) (?:httpx2|httpcore2|http\.client|urllib\.request|aiohttp|requests)\b"
-    r"|\b(?:create_connection|open_connection|sock_connect|getaddrinfo)\(",
+    r"^\s*(?:import|from) (?:httpx2|httpcore2|http\.client|urllib\.request|aiohttp|requests|smtplib)\b"
+    r"|\b(?:create_connection|open_connection|sock_connect|getaddrinfo|psycopg\.connect|Connection\.connect)\(",
     re.MULTILINE,
 )
 OPENS = {
@@ -98,8 +98,11 @@ OPENS = {
     "mcp/oauth.py": "names the types of its requests, which the one client makes",
     "sandbox/proxy.py": "what commands, git and the browser reach",
     "providers/wire.py": "models that the operator configured",
+    "sinks/notices/mail.py": "the mail server that the operator configured",
     "sinks/telemetry/records.py": "the collector that the operator configured",
     "channels/attach/link.py": "the server of this home, for the operator's own commands",
+    "channels/cli/channel.py": "the same, for `channel test`",
+    "fleet/database.py": "the fleet's PostgreSQL that the operator named",
     "channels/cli/local_models.py": "model servers of this machine, asked by `init`",
 }
 

@@ -56,6 +56,11 @@ class Site:
         self.process = Process(self.cli, "--workspace", str(self.workspace), *more)
         self.url = self.process.url.rstrip("/")
 
+    def check(self) -> None:
+        """A test leaves nothing behind that another one would meet."""
+        assert self.model.left == 0, f"{self.model.left} answers of the model were not asked for"
+        assert not (self.cli.data / "ESTOP").exists(), "the stop was not released"
+
     def end(self) -> None:
         if self.process.process.poll() is None:
             self.process.end()

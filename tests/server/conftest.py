@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tests.server.browser import Site, Tab
 
+FAILED = pytest.StashKey[bool]()
 ORIGIN = "http://127.0.0.1:8423"
 
 
@@ -155,14 +156,40 @@ def chromium() -> "Generator[Browser]":
         yield found
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
 @pytest.fixture(scope="module")
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Generator[Site]":
-    """One real server for the module; its `SEED(home, workspace)`, if there is one, fills the store before."""
+def sites(tmp_path_factory: pytest.TempPathFactory) -> "Generator[list[Site]]":
+    """The server of this module, once a test has asked for it."""
+    made: list[Site] = []
+    yield made
+    for one in made:
+        one.end()
+
+
+@pytest.fixture
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sites: "list[Site]"
+) -> "Generator[Site]":
+    """One real server for the tests of a module; its `SEED(home, workspace)`, if there is one, fills the store before.
+
+    After a test that failed the next one gets another: what was left undone is no one else's failure.
+    """
     from tests.server import browser
 
-    made = browser.Site(tmp_path_factory.mktemp("site"), getattr(cast(Any, request).module, "SEED", None))
-    yield made
-    made.end()
+    if not sites:
+        sites.append(browser.Site(tmp_path_factory.mktemp("site"), getattr(cast(Any, request).module, "SEED", None)))
+    yield sites[0]
+    node = cast(pytest.Item, cast(Any, request).node)
+    if node.stash.get(FAILED, False):
+        sites.pop().end()
+        return
+    sites[0].check()
 
 
 @pytest.fixture

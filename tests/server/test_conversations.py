@@ -162,6 +162,26 @@ def test_a_client_of_another_folder_sees_nothing(server: Server, workspace: Path
     assert not (workspace / "a.txt").exists()
 
 
+def test_what_is_to_be_approved_is_shown_whole(server: Server, home: Path) -> None:
+    """Also what has the shape of a key: a yes is to exactly that."""
+    key = "ghp_" + "Zq8Xw2Lm5Rt9Yb3Nc7Vd1Kf6Hj4Gs0Pa8Ue2"
+    script(home, call("Write", file_path="a.txt", content=f"{key}\n"), text("done"))
+
+    async def work() -> None:
+        async with server.client(server.token("read", "operate", "approve")) as client:
+            at = f"/conversations/{(await got(client.post('/conversations', json={}), 201))['id']}"
+            await got(client.post(f"{at}/messages", json={"text": "go"}), 202)
+            await question(server.house, client, at)
+            (asked,) = (await got(client.get("/questions")))["questions"]
+            assert key in asked["shown"]
+            await got(client.post(f"/questions/{asked['id']}/answer", json={"approved": False}))
+            await until(server.house, at.rpartition("/")[2], "ended")
+            (asked,) = (await got(client.get("/questions?all=true")))["questions"]
+            assert key not in str(asked), "what was answered is a record like any other"
+
+    run(server.house, work())
+
+
 def test_going_back_undoes_words_and_files(server: Server, workspace: Path) -> None:
     ann = server.token("read", "operate")
 

@@ -34,6 +34,10 @@ def test_every_endpoint_but_those_for_everybody_needs_a_token_with_its_scope(ser
     everybody = {"/health", "/ready", "/openapi.json", "/login"}
     for endpoint in app.collected():
         path = endpoint.path.replace("{", "").replace("}", "")
+        if endpoint.is_signed:  # the signature is its credential: without one nobody is let in
+            assert endpoint.scope is None
+            assert server.ask(endpoint.method, path).status_code == 401, endpoint.path
+            continue
         if endpoint.scope is None:
             assert endpoint.path in everybody or endpoint.path.startswith("/ui/"), endpoint.path
             continue
@@ -72,6 +76,19 @@ def test_somebody_who_can_only_write_the_database_widens_no_token(server: Server
         with server.house.store.write() as cursor:
             cursor.execute(f"UPDATE clients SET {change}")
         assert code(server, "GET", "/status", token) == "token", change
+
+
+def test_somebody_who_can_only_write_the_database_prolongs_no_login(server: Server) -> None:
+    """A login ends with the token that was used for it: of that one's row nothing may be another than it was."""
+    house = server.house
+    for change in (*WIDENED[:5], "id = 'client-000000000000'"):
+        now = house.clock.now()
+        parent = clients.create(house.store, house.key, name="me", scopes=["read"], now=now, seconds=60).row.id
+        login = clients.create(house.store, house.key, name="me", scopes=["read"], now=now, parent=parent).token
+        assert code(server, "GET", "/status", login) == ""
+        with house.store.write() as cursor:
+            cursor.execute(f"UPDATE clients SET {change} WHERE id = ?", (parent,))
+        assert code(server, "GET", "/status", login) == "token", change
 
 
 def test_somebody_who_can_only_write_the_database_makes_no_token(server: Server) -> None:

@@ -59,6 +59,7 @@ def pages(found: Seeded) -> dict[str, str]:
         "/ui/ledger/3": "Receipt 3",
         "/ui/policy?tool=Bash&input=rm+-rf+/": "Policy",
         "/ui/extensions": "Extensions",
+        "/ui/notices": "Notices",
         "/ui/settings": "Settings",
         "/ui/doctor": "Doctor",
     }

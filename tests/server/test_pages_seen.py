@@ -8,7 +8,16 @@ from adderclaw.store import Store
 from tests.server.conftest import Server
 from tests.server.seeded import seed
 
-PAGES = ("/ui/runs", "/ui/usage", "/ui/ledger", "/ui/policy", "/ui/extensions", "/ui/settings", "/ui/doctor")
+PAGES = (
+    "/ui/runs",
+    "/ui/usage",
+    "/ui/ledger",
+    "/ui/policy",
+    "/ui/extensions",
+    "/ui/notices",
+    "/ui/settings",
+    "/ui/doctor",
+)
 
 
 def test_a_client_sees_what_happened_in_its_folders_alone(server: Server, workspace: Path) -> None:

@@ -12,6 +12,7 @@ from adderclaw.store import Store, imprints
 MUTABLE = {
     "receipts": {"archive"},
     "approvals": {
+        "stays",
         "channel",
         "agent",
         "answered_who",

@@ -22,7 +22,6 @@ def _omitted(because: str) -> Elsewhere:
 
 
 CLOUD = "it needs a vendor's cloud service or account, and AdderClaw is local"
-PLUGINS = "there are no plugins: skills, hooks, subagents and MCP servers are configured one by one"
 
 COMMANDS: dict[str, Elsewhere] = {
     **dict.fromkeys(
@@ -62,7 +61,7 @@ COMMANDS: dict[str, Elsewhere] = {
         ],
         _omitted(CLOUD),
     ),
-    **dict.fromkeys(("plugin", "reload-plugins"), _omitted(PLUGINS)),
+    "reload-plugins": _replaced("/clear: a new conversation begins with the plugins as they are now"),
     **dict.fromkeys(("pr-comments", "ultraplan"), _omitted("Claude Code has removed it, too")),
     **dict.fromkeys(
         ("background", "bg", "fork"),
@@ -121,7 +120,7 @@ FLAGS: dict[str, Elsewhere] = {
     "--forward-subagent-text": _replaced("`adderclaw replay RUN` shows what subagents wrote"),
     "--prompt-suggestions": _omitted("no further model call is made that nobody asked for"),
     **dict.fromkeys(("--init", "--init-only"), _replaced("--maintenance, which begins with the Setup hooks")),
-    **dict.fromkeys(("--plugin-dir", "--plugin-url"), _omitted(PLUGINS)),
+    "--plugin-url": _replaced("`adderclaw plugin install GIT`, which shows what it brings before it counts"),
     "--safe-mode": _replaced("--bare"),
     "-v": _replaced("-V or --version"),
     **dict.fromkeys(("--worktree", "-w"), _replaced("ask for a worktree; a run has `adderclaw run --worktree NAME`")),
@@ -130,7 +129,6 @@ FLAGS: dict[str, Elsewhere] = {
 }
 
 SUBCOMMANDS: dict[str, Elsewhere] = {
-    "update": _replaced("whatever installed it: `uv tool upgrade adderclaw`, `pip install -U adderclaw`"),
     "install": _replaced("whatever installed it: `uv tool install adderclaw`, `pip install adderclaw`"),
     "auth login": _replaced("`adderclaw login`"),
     "auth logout": _replaced("`adderclaw logout`"),
@@ -144,7 +142,6 @@ SUBCOMMANDS: dict[str, Elsewhere] = {
     "import": _replaced("`adderclaw onboard`, which offers what it finds in ~/.claude"),
     "mcp add-json": _replaced("`adderclaw mcp add`, or an entry of mcp_servers in your configuration"),
     "mcp get": _replaced("`adderclaw mcp list NAME`"),
-    "plugin": _omitted(PLUGINS),
     "project purge": _replaced("`adderclaw memory clear`"),
     "auto-mode": _omitted("no model judges calls: the gate does, by rules; `adderclaw policy` explains them"),
     **dict.fromkeys(("setup-token", "remote-control", "self-hosted-runner", "gateway", "ultrareview"), _omitted(CLOUD)),

@@ -4,9 +4,9 @@ import json
 import os
 import re
 
-from adderclaw.channels.by_name import text_of
 from adderclaw.config.paths import followed
 from adderclaw.errors import Refused, UsageError
+from adderclaw.hosted.by_name import text_of
 from adderclaw.json_text import canonical
 from adderclaw.kernel.session import Session
 from adderclaw.mcp.resources import Document, Prompt, Resources

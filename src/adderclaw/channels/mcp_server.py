@@ -41,7 +41,7 @@ class Asked:
         if (refused := unaskable(request)) is not None:
             return refused
         seen = shown(request)
-        message = f"{seen.tool} ({request.risk} risk: {seen.reason}) wants to run: {seen.text}"
+        message = f"{seen.head}\n{seen.text}" if seen.is_step else f"{seen.head} wants to run: {seen.text}"
         said = await self.caller.ask("\n".join((message, *seen.marks)), _form(request)) or {}
         if request.registries and said.get("approve") is True and said.get("registries") is True:
             return reached(request)

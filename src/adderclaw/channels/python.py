@@ -10,10 +10,12 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal
 
-from adderclaw.channels import questions, sdlc
+from adderclaw.channels import sdlc
+from adderclaw.channels.channel import Channel, Handle, operator_of
 from adderclaw.channels.heard import Heard
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.hosted import questions
 from adderclaw.kernel import prompt
 from adderclaw.kernel.approvals import unaskable
 from adderclaw.kernel.loop import run_turn
@@ -69,6 +71,22 @@ class AgentClient:
     def _store_path(self) -> str:
         options = options_of(self.options)
         return questions.store_path(options.config_file, options.workspace, options.overrides)
+
+
+def run_channel(channel: Channel, options: QueryOptions | None = None, *, resume: str | None = None) -> int:
+    """Open a conversation for a channel, or go on with one, and let it talk; the exit code when it is over."""
+    given = options or QueryOptions()
+    runtime = start(options_of(given))
+    opening: list[Run] = []
+
+    def conversation() -> str:
+        return opening[0].session.conversation_id if opening else ""
+
+    wanted = given.resume if resume is None else resume
+    again = Resume(wanted, go_on=False) if wanted is not None else None
+    with opened(runtime, operator_of(channel, conversation), kind="agent", channel=channel.name, again=again) as run:
+        opening.append(run)
+        return channel.start(Handle(channel, run))
 
 
 class Workflow:

@@ -49,7 +49,12 @@ class Terminal:
             return refused
         seen = shown(request)
         lines = ["Tool request:", f"  tool: {seen.tool}", f"  risk: {request.risk}", f"  reason: {seen.reason}"]
-        lines += [f"  args: {_inset(seen.text)}", *(f"  {mark}" for mark in seen.marks)]
+        if seen.is_step:
+            lines = [f"{seen.tool} asks for your approval:", f"  question: {seen.reason}"]
+        lines += [
+            f"  {'about' if seen.is_step else 'args'}: {_inset(seen.text)}",
+            *(f"  {mark}" for mark in seen.marks),
+        ]
         offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
         if offered:
             from adderclaw.gate.grants import in_words

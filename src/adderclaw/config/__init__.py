@@ -30,6 +30,8 @@ class Loaded(NamedTuple):
     """Files of a trusted project that its hooks, MCP servers and helpers start: only the operator changes them."""
     notes: tuple[str, ...] = ()
     """Those of the warnings that need to be read once only."""
+    managed: Json = {}  # noqa: RUF012 - never changed
+    """What the administrator of this machine says, which bounds all of it."""
 
 
 def load(
@@ -48,14 +50,17 @@ def load(
     too, the home and `/` are not that.
     """
     request = places.request(config_file, workspace, cwd, overrides, beside, here=here, looks=looks)
-    kept = _restored(cache.recall(request))
+    # What is kept lies where the user can write: where an administrator bounds the settings, they are read anew.
+    bounded = places.is_managed()
+    kept = None if bounded else _restored(cache.recall(request))
     if kept is not None:
         return kept
     from adderclaw.config import layers
 
     loaded, looked_at, variables, project, named = layers.compose(request)
     as_json = loaded._asdict() | {"config": freeze(loaded.config)}
-    cache.keep(request, as_json, looked_at, variables, [loaded.workspace], (project, list(named)))
+    if not bounded:
+        cache.keep(request, as_json, looked_at, variables, [loaded.workspace], (project, list(named)))
     return loaded
 
 

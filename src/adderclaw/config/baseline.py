@@ -147,6 +147,13 @@ WEAKENS = "a project's file cannot weaken the baseline; only your own configurat
 NO_SANDBOX = "a project's file cannot turn the sandbox off; use --profile permissive"
 
 
+YOURS_ALONE = (
+    "channels.webhook.",
+    "notices.",
+)
+"""What begins so counts from the operator's own configuration alone: a project's file, trusted or not, sets none of it.
+A target of a project's choice would be told what is done in other projects."""
+ONLY_YOURS = "only your own configuration can say that, never a project's file, trusted or not"
 NO_BYPASS = "bypassPermissions comes from `--permission-mode` or from your own settings in AdderClaw's folder alone"
 STRICTER = "your own {named} counts; a project's mode can only be stricter"
 
@@ -173,6 +180,8 @@ def of_project(key: str, current: Any, wanted: Any, *, trusted: bool) -> Judged:
     if key in BASELINE:
         value, whole = BASELINE[key](current, wanted)
         return Judged(value, "" if whole else WEAKENS)
+    if key.startswith(YOURS_ALONE):
+        return Judged(current, "" if wanted == current else ONLY_YOURS)
     if key == "runtime.profile" and wanted == "permissive" != current:
         return Judged(current, NO_SANDBOX)
     if trusted:

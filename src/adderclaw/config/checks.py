@@ -96,6 +96,7 @@ def whole(tree: Json, origins: dict[str, str]) -> list[Problem]:
         *_run_ids(tree["logging"]),
         *_telemetry(tree["telemetry"]),
         *_servers(tree["mcp_servers"]),
+        *_notices(tree["notices"]["targets"]),
         *_variables(tree["env"]),
     ]
     return [Problem(origin_of(key, origins), key, message) for key, message in found]
@@ -131,6 +132,14 @@ def _servers(table: dict[str, Json]) -> Iterator[tuple[str, str]]:
     from adderclaw.config import servers
 
     yield from servers.problems(table)
+
+
+def _notices(targets: dict[str, Json]) -> Iterator[tuple[str, str]]:
+    if not targets:
+        return
+    from adderclaw.config import notice_targets
+
+    yield from notice_targets.problems(targets)
 
 
 def _providers(tree: Json) -> Iterator[tuple[str, str]]:

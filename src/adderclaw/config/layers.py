@@ -4,7 +4,18 @@ import os
 import re
 from typing import Any, Literal, cast
 
-from adderclaw.config import Loaded, baseline, checks, dialects, permission_mode, places, policy, project_grants, trust
+from adderclaw.config import (
+    Loaded,
+    baseline,
+    checks,
+    dialects,
+    managed,
+    permission_mode,
+    places,
+    policy,
+    project_grants,
+    trust,
+)
 from adderclaw.config.leaves import Leaf, drop, get, leaves, meaning, put
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permission_mode import BYPASS, MODE
@@ -17,7 +28,7 @@ from adderclaw.errors import ConfigError, Problem
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
-type Scope = Literal["user", "project", "flags"]
+type Scope = Literal["user", "project", "flags", "managed"]
 
 UNITED = frozenset({"permissions.allow", "permissions.deny", "permissions.ask", "hooks"})
 """Lists that every layer adds to; any other value replaces the one below it."""
@@ -68,6 +79,9 @@ class Composition:
         self.held_hooks: list[Json] = []
         self.named: tuple[str, ...] = ()
         self.started: tuple[str, ...] = ()
+        self.managed: Json = {}
+        """What the administrator of this machine says: it bounds all of the others."""
+        self.managed_files: dict[str, bytes] = {}
 
     # -------------------------------------------------------------- files
 
@@ -202,6 +216,8 @@ class Composition:
         """Lay one value; says what of it does not count because the project is not trusted."""
         key, current = leaf.key, get(self.tree, leaf.path)
         value, why_not = baseline.everywhere(key, current, leaf.value)
+        if key.startswith("managed."):
+            value, why_not = current, managed.ONLY_HERE
         if not why_not and not self._may_set(layer, leaf):
             value, why_not = current, baseline.NO_BYPASS
         if not why_not and layer.scope == "project":
@@ -347,6 +363,7 @@ class Composition:
         project = os.path.join(self.project, policy.IN_PROJECT)
         found: list[Json] = []
         candidates = [(project, self.trusted or project == own), (own, True)]
+        candidates += [(path, True) for path in self.managed_files if path == managed.POLICY_FILE]
         if self.request.beside is not None:
             path = os.path.join(self.request.beside, policy.NAME)
             candidates.insert(0, (path, path == own or self._trusted_beside(path)))
@@ -475,6 +492,7 @@ class Composition:
         self.too_wide(workspace, reason)
         self.grants(workspace)
         policies = self.policies()
+        managed.bound(self)
         self._make_absolute(workspace)
         self.problems += checks.whole(self.tree, self.origins)
         try:
@@ -500,6 +518,7 @@ class Composition:
             tuple(self.held_hooks),
             self.started,
             tuple(_shown(text) for text in dict.fromkeys(self.notes)),
+            self.managed,
         )
         return Composed(loaded, self.looked_at, tuple(sorted(self.variables)), self.project, self.named)
 
@@ -517,6 +536,7 @@ class Composition:
 def compose(request: Request, *, trusted: bool | None = None) -> Composed:
     """The configuration, read and checked anew; `trusted` says what to assume of the project's files."""
     composition = Composition(request, trusted=trusted)
+    managed.lay(composition)
     if request.config_file:
         base = os.path.dirname(request.config_file)
         composition.own_layer(composition.file(request.config_file, "user", base))

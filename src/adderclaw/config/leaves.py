@@ -5,7 +5,8 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, TypeAliasType, Union, cast, get_args, get_origin
 
-from adderclaw.config.schema import Config, Meaning
+from adderclaw.config.meanings import Meaning
+from adderclaw.config.schema import Config
 from adderclaw.decode import bare
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json

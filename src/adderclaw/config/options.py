@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adderclaw.errors import UsageError
 from adderclaw.json_text import canonical
+from adderclaw.overseer import ALONE, Overseer
 from adderclaw.record import record
 from adderclaw.types import Json
 
@@ -49,6 +50,10 @@ class Options:
     """What the command line says that depends on the configuration: made of it whenever it is read."""
     own_servers: Mapping[str, object] = field(default_factory=dict[str, object])
     """MCP servers that live in the program that embeds us, by their names."""
+    strict_servers: bool = False
+    """No MCP servers of plugins."""
+    plugin_dirs: tuple[str, ...] = ()
+    """Folders of plugins that count in this session, by the operator's own word."""
     own_hooks: Sequence[Json] = ()
     """Hooks that live there: each `{hook_event_name, matcher, type: "callback", callback_id, timeout}`."""
     call_back: "CallBack | None" = None
@@ -69,6 +74,8 @@ class Options:
     """Where no project is found, the workspace is the current directory, not `workspace_dir`."""
     walled: bool = False
     """It lives in a server that its commands must not reach: without a sandbox it does not begin."""
+    overseer: Overseer = ALONE
+    """Who watches the run from outside of its process."""
     looks: bool = False
     """Nothing runs: in the home or `/`, where nothing may, it is explained for `workspace_dir`."""
 

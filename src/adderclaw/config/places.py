@@ -11,6 +11,8 @@ from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
 FILE_LIMIT = 1_048_576
+MANAGED_FOLDER = "/etc/adderclaw"
+"""What lies here bounds everybody's settings: no variable and no option names another place."""
 FLAGS = "command line"
 """The origin of what the command line says."""
 PROJECT_FILES = ("agent.yaml", "agent.toml", "agent.json")
@@ -39,6 +41,11 @@ VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^}]*)\})")
 def home() -> str:
     """AdderClaw's own folder: $ADDERCLAW_HOME, else ~/.adderclaw."""
     return os.path.abspath(os.path.expanduser(os.environ.get("ADDERCLAW_HOME") or "~/.adderclaw"))
+
+
+def is_managed() -> bool:
+    """Whether an administrator may have bounded the settings of this machine."""
+    return os.path.lexists(MANAGED_FOLDER)
 
 
 def foreign_homes(counts: bool) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from adderclaw.decode import freeze
 from adderclaw.types import Json
 
 _USER_INFO = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]*://)[^\s/@?#]*@")
+_PATH = re.compile(r"^([a-z]+://[^/?#]*)[/?#].+")
 _HIDDEN_TABLES = ("headers", "env")
 
 
@@ -18,7 +19,11 @@ def public(config: Config) -> Json:
     secrets = Secrets()
     for variable in (*(entry.api_key_env for entry in config.providers.models.values()), config.web.gateway_token_env):
         secrets.add(os.environ.get(variable or "", ""))
-    return secrets.clean(_masked(freeze(config)))
+    shown = _masked(freeze(config))
+    for target in cast(dict[str, Json], shown["notices"]["targets"]).values():
+        if target.get("url"):  # whoever knows the path of a chat's webhook can write there
+            target["url"] = _PATH.sub(rf"\1/{MARK}", str(target["url"]))
+    return secrets.clean(shown)
 
 
 def _masked(value: Any) -> Any:

@@ -34,6 +34,9 @@ From the lowest to the highest; a higher one replaces a lower one, key by key:
    model_config;
 5. flags of the command.
 
+Above all of them stands `/etc/adderclaw/managed.toml`, where the administrator of a machine has written one: it bounds
+every layer, and nothing loosens it ([organisations](organisations.md)).
+
 `--config F` means F alone over the defaults. Permission rules and hooks of all layers count together.
 `$ADDERCLAW_HOME` moves `~/.adderclaw`; `$AGENT_SDLC_DB`, an absolute path, goes before `memory.path`.
 
@@ -66,8 +69,8 @@ refusals), and any other key is ignored with a warning:
 
 {tighten}
 
-Even a trusted project's file cannot weaken the baseline: {baseline} and the sandbox (`runtime.profile = "permissive"`)
-are yours alone. {everywhere} cannot be turned off by anybody.
+Even a trusted project's file cannot weaken the baseline: {baseline}, all of `notices` and the sandbox
+(`runtime.profile = "permissive"`) are yours alone. {everywhere} cannot be turned off by anybody.
 """
 
 

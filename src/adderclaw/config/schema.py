@@ -3,29 +3,13 @@
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
+from adderclaw.config.meanings import Amount, Count, PathText, Positive, Seconds, Url, Variable, WorkspacePath
+from adderclaw.config.schema_channels import Notices, WebhookChannel
+from adderclaw.config.schema_managed import Managed
 from adderclaw.config.schema_terminal import AfterEdit, Git, Repl, StatusLine
 from adderclaw.decode import Between
-from adderclaw.record import NamedTuple, record
+from adderclaw.record import record
 from adderclaw.types import Autonomy, Json, PermissionMode
-
-
-class Meaning(NamedTuple):
-    """What a text means, and so whether `~` and `$VARIABLE` are expanded in it and what it is relative to."""
-
-    of: Literal["path", "workspace path", "url", "variable"]
-
-
-type PathText = Annotated[str, Meaning("path")]
-"""A path, relative to the file that it stands in."""
-type WorkspacePath = Annotated[str, Meaning("workspace path")]
-"""A path, relative to the workspace."""
-type Url = Annotated[str, Meaning("url")]
-type Variable = Annotated[str, Meaning("variable")]
-"""The name of an environment variable."""
-type Count = Annotated[int, Between(0)]
-type Positive = Annotated[int, Between(1)]
-type Amount = Annotated[float, Between(0)]
-type Seconds = Annotated[float, Between(0.001)]
 
 type Kind = Literal[
     "mock",
@@ -264,6 +248,8 @@ class Channels:
 
     cli: CliChannel = field(default_factory=CliChannel)
     """The command line."""
+    webhook: dict[str, WebhookChannel] = field(default_factory=dict[str, Any])
+    """Chat systems that are bridged by signed requests to the server, each by its name."""
 
 
 @record
@@ -568,6 +554,8 @@ class Config:
     """Web tools."""
     telemetry: Telemetry = field(default_factory=Telemetry)
     """Telemetry."""
+    notices: Notices = field(default_factory=Notices)
+    """Notices that are sent to you."""
     repl: Repl = field(default_factory=Repl)
     """The conversation at a terminal."""
     statusLine: StatusLine = field(default_factory=StatusLine)
@@ -585,5 +573,7 @@ class Config:
     """No configured hook runs. A project's file cannot say this."""
     allowManagedHooksOnly: bool = False
     """The project's hooks do not run, trusted or not."""
+    managed: Managed = field(default_factory=Managed)
+    """What an administrator allows."""
     mcp_servers: dict[str, Json] = field(default_factory=dict[str, dict[str, Any]])
     """MCP servers: name → `{command, args, env}` or `{url}`, see docs/mcp.md. `mcpServers` is the same."""

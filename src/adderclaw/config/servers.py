@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Annotated, Any, Literal, cast
 
@@ -86,9 +86,11 @@ class Entry(NamedTuple):
     """As it is configured."""
     server: Server
     scope: str
-    """`user` for the operator's own configuration, else the project's directory."""
+    """`user` for the operator's own configuration, `plugin:NAME` for a plugin's, else the project's directory."""
     live: object = None
     """A server in the program that embeds us: its own code, so that nothing of it is pinned."""
+    changed: Callable[[], str] = lambda: ""
+    """Why it may not be started now, where the plugin that brings it is not as it was trusted."""
 
 
 def slug(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adderclaw.config import Loaded, checks, dialects, places
+from adderclaw.config import Loaded, checks, dialects, managed, places
 from adderclaw.config.layers import Composition
 from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, MODE, without_bypass
 from adderclaw.config.schema import MODE_AUTONOMY, Config
@@ -32,8 +32,11 @@ def with_row(loaded: Loaded, row: Json) -> Config:
         tree["permissions"]["defaultMode"] = config.permissions.defaultMode
     if loaded.origins.get(AUTONOMY, "").startswith(BY_MODE):  # that of the mode which the row replaces
         tree["security"]["autonomy"] = MODE_AUTONOMY[tree["permissions"]["defaultMode"] or "default"]
+        composition.origins[AUTONOMY] = f"{BY_MODE}{ROW}"
     without_bypass(tree, composition.origins)
     composition.endpoints()
+    managed.bind(tree, composition.origins, loaded.managed)
+    composition.problems += managed.without_others(tree, composition.origins)
     composition.problems += checks.whole(tree, {})
     composition.raise_problems()
     return decode(Config, tree)

@@ -94,7 +94,7 @@ class SealedFile:
     # ------------------------------------------------------------------ reading and writing
 
     def _read(self) -> tuple[Header | None, dict[str, str]]:
-        data = _bytes(self.path)
+        data = private_bytes(self.path)
         if data is None:
             return None, {}
         header, nonce, sealed = self._parsed(data)
@@ -140,7 +140,7 @@ class SealedFile:
         nonce = os.urandom(NONCE_BYTES)
         sealed = AESGCM(self._key(header)).encrypt(nonce, json.dumps(values).encode(), header.bytes())
         table = {"version": 1, **header._asdict(), "nonce": _text(nonce), "data": _text(sealed)}
-        _replace(self.path, canonical(table).encode() + b"\n")
+        replace_private(self.path, canonical(table).encode() + b"\n")
 
     # ------------------------------------------------------------------ the key
 
@@ -167,10 +167,10 @@ class SealedFile:
         return scrypt(words.encode(), salt=salt, n=header.cost, r=SCRYPT_BLOCK, p=1, maxmem=memory, dklen=KEY_BYTES)
 
     def _from_file(self) -> bytes:
-        key = _bytes(self.key_path, private=True)
+        key = private_bytes(self.key_path, private=True)
         if key is None and not self.exists:
             key = os.urandom(KEY_BYTES)
-            _replace(self.key_path, key)
+            replace_private(self.key_path, key)
         if key is None or len(key) != KEY_BYTES:
             raise VaultError(f"{self.key_path}, the key of {self.path}, is missing or damaged; {self._fix}")
         return key
@@ -193,7 +193,7 @@ def _text(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def _bytes(path: str, *, private: bool = False) -> bytes | None:
+def private_bytes(path: str, *, private: bool = False) -> bytes | None:
     """A regular file of ours, links not followed; None when there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -213,7 +213,7 @@ def _bytes(path: str, *, private: bool = False) -> bytes | None:
     return data
 
 
-def _replace(path: str, data: bytes) -> None:
+def replace_private(path: str, data: bytes) -> None:
     """Whole or not at all, and for the owner only from its first byte on."""
     temporary = f"{path}.{randomness.token_hex(8)}.tmp"
     try:

@@ -1,6 +1,7 @@
 """Where logins are kept: the system's keyring where there is a real one, else our own encrypted file."""
 
 import hashlib
+import json
 import os
 from importlib import import_module
 from typing import Any, Literal, Protocol
@@ -8,6 +9,8 @@ from typing import Any, Literal, Protocol
 from adderclaw.credentials.encrypted_file import Passphrase, SealedFile, VaultError
 
 SERVICE = "adderclaw"
+NAMES = "keyring-names"
+"""A file in the home: what `uninstall` takes out of the keyring."""
 
 BACK_ENDS: tuple[tuple[str, str], ...] = (
     ("keyring.backends.macOS", "Keyring"),
@@ -45,11 +48,22 @@ def open_vault(storage: Literal["auto", "keyring", "file"], home: str, passphras
     return Both(ring, sealed) if ring is not None else sealed
 
 
+def names_in(home: str) -> list[str]:
+    """The names of what this home has ever stored in the keyring."""
+    try:
+        with open(os.path.join(home, NAMES), encoding="utf-8") as file:
+            found = [json.loads(line) for line in file if line.strip()]
+    except (OSError, ValueError):
+        return []
+    return [name for name in dict.fromkeys(found) if isinstance(name, str)]
+
+
 class Ring:
     """The system's keyring."""
 
     def __init__(self, back_end: Any, home: str) -> None:
         self._back_end = back_end
+        self._home = home
         self._owner = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
 
     @property
@@ -64,7 +78,16 @@ class Ring:
         return self._asked("get_password", name)
 
     def put(self, name: str, text: str) -> None:
+        self._note(name)  # first: what is stored and not noted, nobody would find again
         self._asked("set_password", name, text)
+
+    def _note(self, name: str) -> None:
+        """A keyring cannot be asked what is in it: the names, and nothing secret, are kept in the home."""
+        if name not in names_in(self._home):
+            os.makedirs(self._home, mode=0o700, exist_ok=True)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(os.path.join(self._home, NAMES), flags, 0o600), "a", encoding="utf-8") as file:
+                file.write(f"{json.dumps(name)}\n")
 
     def delete(self, name: str) -> bool:
         if self.get(name) is None:

@@ -1,4 +1,4 @@
-"""What a driver is: a plan that becomes turns of one session; a task, an Agentfile and a SPEC.md are values of it."""
+"""What a driver is: a plan that becomes turns of one session; a task, an Agentfile and a SOP are values of it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,9 +8,9 @@ from adderclaw.errors import UsageError
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.record import record
-from adderclaw.types import Json
+from adderclaw.types import EndedBy, Json, Outcome
 
-RESUMABLE = frozenset({"agentfile", "task"})
+RESUMABLE = frozenset({"agentfile", "task", "sop"})
 """Kinds of runs that `run --resume` goes on with."""
 
 
@@ -35,7 +35,19 @@ class Opening:
 
     def resume(self, run_id: str) -> str:
         """The command that goes on with a run of it; empty where none does."""
+        if self.kind == "sop":
+            return f"sop resume {run_id}"
         return f"run --resume {run_id}" if self.kind in RESUMABLE else ""
+
+
+class RunEnds(Exception):
+    """Raised inside of a driver's run: nothing follows, and this is its outcome."""
+
+    def __init__(self, outcome: Outcome, reason: str, by: EndedBy = "") -> None:
+        super().__init__(reason)
+        self.outcome: Outcome = outcome
+        self.reason = reason
+        self.by: EndedBy = by
 
 
 class Driver(Protocol):

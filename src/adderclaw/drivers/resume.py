@@ -16,7 +16,11 @@ from adderclaw.store.workflows import Begun
 
 def resumed(options: Options, run_id: str, rounds: int | None = None) -> Driver:
     """`rounds` are for the LOOPs of a workflow."""
-    begun, held_in = _begun(options, run_id)
+    begun, held_in, kind = _begun(options, run_id)
+    if kind == "sop":
+        from adderclaw.drivers.sop import driver as sops
+
+        return sops.resumed(options, begun)
     if not begun.file:
         given = restored(options, begun.inputs, begun.run_id)
         return TaskDriver(given, begun.inputs["task"], again=begun.run_id)
@@ -28,8 +32,8 @@ def resumed(options: Options, run_id: str, rounds: int | None = None) -> Driver:
     return AgentfileDriver(options, workflow, begun.inputs, rounds, again=begun.run_id)
 
 
-def _begun(options: Options, run_id: str) -> tuple[Begun, str]:
-    """What a run began with, and the workspace that it was held in."""
+def _begun(options: Options, run_id: str) -> tuple[Begun, str, str]:
+    """What a run began with, the workspace that it was held in, and its kind."""
     from adderclaw import config
 
     loaded = config.load(config_file=options.config_file, workspace=options.workspace)
@@ -45,6 +49,6 @@ def _begun(options: Options, run_id: str) -> tuple[Begun, str]:
     if row is not None and row.kind == "spec":
         where = f"what has passed stands in {held_in}/.adderclaw/status.json"
         raise UsageError(f"run {row.run_id} worked on a specification: {where}, and `adderclaw run` goes on with it")
-    if begun is None:
+    if begun is None or row is None:
         raise UsageError(f"there is no run {run_id!r} of a workflow or a task; `adderclaw runs list` lists them")
-    return begun, held_in
+    return begun, held_in, row.kind

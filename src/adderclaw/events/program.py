@@ -140,6 +140,26 @@ class McpServer(TypedDict):
     detail: str
 
 
+class PluginLoaded(TypedDict):
+    """A plugin counts in this session."""
+
+    event_type: Literal["plugin_loaded"]
+    plugin: str
+    version: str
+    sha256: str
+    brings: dict[str, int]
+    """How many of each kind of part."""
+
+
+class PluginHeld(TypedDict):
+    """A plugin that the operator has enabled is not as it was trusted: nothing of it counts."""
+
+    event_type: Literal["plugin_held"]
+    plugin: str
+    state: Literal["changed", "broken"]
+    reason: str
+
+
 class ClientRequest(TypedDict):
     """A client of the server asks for a change and was let in: on disk before anything follows from it."""
 
@@ -165,6 +185,27 @@ class ClientRefused(TypedDict):
     code: str
 
 
+class DeliveryReceived(TypedDict):
+    """A signed request came in and was claimed: nothing has begun with it yet."""
+
+    event_type: Literal["delivery_received"]
+    door: str
+    """`trigger:NAME` or `channel:NAME`."""
+    delivery_id: str
+    sender: str
+    peer: str
+
+
+class DeliveryRefused(TypedDict):
+    """A request to such a door was refused: unsigned, late, seen before, of an unknown sender."""
+
+    event_type: Literal["delivery_refused"]
+    door: str
+    sender: str
+    peer: str
+    reason: str
+
+
 type ProgramEvent = (
     Startup
     | ConfigLoaded
@@ -186,6 +227,10 @@ type ProgramEvent = (
     | ChangedLater
     | Briefed
     | McpServer
+    | PluginLoaded
+    | PluginHeld
     | ClientRequest
     | ClientRefused
+    | DeliveryReceived
+    | DeliveryRefused
 )

@@ -96,6 +96,31 @@ class LoopFinished(TypedDict):
     """explicit, implicit or unchanged; empty when the rounds were used up."""
 
 
+class SopStepStarted(TypedDict):
+    event_type: Literal["sop_step_started"]
+    sop: str
+    step: str
+    kind: Literal["tool", "agent", "approval"]
+
+
+class SopStepRetried(TypedDict):
+    event_type: Literal["sop_step_retried"]
+    sop: str
+    step: str
+    kind: Literal["tool", "agent", "approval"]
+    retry: int
+    reason: str
+
+
+class SopStepFinished(TypedDict):
+    event_type: Literal["sop_step_finished"]
+    sop: str
+    step: str
+    kind: Literal["tool", "agent", "approval"]
+    status: Literal["succeeded", "failed", "denied", "unknown", "skipped"]
+    reason: str
+
+
 class CodingSessionStarted(TypedDict):
     event_type: Literal["coding_session_started"]
     number: int
@@ -158,6 +183,9 @@ type WorkEvent = (
     | ToolCalled
     | GoalComplete
     | LoopFinished
+    | SopStepStarted
+    | SopStepRetried
+    | SopStepFinished
     | CodingSessionStarted
     | CodingSessionFinished
     | TestJudged

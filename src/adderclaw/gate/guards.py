@@ -105,6 +105,8 @@ def _own(case: Case, path: str) -> bool:
         return False
     home = paths.folded(policy.home)
     first = loose[len(home) + 1 :].split("/", 1)[0]
+    if first == "plugins":  # those that the operator trusts are shown, and no other
+        return not any(beneath(path, folder) for folder in policy.shown)
     return first not in paths.READABLE_AT_HOME
 
 

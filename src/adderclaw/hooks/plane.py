@@ -113,7 +113,10 @@ async def _recorded(hook: Hook, stdin: Json, place: Place, *, aside: bool = Fals
     if aside:
         row = row._replace(tool_use_id=None)
     try:
-        ran = await _watched(place.kinds[hook.kind](hook, stdin, min(hook.seconds, place.seconds_left)), place)
+        if hook.plugin is not None and (changed := hook.plugin.changed()):
+            ran = Ran(None, stderr=f"not started: {changed}", refused=True)
+        else:
+            ran = await _watched(place.kinds[hook.kind](hook, stdin, min(hook.seconds, place.seconds_left)), place)
     finally:
         place.keep(
             row._replace(

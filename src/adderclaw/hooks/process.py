@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from adderclaw.config.paths import beneath
 from adderclaw.errors import AdderClawError
-from adderclaw.hooks import scripts
+from adderclaw.hooks import scripts, shell_windows
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook, shell_of
@@ -33,7 +33,7 @@ def environment(hook: Hook, more: Mapping[str, str], roots: Sequence[str]) -> di
     env["PATH"] = os.pathsep.join(search_path(roots))
     if not _may_import_beside(hook, roots):
         env["PYTHONSAFEPATH"] = "1"
-    return env | {"SDLC_HOOK": "1"} | dict(more)
+    return env | {"SDLC_HOOK": "1"} | dict(more) | (hook.plugin.environment() if hook.plugin is not None else {})
 
 
 def _may_import_beside(hook: Hook, roots: Sequence[str]) -> bool:
@@ -62,20 +62,22 @@ def _project_module(hook: Hook, roots: Sequence[str]) -> str:
 
 def argv_of(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
     """What is started; raises FileNotFoundError where the hook's shell is not there."""
-    if hook.argv:
+    own = hook.argv and hook.argv[0].lower().endswith(shell_windows.SCRIPT)
+    if hook.argv and not own:
         return hook.argv
-    program = shell_of(hook.shell, roots, hook.powershell)
+    shell = "powershell" if own else hook.shell
+    program = shell_of(shell, roots, hook.powershell)
     if program is None:
         other = "pwsh or powershell" if hook.powershell == "pwsh" else f"{hook.powershell} (runtime.shell_windows)"
-        names = other if hook.shell == "powershell" else hook.shell
+        names = other if shell == "powershell" else shell
         raise FileNotFoundError(f"{names} is not there")
-    match hook.shell:
+    match shell:
         case "bash":
             return program, "-lc", hook.command
         case "sh":
             return program, "-c", hook.command
         case "powershell":
-            return program, "-NoProfile", "-NonInteractive", "-Command", hook.command
+            return shell_windows.argv(program, shell_windows.call(hook.argv) if own else hook.command)
 
 
 async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, str], seconds: float) -> Ran:
@@ -86,8 +88,8 @@ async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, st
     if module := _project_module(hook, ground.roots):
         why = f"python -m {module} would load whatever modules lie in the workspace"
         return Ran(None, stderr=f"not started: {why}: name a script in .adderclaw/hooks/ by its path", refused=True)
-    env = environment(hook, more, ground.roots)
     try:
+        env = environment(hook, more, ground.roots)
         with scripts.ready(hook, ground) as made:
             argv = argv_of(made, ground.roots)
             start = await _start(ground)

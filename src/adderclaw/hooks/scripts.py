@@ -21,15 +21,13 @@ from adderclaw.config import named_files
 from adderclaw.config.named_files import Found, Names
 from adderclaw.config.paths import beneath
 from adderclaw.config.safe_open import open_real
-from adderclaw.hooks.settings import Hook
+from adderclaw.hooks.settings import PLAIN, Hook
 from adderclaw.record import record
 
 MOST_BYTES = 64 << 20
 NOWHERE = "/dev/null"
 """Nothing can be made beneath it: where words lead that name what is not there."""
 PRINTS = re.compile(r"\b(?:echo|printf|cat)\b")
-PLAIN = re.compile(r"[\w./@+-]+")
-"""A path that every shell takes as it is, in quotes or without."""
 
 
 class Untrusted(Exception):

@@ -1,9 +1,10 @@
 """Configured hooks as values, in their total order."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.hooks.catalogue import EVENTS
@@ -12,6 +13,9 @@ from adderclaw.sandbox.programs import resolve
 from adderclaw.store.text import compact
 from adderclaw.types import Json
 from adderclaw.workspace import is_named
+
+if TYPE_CHECKING:
+    from adderclaw.config.loaded_plugin import LoadedPlugin
 
 type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool", "callback"]
 """A callback is a function of the program that embeds us; no file can name one."""
@@ -24,6 +28,11 @@ OF_A_KIND = ("headers", "allowedEnvVars", "model", "continueOnBlock", "server", 
 SESSION_END_LONGEST = 60.0
 HOOK_TIMEOUT, END_TIMEOUT = "SDLC_HOOK_TIMEOUT_MS", "SDLC_SESSIONEND_HOOK_TIMEOUT_MS"
 DISABLE = "SDLC_DISABLE_ALL_HOOKS"
+PLAIN = re.compile(r"[\w./@+-]+")
+"""A path that every shell takes as it is, in quotes or without."""
+
+type Brought = tuple[LoadedPlugin, Sequence[Json]]
+"""A plugin, and the hooks that it brings."""
 
 
 @record
@@ -57,12 +66,16 @@ class Hook:
     """Fields of its own kind: headers, allowedEnvVars, model, continueOnBlock, server, tool, input."""
     skipped: str = ""
     """Why it does not run at all: then only its row is written."""
+    plugin: "LoadedPlugin | None" = None
+    """The plugin that brings it."""
 
 
 def read(
     entries: Sequence[Json],
     held: Sequence[Json] = (),
     *,
+    brought: "Sequence[Brought]" = (),
+    of_session: Sequence[Json] = (),
     origins: Mapping[str, str],
     home: str,
     project: str,
@@ -71,21 +84,30 @@ def read(
     powershell: str = "pwsh",
     disabled: bool = False,
 ) -> tuple[Hook, ...]:
-    """All hooks in order: those of the settings as they stand there; what an untrusted project wants comes last."""
+    """All hooks in order: those of the settings as they stand there, those of plugins in the order of their names,
+    those of the session; what an untrusted project wants comes last."""
     off = disabled or environ.get(DISABLE) == "1"
     named = [{"source": origins.get(f"hooks[{index}]", ""), **entry} for index, entry in enumerate(entries)]
-    marked = [(entry, "disabled" if off else "") for entry in named]
-    marked += [(entry, "disabled" if off else "untrusted_workspace") for entry in held]
+    runs, waits = "disabled" if off else "", "disabled" if off else "untrusted_workspace"
+    marked: list[tuple[Json, str, LoadedPlugin | None]] = [(entry, runs, None) for entry in named]
+    marked += [(entry, runs, plugin) for plugin, theirs in brought for entry in theirs]
+    marked += [*((entry, runs, None) for entry in of_session), *((entry, waits, None) for entry in held)]
     places = tuple(os.path.join(folder, "hooks") for folder in (home, os.path.join(project, ".adderclaw")))
-    found = _once_each(_hook(entry, skipped, places, environ) for entry, skipped in marked if not _is_gate(entry))
-    return tuple(_numbered(found, trusted or {}, powershell))
+    made = (_hook(entry, skipped, places, environ, plugin) for entry, skipped, plugin in marked if not _is_gate(entry))
+    return tuple(_numbered(_once_each(made), trusted or {}, powershell))
 
 
 def _is_gate(entry: Json) -> bool:
     return str(entry.get("name", "")).strip().lower().replace(" ", "-") in BASELINE
 
 
-def _hook(entry: Json, skipped: str, places: Sequence[str], environ: Mapping[str, str]) -> Hook:
+def _hook(
+    entry: Json,
+    skipped: str,
+    places: Sequence[str],
+    environ: Mapping[str, str],
+    plugin: "LoadedPlugin | None" = None,
+) -> Hook:
     kind: Kind = entry.get("type", "command")
     event = str(entry["hook_event_name"])
     argv: tuple[str, ...] = ()
@@ -99,6 +121,10 @@ def _hook(entry: Json, skipped: str, places: Sequence[str], environ: Mapping[str
         argv = (command,)
     elif "args" in entry:
         argv = (command, *entry["args"])
+    if plugin is not None:
+        argv = tuple(map(plugin.filled, argv))
+        if argv or PLAIN.fullmatch(plugin.root + plugin.data):  # else the shell fills it in
+            command = plugin.filled(command)
     return Hook(
         ordinal=0,
         event=event,
@@ -116,6 +142,7 @@ def _hook(entry: Json, skipped: str, places: Sequence[str], environ: Mapping[str
         must_run="name" in entry and not entry.get("command"),
         more={name: entry[name] for name in OF_A_KIND if name in entry},
         skipped=skipped,
+        plugin=plugin,
     )
 
 
@@ -140,7 +167,8 @@ def _once_each(hooks: Iterable[Hook]) -> Iterator[Hook]:
     """Of adjacent hooks that are the same, the first."""
     before = None
     for hook in hooks:
-        now = (hook.event, hook.matcher, hook.kind, hook.command, hook.argv, hook.shell, hook.condition)
+        whose = hook.plugin.name if hook.plugin is not None and "_PLUGIN_" in hook.command else ""
+        now = (hook.event, hook.matcher, hook.kind, hook.command, hook.argv, hook.shell, hook.condition, whose)
         if now != before:
             yield hook
         before = now

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from adderclaw.credentials.redaction import lookalikes, visible
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.errors import AdderClawError, StaysOpen, Stopped, UsageError
 from adderclaw.events import Body
 from adderclaw.json_text import canonical, digest
 from adderclaw.questions import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest, Replies, replied
@@ -36,6 +36,17 @@ class Shown(NamedTuple):
     text: str
     lookalikes: list[str]
     """Words with letters of several alphabets, those letters written out."""
+    risk: str = ""
+
+    @property
+    def is_step(self) -> bool:
+        """No tool call: a step of an SOP that waits for a person. No tool has a name of two words."""
+        return self.tool.startswith("SOP ")
+
+    @property
+    def head(self) -> str:
+        """What asks, and why, in one line."""
+        return f"{self.tool} asks: {self.reason}" if self.is_step else f"{self.tool} ({self.risk} risk: {self.reason})"
 
     @property
     def marks(self) -> list[str]:
@@ -47,7 +58,8 @@ def shown(asked: ApprovalRequest | approvals.Approval) -> Shown:
         return visible(text, keep_newlines=False, directions=False)
 
     why = asked.why if isinstance(asked, ApprovalRequest) else asked.reason
-    return Shown(line(asked.tool), line(why), visible(asked.shown, directions=False), lookalikes(asked.shown))
+    text = visible(asked.shown, directions=False)
+    return Shown(line(asked.tool), line(why), text, lookalikes(asked.shown), asked.risk)
 
 
 def too_long(asked: ApprovalRequest | approvals.Approval) -> str:
@@ -98,6 +110,7 @@ class Durable:
         return view
 
     async def approve(self, request: ApprovalRequest) -> Answer:
+        stays = request.stays and not too_long(request)
         row = self._write(
             self._ids("approval"),
             tool=request.tool,
@@ -107,8 +120,11 @@ class Durable:
             shown=self._scrub(request.shown),
             plan_hash=request.plan_hash,
             terminal=request.at_terminal,
+            stays=stays,
+            seconds=request.seconds if stays else self._seconds,
         )
-        return await self._settled(row, request.reason, lambda: self._operator.approve(replace(request, id=row.id)))
+        asked = replace(request, id=row.id)
+        return await self._settled(row, request.reason, lambda: self._operator.approve(asked), stays=stays)
 
     async def ask(self, request: QuestionRequest) -> Answer:
         """Questions with options are a row of the same kind; what is answered to them is in it."""
@@ -122,29 +138,39 @@ class Durable:
             shown=self._scrub(text_of(request.questions)),
             plan_hash=digest(questions),
             questions=questions,
+            seconds=self._seconds,
         )
         return await self._settled(row, ASKED, lambda: self._operator.ask(replace(request, id=row.id)))
 
-    async def _settled(self, row: approvals.Approval, reason: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _settled(
+        self, row: approvals.Approval, reason: str, ask: Callable[[], Awaitable[Answer]], *, stays: bool = False
+    ) -> Answer:
+        """Raises StaysOpen where a question stays, and nobody has answered it."""
         self._asked[row.id] = row
         self._requested(row, reason)
         try:
-            given = self._said(row) if row.answer is not None else await self._answer(row, ask)
+            given = self._said(row) if row.answer is not None else await self._answer(row, ask, stays=stays)
         finally:
             del self._asked[row.id]
+        if stays and given.by == "no_operator":
+            raise StaysOpen(row.id, given.comment)
         if self._channel:  # a replay has what was recorded
             given = given._replace(approval_id=row.id)
         self._answered(row, given)
         return given
 
-    async def _answer(self, row: approvals.Approval, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _answer(self, row: approvals.Approval, ask: Callable[[], Awaitable[Answer]], *, stays: bool) -> Answer:
+        if stays and row.is_late(self._clock.now()):
+            return self._expired(row, stays=stays)
         asking = asyncio.ensure_future(ask())
         try:
-            return await self._first(row.id, asking)
+            return await self._first(row.id, asking, stays=stays)
         except OSError as error:  # the terminal or the line to the operator is gone: silence is no consent
-            lost = f"the operator cannot be reached: {error}"
-            return self._claim(row.id, Answer(approved=False, by="no_operator", comment=lost))
+            lost = Answer(approved=False, by="no_operator", comment=f"the operator cannot be reached: {error}")
+            return lost if stays else self._claim(row.id, lost)
         except BaseException:
+            if stays:
+                raise
             given = self._claim(row.id, Answer(approved=False, by="interrupted"))
             self._answered(row, given)
             raise
@@ -166,6 +192,8 @@ class Durable:
         plan_hash: str,
         terminal: bool = False,
         questions: str = "",
+        stays: bool = False,
+        seconds: float | None = None,
     ) -> approvals.Approval:
         """The row: a new one, or that of the same call, which a process that has ended left."""
         with self._store.write() as cursor:
@@ -180,27 +208,36 @@ class Durable:
                 shown=shown,
                 plan_hash=plan_hash,
                 now=self._clock.now(),
-                seconds=self._seconds,
+                seconds=seconds,
                 channel=self._channel,
                 agent=self._agent,
                 ours=self._asked,
                 terminal=terminal,
                 questions=questions,
+                stays=stays,
             )
 
-    async def _first(self, id: str, asking: "asyncio.Future[Answer]") -> Answer:
+    async def _first(self, id: str, asking: "asyncio.Future[Answer]", *, stays: bool) -> Answer:
         while True:
             await asyncio.wait({asking}, timeout=POLL)
             if asking.done():
-                return self._claim(id, asking.result())
+                given = asking.result()
+                return given if stays and given.by == "no_operator" else self._claim(id, given)
             row = approvals.get(self._store, id)
             if row is None or row.answer is not None:
                 return self._said(row)
+            if self._stopped() and stays:
+                raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
             if self._stopped():
                 return self._claim(id, Answer(approved=False, by="estop", comment="the emergency stop is set"))
             if row.state(self._clock.now()) == "expired":
-                late = f"no answer within {self._seconds:g} s" if self._seconds else f"no answer until {row.expires_at}"
-                return self._claim(id, Answer(approved=False, by="timeout", comment=late))
+                return self._expired(row, stays=stays)
+
+    def _expired(self, row: approvals.Approval, *, stays: bool) -> Answer:
+        late = f"no answer until {row.expires_at}"
+        if self._seconds and not stays:
+            late = f"no answer within {self._seconds:g} s"
+        return self._claim(row.id, Answer(approved=False, by="timeout", comment=late))
 
     def _claim(self, id: str, given: Answer) -> Answer:
         """The answer given here, if it is the first; else the one that was."""
@@ -410,10 +447,11 @@ class Nobody:
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
 
-    async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
-        if self._waits:
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        if self._waits and not request.stays:
             await asyncio.Event().wait()
-        return Answer(approved=False, by="no_operator", comment="nobody is here to ask")
+        said = "" if request.stays else "nobody is here to ask"
+        return Answer(approved=False, by="no_operator", comment=said)
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
         if self._waits:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.gate.case import FAMILY, Decision
@@ -15,6 +15,7 @@ from adderclaw.kernel.later_report import with_changes
 from adderclaw.kernel.permission_check import Considered, considered_in, unfit
 from adderclaw.kernel.result import Done, intent, leave
 from adderclaw.kernel.session import Session
+from adderclaw.overseer import ALONE, Begun
 from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.record import NamedTuple
 from adderclaw.store.chain import Status
@@ -28,16 +29,28 @@ if TYPE_CHECKING:
 ASKED = "Not run: interrupted while the operator or a hook was asked"
 """Like all that is said of a call that never ran, it begins with these two words."""
 
+SHOWN = 400
+"""Characters of a call's input that are shown of one whose outcome nobody knows."""
+
 
 # ------------------------------------------------------------------ the lifecycle
 
 
-async def run_call(session: Session, call: ToolCall, *, refusal: str | None = None, keep: Keep | None = None) -> Done:
+async def run_call(
+    session: Session,
+    call: ToolCall,
+    *,
+    refusal: str | None = None,
+    keep: Keep | None = None,
+    seconds: float | None = None,
+) -> Done:
     """Run one tool call from its request to its record. With `refusal` it is denied for that reason.
 
-    What became of it is for `keep`, unless it was interrupted: that is for whoever resumes to say.
+    What became of it is for `keep`, unless it was interrupted: that is for whoever resumes to say. With `seconds` it
+    may run no longer than that.
     """
-    return await conclude(session, await rule(session, await judge(session, call, Life(keep), refusal)))
+    life = Life(keep, seconds=seconds)
+    return await conclude(session, await rule(session, await judge(session, call, life, refusal)))
 
 
 class Judged(NamedTuple):
@@ -189,6 +202,8 @@ def begin(session: Session, rulings: Sequence[Ruling]) -> None:
     """Commit the intent: from here on, a crash leaves calls whose outcome is unknown."""
     if session.ledger is not None:
         session.ledger.ready(len(rulings))
+    if session.overseer is not ALONE:
+        session.overseer.begins([_shown(session, ruling.considered.call) for ruling in rulings])
     with session.store.write() as cursor:
         for ruling in rulings:
             intent(session, cursor, ruling.considered, ruling.how)
@@ -205,6 +220,11 @@ def begin(session: Session, rulings: Sequence[Ruling]) -> None:
                 "reason": how["reason"],
             }
         )
+
+
+def _shown(session: Session, call: ToolCall) -> Begun:
+    said = canonical(call.arguments) if call.arguments is not None else call.raw
+    return Begun(call.id, call.name, session.secrets.shown(said)[:SHOWN])
 
 
 class Ran(NamedTuple):
@@ -243,7 +263,9 @@ async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[R
     except asyncio.CancelledError:  # the tool has run: what it did is not lost
         leave(session, considered, result, status, how, life, took_ms)
         raise
-    return leave(session, considered, result, status, how, life, took_ms)
+    done = leave(session, considered, result, status, how, life, took_ms)
+    await session.called(considered.call)
+    return done
 
 
 def _ended_as(result: ToolResult, how: Json) -> tuple[Status, Json]:
@@ -315,6 +337,7 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
         preview=_preview(considered),
         touches=_touches(considered.touch, session.scene.context.workspace.root),
         input=considered.call.input,
+        stays=session.state.stays,
     )
     return await session.tape.answered(session, session.operator.approve(request))
 
@@ -342,10 +365,27 @@ def _touches(touch: Touch, root: str) -> tuple[str, ...]:
 def _plan_hash(session: Session, considered: Considered) -> str:
     """Of exactly what is asked about: the tool, its input, where it would run and all that it would touch."""
     name = considered.tool.name if considered.tool is not None else considered.call.name
+    place = session.scene.context.workspace
+    if session.overseer is not ALONE:  # it may be answered when the run is on another machine
+        from adderclaw.gate import facts
+
+        return digest([name, considered.call.input, _unplaced([place.cwd, facts.told(considered.touch)], place.root)])
     # by name, without what is as it always is: a field that a later version adds changes no hash of an earlier one
     blank = vars(Touch())
     touched = {key: repr(value) for key, value in vars(considered.touch).items() if value != blank[key]}
-    return digest([name, considered.call.input, session.scene.context.workspace.cwd, touched])
+    return digest([name, considered.call.input, place.cwd, touched])
+
+
+def _unplaced(value: Any, root: str) -> Any:
+    """Without where the workspace is, and which inodes its files have there."""
+    if isinstance(value, str):
+        return value.replace(root, "<workspace>")
+    if isinstance(value, list):
+        return [_unplaced(one, root) for one in cast(list[Any], value)]
+    if isinstance(value, dict):
+        named = cast(Json, value).items()
+        return {name: _unplaced(one, root) for name, one in named if name != "identity"}
+    return value
 
 
 def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
@@ -434,6 +474,8 @@ async def run(session: Session, ruling: Ruling) -> Ran:
     assert tool is not None
     assert prepared is not None
     seconds = min(tool.timeout(ruling.considered.arguments), session.budget.seconds_left)
+    if ruling.life.seconds is not None:
+        seconds = min(seconds, ruling.life.seconds)
 
     def look() -> ToolResult | None:
         if session.scene.stopped():

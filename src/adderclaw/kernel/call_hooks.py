@@ -32,10 +32,14 @@ class Life:
     """What hooks left of a call: their rows, what they tell the model, and whether the turn ends; and who else keeps
     what became of it. `earlier` records the calls before it that wait, so that all are recorded in their order."""
 
-    __slots__ = ("begun", "done", "earlier", "keep", "rows", "said", "stop")
+    __slots__ = ("begun", "done", "earlier", "keep", "rows", "said", "seconds", "stop")
 
-    def __init__(self, keep: Keep | None = None, earlier: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, keep: Keep | None = None, earlier: Callable[[], None] = lambda: None, seconds: float | None = None
+    ) -> None:
         self.keep, self.earlier = keep, earlier
+        self.seconds = seconds
+        """How long it may run, where whoever wants it gives it less time than its tool does."""
         self.rows: Rows = []
         self.said: list[str] = []
         self.stop: str | None = None

@@ -7,10 +7,15 @@ from adderclaw.config.model_catalogue import Prices, Quote, cost
 from adderclaw.config.schema import Limits
 from adderclaw.errors import LimitError
 from adderclaw.json_text import digest
+from adderclaw.overseer import ALONE, Asking, Overseer
 from adderclaw.types import Clock, ToolCall, ToolResult, Usage
 
 TYPICAL_ANSWER = 1_000
 """Tokens that an answer is expected to take: its longest would refuse calls that nearly always fit."""
+LONG_ANSWER = 16_000
+"""Tokens of the longest answer of a model that nobody knows more of."""
+OVERHEAD = 1_000
+"""Tokens that a provider may add to what it is sent."""
 
 
 class Budget:
@@ -21,8 +26,9 @@ class Budget:
     call of each took beyond its estimate.
     """
 
-    def __init__(self, limits: Limits, clock: Clock, prices: Prices) -> None:
-        self._limits, self._clock = limits, clock
+    def __init__(self, limits: Limits, clock: Clock, prices: Prices, outer: Overseer = ALONE) -> None:
+        """`outer` has limits that the run shares with others."""
+        self._limits, self._clock, self._outer = limits, clock, outer
         self._began = clock.monotonic()
         self._lock = Lock()
         self._held_tokens = self._lost_tokens = 0
@@ -109,7 +115,13 @@ class Budget:
             self._fits_cost(price, quote.model)
             self._held_tokens += expected.total
             self._held_cost += price or 0.0
-        return Reservation(self, expected, price)
+        held = Reservation(self, expected, price)
+        try:
+            held.outer, held.answer = self._outer.reserve(_at_most(quote, input_tokens, answer))
+        except BaseException:
+            held.release()
+            raise
+        return held
 
     def before_tool_call(self) -> None:
         self._within_time()
@@ -128,6 +140,8 @@ class Budget:
             else:
                 self._lost_tokens += usage.total
                 self._lost_cost += price or 0.0
+        if held.outer:
+            self._outer.settle(held.outer, usage.total, price)
 
     def _within_time(self) -> None:
         if self.seconds_left <= 0:
@@ -154,6 +168,23 @@ class Budget:
             raise LimitError(f"cost limit reached: {said} (limits.cost_usd)", "cost_usd")
 
 
+def _at_most(quote: Quote, input_tokens: int, answer: int) -> Asking:
+    """What a call can take: twice the input that is expected (a token for two bytes), and the longest answer."""
+    facts = quote.facts
+    longest = quote.max_tokens or facts.max_output_tokens
+    tokens = min(2 * input_tokens + OVERHEAD, max(facts.context_tokens or 2**31, input_tokens))
+    dearest = max(facts.input_per_mtok or 0.0, facts.cache_write_per_mtok or 0.0)
+    return Asking(
+        model=quote.model,
+        input_tokens=tokens,
+        input_price=tokens * dearest / 1_000_000 if facts.priced else 0.0,
+        least=answer,
+        most=max(answer, longest or LONG_ANSWER),
+        answer_price=(facts.output_per_mtok or 0.0) / 1_000_000 if facts.priced else 0.0,
+        bounded=longest is not None,
+    )
+
+
 class Reservation:
     """What one call is expected to take, held until one of the three is called."""
 
@@ -161,6 +192,10 @@ class Reservation:
         self._budget = budget
         self.expected, self.price = expected, price
         self.open = True
+        self.outer = ""
+        """What names it among the limits that are shared with others."""
+        self.answer: int | None = None
+        """Tokens of the answer that fit into those, where that is less than the longest."""
 
     def settle(self, usage: Usage, price: float | None) -> None:
         """The call was answered and took this."""

@@ -117,6 +117,8 @@ async def _turn(
     turn = _Turn(single=single)
     before = len(session.state.history.messages)
     prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
+    if lost := session.tape.lost(session.overseer.lost()):
+        session.state.due.append(lost)
     try:
         if message is not None:
             session.state.rounds = 0
@@ -222,7 +224,7 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
     step = session.budget.steps
 
     def rows(cursor: Cursor) -> None:
-        sequence = _keep(session, cursor, message) if blocks else None  # nothing may be left to say after a cut
+        sequence = keep_message(session, cursor, message) if blocks else None  # nothing may be left to say after a cut
         kept = _response_json(text, response.tool_calls, response.stop_reason)
         model.keep(session, cursor, reply, step, kept, sequence)
 
@@ -285,7 +287,7 @@ def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str
     return {"text": text, "tool_calls": made, "stop_reason": stop_reason}
 
 
-def _keep(session: Session, cursor: Cursor, message: Message) -> int:
+def keep_message(session: Session, cursor: Cursor, message: Message) -> int:
     """The message as rows: content blocks are the seed's closed set, the rest goes to our own table."""
     blocks: list[Json] = message_json(message)["blocks"]
     content = [block for block in blocks if block["type"] not in transcript.OPAQUE]
@@ -339,14 +341,21 @@ def _block(call: ToolCall, result: ToolResult) -> ToolResultBlock:
     return ToolResultBlock(call.id, result.content, result.is_error, result.media, result.frame)
 
 
-async def live_planned(session: Session, call: ToolCall, keep: Keep) -> Done:
-    """Live a call that a driver planned from what the model decided; it is kept like one that the model made."""
-    message = Message("assistant", (ToolUseBlock(call),))
-    with session.store.write() as cursor:
-        _keep(session, cursor, message)
-    session.state.history.append(message)
+async def live_planned(
+    session: Session, call: ToolCall, keep: Keep, *, again: bool = False, seconds: float | None = None
+) -> Done:
+    """Run a call that a driver planned, from what the model decided or from a file; it is stored like a model's own.
+
+    `again`: an earlier process stored it, and it never began.
+    """
+    if not again:
+        message = Message("assistant", (ToolUseBlock(call),))
+        with session.store.write() as cursor:
+            keep_message(session, cursor, message)
+        session.state.history.append(message)
     limit = limit_of(session)
-    done = await run_call(session, call, refusal=str(limit) if limit else None, keep=None if limit else keep)
+    refusal = str(limit) if limit else None
+    done = await run_call(session, call, refusal=refusal, keep=None if limit else keep, seconds=seconds)
     session.state.history.append(Message("user", (_block(call, done.result),)))
     if limit is not None:
         raise limit
@@ -374,7 +383,7 @@ def _hear(session: Session, text: str, attached: Attached = ALONE, *, opens: boo
     said = (*attached.media, *(TextBlock(session.secrets.scrub(part)) for part in texts))
     news = _news(session)
     with session.store.write() as cursor:
-        sequence = _keep(session, cursor, Message("user", said))
+        sequence = keep_message(session, cursor, Message("user", said))
         if opens:
             session.state.turn_id = session.ids("turn")
             transcript.open_turn(cursor, session.session_id, sequence, session.state.turn_id)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from sqlite3 import Cursor
 
 from adderclaw.config.model_catalogue import Quote, Served, cost
@@ -14,6 +15,7 @@ from adderclaw.kernel.limits import Reservation
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session
 from adderclaw.kernel.tokens import estimated
+from adderclaw.overseer import Crowded
 from adderclaw.record import NamedTuple
 from adderclaw.store import model_calls
 from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta
@@ -95,14 +97,16 @@ async def ask(
         attempt += 1
         if prompt.tools and session.scene.stopped():
             raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
-        held = _reserve(session, prompt, messages)
+        await _paced(session)
+        held = await _reserved(session, prompt, messages)
+        asked = request if held.answer is None else replace(request, max_tokens=held.answer)
         began = session.clock.monotonic()
         _sent(session, request, request_hash, attempt)
         relay = DeltaRelay(words := WholeWords(on_delta, session.secrets.shown, settled))
         try:
             with session.store.write() as cursor:  # before it costs anything: nobody may live to say what it did
                 session.keep_spent(cursor)
-            asking = _within_budget(session, request, relay)
+            asking = _within_budget(session, asked, relay)
             response = await session.tape.asked(session, asking)
             words.end()
             price = _settle(session, held, response, messages)
@@ -113,6 +117,8 @@ async def ask(
                 held.release()
             error.request_hash, error.attempts = request_hash, attempt
             _failed(session, error, attempt)
+            if error.kind == "rate_limit":
+                session.overseer.slow(session.model, error.retry_after)
             await _pause(session, error, attempt)
             relay.reset()
             continue
@@ -142,6 +148,17 @@ def _keep_bodies(keep: Callable[[str, Json], None], step: int, request: ChatRequ
         f"step-{step:04d}-response.json",
         {"text": response.final_text, "tool_calls": calls, "stop_reason": response.stop_reason},
     )
+
+
+async def _reserved(session: Session, prompt: Prompt, messages: History) -> Reservation:
+    """As soon as there is room for it beside the calls of other runs that are under way."""
+    while True:
+        try:
+            return _reserve(session, prompt, messages)
+        except Crowded:
+            await session.clock.sleep(0.25)
+        if session.scene.stopped():
+            raise Stopped("the emergency stop was set while waiting for other calls to end")
 
 
 def _reserve(session: Session, prompt: Prompt, messages: History) -> Reservation:
@@ -206,6 +223,14 @@ async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDel
     if isinstance(answer, ChatResponse):
         return answer
     raise answer
+
+
+async def _paced(session: Session) -> None:
+    """Wait while others are told that the model is asked too often."""
+    while (left := session.overseer.pause(session.model)) > 0:
+        await session.clock.sleep(min(left, 0.25))
+        if session.scene.stopped():
+            raise Stopped("the emergency stop was set while waiting to ask the model")
 
 
 async def _pause(session: Session, error: ProviderError, attempt: int) -> None:

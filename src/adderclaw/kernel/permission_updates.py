@@ -6,6 +6,7 @@ from adderclaw import workspace
 from adderclaw.config import permissions as kept
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
+from adderclaw.config.places import is_managed
 from adderclaw.config.schema import Permissions
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session
@@ -22,6 +23,8 @@ def apply(session: Session, update: PermissionUpdate) -> str:
             _check_folder(session, folder)
     if update.type == "setMode":
         _check_mode(session, update)
+    if update.type in ("addRules", "replaceRules") and update.behavior == "allow":
+        _check_allows(session)
     before = session.config.permissions
     configured = _configured(session)
     now = _with_denials(configured, kept.changed(before, update), update)
@@ -84,6 +87,12 @@ def _check_mode(session: Session, update: PermissionUpdate) -> None:
         raise UsageError(f"bypassPermissions is only there in a session that began with it: {fix}")
     if session.scene.in_force.begun.autonomy_now == "readonly" and update.mode not in ("plan", None):
         raise UsageError(f"the mode {update.mode} would lift the autonomy readonly; the operator chooses another")
+
+
+def _check_allows(session: Session) -> None:
+    """Where an administrator lets only their own allow rules count, nobody adds one while a session runs."""
+    if session.config.permissions.allowManagedPermissionRulesOnly and is_managed():
+        raise UsageError("no rule is added: on this machine only its administrator's allow rules count")
 
 
 def _check_folder(session: Session, folder: str) -> None:

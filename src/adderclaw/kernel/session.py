@@ -20,6 +20,8 @@ from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.tape import UNTAPED, Tape
+from adderclaw.overseer import ALONE as NO_OVERSEER
+from adderclaw.overseer import Overseer
 from adderclaw.questions import Operator
 from adderclaw.record import NamedTuple, changing
 from adderclaw.store import Store, runs
@@ -219,6 +221,8 @@ class State:
     """Hooks that run beside the turn."""
     due: list[str] = field(default_factory=list[str])
     """What the model is told with the user's next message."""
+    stays: bool = False
+    """A question about a call stays open where nobody is there to answer it: a driver's own call, which waits."""
     goal: str = ""
     """What is to be reached before a turn ends; `goals` sets it."""
     configured: Permissions | None = None
@@ -245,6 +249,8 @@ class Session:
     state: State
     home: str = ""
     """AdderClaw's own folder, where the operator's file is."""
+    overseer: Overseer = NO_OVERSEER
+    """Who watches the run from outside of its process; a child session is given its parent's."""
     keep_body: Callable[[str, Json], None] | None = None
     """Keeps a whole request or answer in the run folder, where somebody asked for that (logging.debug_llm_bodies)."""
     warm: Callable[[], None] = lambda: None
@@ -300,6 +306,24 @@ class Session:
     async def ask(self, of: str, given: Json, asking: Awaitable[Json]) -> Json:
         """The same, where the answer has to be waited for."""
         return await self.tape.found(self, of, given, asking)
+
+    async def finished(self, place: str) -> None:
+        """A part of the work is stored that whoever resumes the run does not repeat."""
+        if self.overseer is not NO_OVERSEER:
+            self._complete()
+            await self.overseer.unit(place)
+
+    async def called(self, call: ToolCall) -> None:
+        """A call is recorded with its result."""
+        if self.overseer.ended(call):
+            self._complete()
+            await self.overseer.put_away()
+
+    def _complete(self) -> None:
+        """All that was told and noted so far is in the store: a copy of it is whole."""
+        self.bus.catch_up()
+        with self.store.write():
+            pass
 
     def keep_place(self, cursor: Cursor) -> None:
         """Remember the directory that the shell is in, for whoever resumes; where a child is, is its own affair."""

@@ -100,5 +100,9 @@ class Tape:
     def nested(self, files: "list[File]") -> None:
         """Instruction files that were met on the way."""
 
+    def lost(self, told: str) -> str:
+        """What the model is told of calls that an earlier process had begun; mostly nothing."""
+        return told
+
 
 UNTAPED = Tape()

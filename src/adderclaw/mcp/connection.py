@@ -111,6 +111,8 @@ class Connection:
         if wait > 0:
             again = f"it is tried again in {wait:.0f} s" if wait >= 1 else "it is tried again in a moment"
             raise Unavailable(f"the MCP server {self.entry.given!r} is not there ({self.reason}); {again}")
+        if changed := self.entry.changed():
+            raise Unavailable(f"the MCP server {self.entry.given!r} is not started: {changed}")
         self.state, self._over = "starting", asyncio.Event()
         self._tell("starting", self.entry.server.command or self.entry.server.url or "")
         self._ready = asyncio.get_running_loop().create_future()

@@ -2,9 +2,9 @@
 
 from typing import Any, cast
 
+from adderclaw.config.others_schema import checked
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import Invalid
-from adderclaw.mcp.schema import checked
 from adderclaw.questions import Option, Question, Replies
 from adderclaw.types import Json
 

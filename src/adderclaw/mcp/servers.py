@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, cast
 
+from adderclaw.config import others_schema
 from adderclaw.config.servers import Entry
 from adderclaw.credentials.redaction import visible
-from adderclaw.mcp import pins, results, schema
+from adderclaw.mcp import pins, results
 from adderclaw.mcp.connection import Connection, Elicit, Sample, Unavailable, Wires
 from adderclaw.mcp.definitions import Definition, Listing, described, server_of, tool_name
 from adderclaw.mcp.pins import Pin
@@ -47,6 +48,10 @@ class Servers:
         if self._store is None or entry.live is not None:
             return {}
         return pins.read(self._store, entry.scope, entry.name)
+
+    def detach(self) -> None:
+        """What is known was read: from here on nothing is written down."""
+        self._store = None
 
     # ------------------------------------------------------------------ starting
 
@@ -206,7 +211,7 @@ class Servers:
             description=f"[MCP server {server}] {described(definition)}",
             parameters=_visible(definition.schema),
             timeout=timeout,
-            decode=lambda given: schema.checked(definition.schema, given),
+            decode=lambda given: others_schema.checked(definition.schema, given),
             deferred=True,
         )
 

@@ -126,19 +126,31 @@ async def request(
     seconds: float,
     limit: int,
     content: bytes = b"",
+    trust: ssl.SSLContext | None = None,
 ) -> Answer:
-    """One request, one answer, within so many seconds in all. Raises Refused or Failed."""
+    """One request, one answer, within so many seconds in all. Raises Refused or Failed.
+
+    `trust`: the certificates that count instead of the system's.
+    """
     try:
         async with asyncio.timeout(seconds):
-            return await exchange(target, headers, content, hosts, limit)
+            return await exchange(target, headers, content, hosts, limit, trust)
     except TimeoutError:
         raise Failed(f"no answer within {seconds:g} seconds") from None
 
 
-async def exchange(target: HostFact, headers: Mapping[str, str], content: bytes, hosts: Hosts, limit: int) -> Answer:
+async def exchange(
+    target: HostFact,
+    headers: Mapping[str, str],
+    content: bytes,
+    hosts: Hosts,
+    limit: int,
+    trust: ssl.SSLContext | None = None,
+) -> Answer:
     """One request, one answer: no redirect, no cookie, no proxy. Raises Refused, Failed or Undecodable."""
     # Each request has its own client, so that nothing is carried from one to the next.
-    trust = await asyncio.to_thread(httpcore2.default_ssl_context) if target.scheme == "https" else None
+    if trust is None and target.scheme == "https":
+        trust = await asyncio.to_thread(httpcore2.default_ssl_context)
     transport = Transport(Checked(hosts), trust)
     async with httpx2.AsyncClient(transport=transport, trust_env=False, timeout=None) as client:
         request = client.build_request(target.method, target.url, headers=dict(headers), content=content or None)

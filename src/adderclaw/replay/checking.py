@@ -69,6 +69,9 @@ class Checking(Recorder):
             close()  # nobody is asked
         return self._reel.fact(of, given)
 
+    def lost(self, told: str) -> str:  # noqa: ARG002 - nobody watches a replay
+        return str(self._reel.take("lost")["told"]) if self._reel.comes("lost") else ""
+
     def offered(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
         """A driver's own tools are judged as they were."""
         own = self._reel.own_tools

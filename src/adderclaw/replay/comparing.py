@@ -217,7 +217,7 @@ def _without_words(events: Iterator[tuple[str, Json]]) -> list[tuple[str, Json]]
 
 
 def _outcome(run: Run, played: Played) -> Iterator[Changed]:
-    if not played.results or run.kind not in ("agent", "message", "task"):
+    if not played.results or run.kind not in ("agent", "message", "task", "sop"):
         return
     ended = played.results[-1]
     scripted = run.outcome == "error" and ended.outcome == "completed" and UNPLAYED in (run.reason or "")

@@ -59,6 +59,7 @@ WORDS = {
     "goal": "a change of the goal",
     "drive": "a driver",
     "fact": "what a driver looked up",
+    "lost": "what the model is told of lost calls",
 }
 OUTSIDE = frozenset({"FileChanged", "ConfigChange"})
 """Hooks of what happens on the disk: nothing in the session asks for them."""
@@ -362,6 +363,10 @@ class Answers:
         body = self._reel.take("answer")
         if "cut" in body:
             raise asyncio.CancelledError
+        if body.get("open") == "stop":
+            raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
+        if "open" in body:
+            return Answer(approved=False, by="no_operator")
         return Answer(**body["said"])
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002

@@ -11,7 +11,7 @@ from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.schema import Config, Permissions
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.decode import thaw
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.errors import AdderClawError, StaysOpen, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.gate.case import Policy
 from adderclaw.kernel import compact, goals, prompt, resume
@@ -20,6 +20,7 @@ from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import Attached, InForce, Scene, Session, State, TurnResult
+from adderclaw.overseer import ALONE, Overseer
 from adderclaw.record import record
 from adderclaw.replay import edges
 from adderclaw.replay.checking import Checking
@@ -227,7 +228,8 @@ async def _turns(
             raise Diverged(f"the turn is over, and the recording goes on with {edges.WORDS.get(kind, kind)}")
         body = reel.take(kind)
         if fresh and head["from"]["entries"]:
-            resume.restore(session, go_on=kind == "turn" and body["message"] is None)
+            unheard = kind == "turn" and body["message"] is None
+            resume.restore(session, go_on=unheard or body.get("driver") == "sop")
             session.scene.context.workspace.cwd = head["place"][2]
         if fresh and (found := session.state.history.digest(b"")) != head["history"]:
             where = f"history that the run began with (entries before {head['from']['entries']})"
@@ -249,19 +251,32 @@ async def _turns(
 
 async def _driven(session: Session, body: Json) -> TurnResult:
     """Let the driver decide again, from what the model said and what it looked up."""
-    from adderclaw.drivers.task.execute import TaskExecution
-    from adderclaw.skills.catalogue import Catalogue
-
-    if body["driver"] != "task":
+    if body["driver"] not in ("task", "sop"):
         raise Diverged(f"this version has no driver {body['driver']!r}")
     assert isinstance(session.tape, Checking)
     session.tape.driven = True
     try:
-        return await TaskExecution(session, body["task"], Catalogue, inputs=body["inputs"], prompt=session.prompt).run()
+        return await (_task(session, body) if body["driver"] == "task" else _sop(session, body))
     except asyncio.CancelledError:
         return TurnResult("stopped", "", "interrupted")
     finally:
         session.tape.driven = False
+
+
+async def _task(session: Session, body: Json) -> TurnResult:
+    from adderclaw.drivers.task.execute import TaskExecution
+    from adderclaw.skills.catalogue import Catalogue
+
+    return await TaskExecution(session, body["task"], Catalogue, inputs=body["inputs"], prompt=session.prompt).run()
+
+
+async def _sop(session: Session, body: Json) -> TurnResult:
+    from adderclaw.drivers.sop import inputs, parse
+    from adderclaw.drivers.sop.execute import SopExecution
+
+    sop = parse.parse(body["sop"], body["file"])
+    values = inputs.bound(sop, body["inputs"])
+    return await SopExecution(session, sop, values, given=body["inputs"], said=body["said"]).run()
 
 
 async def _turn(
@@ -274,6 +289,9 @@ async def _turn(
         result = await run_turn(session, body["message"], single=body.get("single", False), attached=attached)
     except asyncio.CancelledError:
         result = TurnResult("stopped", "", "interrupted")
+        outcome = ""
+    except StaysOpen as error:
+        result = TurnResult("needs_input", "", str(error))
         outcome = ""
     else:
         outcome = result.outcome
@@ -346,6 +364,7 @@ def _session(rules: Rules, own: Store, reel: Reel, head: Json, ids: tuple[str, s
             due=list(head["due"]),
             cached_tokens=head["cached"],
             rounds=head.get("rounds", 0),
+            stays=head.get("stays", False),
         ),
         clock=clock,
         ids=made_ids,
@@ -358,6 +377,7 @@ def _session(rules: Rules, own: Store, reel: Reel, head: Json, ids: tuple[str, s
         depth=depth,
         began=head["began"],
         setup=head["setup"],
+        overseer=Overseer() if head.get("moves") else ALONE,
     )
     reel.session = session
     return session

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 
 from adderclaw.config.paths import followed
-from adderclaw.errors import StoreError, UsageError
+from adderclaw.errors import ConfigError, StoreError, UsageError
 from adderclaw.record import record
 from adderclaw.replay import playing
 from adderclaw.replay.edges import ASIDE
@@ -16,6 +16,7 @@ from adderclaw.replay.recording import QUESTIONS
 from adderclaw.replay.told import ASKED, as_object, kernel_events, until_the_next_process
 from adderclaw.replay.trace_file import Trace
 from adderclaw.store import Store, model_calls, subagents, tape, verify, workflows
+from adderclaw.store.imprints import was_at
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
 from adderclaw.store.workflows import Begun, Finished
@@ -148,7 +149,9 @@ class _Session:
             self._events(played, lines, last=segment is segments[-1])
             whole = whole and not played.ended
         self._settings(segments[-1].head)
-        if self._run.kind == "task" and not self._who:
+        if not self._who:
+            self.notes += _plugins_since(segments[-1].head)
+        if self._run.kind in ("task", "sop") and not self._who:
             self._transitions(begun, kept, whole=whole)
 
     def _differ(self, where: str, recorded: object, replayed: object, note: str = "") -> None:
@@ -189,7 +192,7 @@ class _Session:
 
     def _outcome(self, played: Played) -> None:
         run = self._run
-        if not played.results or run.kind not in ("agent", "message", "task"):
+        if not played.results or run.kind not in ("agent", "message", "task", "sop"):
             return
         last = played.results[-1]
         scripted = run.outcome == "error" and last.outcome == "completed" and UNPLAYED in (run.reason or "")
@@ -217,14 +220,17 @@ class _Session:
         return bool(self._who and rows) and (rows[0][0] is None or rows[0][1] == subagents.INTERRUPTED)
 
     def _transitions(self, begun: Begun | None, now: dict[tuple[str, str], Finished], *, whole: bool) -> None:
-        """What a task run kept of each decision and step, for whoever resumes it."""
-        if (before := workflows.get(self._store, self._run.run_id)) != begun:
-            self._differ("task that the run was given", before and before.inputs, begun and begun.inputs)
+        """What a driver's run kept of each decision and step, for whoever resumes it."""
+        before = workflows.get(self._store, self._run.run_id)
+        if before is not None and (moved := _moved(self._store, self._run, first=True)) is not None:
+            before = before._replace(file=str(was_at(before.file, *moved)))
+        if before != begun:
+            self._differ(f"{self._run.kind} that the run was given", before and before.inputs, begun and begun.inputs)
         kept = workflows.finished(self._store, self._run.run_id)
         for place, kind in {**kept, **now}:
             then, again = (rows[place, kind].result if (place, kind) in rows else None for rows in (kept, now))
             if then != again and (whole or (then is not None and again is not None)):
-                self._differ(f"what was kept of {kind.strip('()')} {place}", then, again)
+                self._differ(f"what was kept of {kind.strip('()')} {place}".strip(), then, again)
 
     # -------------------------------------------------------------- events
 
@@ -283,6 +289,21 @@ class _Session:
             (self._id, self._run.run_id, first, until, until),
         )
         return [(row[0], as_object(json.loads(row[1]))) for row in rows]
+
+
+def _plugins_since(head: Json) -> Iterator[str]:
+    """Plugins that the run used and that are not there as they were: what they did is proved from the recording."""
+    for name, version, sha256, folder in head.get("plugins", ()):
+        from adderclaw.config.plugin_tree import survey
+
+        called = f"the plugin {name}{f' {version}' if version else ''} ({sha256[:12]}) that the run used"
+        try:
+            now = survey(folder).sha256
+        except ConfigError:
+            yield f"{called} is gone or cannot be read any more: what it did was replayed from the recording"
+            continue
+        if now != sha256:
+            yield f"{called} has changed since ({now[:12]} now): what it did was replayed from the recording"
 
 
 def _of_process(lines: list[Json], began: float) -> list[Json]:
@@ -396,11 +417,27 @@ def _imprint(store: Store, run: Run) -> Iterator[Difference]:
 
     marks = tape.first(store, run.run_id).get("marks")
     ended = run.outcome is not None and marks is not None
-    for where, now in imprints.changed(store, run.run_id, ended=ended, since=marks):
+    moved = _moved(store, run)
+    for where, now in imprints.changed(store, run.run_id, ended=ended, since=marks, moved=moved):
         if now == imprints.ADDED:
             yield Difference(where, "no such row", "a row", f"it is {now}: it was added, or the imprint was cut")
         else:
             yield Difference(where, "as the run left it", now)
+
+
+def _moved(store: Store, run: Run, *, first: bool = False) -> tuple[str, str] | None:
+    """Where the workspace of a fleet's run is now, and where it was in its last process, or its first: the tape says
+    so. On one machine a workspace stays where it is."""
+    if not tape.first(store, run.run_id).get("moves"):
+        return None
+    try:
+        items = (item for session in tape.sessions(store, run.run_id) for item in tape.read(store, run.run_id, session))
+        heads = sorted((body for kind, body in items if kind == "head"), key=lambda head: head["time"])
+        then = str(heads[0 if first else -1]["place"][0])
+    except (Damaged, *MALFORMED):
+        return None  # which is a difference of its own
+    rows = store.read("SELECT project_dir FROM conversations WHERE id = ?", (run.conversation_id,))
+    return (str(rows[0][0]), then) if rows else None
 
 
 def _chain(store: Store, sessions: list[str], log_path: str, key_path: str) -> Iterator[Difference]:

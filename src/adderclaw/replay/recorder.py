@@ -14,7 +14,7 @@ from itertools import islice
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.errors import LimitError, ProviderError, Stopped
+from adderclaw.errors import LimitError, ProviderError, StaysOpen, Stopped
 from adderclaw.history import media_json
 from adderclaw.hook_outcome import ASKED_BY_SERVERS, Merged
 from adderclaw.kernel.tape import Tape
@@ -98,12 +98,14 @@ class Recorder(Tape):
 
     def _opens(self, kind: str, session: "Session", body: Json) -> None:
         """Waits with the head; without one it is written no later than anything that the turn leaves in the store."""
-        item = (kind, {**body, "budget": session.budget.state, "at": self._at()})
+        self._notes(kind, {**body, "budget": session.budget.state, "at": self._at()})
+
+    def _notes(self, kind: str, body: Json) -> None:
         if self._waiting:
             self._looks = 0
-            self._waiting.append(item)
+            self._waiting.append((kind, body))
         else:
-            self._add(*item)
+            self._add(kind, body)
 
     def _begin(self, session: "Session") -> None:
         if self._next[0]:
@@ -136,15 +138,15 @@ class Recorder(Tape):
         except CancelledError:
             self._add("fact", {"of": of, "given": given, "cut": "interrupted"})
             raise
-        self._fact(of, given, found)
+        self._fact(of, given, found, {"budget": session.budget.state, "at": self._at()})
         return found
 
-    def _fact(self, of: str, given: Json, found: Json) -> None:
+    def _fact(self, of: str, given: Json, found: Json, used: Json | None = None) -> None:
         def written(cursor: Cursor) -> Json:
             """Long texts stand apart, once for all runs that were told the same."""
             text = compact(found)
             known = {"found": found} if len(text) < LONG else {"kept": tape.keep_text(cursor, text)}
-            return {"of": of, "given": given, **known}
+            return {"of": of, "given": given, **known, **(used or {})}
 
         self._add("fact", written)
 
@@ -222,6 +224,9 @@ class Recorder(Tape):
         except CancelledError:
             self.cut_off("answer", session)
             raise
+        except (StaysOpen, Stopped) as error:
+            self._edge("answer", session, {"open": "stop" if isinstance(error, Stopped) else "nobody"})
+            raise
         self._edge("answer", session, {"said": session.secrets.scrub_all(answer._asdict())})
         return answer
 
@@ -283,6 +288,11 @@ class Recorder(Tape):
 
     def nested(self, files: "list[File]") -> None:
         self._add("nested", {"files": [list(file) for file in files]})
+
+    def lost(self, told: str) -> str:
+        if told:
+            self._notes("lost", {"told": told})
+        return told
 
     def watching(self, stopped: Callable[[], bool]) -> Callable[[], bool]:
         """The emergency stop, of which each change is noted."""

@@ -10,6 +10,7 @@ from adderclaw.errors import StoreError
 from adderclaw.events import Bus
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.session import Session
+from adderclaw.overseer import ALONE
 from adderclaw.replay.recorder import Recorder, SeededIds, described
 from adderclaw.store import Store, runs, settings, tape
 from adderclaw.tools import NAMES
@@ -103,12 +104,15 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
         "due": list(session.state.due),
         "cached": session.state.cached_tokens,
         "rounds": session.state.rounds,
+        "plugins": [[one.name, one.plugin.version, one.plugin.sha256, one.root] for one in here.kit.plugins],
         "marks": run.marks,
         "home": run.home,
         "user_home": os.path.expanduser("~"),
         "history": session.state.history.digest(b""),
         "from": runs.places(session.store.read, session.session_id),
     }
+    if session.overseer is not ALONE:
+        body |= {"moves": True, "stays": session.state.stays}
 
     def write(cursor: Cursor) -> Json:
         from adderclaw.decode import freeze

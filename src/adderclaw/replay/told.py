@@ -39,9 +39,12 @@ TOLD = frozenset(
         "skill_step_executed",
         "step_retry_scheduled",
         "skill_invocation_finished",
+        "sop_step_started",
+        "sop_step_retried",
+        "sop_step_finished",
     }
 )
-"""Events that loop, gate, call and a task's driver tell; the others come from the edges, which are not replayed."""
+"""Events that loop, gate, call and drivers tell; the others come from the edges, which are not replayed."""
 TIMING = frozenset({"latency_ms", "duration_ms", "expires_at", "seconds"})
 ASKED = "approval_requested"
 NAMES = frozenset({"approval_id", "receipt_id", "seq", "text", "called"})

@@ -180,6 +180,7 @@ def _scene(runtime: Runtime, parent: Session, order: Child, session_id: str) -> 
         session_id,
         Workspace(place.root, place.extra, order.cwd),
         kept=above.context.kept,
+        shown=above.context.shown,
         keep=above.context.keep,
     )
     tasks = above.kit.tasks and above.kit.tasks.of_child()

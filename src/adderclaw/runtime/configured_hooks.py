@@ -20,30 +20,44 @@ def read(runtime: Runtime) -> "tuple[Hook, ...]":
 
     loaded = runtime.loaded
     root = followed(loaded.workspace)
+    brought = runtime.plugins.hooks if runtime.plugins is not None else ()
+    of_session, environ = runtime.options.own_hooks, {**os.environ}
+    if loaded.managed.get("hooks"):
+        environ.pop(settings.DISABLE, None)
+    if loaded.managed.get("allowManagedHooksOnly"):
+        of_session = ()
+        brought = brought if loaded.config.managed.plugins is not None else ()  # with the content of their plugin
     return settings.read(
-        [*loaded.config.hooks, *runtime.options.own_hooks],
+        loaded.config.hooks,
         loaded.held_hooks,
+        brought=brought,
+        of_session=of_session,
         origins=loaded.origins,
         home=runtime.home,
         project=root,
-        environ=os.environ,
+        environ=environ,
         trusted=trust.scripts(trust.known(runtime.home), root),
         powershell=loaded.config.runtime.shell_windows,
         disabled=loaded.config.disableAllHooks,
     )
 
 
+def are_any(runtime: Runtime) -> bool:
+    """Whether the settings or a plugin bring any."""
+    return bool(runtime.loaded.config.hooks or (runtime.plugins is not None and runtime.plugins.hooks))
+
+
 def files(runtime: Runtime) -> tuple[str, ...]:
     """Files of the workspace that no command changes: what trusted settings start, and what any hook names."""
     if runtime.started is None:
-        found = read(runtime) if runtime.loaded.config.hooks else ()
+        found = read(runtime) if are_any(runtime) else ()
         runtime.started = tuple(dict.fromkeys((*runtime.loaded.started, *_named(runtime, found))))
     return runtime.started
 
 
 def own_files(runtime: Runtime) -> tuple[str, ...]:
     """Those of them that the operator's own hooks name, whatever the project's settings say."""
-    if not runtime.loaded.config.hooks:
+    if not are_any(runtime):
         return ()
     root, home = followed(runtime.loaded.workspace), followed(runtime.home)
     own = [hook for hook in read(runtime) if beneath(hook.source, home) or not beneath(hook.source, root)]

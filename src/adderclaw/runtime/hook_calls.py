@@ -139,6 +139,7 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: Child) -
         hidden=above.context.hidden,
         unchanged=above.context.unchanged,
         kept=above.context.kept,
+        shown=above.context.shown,
         keep=above.context.keep,
         host=above.context.host,
     )

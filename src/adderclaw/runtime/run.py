@@ -135,7 +135,7 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
     if row.outcome == "completed":
         raise Completed(row.run_id, without_shapes(row.answer or ""))
     runtime.bus.go_on_with(row.run_id)
-    return Resume(row.conversation_id, go_on=False)
+    return Resume(row.conversation_id, go_on=row.kind == "sop")  # which makes again what had not begun
 
 
 def _recording(runtime: Runtime, store: Store) -> Recording:
@@ -168,6 +168,8 @@ def opened(
         runtime.loaded, runtime.started = _with_operators_own(runtime, store), None
         runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
         _listen(runtime, store, stack, conversation_id, session_id)
+        _send_notices(runtime, store, stack, kind, channel)
+        runtime.bus.settled()
         stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))
         if recording is not None:
             stack.callback(recording.imprint_late)
@@ -344,7 +346,23 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
         if made is not None:
             bus.listen("telemetry", made[0])
             stack.callback(made[1])
-    bus.settled()
+
+
+def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, channel: str) -> None:
+    """Where the operator has targets for them, and not in what one of these programs started."""
+    if not runtime.config.notices.targets or "ADDERCLAW_NOTICE" in os.environ:
+        return
+    from adderclaw.sinks.notices import letter, listener
+
+    for target in runtime.config.notices.targets.values():
+        for value in (*letter.in_environment(target).values(), letter.secret_address(target)):
+            runtime.secrets.add(value)
+    terminal = channel in ("cli", "repl", "run") and sys.stdin.isatty() and sys.stderr.isatty()
+    workspace, clean = runtime.loaded.workspace, runtime.secrets.clean
+    scene = listener.Scene(runtime.config, store, runtime.home, clean, workspace, kind, channel, terminal)
+    hear, close = listener.sink(scene, runtime.bus)
+    stack.callback(close)
+    runtime.bus.listen("notices", hear)
 
 
 def _setup(runtime: Runtime, store: Store) -> str:
@@ -379,7 +397,8 @@ def _begin(
         )
         if copied is not None:
             transcript.copy(cursor, copied.session, session.session_id)
-        settings.snapshot(cursor, f"effective:{session.session_id}", effective)
+        brought: Json = {"plugins": runtime.plugins.as_json()} if runtime.plugins is not None else {}
+        settings.snapshot(cursor, f"effective:{session.session_id}", {**effective, **brought})
         settings.import_effective(cursor, effective)
         runs.begin(
             cursor,
@@ -397,3 +416,5 @@ def _begin(
     ids: Json = {"conversation_id": session.conversation_id, "session_id": session.session_id}
     bus.tell({"event_type": "conversation_started", "resumed": resumed, **ids})  # pyright: ignore[reportArgumentType]
     bus.tell({"event_type": "run_started", "mode": kind, "task": task})
+    if runtime.plugins is not None:
+        runtime.plugins.tell(bus)

@@ -75,7 +75,7 @@ class Furniture:
         runtime, roots = self._runtime, self.roots
         now = runtime.config
         if self._servers is None:
-            self._servers = _server_files(runtime) if now.mcp_servers else ()
+            self._servers = _server_files(runtime) if now.mcp_servers or runtime.plugins is not None else ()
         made = Room(
             roots=roots,
             hidden=_own_files(now.memory.path, now.receipts.path, runtime.key_path),
@@ -153,11 +153,15 @@ def settings_files(root: str) -> tuple[str, ...]:
 
 
 def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
-    """Folders of skills outside of the workspace that the operator keeps or named; a project's own word opens none."""
+    """Folders of skills outside of the workspace that the operator keeps or named; a project's own word opens none.
+
+    Of a plugin that they trust it is the whole folder: scripts and references lie beside its skills.
+    """
     homes = (runtime.home, *runtime.foreign_homes)
     found = [os.path.join(home, name) for home in homes for name in ("skills", "commands")]
     if operators_own(runtime.options, runtime.loaded, "skills.dir"):
         found.append(os.path.join(root, runtime.config.skills.dir))
+    found += runtime.plugins.roots() if runtime.plugins is not None else ()
     real = [followed(path) for path in found if is_directory(path)]
     return tuple(path for path in real if not beneath(path, root) and not beneath(root, path))
 
@@ -167,7 +171,12 @@ def _server_files(runtime: Runtime) -> tuple[str, ...]:
     from adderclaw.config.servers import files
     from adderclaw.runtime.servers import configured
 
-    return tuple(dict.fromkeys(path for entry in configured(runtime) for path in files(entry.server)))
+    found: list[str] = []
+    for entry in configured(runtime):
+        # a plugin's arguments show nothing but what lies in its folder
+        of_plugin = entry.scope.startswith("plugin:")
+        found += files(replace(entry.server, args=[]) if of_plugin else entry.server)
+    return tuple(dict.fromkeys(found))
 
 
 @lru_cache(maxsize=4)

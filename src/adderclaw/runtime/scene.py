@@ -57,8 +57,7 @@ def scene(
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
     workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
     keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
-    made_of = _made_of(runtime, workspace.root, confinement, keep.folder, policies)
-    made_of["traces"] = list(runtime.traces(workspace.root, *workspace.extra))
+    made_of = _made_of(runtime, workspace, confinement, keep.folder, policies)
     in_force = InForce(policy_of(settings_now, made_of))
     furniture = Furniture(runtime, confinement, workspace, in_force) if confinement != "none" else None
     ways = WaysOut(runtime, in_force, confinement)
@@ -81,10 +80,11 @@ def scene(
         project=workspace.root,
         agents=runtime.options.agents,
         skills=_skills(runtime, workspace.root),
+        plugins=runtime.plugins.loaded if runtime.plugins is not None else (),
         baseline=None if store is None else lambda root: _baseline(runtime, store, root),
         tmpdir={"none": os.environ.get("TMPDIR", ""), "bubblewrap": "/tmp"}.get(confinement),
     )
-    offered = _allowed(tools.builtin(kit), settings_now.channels.cli.tools_allow)
+    offered = _allowed({**tools.builtin(kit), **_brought(runtime, kit)}, settings_now.channels.cli.tools_allow)
     here = Scene(
         tools=offered,
         kit=kit,
@@ -95,6 +95,7 @@ def scene(
             workspace,
             free_reads=runtime.options.free_reads,
             kept=keep.folder,
+            shown=tuple(made_of["shown"]),
             keep=keep,
         ),
         stopped=runtime.stopped,
@@ -110,7 +111,7 @@ def scene(
         unmasked=lambda touch: is_unmasked(touch, in_force.policy, furniture),
     )
     here.hide()
-    if settings_now.mcp_servers or runtime.options.own_servers:
+    if _has_servers(runtime):
         from adderclaw.runtime import servers
 
         beside: ServerStarter | None = None
@@ -121,6 +122,11 @@ def scene(
     return here
 
 
+def _has_servers(runtime: Runtime) -> bool:
+    brought = runtime.plugins is not None and bool(runtime.plugins.servers)
+    return bool(runtime.config.mcp_servers or runtime.options.own_servers) or brought
+
+
 def _as_judged(now: Config, policy: gate.Policy) -> Config:
     """The configuration with the policy's word on the workspace: what the gate lets be read is what a tool opens."""
     if now.security.workspace_only == policy.workspace_only:
@@ -128,8 +134,11 @@ def _as_judged(now: Config, policy: gate.Policy) -> Config:
     return replace(now, security=replace(now.security, workspace_only=policy.workspace_only))
 
 
-def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies: tuple[Json, ...] | None) -> Json:
+def _made_of(
+    runtime: Runtime, workspace: Workspace, confinement: str, kept: str, policies: tuple[Json, ...] | None
+) -> Json:
     """What the policy is made of, beside the configuration: a replay makes the same one of it."""
+    root = workspace.root
     return {
         "workspace": root,
         "home": runtime.home,
@@ -149,6 +158,7 @@ def _made_of(runtime: Runtime, root: str, confinement: str, kept: str, policies:
         "settings": list(settings_files(root)),
         "policies": list(runtime.loaded.policies if policies is None else policies),
         "real": {},
+        "traces": list(runtime.traces(root, *workspace.extra)),
     }
 
 
@@ -170,7 +180,8 @@ def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
     homes = (runtime.home, *runtime.foreign_homes)
     of_user = (os.path.join(home, name) for home in homes for name in ("skills", "commands"))
     folders = (own, *(os.path.join(root, name) for name in SKILLS), *of_user)
-    if runtime.options.bare or not any(map(is_directory, folders)):
+    brought = runtime.plugins is not None and any(runtime.plugins.places())
+    if not brought and (runtime.options.bare or not any(map(is_directory, folders))):
         return None
     from adderclaw.runtime.skills import Skills
 
@@ -273,6 +284,16 @@ def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str,
     return {name: tool for name, tool in everything.items() if name in wanted}
 
 
+def _brought(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
+    """The tools of plugins; nothing is imported for them where no plugin brings any."""
+    if not any(plugin.manifest.tools for plugin in kit.plugins):
+        return {}
+    from adderclaw.tools import plugins
+
+    taken = (*tools.NAMES, *tools.aliases())
+    return plugins.tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
+
+
 def _baseline(runtime: Runtime, store: Store, root: str) -> "Taken":
     from adderclaw.runtime import sdlc
 
@@ -293,7 +314,17 @@ def _planning(store: Store | None, conversation_id: str) -> Planning:
 def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:
     """What our own files are on disk, so that another name of one of them is still refused."""
     now = runtime.config
-    named = ("config.toml", "trust.json", "grants.json", "receipt.key", "credentials.enc", "credentials.key", "ESTOP")
+    named = (
+        "config.toml",
+        "trust.json",
+        "plugins.json",
+        "grants.json",
+        "receipt.key",
+        "credentials.enc",
+        "credentials.key",
+        "ESTOP",
+    )
+    named = (*named, "webhooks.json")
     ours = [now.memory.path, now.receipts.path, *(os.path.join(runtime.home, name) for name in named)]
     ours += [file["file"] for file in runtime.loaded.policies]
     found: set[tuple[int, int]] = set()

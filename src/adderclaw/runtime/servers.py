@@ -29,11 +29,40 @@ def configured(runtime: Runtime) -> list[Entry]:
     loaded, own = runtime.loaded, runtime.options.own_servers
     found = entries(loaded.config.mcp_servers, loaded.origins, loaded.workspace, runtime.home)
     taken = {entry.name for entry in found}
+    if runtime.plugins is not None and not runtime.options.strict_servers:
+        found += [entry for entry in runtime.plugins.servers if entry.name not in taken]
+        taken = {entry.name for entry in found}
     for name in own:
         if not slug(name) or slug(name) in taken:
             raise UsageError(f"mcp_servers: {name!r} is no name, or the name of another server, too; call it otherwise")
         taken.add(slug(name))
+    if loaded.config.managed.mcp is not None:
+        found = [entry for entry in found if _is_allowed(runtime, entry)]
+        if own:
+            raise UsageError(
+                f"mcp_servers: {', '.join(own)}: the administrator of this machine allows none of a program"
+            )
     return found + [Entry(slug(name), name, Server(), "program", live) for name, live in own.items()]
+
+
+def _is_allowed(runtime: Runtime, entry: Entry) -> bool:
+    """Whether an administrator allows a server: by the host of its URL, or by the absolute path of its program."""
+    import os
+    from urllib.parse import urlsplit
+
+    from adderclaw.config import managed
+
+    if entry.scope.startswith("plugin:") and runtime.config.managed.plugins is not None:
+        return True  # with the content of its plugin
+    allowed, server = runtime.config.managed.mcp or [], entry.server
+    if server.url:
+        there = managed.is_allowed(urlsplit(server.url).hostname or "", allowed)
+    else:
+        there = os.path.isabs(server.command or "") and server.command in allowed
+    if not there:
+        message = f"the MCP server {entry.given!r} does not count: {managed.FILE} does not allow it"
+        runtime.bus.tell({"event_type": "warning", "message": message})
+    return there
 
 
 def join(
@@ -67,6 +96,7 @@ def join(
     kept = store or _read_only(runtime)
     servers = Servers(configured(runtime), wires, kept, offer)
     if store is None and kept is not None:
+        servers.detach()
         kept.close()
     here.arrive = servers.arrive
 

@@ -88,12 +88,13 @@ def make(
             root, memory.context(store, root), here.offered.values(), instructions=scrubbed(runtime, files)
         ),
         operator=operator,
-        budget=Budget(now.limits, runtime.clock, Prices(now)),
+        budget=Budget(now.limits, runtime.clock, Prices(now), options.overseer),
         state=State(LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at)),
         clock=runtime.clock,
         ids=runtime.ids,
         secrets=runtime.secrets,
         home=runtime.home,
+        overseer=options.overseer,
         warm=_warm_once(here.kit.begin if "Bash" in here.offered else None),
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
     )
@@ -126,7 +127,7 @@ async def _judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merg
 def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     """The session's hooks; where none is configured nothing of them is imported."""
     loaded = runtime.loaded
-    if not loaded.config.hooks and not loaded.held_hooks and not runtime.options.own_hooks:
+    if not configured_hooks.are_any(runtime) and not loaded.held_hooks and not runtime.options.own_hooks:
         return {}
     from adderclaw.hooks import matching, settings
     from adderclaw.kernel import file_watch, session_hooks

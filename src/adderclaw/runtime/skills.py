@@ -2,16 +2,20 @@
 
 import hashlib
 import os
+from typing import TYPE_CHECKING
 
 from adderclaw import workspace
 from adderclaw.config import trust
-from adderclaw.config.paths import followed
+from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import ConfigError, Refused
 from adderclaw.runtime.start import Runtime, warn
 from adderclaw.skills import catalogue, checks, invocation
 from adderclaw.skills import files as contents
 from adderclaw.skills.catalogue import Catalogue, Place, Skill
 from adderclaw.tools import Called, PreparedSkill
+
+if TYPE_CHECKING:
+    from adderclaw.config.loaded_plugin import LoadedPlugin
 
 LISTED = 200
 """Skills that are looked at for the prompt."""
@@ -20,8 +24,15 @@ LISTED = 200
 def located(runtime: Runtime) -> tuple[Place, ...]:
     """Where skills are looked for, the place that goes before the others first."""
     project = runtime.loaded.workspace
+    brought = tuple(runtime.plugins.places()) if runtime.plugins is not None else ()
+    if runtime.options.bare:
+        return brought
     own = os.path.join(project, os.path.expanduser(runtime.config.skills.dir))
-    return catalogue.places(project, runtime.home, own, homes=runtime.foreign_homes)
+    found = catalogue.places(project, runtime.home, own, brought, homes=runtime.foreign_homes)
+    allowed = runtime.config.managed.skills
+    if allowed is None:
+        return found
+    return tuple(one for one in found if one in brought or any(beneath(one.folder, folder) for folder in allowed))
 
 
 def files(runtime: Runtime) -> list[str]:
@@ -72,6 +83,9 @@ class Skills:
             raise Refused(f"only a person may call the skill {skill.name}, as /{skill.name}")
         if by_user and not skill.for_user:
             raise Refused(f"the skill {skill.name} is no command (user-invocable: false)")
+        plugin = self._plugin(skill)
+        if plugin is not None and (changed := plugin.changed()):
+            raise Refused(changed)
         if too_long := checks.too_long_description(skill.fields):
             warn(self._runtime, f"the skill {skill.name}: {too_long}")
         place = os.path.normpath(os.path.join(skill.folder, file.partition("#")[0] or skill.file))
@@ -80,8 +94,9 @@ class Skills:
             if file:
                 return Called(invocation.part(skill, file), skill.path)
             variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
+            variables |= plugin.variables() if plugin is not None else {}
             text, inline, given, named = invocation.told(skill, arguments, variables, self._is_there)
-            if named and skill.scope != "user" and not self._trusted(skill):
+            if named and not self._vouched(skill):
                 for mark, name in named.items():  # it stays a word: the model may read it, as any file
                     text = text.replace(mark, f"@{name}")
                 named = {}
@@ -118,7 +133,12 @@ class Skills:
         return self._granted(skill) if skill is not None else ((), "")
 
     def _granted(self, skill: Skill) -> tuple[tuple[str, ...], str]:
-        if not skill.allowed_tools or skill.scope == "user" or self._trusted(skill):
+        administrators = self._runtime.loaded.managed.get("permissions", {})
+        if skill.allowed_tools and administrators.get("allowManagedPermissionRulesOnly"):
+            return (), "its allowed-tools do not count: on this machine only its administrator's allow rules do"
+        if (plugin := self._plugin(skill)) is not None:
+            return tuple(map(plugin.filled, skill.allowed_tools)), ""
+        if not skill.allowed_tools or self._vouched(skill):
             return skill.allowed_tools, ""
         return (), "its allowed-tools do not count: this project's skills are not trusted (`adderclaw trust`)"
 
@@ -126,9 +146,19 @@ class Skills:
         """Why commands in a skill's text are not run; empty where they are."""
         if not self._runtime.config.skills.inline_commands:
             return "skills.inline_commands is false"
-        if skill.scope == "user" or self._trusted(skill):
+        if self._vouched(skill):
             return ""
         return "this project is not trusted (`adderclaw trust`)"
+
+    def _plugin(self, skill: Skill) -> "LoadedPlugin | None":
+        """The plugin that brings it."""
+        if skill.scope != "plugin" or self._runtime.plugins is None:
+            return None
+        return self._runtime.plugins.by_name[skill.name.partition(":")[0]]
+
+    def _vouched(self, skill: Skill) -> bool:
+        """Whether the operator vouches for its text: it is their own, a plugin's, or trusted as it is."""
+        return skill.scope == "user" or self._plugin(skill) is not None or self._trusted(skill)
 
     def _trusted(self, skill: Skill) -> bool:
         """Whether these very bytes are among what the operator trusts."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from adderclaw.replay.recording import Recording
     from adderclaw.runtime.fetches import Fetches
     from adderclaw.runtime.later_record import Later
+    from adderclaw.runtime.plugins import SessionPlugins
     from adderclaw.sandbox.box import Box
     from adderclaw.workspace import Place
     from adderclaw.workspace.survey import Surveyor
@@ -68,6 +69,8 @@ class Runtime:
     """Files of the workspace that hooks and trusted settings start, once they were looked for."""
     recording: "Recording | None" = None
     """What is noted of the run; None for one that is not recorded."""
+    joined: "tuple[SessionPlugins | None] | None" = None
+    """Its plugins, once they were looked at."""
 
     @property
     def config(self) -> Config:
@@ -78,6 +81,25 @@ class Runtime:
         for box in (self.server_box, self.box):
             if box is not None:
                 box.close()
+
+    @property
+    def plugins(self) -> "SessionPlugins | None":
+        """The plugins of the session; where none was ever installed, nothing is imported for them."""
+        if self.joined is None:
+            found = None
+            if self.options.plugin_dirs or (not self.options.bare and os.path.lexists(f"{self.home}/plugins.json")):
+                from adderclaw.runtime.plugins import SessionPlugins
+
+                found = SessionPlugins(
+                    self.home,
+                    self.options.plugin_dirs,
+                    installed=not self.options.bare,
+                    allowed=self.config.managed.plugins,
+                )
+                for message in found.refused:
+                    self.bus.tell({"event_type": "warning", "message": message})
+            self.joined = (found if found is not None and (found.loaded or found.held) else None,)
+        return self.joined[0]
 
     @property
     def key_path(self) -> str:
@@ -119,7 +141,15 @@ class Runtime:
         return foreign_homes(self.config.compat.claude)
 
     def stopped(self) -> bool:
-        return os.path.lexists(os.path.join(self.home, "ESTOP"))
+        return os.path.lexists(os.path.join(self.home, "ESTOP")) or self.options.overseer.halted()
+
+
+def _require_allowed(profile: str, loaded: config.Loaded) -> None:
+    from adderclaw.config import managed
+
+    most = managed.loosest_profile(loaded.managed)
+    if managed.PROFILES.index(profile) > managed.PROFILES.index(most):
+        raise UsageError(f"--profile {profile}: {managed.FILE} allows {most} at most, and no user can change that")
 
 
 def start(options: Options) -> Runtime:
@@ -127,6 +157,8 @@ def start(options: Options) -> Runtime:
     if options.profile is not None and options.profile not in gate.PROFILES:
         raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(gate.PROFILES)}")
     loaded, chosen = _with_a_model(options, _load(options, options.overrides))
+    if options.profile is not None and loaded.managed:
+        _require_allowed(options.profile, loaded)
     by_flag = loaded.origins.get("permissions.defaultMode") == FLAGS  # which is the autonomy of this start
     if options.headless and options.profile is None and not by_flag:
         options = replace(options, profile=loaded.config.runtime.profile)
@@ -174,7 +206,14 @@ def loaded_by(options: Options, workspace: str | None, overrides: Json, *, here:
         here=here,
         looks=options.looks,
     )
-    return loaded if options.amend is None else options.amend(loaded)
+    if options.amend is None:
+        return loaded
+    loaded = options.amend(loaded)
+    if not loaded.managed:
+        return loaded
+    from adderclaw.config import managed
+
+    return managed.held(loaded)
 
 
 def _with_a_model(options: Options, loaded: config.Loaded) -> tuple[config.Loaded, tuple[str, ...]]:

@@ -192,7 +192,7 @@ class Inside:
             message, ancillary = b"", []
         self.refuses = message == REFUSING
         if message not in (b"ready", REFUSING):
-            self._process.kill()
+            self._kill_unheard()
             self._process.wait()
             self.close()
             said = os.pread(complaints, 4096, 0).decode("utf-8", "replace").strip()
@@ -212,7 +212,24 @@ class Inside:
 
     def is_alive(self) -> bool:
         """Not once it was closed, though it may need a moment to end all that it started."""
-        return self._control.fileno() >= 0 and self._process.poll() is None
+        return self._control.fileno() >= 0 and not self._has_ended()
+
+    def _has_ended(self) -> bool:
+        """Its number stays its own until `close` has ended what it may have left in its group."""
+        if self._process.returncode is not None:
+            return True
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return self._process.poll() is not None
+
+    def _kill_unheard(self) -> None:
+        """bwrap that is killed before it has told its child to go on leaves that waiting, for ever: end both."""
+        if self._folder or self._process.returncode is not None:
+            self._process.kill()
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def keep(self, everywhere: Mounts, for_git: Mounts) -> None:
         """Let mounts keep this, if they do not yet; Landlock has none."""
@@ -254,8 +271,9 @@ class Inside:
         from subprocess import TimeoutExpired
 
         self._control.close()
-        if self._complaints >= 0:  # nobody has heard of it yet
-            self._process.kill()
+        if self._complaints >= 0 or self._has_ended():  # nobody has heard of it yet, or no more
+            self._kill_unheard()
+        if self._complaints >= 0:
             os.close(self._complaints)
             self._complaints = -1
         if self._pidfd >= 0:

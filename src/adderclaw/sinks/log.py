@@ -24,6 +24,7 @@ _LEVEL_OF = {
     "limit_reached": "warning",
     "warning": "warning",
     "changed_later": "warning",
+    "plugin_held": "warning",
     "llm_retry_scheduled": "warning",
     "llm_request_failed": "warning",
     "step_retry_scheduled": "warning",
@@ -63,6 +64,8 @@ _SHOWN: dict[str, tuple[str, ...]] = {
     "run_finished": ("outcome", "reason"),
     "run_failed": ("outcome", "message"),
     "changed_later": ("message",),
+    "plugin_loaded": ("plugin", "version", "sha256"),
+    "plugin_held": ("reason",),
 }
 """What a line says of an event; of one that is not here, all of its payload."""
 

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, cast
 
 from adderclaw import workspace
@@ -33,11 +33,14 @@ class Place(NamedTuple):
     """A folder of skills."""
 
     folder: str
+    """Also that of one skill, or one Markdown file of a plugin's commands."""
     scope: Scope
     root: str = ""
     """What links may not lead out of; empty where they may lead anywhere, since the folder is the operator's own."""
     commands: bool = False
     """Whether each Markdown file in it is one, instead of each folder."""
+    prefix: str = ""
+    """Stands before the names of a plugin's, as in `plugin:name`."""
 
 
 @record
@@ -116,9 +119,16 @@ class Catalogue:
 
     def __post_init__(self) -> None:
         self.by_name = {skill.name: skill for skill in self.skills}
+        self._short: dict[str, Skill | None] = {}
+        for skill in self.skills:
+            if skill.scope == "plugin":
+                short = skill.name.partition(":")[2]
+                self._short[short] = None if short in self._short or short in self.by_name else skill
 
     def find(self, name: str) -> Skill | None:
-        return self.by_name.get(checks.normal(name))
+        """By its name; that of a plugin's also without the plugin's name, where only one is called so."""
+        name = checks.normal(name)
+        return self.by_name.get(name) or self._short.get(name)
 
 
 # ------------------------------------------------------------------ loading
@@ -182,6 +192,13 @@ def load(where: Sequence[Place], most: int = MOST) -> Catalogue:
 
 
 def _of_place(place: Place, notes: list[str]) -> Iterator[Skill]:
+    if place.prefix:
+        for skill in _of_place(place._replace(prefix=""), notes):
+            yield replace(skill, name=f"{place.prefix}:{skill.name}")
+        return
+    if place.commands and place.folder.endswith(".md"):
+        yield _command(place, place.folder, os.path.basename(place.folder).removesuffix(".md"))
+        return
     if place.commands:
         yield from _commands(place, place.folder, "", 1, notes)
         return
@@ -316,11 +333,15 @@ def _broken(name: str, folder: str, scope: Scope, why: str, file: str = "SKILL.m
 def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: str) -> Skill:
     fields = head.fields
     wrong = checks.wrong(fields, named)
+    repairs = list(head.repairs)
+    if scope == "plugin" and COMMAND.fullmatch(named):  # there a name is a title, and the folder's is the name
+        repairs += [text for text in wrong if text.startswith("name:")]
+        wrong = [text for text in wrong if not text.startswith("name:")]
+        fields = {**fields, "name": named}
     told = [visible(text, keep_newlines=False) for text in (*wrong, *checks.strange(fields))]
     name = fields.get("name")
     own = isinstance(name, str) and not any(text.startswith("name:") for text in wrong)
     metadata: Any = fields.get("metadata")
-    repairs = list(head.repairs)
     if metadata is not None and not isinstance(metadata, dict):
         repairs.append("metadata is no mapping of names to texts and was passed over")
     more = cast(Json, metadata) if isinstance(metadata, dict) else {}

@@ -2,10 +2,12 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from os.path import normpath
 from secrets import token_hex
 from typing import NamedTuple
 
+from adderclaw.config.paths import beneath
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import Refused
 from adderclaw.skills.catalogue import Skill
@@ -14,8 +16,8 @@ from adderclaw.skills.scripts import outward
 
 MOST_BYTES, MOST_TOKENS = 100_000, 25_000
 """Of one skill's body; the rest can be asked for by section."""
-VARIABLES = ("SKILL_DIR", "PROJECT_DIR", "SESSION_ID")
-"""Each can be written as ${ADDERCLAW_X} and as ${CLAUDE_X}."""
+VARIABLES = ("SKILL_DIR", "PROJECT_DIR", "SESSION_ID", "PLUGIN_ROOT", "PLUGIN_DATA")
+"""Each can be written as ${ADDERCLAW_X} and as ${CLAUDE_X}; the last two only in what a plugin brings."""
 MOST_INLINE = 20
 """Commands in one text that are run."""
 _INLINE = re.compile(r"^[ \t]*```!\s*\n(.*?)^[ \t]*```[ \t]*$|(?<![\w`\\])!`([^`\n]+)`", re.DOTALL | re.MULTILINE)
@@ -58,12 +60,12 @@ def told(
 
     def mark_name(found: re.Match[str]) -> str:
         written = found[1] or found[2]
-        name = filled(written, arguments, variables) if _PLACE.search(written) else written
+        name, _ = _in_place(written, arguments, variables)
         if len(named) == MOST_NAMED or not name.isprintable() or not is_there(name):
             return found[0]
         place = f"[file {len(named) + 1} {secret}]"
         named[place] = name
-        if name != written:
+        if name != _in_place(written, "", variables)[0]:
             given.add(place)
         return place
 
@@ -75,15 +77,15 @@ def told(
     cut = whole.shown(skill.file, body)
     index = [way for way in skill.references_index if not way.startswith(".")][:60]
     listed = f"\nIts files: {', '.join(index)}. Skill {{skill, file}} shows one." if index else ""
-    listed += "" if skill.alone else _barred(body)
+    listed += "" if skill.alone else _barred(body, (skill.folder, variables.get("PLUGIN_ROOT", skill.folder)))
     kind = "command" if skill.alone else "skill"
     where = visible(skill.folder, keep_newlines=False)
     return Told(f"The {kind} {skill.name}, in {where}. Follow it.{listed}\n{cut}", inline, frozenset(given), named)
 
 
-def _barred(body: str) -> str:
-    """What the model is told of scripts that the text names and that are none of the skill's."""
-    found = outward(body)
+def _barred(body: str, inside: Sequence[str]) -> str:
+    """What the model is told of scripts that the text names and that are none of the skill's, or of its plugin's."""
+    found = [path for path in outward(body) if not any(beneath(normpath(path), folder) for folder in inside)]
     return f"\nBlocked, since outside of the skill's folder: {', '.join(found)}. Do not run them." if found else ""
 
 
@@ -99,6 +101,12 @@ def part(skill: Skill, file: str) -> str:
 
 def filled(body: str, arguments: str, variables: Mapping[str, str]) -> str:
     """`$ARGUMENTS`, `$ARGUMENTS[0]`, `$0` and variables filled in; arguments that have no place stand at the end."""
+    text, placed = _in_place(body, arguments, variables)
+    return text if placed or not arguments else f"{text.rstrip()}\n\nARGUMENTS: {arguments}"
+
+
+def _in_place(body: str, arguments: str, variables: Mapping[str, str]) -> tuple[str, bool]:
+    """The same where there is a place for them, and whether there was one for the arguments."""
     words = _words(arguments)
     placed = False
 
@@ -118,8 +126,7 @@ def filled(body: str, arguments: str, variables: Mapping[str, str]) -> str:
         placed = True
         return words[int(number)] if int(number) < len(words) else ""
 
-    text = _PLACE.sub(fill, body)
-    return text if placed or not arguments else f"{text.rstrip()}\n\nARGUMENTS: {arguments}"
+    return _PLACE.sub(fill, body), placed
 
 
 def _command(text: str, arguments: str, variables: Mapping[str, str]) -> str:

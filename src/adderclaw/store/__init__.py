@@ -73,6 +73,11 @@ class Store:
             except sqlite3.Error as error:
                 raise explained(self.path, error) from error
 
+    def version(self) -> tuple[int, int]:
+        """Another value once any process, or this one, has written something."""
+        with self._lock:
+            return int(self.read("PRAGMA data_version")[0][0]), self._connection.total_changes
+
     @contextmanager
     def looking(self) -> Generator[sqlite3.Cursor]:
         """A cursor that sees one state of the database; what it would change is not kept."""

@@ -8,13 +8,13 @@ import hmac
 import json
 import os
 import sqlite3
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Literal
 
 from adderclaw.errors import UsageError
 from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple
-from adderclaw.store import Store
+from adderclaw.store import Store, locks
 from adderclaw.store.text import iso, plain
 
 type Word = Literal["yes", "no"]
@@ -53,6 +53,8 @@ class Approval(NamedTuple):
     """JSON of the questions, where it is not a yes that is asked for."""
     replies: str = ""
     """JSON of what was answered to them."""
+    stays: int = 0
+    """1: it waits for an answer also when the process that asked has ended."""
 
     def is_signed(self, key: bytes) -> bool:
         """Whether its yes was given by somebody who has the key."""
@@ -90,13 +92,13 @@ class Approval(NamedTuple):
             return self.answer
         if self.is_late(now):
             return "expired"
-        return "pending" if _alive(self.pid) else "left"
+        return "pending" if self.stays or locks.is_alive(self.pid) else "left"
 
 
 _SELECT = (
     "SELECT id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at, expires_at,"
     " answer, answered_by, answered_at, comment, mac, channel, agent, answered_who, used_at, terminal, questions_json,"
-    " replies_json FROM approvals"
+    " replies_json, stays FROM approvals"
 )
 
 
@@ -118,10 +120,12 @@ def ask(
     ours: Container[str] = (),
     terminal: bool = False,
     questions: str = "",
+    stays: bool = False,
 ) -> Approval:
     """Write a question down, or take up the same one that an ended process left: answered or not.
 
     `ours` are the open questions of this process. What an ended one asked about another call is settled: no.
+    One that `stays` is not asked anew when its time is over.
     """
     new = Approval(
         id=plain(id),
@@ -139,25 +143,27 @@ def ask(
         agent=plain(agent),
         terminal=int(terminal),
         questions=plain(questions),
+        stays=int(stays),
     )
-    same = _left(cursor, new, ours, now)
+    same = _left(cursor, new, ours, now, stays=stays)
     _settle(cursor, new, ours, same)
     if same is not None:
         return same
     cursor.execute(
         "INSERT INTO approvals(id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at,"
-        " expires_at, channel, agent, terminal, questions_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*new[:11], new.channel, new.agent, new.terminal, new.questions),
+        " expires_at, channel, agent, terminal, questions_json, stays)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*new[:11], new.channel, new.agent, new.terminal, new.questions, new.stays),
     )
     return new
 
 
-def _left(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], now: float) -> Approval | None:
+def _left(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], now: float, *, stays: bool) -> Approval | None:
     """The same question, as an ended process left it: its answer not used yet, and not too old for a yes."""
     sql = f"{_SELECT} WHERE session_id = ? AND used_at IS NULL ORDER BY rowid DESC"
     rows = [Approval(*row) for row in cursor.execute(sql, (new.session_id,))]
     same = (row for row in rows if row.id not in ours and row.about == new.about)
-    return next((row for row in same if row.answer == "no" or not row.is_late(now)), None)
+    return next((row for row in same if row.answer == "no" or stays or not row.is_late(now)), None)
 
 
 def _settle(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], same: Approval | None) -> None:
@@ -235,6 +241,13 @@ def used_by_call(store: Store, session_id: str, tool_use_id: str) -> str:
     return str(rows[0][0]) if rows else ""
 
 
+def open_in(store: Store, session_id: str) -> Approval | None:
+    """The last question of a session that stays, and that nobody acted on yet."""
+    sql = f"{_SELECT} WHERE session_id = ? AND used_at IS NULL AND stays ORDER BY rowid DESC LIMIT 1"
+    rows = store.read(sql, (session_id,))
+    return Approval(*rows[0]) if rows else None
+
+
 def get(store: Store, id: str) -> Approval | None:
     """The approval with this id, or the only one whose id begins so."""
     id = plain(id)
@@ -246,18 +259,17 @@ def get(store: Store, id: str) -> Approval | None:
     return Approval(*rows[0]) if rows else None
 
 
-def listing(store: Store, *, everything: bool, limit: int) -> list[Approval]:
-    """Those without an answer, or all; the oldest first."""
-    where = "" if everything else " WHERE answer IS NULL"
-    rows = store.read(f"{_SELECT}{where} ORDER BY created_at DESC, rowid DESC LIMIT ?", (limit,))
+def listing(
+    store: Store, *, everything: bool, limit: int, places: Sequence[str] = (), conversation: str | None = None
+) -> list[Approval]:
+    """Those without an answer, or all; of `places` and of one conversation, if given; the oldest first."""
+    wanted, values = ["1" if everything else "answer IS NULL"], list[str | int]()
+    if places or conversation is not None:
+        of = [f"c.project_dir IN ({', '.join('?' * len(places))})"] if places else []
+        of += ["c.id = ?"] if conversation is not None else []
+        sessions = "SELECT s.session_id FROM sessions s JOIN conversations c ON c.id = s.conversation_id"
+        wanted.append(f"session_id IN ({sessions} WHERE {' AND '.join(of)})")
+        values += [*map(plain, places), *([plain(conversation)] if conversation is not None else [])]
+    sql = f"{_SELECT} WHERE {' AND '.join(wanted)} ORDER BY created_at DESC, rowid DESC LIMIT ?"
+    rows = store.read(sql, (*values, limit))
     return [Approval(*row) for row in reversed(rows)]
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -1,7 +1,7 @@
 """Clients of the server as rows: a token is shown once, and its row is worth nothing without the operator's key.
 
 The row holds an HMAC over the token and all that it allows, so that a program that can only write the database can make
-no token, and can widen none.
+no token, and can widen none. That of a login is also over its client's row: a login ends when that one does.
 """
 
 import hashlib
@@ -86,7 +86,7 @@ def create(
         None,
         None,
     )
-    row = row._replace(mac=_mac(key, row, token))
+    row = row._replace(mac=_mac(key, row, token, _parent(store, row)))
     with store.write() as cursor:
         cursor.execute(
             "INSERT INTO clients(id, name, scopes_json, folders_json, created_at, expires_at, parent, mac)"
@@ -101,13 +101,18 @@ def found(store: Store, key: bytes, token: str, now: float) -> ClientRow | None:
     id = _id_of(token)
     rows = _rows(store, f"{_SELECT} WHERE id = ?", (id,))
     row = rows[0] if rows else _NOBODY
-    genuine = hmac.compare_digest(_mac(key, row, token), row.mac)  # of nobody, too: it takes as long
+    parent = _parent(store, row)
+    genuine = hmac.compare_digest(_mac(key, row, token, parent), row.mac)  # of nobody, too: it takes as long
     if not genuine or row.state(now) != "valid":
         return None
+    return row if parent is None or parent.state(now) == "valid" else None
+
+
+def _parent(store: Store, row: ClientRow) -> ClientRow | None:
+    """The client that a row is a login of; none of a client of its own."""
     if not row.parent:
-        return row
-    parents = _rows(store, f"{_SELECT} WHERE id = ?", (row.parent,))
-    return row if parents and parents[0].state(now) == "valid" else None
+        return None
+    return next(iter(_rows(store, f"{_SELECT} WHERE id = ?", (row.parent,))), _NOBODY)
 
 
 def state_of(store: Store, row: ClientRow, now: float) -> str:
@@ -178,10 +183,13 @@ def _id_of(token: str) -> str:
     return f"client-{token[len(PREFIX) :].partition('_')[0]}"
 
 
-def _mac(key: bytes, row: ClientRow, token: str) -> str:
-    granted = [row.id, row.name, row.scopes, row.folders, row.created_at, row.expires_at or "", row.parent]
-    signed = canonical(["client", *granted, token[:MOST]])
+def _mac(key: bytes, row: ClientRow, token: str, parent: ClientRow | None) -> str:
+    signed = canonical(["client", *_granted(row), token[:MOST], *([_granted(parent)] if parent else [])])
     return hmac.new(key, signed.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _granted(row: ClientRow) -> list[object]:
+    return [row.id, row.name, row.scopes, row.folders, row.created_at, row.expires_at or "", row.parent]
 
 
 _NOBODY = ClientRow("", "", (), (), "", None, "", "0" * 64, None, None)

@@ -56,7 +56,7 @@ _TABLES: dict[str, _Rows] = {
         "id",
         "session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at, expires_at, answer,"
         " answered_by, answered_at, comment, mac",
-        f"{_HERE} AND answer IS NOT NULL",
+        f"{_HERE} AND answer IS NOT NULL AND (used_at IS NOT NULL OR NOT stays)",  # some are answered when it has ended
         grows=False,
     ),
     "subagents": _Rows(
@@ -102,6 +102,8 @@ _TABLES: dict[str, _Rows] = {
 }
 
 ADDED = "not in the imprint"
+MOVING = frozenset({"conversations", "workflows"})
+"""Tables that say where the workspace is: a fleet brings it from machine to machine."""
 
 type Imprint = dict[str, dict[str, str]]
 """Table → key of a row → its digest."""
@@ -131,11 +133,17 @@ def take(cursor: sqlite3.Cursor, run_id: str, since: Mapping[str, int]) -> None:
 
 
 def changed(
-    store: Store, run_id: str, *, ended: bool, since: Mapping[str, int] | None = None
+    store: Store,
+    run_id: str,
+    *,
+    ended: bool,
+    since: Mapping[str, int] | None = None,
+    moved: tuple[str, str] | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Each row that is no longer what the run left, and what became of it.
 
-    `ended`: the run is over, and left an imprint; `since`: how far the tables went when it began.
+    `ended`: the run is over, and left an imprint; `since`: how far the tables went when it began; `moved`: where the
+    workspace is now, and where it was then.
     """
     rows = store.read("SELECT rows_json FROM imprints WHERE run_id = ?", (run_id,))
     if not rows:
@@ -148,7 +156,7 @@ def changed(
         return
     for name, digests in kept.items():
         if ended or _TABLES[name].grows:  # whoever goes on with a run may change the others
-            yield from _compared(store, name, digests)
+            yield from _compared(store, name, digests, moved if name in MOVING else None)
     if ended:
         yield from _added(store, run_id, kept, since or {})
 
@@ -197,15 +205,25 @@ def _read(text: str) -> Imprint | None:
     return cast(Imprint, kept) if known else None
 
 
-def _compared(store: Store, name: str, kept: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _compared(
+    store: Store, name: str, kept: dict[str, str], moved: tuple[str, str] | None
+) -> Iterator[tuple[str, str]]:
     rows = _TABLES[name]
     sql = f"SELECT {rows.key}, {rows.columns} FROM {name} WHERE {rows.key} IN (SELECT value FROM json_each(?))"  # noqa: S608
     now: dict[str, set[str]] = {}
     for row in store.read(sql, (compact(list(kept)),)):
+        row = row if moved is None else [was_at(value, *moved) for value in row]
         now.setdefault(str(row[0]), set()).add(_digest(row))  # an archived log and the one in use count from 1
     for key, digest in kept.items():
         if digest not in now.get(key, ()):
             yield f"{name} row {key}", "changed" if key in now else "missing"
+
+
+def was_at[T](value: T, now: str, then: str) -> T | str:
+    """A path of the workspace as it was before that moved."""
+    if isinstance(value, str) and (value == now or value.startswith(f"{now}/")):
+        return then + value[len(now) :]
+    return value
 
 
 def _digest(row: Iterable[Any]) -> str:

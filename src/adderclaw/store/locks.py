@@ -82,3 +82,14 @@ def folder(store_path: str) -> str:
 
 def _place(store_path: str, session_id: str) -> str:
     return os.path.join(folder(store_path), f"{session_id}.lock")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process has this number now, which may be another one than had it before."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

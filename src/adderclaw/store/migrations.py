@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from importlib import import_module
 
+from adderclaw import __version__
 from adderclaw.errors import StoreError
 
 SCHEMA_VERSION = "1"
@@ -48,6 +49,10 @@ MIGRATIONS = {
     "m051_generated_tests": "sdlc",
     "m060_unconfirmed": "sessions",
     "m061_clients": "clients",
+    "m070_stays": "questions",
+    "m071_schedules": "schedules",
+    "m072_deliveries": "deliveries",
+    "m073_notices": "notices",
 }
 """Step → the module of `steps` that has it, in their order. It is imported where the step is still to be done."""
 
@@ -64,12 +69,12 @@ def pending(cursor: sqlite3.Cursor, path: str) -> list[str]:
         )
     row = cursor.execute("SELECT value FROM schema_meta WHERE key = 'schema_version'").fetchone()
     if row is not None and row[0] != SCHEMA_VERSION:
-        raise _newer(path, f"schema version {row[0]}, this program knows {SCHEMA_VERSION}")
+        raise _newer(cursor, path, f"schema version {row[0]}, and this program knows {SCHEMA_VERSION}")
     if "schema_migrations" not in tables:
         return list(MIGRATIONS)
     done = {row[0] for row in cursor.execute("SELECT name FROM schema_migrations")}
     if unknown := done - MIGRATIONS.keys():
-        raise _newer(path, f"migration {min(unknown)}")
+        raise _newer(cursor, path, f"migration {min(unknown)}")
     return [name for name in MIGRATIONS if name not in done]
 
 
@@ -86,6 +91,7 @@ def apply(cursor: sqlite3.Cursor, path: str) -> None:
     )
     for name in missing:
         step(cursor, name)
+    cursor.execute("INSERT OR REPLACE INTO schema_meta(key, value) VALUES ('written_by', ?)", (__version__,))
 
 
 def step(cursor: sqlite3.Cursor, name: str) -> None:
@@ -148,7 +154,22 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-def _newer(path: str, what: str) -> StoreError:
+def _newer(cursor: sqlite3.Cursor, path: str, what: str) -> StoreError:
+    row = cursor.execute("SELECT value FROM schema_meta WHERE key = 'written_by'").fetchone()
+    version = f" {row[0]}" if row is not None else ""
     return StoreError(
-        f"{path} was written by a newer adderclaw ({what}): upgrade, or set [memory] path to another file"
+        f"{path} was written by a newer adderclaw{version} ({what}), and this is adderclaw {__version__}: nothing was "
+        f"changed. Upgrade this one (`adderclaw update` says how), or set [memory] path to another file{_copies(path)}"
     )
+
+
+def _copies(path: str) -> str:
+    """The copies that were made before an update, which this version may be able to open."""
+    folder, name = os.path.split(os.path.abspath(path))
+    with suppress(OSError):
+        found = sorted(
+            one for one in os.listdir(folder) if one.startswith(f"{name}.before-") and not one.endswith(".unfinished")
+        )
+        if found:
+            return f"; copies of before an update: {', '.join(found)}"
+    return ""

@@ -293,16 +293,23 @@ def by_id(store: Store, id: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def conversations(store: Store, limit: int) -> list[Conversation]:
-    """Most recent first."""
-    rows = store.read(
-        "SELECT c.id, c.project_dir, c.created_at, c.last_active, c.phase,"
+def conversations(store: Store, limit: int, places: Sequence[str] = (), *, begun: bool = False) -> list[Conversation]:
+    """Most recent first; of `places`, if any are given; `begun`: in which somebody said something."""
+    wanted = [f"c.project_dir IN ({', '.join('?' * len(places))})"] if places else []
+    if begun:
+        wanted.append(
+            "EXISTS (SELECT 1 FROM sessions s JOIN transcript_entries e USING (session_id)"
+            " WHERE s.conversation_id = c.id AND e.entry_type = 'user')"
+        )
+    where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
+    rows = store.read(  # marks alone are put into it
+        "SELECT c.id, c.project_dir, c.created_at, c.last_active, c.phase,"  # noqa: S608
         " (SELECT count(*) FROM sessions s JOIN transcript_entries USING (session_id) WHERE s.conversation_id = c.id),"
         " (SELECT e.payload_json FROM sessions s JOIN transcript_entries e USING (session_id)"
         "  WHERE s.conversation_id = c.id AND e.entry_type = 'user' ORDER BY e.id LIMIT 1),"
         " (SELECT value FROM state t WHERE t.conversation_id = c.id AND t.key = 'title')"
-        " FROM conversations c ORDER BY c.last_active DESC, c.rowid DESC LIMIT ?",
-        (limit,),
+        f" FROM conversations c{where} ORDER BY c.last_active DESC, c.rowid DESC LIMIT ?",
+        (*map(plain, places), limit),
     )
     return [Conversation(*tuple(row)[:6], title=row[7] or beginning(row[6])) for row in rows]
 

@@ -15,6 +15,7 @@ from adderclaw.types import (
 )
 
 if TYPE_CHECKING:
+    from adderclaw.config.loaded_plugin import LoadedPlugin
     from adderclaw.config.schema import Config
     from adderclaw.sandbox.process import Start
     from adderclaw.sandbox.proxy import Judge
@@ -159,6 +160,8 @@ class Kit:
     """Where the project's own definitions are."""
     agents: Json = field(default_factory=dict[str, Any])
     """Subagents that were defined at the start."""
+    plugins: "tuple[LoadedPlugin, ...]" = ()
+    """The plugins that the operator trusts, by name."""
     skills: Skills | None = None
     """The skills of the operator and the project; None where there is no folder of skills."""
     baseline: "Callable[[str], Taken] | None" = None

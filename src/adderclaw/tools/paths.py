@@ -81,7 +81,9 @@ def from_here(ctx: ToolContext) -> Callable[[str], str]:
 
 def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool = False) -> Place:
     """A real path as a place in an allowed root; raises Refused where it lies in none."""
-    roots = (ctx.workspace.root, *ctx.workspace.extra, *((followed(ctx.kept),) if reading and ctx.kept else ()))
+    roots = (ctx.workspace.root, *ctx.workspace.extra)
+    if reading:
+        roots += (*((followed(ctx.kept),) if ctx.kept else ()), *ctx.shown)
     found = workspace.inside(real, roots)
     if found is None and anywhere:
         return workspace.anywhere(real)

@@ -204,5 +204,7 @@ def _notice(kind: str, payload: Json) -> tuple[Literal["note", "warning", "error
             )
         case "mcp_server" if payload.get("state") in ("failed", "changed"):
             return "warning", f"MCP server {payload.get('server')} {payload.get('state')}: {payload.get('detail')}"
+        case "plugin_held":
+            return "warning", str(payload.get("reason"))
         case _:
             return None

@@ -11,17 +11,17 @@ from acp import PROTOCOL_VERSION, RequestError, schema
 from acp.interfaces import Client
 
 from adderclaw import __version__, config
-from adderclaw.channels import questions
 from adderclaw.channels.acp import choices, prompts, servers
 from adderclaw.channels.acp.servers import Server
 from adderclaw.channels.acp.session import Editing
 from adderclaw.channels.acp.unsaved import HOOK, Unsaved
-from adderclaw.channels.hosted import Conversations
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.decode import Invalid
 from adderclaw.errors import AdderClawError, ConfigError, NoModel, UsageError
+from adderclaw.hosted import questions
+from adderclaw.hosted.conversations import Conversations
 from adderclaw.kernel import permission_updates
 from adderclaw.runtime import Options, start
 from adderclaw.store import Store, transcript

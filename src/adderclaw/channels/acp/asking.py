@@ -42,7 +42,7 @@ def about(request: ApprovalRequest, root: str) -> schema.ToolCallUpdate:
     seen = shown(request)
     tool, given = calls.unwrapped(request.tool, request.input)
     call = Call(request.tool_use_id or request.id, "", tool, calls.argument(tool, given, root), given)
-    content = [updates.text_content(f"{request.risk} risk: {seen.reason}")]
+    content = [updates.text_content(seen.reason if seen.is_step else f"{request.risk} risk: {seen.reason}")]
     if request.preview:
         path = next((given[name] for name in updates.PATHS if isinstance(given.get(name), str)), "")
         lines = calls.parsed(visible(request.preview, directions=False))

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from acp import helpers, schema
 
-from adderclaw.channels import by_name
 from adderclaw.config import found_keys
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.hosted import by_name
 from adderclaw.kernel import permission_updates
 from adderclaw.kernel.compact import compact
 from adderclaw.kernel.session import Session

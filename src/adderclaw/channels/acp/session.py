@@ -12,9 +12,10 @@ from acp.interfaces import Client
 
 from adderclaw import framing
 from adderclaw.channels.acp import asking, choices, prompts, updates
-from adderclaw.channels.hosted import Conversation, Update
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
+from adderclaw.hosted.conversation import Conversation
+from adderclaw.hosted.updates import Update
 from adderclaw.kernel.approvals import NotCounted
 from adderclaw.kernel.session import Attached, Session, TurnResult
 from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, replied

@@ -13,10 +13,10 @@ from typing import Any, NoReturn, cast
 import httpx2
 
 from adderclaw import config
-from adderclaw.channels import questions
 from adderclaw.channels.server import listening
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError
+from adderclaw.hosted import questions
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, clients
 from adderclaw.store.logfile import operators_key

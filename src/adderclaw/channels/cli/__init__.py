@@ -24,12 +24,16 @@ COMMANDS: dict[str, Command] = {
     "onboard": Command("setup", "Set up with questions: provider, key variable, autonomy."),
     "agent": Command("agent", "Talk to the agent: a REPL, or one turn with -m."),
     "run": Command("run", "Work on a specification, a task or a workflow, with nobody watching."),
+    "sop": Command("sop", "Procedures of steps: list, validate, run, show, resume and approve SOPs."),
     "spec": Command("spec", "The scenarios of a specification: bring in feature files, show, block, deprecate."),
     "rpc": Command("rpc", "Serve JSON-RPC 2.0 on stdin and stdout, for a program."),
     "serve": Command("serve", "Serve HTTP on this machine: an API for programs, a dashboard for people."),
+    "service": Command("service", "Run the server in the background: install, start, stop, look at it."),
+    "fleet": Command("fleet", "Runs on many machines: submit, workers, stop, verify; on PostgreSQL."),
     "dashboard": Command("dashboard", "Open the pages of the server that runs, logged in."),
     "attach": Command("attach", "The REPL on a running server: open a conversation there, or go on with one."),
     "token": Command("token", "Make, list and revoke the tokens of the server's clients."),
+    "channel": Command("channel", "Chat systems that send messages through the server: list, secret, test."),
     "acp": Command("acp", "Serve the Agent Client Protocol on stdin and stdout, for an editor."),
     "validate": Command("agentfile", "Check an Agentfile and every file that it names."),
     "inspect": Command("agentfile", "Show what a workflow would do: tree, JSON or graph."),
@@ -53,11 +57,21 @@ COMMANDS: dict[str, Command] = {
     "approvals": Command(
         "approvals", "List questions that wait for an answer, answer them, and see what you always allow."
     ),
+    "notices": Command(
+        "notices", "Where notices are sent when something needs you or is done; try them, see the last."
+    ),
     "hooks": Command("hooks", "List hooks, and try an event's hooks by hand."),
     "skills": Command("skills", "List skills, look at one, check one against the specification."),
+    "plugin": Command("plugin", "Install, look at, trust, enable, disable, verify, remove and begin plugins."),
     "trust": Command("trust", "Trust what a project's configuration says, as it is now."),
     "cache": Command("cache", "Show or remove what package managers have kept in the sandbox."),
+    "schedule": Command("schedule", "Work that begins by itself: at times, when files change, by a request."),
     "estop": Command("estop", "Stop every tool, now and until it is cleared."),
+    "backup": Command("homes", "Keep the home in one file, while sessions run."),
+    "restore": Command("homes", "Make a home of a backup, once every byte and receipt is checked."),
+    "uninstall": Command("homes", "List and remove what this program made."),
+    "update": Command("update", "Say how to bring the next version, for the way that this one was installed."),
+    "bench": Command("bench", "Measure a model at work: 50 small tasks with hidden checks."),
     "doctor": Command("doctor", "Check this installation and say how to mend it."),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
-from adderclaw.channels.channel import Channel
+from adderclaw.channels.channel import Channel, Handle
 from adderclaw.channels.cli.plain import (
     CONFIG_FILE,
     LIMIT,
@@ -24,7 +24,6 @@ from adderclaw.channels.cli.plain import (
     limits,
     print_json,
 )
-from adderclaw.channels.one_turn import one_turn
 from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
@@ -34,6 +33,7 @@ from adderclaw.kernel.session import TurnResult
 from adderclaw.questions import Operator
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import Report, checked, drive
+from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
 from adderclaw.types import Delta, Json, OnDelta
 
@@ -65,6 +65,9 @@ def agent(
     maintenance: Annotated[
         bool, Option(("--maintenance",), "Begin with the Setup hooks, in maintenance mode.")
     ] = False,
+    plugin_dir: Annotated[
+        list[str] | None, Option(("--plugin-dir",), "A plugin by its folder, for this session; may be repeated.", "DIR")
+    ] = None,
     limit: Annotated[list[str] | None, LIMIT] = None,
     output_format: Annotated[StreamFormat, STREAM_OUTPUT] = "text",
 ) -> int:
@@ -90,6 +93,7 @@ def agent(
         profile=profile,
         bare=bare,
         maintenance=maintenance,
+        plugin_dirs=tuple(plugin_dir or ()),
         asks="maybe",
         choose=chooser(config),
         overrides=_limited(limits(limit)) | _in_mode(permission_mode),
@@ -158,7 +162,7 @@ def converse(channel: Channel, options: Options, again: Resume | None) -> int:
     kind = "agent" if isinstance(channel, OneShot) else channel.name
     operator = channel.operator_for(runtime.config) if isinstance(channel, Asks) else Terminal()
     with opened(runtime, operator, kind=kind, channel=channel.name, again=again) as run:
-        return channel.start(run)
+        return channel.start(Handle(channel, run))
 
 
 class OneShot:
@@ -176,8 +180,8 @@ class OneShot:
     def supports_draft_updates(self) -> bool:
         return self.output_format == "text" and sys.stdout.isatty()
 
-    def start(self, run: Run) -> int:
-        return asyncio.run(self._turn(run))
+    def start(self, handle: Handle) -> int:
+        return asyncio.run(self._turn(handle.run))
 
     async def _turn(self, run: Run) -> int:
         """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels import questions
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.terminal import meant
@@ -15,6 +14,7 @@ from adderclaw.config import home, load, project_grants
 from adderclaw.config.paths import followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
+from adderclaw.hosted import questions
 from adderclaw.kernel.approvals import questions_of, shown, too_long
 from adderclaw.questions import Replies
 from adderclaw.store import Store
@@ -164,10 +164,14 @@ def _print(approval: Approval, now: float) -> None:
     asking = f"{approval.agent} of " if approval.agent else ""
     where = f" ({approval.channel})" if approval.channel else ""
     print("  asked by: " + visible(f"{asking}{approval.session_id}{where}", keep_newlines=False))
-    print(f"  tool: {seen.tool}\n  risk: {approval.risk}\n  reason: {seen.reason}")
+    if seen.is_step:
+        print(f"  step: {seen.tool}\n  question: {seen.reason}")
+    else:
+        print(f"  tool: {seen.tool}\n  risk: {approval.risk}\n  reason: {seen.reason}")
     if why := too_long(approval):
         print(f"  args: not asked about: {why}")
     else:
-        print(f"  {'questions' if approval.questions else 'args'}: " + seen.text.replace("\n", "\n      | "))
+        name = "questions" if approval.questions else "about" if seen.is_step else "args"
+        print(f"  {name}: " + seen.text.replace("\n", "\n      | "))
         print("".join(f"  {mark}\n" for mark in seen.marks), end="")
     print(f"  plan: {approval.plan_hash}")

@@ -23,6 +23,8 @@ def wanted(made: Driver, agentfile: str | None, resume: str | None, more: Json) 
         body["resume"] = resume
     elif opening.kind == "agentfile":
         body["agentfile"] = os.path.abspath(str(agentfile))
+    elif opening.kind == "sop":
+        body["sop"] = os.path.abspath(str(agentfile)) if "/" in str(agentfile) else agentfile
     else:
         body[opening.kind] = opening.task
     return {name: value for name, value in body.items() if value not in (None, {})}

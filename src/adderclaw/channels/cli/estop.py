@@ -1,6 +1,7 @@
 """`adderclaw estop`: the stop that stops."""
 
 import os
+import sys
 import time
 from typing import Annotated
 
@@ -34,6 +35,7 @@ def estop(
             _set(path)
     except OSError as error:
         raise AdderClawError(f"{path}: {error.strerror}; create or remove this file by hand") from error
+    set_now = not clear and not status
     stopped = os.path.lexists(path)
     if output_format == "json":
         print_json({"stopped": stopped, "path": path})
@@ -41,6 +43,11 @@ def estop(
         print(f"stopped: {path} is there, no tool runs. `adderclaw estop --clear` lifts it.")
     else:
         print("not stopped: tools may run.")
+    if set_now:
+        from adderclaw.channels.facts.notices import stopped as reported
+
+        sys.stdout.flush()
+        reported()
 
 
 def _set(path: str) -> None:

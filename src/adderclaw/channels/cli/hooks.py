@@ -45,7 +45,8 @@ def list_hooks(
             f"{hook.ordinal:>3}  {hook.event:<18} {hook.matcher or '*':<16} {parts.state_of(hook):<11}",
             hook.command,
         )
-        print(visible(f"{' '.join(words)}  ({hook.source})", keep_newlines=False))
+        whose = f"plugin {hook.plugin.name}, {hook.source}" if hook.plugin is not None else hook.source
+        print(visible(f"{' '.join(words)}  ({whose})", keep_newlines=False))
         if why := matching.never(hook.event, hook.matcher):
             print(f"adderclaw: hook {hook.ordinal} never runs: {visible(why, keep_newlines=False)}", file=sys.stderr)
     if not found:

@@ -154,7 +154,9 @@ def _line(entry: Entry, tools: dict[str, Pin]) -> str:
     off = sum(not pin.usable for pin in tools.values())
     said = f"{len(tools)} tools" if tools else "never started"
     said += f", {off} off until approved" if off else ""
-    where = "" if entry.scope == "user" else "  (of this project)"
+    of_plugin = entry.scope.startswith("plugin:")
+    whose = f"of the plugin {_word(entry.given.partition(':')[0])}" if of_plugin else "of this project"
+    where = "" if entry.scope == "user" else f"  ({whose})"
     return f"{entry.name:<16} {_word(target)[:80]}  [{said}]{where}"
 
 

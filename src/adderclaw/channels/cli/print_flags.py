@@ -6,8 +6,9 @@ from typing import Any, Literal
 from adderclaw.errors import UsageError
 from adderclaw.record import NamedTuple
 
-type Kind = Literal["switch", "text", "texts", "rules", "maybe"]
-"""texts: one or more words. rules: the same, split at commas and blanks outside of brackets. maybe: a word or none."""
+type Kind = Literal["switch", "text", "each", "texts", "rules", "maybe"]
+"""each: one word, as often as it is given. texts: one or more words. rules: the same, split at commas and blanks
+outside of brackets. maybe: a word or none."""
 
 
 class Flag(NamedTuple):
@@ -76,6 +77,7 @@ FLAGS = (
     Flag("append_file", ("--append-system-prompt-file",), "text", "The same from a file.", "FILE"),
     Flag("mcp_config", ("--mcp-config",), "texts", "MCP servers: files, or JSON.", "FILE|JSON…"),
     Flag("strict_mcp", ("--strict-mcp-config",), "switch", "No other MCP servers than those."),
+    Flag("plugin_dir", ("--plugin-dir",), "each", "A plugin by its folder, for this session; may be repeated.", "DIR"),
     Flag("agents", ("--agents",), "text", "Subagents by name: description, prompt, tools, model.", "JSON"),
     Flag("settings", ("--settings",), "text", "Settings over those of your files.", "FILE|JSON"),
     Flag("sources", ("--setting-sources",), "text", "user, project, local: all count here, if trusted.", "LIST"),
@@ -142,14 +144,14 @@ def _give(given: dict[str, Any], flag: Flag, name: str, joined: str | None, rest
             values = [rule for value in values for rule in split_rules(value)]
         given[flag.name] = [*given.get(flag.name, ()), *values]
         return
-    if flag.name in given:
+    if flag.name in given and flag.kind != "each":
         raise UsageError(f"{name}: given twice")
     if joined is None and (not rest or (flag.kind == "maybe" and rest[0].startswith("-"))):
         raise UsageError(f"{name}: {flag.metavar} is missing")
     value = rest.pop(0) if joined is None else joined
     if flag.words and value not in flag.words:
         raise UsageError(f"{name}: {value[:100]!r} is none of {', '.join(flag.words)}")
-    given[flag.name] = value
+    given[flag.name] = [*given.get(flag.name, ()), value] if flag.kind == "each" else value
 
 
 def _up_to_a_flag(rest: list[str]) -> list[str]:

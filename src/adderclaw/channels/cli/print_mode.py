@@ -27,7 +27,7 @@ PLAIN = frozenset(
     {
         *("print", "output_format", "input_format", "partial", "replay", "json_schema", "system_prompt", "append"),
         *("go_on", "resume", "fork", "model", "workspace", "config", "provider", "bare", "maintenance"),
-        *("quiet", "verbose", "session_id", "hook_events", "sources"),
+        *("quiet", "verbose", "session_id", "hook_events", "sources", "plugin_dir"),
     }
 )
 """Flags that say nothing of the configuration."""
@@ -87,6 +87,8 @@ def _options(given: Json) -> Options:
         here=True,
         overrides=overrides,
         agents=agents,
+        strict_servers=bool(given.get("strict_mcp")),
+        plugin_dirs=tuple(given.get("plugin_dir", ())),
         amend=lambda loaded: _amended(loaded, given, servers),
     )
 

@@ -116,6 +116,28 @@ def anchor(
 
 
 @app.command()
+def export(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder that is missing or empty.")],
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Write the ledger for an auditor: receipts, permissions, questions and answers, redacted, with a manifest.
+
+    scripts/verify_receipts.py verifies it with nothing but Python. Exit code 1 when the receipts do not verify.
+
+    Example: adderclaw receipt export audit
+    """
+    from adderclaw.channels.homes import audit
+
+    done = audit.export(load(config_file=config), folder, os.path.join(home(), "receipt.key"))
+    if output_format == "json":
+        print_json(clean(done.as_json()))
+    else:
+        print(clean("\n".join(audit.said(done))))
+    raise typer.Exit(0 if done.receipts.valid else 1)
+
+
+@app.command()
 def archive(
     yes: Annotated[bool, typer.Option("--yes", help="Really: the next receipt begins a new chain.")] = False,
     config: ConfigFile = None,

@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from adderclaw import __version__
-from adderclaw.channels.cli import COMMANDS
+from adderclaw.channels.cli import COMMANDS, Command
 from adderclaw.channels.cli.common import app_of, invoke
 from adderclaw.errors import UsageError
 
@@ -40,13 +40,27 @@ def run_root(arguments: list[str]) -> None:
     assert isinstance(command, TyperGroup)
     alone = bool(arguments) and arguments[0] in ("--eval", "--transition", "--conversation")
     for name, entry in () if alone else COMMANDS.items():
-        module = importlib.import_module(f"adderclaw.channels.cli.{entry.module}")
-        found = get_command(app_of(module))
+        found = get_command(_loaded(entry))
         if isinstance(found, TyperGroup) and name in found.commands:
             found = found.commands[name]
         found.name, found.short_help = name, entry.help
         command.commands[name] = found
     invoke(command, arguments, "adderclaw")
+
+
+def _loaded(entry: Command) -> typer.Typer:
+    """A command; one whose extra is not installed is named all the same, and says so when it is called."""
+    try:
+        return app_of(importlib.import_module(f"adderclaw.channels.cli.{entry.module}"))
+    except UsageError as error:
+        app, lacking = typer.Typer(add_completion=False, rich_markup_mode=None), error
+
+        @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+        def say() -> None:
+            raise lacking
+
+        del say  # typer has it
+        return app
 
 
 def _show_completion(shell: str) -> None:
@@ -77,8 +91,16 @@ def _root(
     conversation: Annotated[
         str | None, typer.Option("--conversation", metavar="ID", help="Which one, for --transition.")
     ] = None,
+    man: Annotated[
+        bool, typer.Option("--man", help="Print the manual page; `adderclaw --man | man -l -` shows it.")
+    ] = False,
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
 ) -> None:
+    if man:
+        from adderclaw.channels.cli.manual import page
+
+        print(page(context.command), end="")
+        raise typer.Exit
     if version:
         print(f"adderclaw {__version__}")
         raise typer.Exit

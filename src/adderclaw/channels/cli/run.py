@@ -168,7 +168,7 @@ def run(
         raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
     if branch is not None or worktree is not None:
         _begins(branch, worktree, begins=resume is None and not dry_run)
-    inputs = _inputs(given or [], files or [])
+    inputs = inputs_given(given or [], files or [])
     most = None if rounds is None else int(rounds)
 
     def make(options: Options, spec: str | None) -> Driver:
@@ -179,7 +179,7 @@ def run(
     try:
         made = make(options, spec)
     except Completed as ended:
-        _show_again(ended, output_format)
+        show_again(ended, output_format)
         return
     kind = made.opening.kind
     _of_a_specification(kind, max_iterations, report)
@@ -189,7 +189,7 @@ def run(
         _require_none({**unfit, "report": report, "branch": branch, "worktree": worktree})
         said = {"profile": profile, "provider": provider, "model": model, "skills_dir": skills_dir, "inputs": inputs}
         said |= {"max_turns": max_turns, "max_iterations": max_iterations, "limits": allowed, "rounds": most}
-        _hand_over(made, agentfile or target, resume, said, output_format)
+        hand_over(made, agentfile or target, resume, said, output_format)
         return
     if dry_run and (planned := _planned(made, output_format)) is not None:
         made = planned
@@ -208,7 +208,7 @@ def _require_none(unfit: Mapping[str, object]) -> None:
         raise UsageError(f"--detach hands the run to the server of this home: leave out {', '.join(given)}")
 
 
-def _hand_over(made: Driver, agentfile: str | None, resume: str | None, more: Json, output_format: str) -> None:
+def hand_over(made: Driver, agentfile: str | None, resume: str | None, more: Json, output_format: str) -> None:
     from adderclaw.channels.cli import detach
 
     detach.begin(detach.wanted(made, agentfile, resume, more), output_format)
@@ -224,7 +224,7 @@ def _of_a_specification(kind: str, max_iterations: int | None, report: str | Non
 
 def _fits(kind: str, inputs: dict[str, str], *, of_task: bool, has_rounds: bool) -> None:
     """Refuse what is for another kind of run."""
-    if kind != "agentfile" and inputs:
+    if kind not in ("agentfile", "sop") and inputs:
         raise UsageError(f"--input is for an Agentfile: write it into the {kind}")
     if kind != "task" and of_task:
         raise UsageError("--skills-dir and --max-turns are for a task")
@@ -233,7 +233,7 @@ def _fits(kind: str, inputs: dict[str, str], *, of_task: bool, has_rounds: bool)
         raise UsageError(f"--limit rounds is for the LOOPs of an Agentfile; {fix}")
 
 
-def _show_again(ended: Completed, output_format: StreamFormat) -> None:
+def show_again(ended: Completed, output_format: StreamFormat) -> None:
     """What a run that is to go on had answered: it has nothing left to do."""
     if output_format == "text":
         print(visible(ended.answer))
@@ -272,6 +272,8 @@ def _made(
         if os.path.isfile(target) and target.endswith(".md"):
             what = f"`--spec {target}` works through a specification, `--agentfile {target}` runs a workflow"
             raise UsageError(f"{target} may be either: {what}")
+        if _is_sop(target):
+            raise UsageError(f"{target} is a SOP: `adderclaw sop run {target}` runs it")
         if os.path.exists(target):
             agentfile = target
         elif any(letter.isspace() for letter in target.strip()):
@@ -283,6 +285,14 @@ def _made(
         return driver.prepare(options, agentfile, inputs, rounds)
     assert task is not None
     return TaskDriver(options, task)
+
+
+def _is_sop(target: str) -> bool:
+    """Whether it is a SOP.toml, or a folder that has one and no Agentfile."""
+    if os.path.basename(target) == "SOP.toml":
+        return os.path.isfile(target)
+    own = os.path.isfile(os.path.join(target, "SOP.toml"))
+    return own and not os.path.exists(os.path.join(target, "Agentfile"))
 
 
 def _begins(branch: str | None, worktree: str | None, *, begins: bool) -> None:
@@ -322,7 +332,7 @@ def _specified(options: Options, spec: str | None, most: int | None) -> Driver:
     return specification.prepare(options, path, most)
 
 
-def _inputs(given: list[str], files: list[str]) -> dict[str, str]:
+def inputs_given(given: list[str], files: list[str]) -> dict[str, str]:
     """`--input name=value` and `--input-file name=path`, each name once. A value is never taken for a path: it may be
     somebody else's words."""
     inputs: dict[str, str] = {}

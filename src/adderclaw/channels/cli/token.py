@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels import questions
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.server.endpoint import SCOPES
@@ -15,6 +14,7 @@ from adderclaw.config import home
 from adderclaw.config.paths import followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
+from adderclaw.hosted import questions
 from adderclaw.store import Store, clients
 from adderclaw.store.clients import ClientRow
 from adderclaw.store.logfile import operators_key

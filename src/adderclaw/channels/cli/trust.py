@@ -10,6 +10,7 @@ from adderclaw.channels.cli.common import OutputFormat
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, places
 from adderclaw.config import trust as trusted
+from adderclaw.config.plugin_preview import seen
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import AdderClawError, ConfigError, UsageError
 from adderclaw.json_text import canonical
@@ -139,8 +140,9 @@ def _active(project: str, found: trusted.Fingerprint) -> list[Json]:
 
 
 def _short(value: object) -> str:
+    """On one line, whole: nothing that would run hides behind a cut or the mark of a secret."""
     text = value if isinstance(value, str) else canonical(value)
-    return str(Secrets().clean(text))[:400]
+    return str(seen(text))
 
 
 def _before(value: object) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
+from adderclaw.channels.facts import sops
 from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import Workflow
@@ -59,6 +60,8 @@ def board(store: Store, run: Run, clean: Clean) -> Board:
             made = Board("goals", tuple(_goals(store, run)))
         case "task":
             made = Board("steps", tuple(_steps(store, run)))
+        case "sop":
+            made = Board("steps", tuple(_sop(store, run)))
         case _:
             tests = tuple(_tests(store, run))
             made = Board("tests", tests) if tests else Board("tasks", tuple(_todos(store, run)))
@@ -177,6 +180,17 @@ def _steps(store: Store, run: Run) -> Iterator[Card]:
         title = str(told.get("command") or told.get("action") or told.get("step_id", ""))
         seen[key] = Card(key, title, ended, str(told.get("skill", "")), str(told.get("stderr_summary", "")))
     yield from seen.values()
+
+
+def _sop(store: Store, run: Run) -> Iterator[Card]:
+    found = sops.of_run(store, run)
+    states: dict[str, State] = {"succeeded": "done", "skipped": "done", "waiting": "blocked", "pending": "waiting"}
+    states |= {"running": "working"}
+    notes = {"skipped": "skipped", "waiting": "waits for an answer", "interrupted": "interrupted"}
+    for step in found["steps"] if found is not None else ():
+        state = states.get(step["status"], "failed")
+        note = notes.get(step["status"], str(step.get("error", "")))
+        yield Card(step["id"], step["id"], state, step.get("tool") or step["kind"], note)
 
 
 def _tests(store: Store, run: Run) -> Iterator[Card]:

@@ -26,7 +26,26 @@ def checks(loaded: Loaded, options: Options, roots: Sequence[str], *, connect: b
     yield git(loaded.workspace, roots)
     yield trust(loaded)
     yield browser(loaded, roots)
+    yield from plugins()
     yield from servers(loaded, options)
+    yield from notices(loaded)
+
+
+def notices(loaded: Loaded) -> Iterator[Check]:
+    """Each target of notices: whether what it needs is here. Nothing is sent."""
+    if not loaded.config.notices.targets:
+        return
+    from adderclaw.channels.facts import notices as facts
+
+    for name, target in loaded.config.notices.targets.items():
+        if not target.enabled:
+            continue
+        why = facts.problem(loaded, target) or facts.stored(loaded, name, target)
+        if why:
+            fix = f"correct [notices.targets.{name}], then `adderclaw notices test {name}`"
+            yield Check("notices", "warning", f"{name} ({target.kind}): {why}", fix)
+        else:
+            yield Check("notices", "ok", f"{name} ({target.kind}): `adderclaw notices test {name}` sends one")
 
 
 # ------------------------------------------------------------------ the model
@@ -139,13 +158,32 @@ def browser(loaded: Loaded, roots: Sequence[str]) -> Check:
     return Check("browser", "warning", detail, fix)
 
 
+def plugins() -> Iterator[Check]:
+    """Each plugin: whether it is as it was trusted. Nothing of it runs."""
+    from adderclaw.config import plugins as installed
+
+    for plugin in installed.known(home()):
+        named, name = f"{plugin.name} {plugin.version}".strip(), plugin.name
+        why = "; ".join(plugin.problems[:5])
+        if plugin.state == "broken":
+            yield Check("plugin", "broken", f"{named} cannot be used: {why}", f"`adderclaw plugin verify {name}`")
+        elif plugin.state == "changed":
+            fix = f"look at it (`adderclaw plugin show {name}`), then `adderclaw plugin enable {name}`"
+            yield Check("plugin", "broken", f"{named} is not as it was trusted: nothing of it counts. {why}", fix)
+        elif plugin.state == "untrusted":
+            fix = f"`adderclaw plugin enable {name}` shows what it brings"
+            yield Check("plugin", "warning", f"{named} was never trusted: nothing of it counts", fix)
+        else:
+            yield Check("plugin", "ok", f"{named} is {plugin.state} and as it was trusted")
+
+
 def servers(loaded: Loaded, options: Options) -> Iterator[Check]:
     """Each configured MCP server, started where a session would start it."""
-    if not loaded.config.mcp_servers:
-        return
     from adderclaw.runtime.start import start
 
     runtime = start(options)
+    if not loaded.config.mcp_servers and (runtime.plugins is None or not runtime.plugins.servers):
+        return
     if runtime.stopped():
         yield Check("mcp", "warning", "not tried: the emergency stop is set", "`adderclaw estop --clear` lifts it")
         return

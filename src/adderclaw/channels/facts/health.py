@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypedDict
@@ -11,7 +12,9 @@ from adderclaw.channels.facts import checks_run, clean
 from adderclaw.channels.facts import loaded as found_in
 from adderclaw.channels.facts.checks import Check
 from adderclaw.config import Loaded, home
+from adderclaw.config.leaves import leaves
 from adderclaw.config.options import Options
+from adderclaw.config.places import MANAGED_FOLDER
 from adderclaw.errors import AdderClawError, ConfigError, NotMigrated, Problem
 from adderclaw.runtime.configured_hooks import roots_of
 from adderclaw.sandbox import confinement, programs
@@ -76,6 +79,9 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
     """What can only be looked at when the configuration can be read."""
     files = ", ".join(loaded.files) or "none, the defaults stand"
     yield Check("configuration", "ok", files)
+    if any(path.startswith(f"{MANAGED_FOLDER}/") for path in loaded.files):
+        keys = ", ".join(sorted(leaf.key for leaf in leaves(loaded.managed))) or "no settings"
+        yield Check("managed", "ok", f"{MANAGED_FOLDER} bounds {keys}; `adderclaw config show --origin` shows how")
     for warning in loaded.warnings:
         yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
     if sandbox == "landlock":
@@ -86,6 +92,41 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
     yield _rules(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
     yield _store(loaded.config.memory.path)
     yield _receipts(loaded)
+    yield from _telemetry(loaded)
+    yield from _schedules(loaded.config.memory.path)
+    if webhooks := loaded.config.channels.webhook:
+        from adderclaw.channels.facts import webhook_channels
+
+        yield from webhook_channels.checks(home(), webhooks, time.time())
+
+
+def _telemetry(loaded: Loaded) -> Iterator[Check]:
+    wanted = loaded.config.telemetry
+    if not wanted.enabled or wanted.protocol == "noop":
+        return
+    from adderclaw.sinks import telemetry
+
+    why, _, fix = telemetry.lacking(wanted.protocol).partition(": ")
+    shown = f"{wanted.protocol} to {wanted.endpoint or wanted.path}"
+    yield Check("telemetry", "broken", why, fix) if why else Check("telemetry", "ok", shown)
+
+
+def _schedules(path: str) -> Iterator[Check]:
+    from adderclaw.store import Store, schedules
+
+    if not os.path.exists(path):
+        return
+    try:
+        store = Store.open(path, read_only=True)
+    except AdderClawError:  # what is wrong with it was said
+        return
+    try:
+        if schedules.is_any(store):
+            from adderclaw.channels.facts import schedules as facts
+
+            yield from facts.checks(store)
+    finally:
+        store.close()
 
 
 def _everything_seen(options: Options) -> list[str]:

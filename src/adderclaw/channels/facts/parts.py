@@ -162,6 +162,7 @@ HookRow = TypedDict(
         "if": str,
         "timeout": float,
         "source": str,
+        "plugin": str,
         "state": str,
     },
 )
@@ -187,6 +188,7 @@ def hook(one: Hook) -> HookRow:
         "if": one.condition,
         "timeout": one.seconds,
         "source": one.source,
+        "plugin": one.plugin.name if one.plugin is not None else "",
         "state": state_of(one),
     }
 

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from adderclaw.channels.one_turn import one_turn
 from adderclaw.credentials.redaction import visible
 from adderclaw.events import EventRecord
 from adderclaw.kernel import prompt
@@ -16,6 +15,7 @@ from adderclaw.questions import Operator
 from adderclaw.record import record
 from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start
 from adderclaw.runtime.drive import Report, checked, drive
+from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import memory
 from adderclaw.types import OnDelta
@@ -71,7 +71,7 @@ def _warn(record: EventRecord) -> None:
 async def answered(run: Run, message: str, wanted: Wanted, on_delta: OnDelta = silent) -> TurnResult:
     """One turn, and its answer in the shape that is wanted."""
     if wanted.by_name and message.lstrip().startswith("/"):
-        from adderclaw.channels.by_name import expanded
+        from adderclaw.hosted.by_name import expanded
 
         message = await expanded(run.session, message.lstrip())
     result = await run_turn(run.session, message, on_delta)

@@ -71,8 +71,8 @@ class Lines:
             "permissionMode": session.scene.policy.mode or MODES[session.scene.policy.autonomy],
             "slash_commands": names,
             "skills": names,
-            "plugins": [],
-            "agents": ["general-purpose", "Explore", "Plan", *session.scene.kit.agents],
+            **self._plugins(),
+            "agents": ["general-purpose", "Explore", "Plan", *session.scene.kit.agents, *self._agents()],
             "apiKeySource": "none",
             "output_style": "default",
             "claude_code_version": PROTOCOL,
@@ -81,6 +81,22 @@ class Lines:
             "conversation_id": session.conversation_id,
         }
         return self.line("system", body)
+
+    def _plugins(self) -> Json:
+        """Those that count, each with the hash of its content; and those of which nothing does."""
+        found = self._run.runtime.plugins
+        if found is None:
+            return {"plugins": []}
+        return {"plugins": found.as_json(), **({"plugin_errors": found.errors()} if found.held else {})}
+
+    def _agents(self) -> list[str]:
+        """The subagents that plugins bring."""
+        kit = self._session.scene.kit
+        if not any(plugin.manifest.agents for plugin in kit.plugins):
+            return []
+        from adderclaw.tools.control import definitions
+
+        return [name for name in definitions.known("", kit.project, plugins=kit.plugins).by_name if ":" in name]
 
     def begin(self) -> None:
         """A turn begins: what its result reports counts from here."""

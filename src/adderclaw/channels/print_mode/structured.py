@@ -4,12 +4,12 @@ import json
 import re
 from typing import cast
 
+from adderclaw.config import others_schema as schemas
 from adderclaw.errors import UsageError
 from adderclaw.json_text import canonical
 from adderclaw.kernel import prompt
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.mcp import schema as schemas
 from adderclaw.types import Json, OnDelta
 
 FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?```\s*", re.DOTALL)

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adderclaw.channels.channel import Handle
 from adderclaw.channels.cli.agent import at_terminal, converse
 from adderclaw.channels.repl import conversations, here, leaving
 from adderclaw.channels.repl.by_hand import Hands
@@ -60,7 +61,8 @@ class Repl:
             self._operator = OnScreen()
         return self._operator
 
-    def start(self, run: Run) -> int:
+    def start(self, handle: Handle) -> int:
+        run = handle.run
         here.REPLS[run.run_id] = self
         run.session.began = self._began or run.session.began
         run.session.state.due += [self._told] if self._told else []

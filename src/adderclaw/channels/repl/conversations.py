@@ -41,8 +41,7 @@ class Next(NamedTuple):
 
 def of_folder(store: Store, folder: str) -> list[Conversation]:
     """Those that were held here, the most recent first; empty ones are none."""
-    found = transcript.conversations(store, MOST)
-    return [talk for talk in found if talk.project_dir == folder and talk.title]
+    return [talk for talk in transcript.conversations(store, MOST, (folder,), begun=True) if talk.title]
 
 
 def matching(store: Store, folder: str, words: str) -> list[Conversation]:

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.channels.cli.agent import Shown
-from adderclaw.channels.one_turn import one_turn
 from adderclaw.channels.terminal import typed
 from adderclaw.credentials.redaction import visible
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import ALONE, Attached, TurnResult
 from adderclaw.runtime import Run
+from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
 from adderclaw.types import OnDelta
 

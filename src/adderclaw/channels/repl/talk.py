@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw.channels.one_turn import one_turn
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.leaving import bypass_is_over
@@ -21,6 +20,7 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import ALONE, Attached, TurnResult
 from adderclaw.runtime import Run
+from adderclaw.runtime.one_turn import one_turn
 from adderclaw.types import Delta, OnDelta
 from adderclaw.view.items import Call, Item, Notice, Words
 from adderclaw.view.live import Live

@@ -2,9 +2,6 @@
 
 from collections.abc import Callable
 
-from adderclaw.channels import asking
-from adderclaw.channels.asking import Asking, Request
-from adderclaw.channels.cancelling import Cancelling
 from adderclaw.channels.rpc.wire import (
     ALREADY_ANSWERED,
     INVALID_PARAMS,
@@ -21,6 +18,9 @@ from adderclaw.channels.rpc.wire import (
 from adderclaw.drivers.driver import Driver
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
+from adderclaw.hosted import asking
+from adderclaw.hosted.asking import Asking, Request
+from adderclaw.hosted.cancelling import Cancelling
 from adderclaw.kernel.approvals import AlreadyAnswered, NotCounted
 from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.runtime import Run, Runtime, opened, run_again, start

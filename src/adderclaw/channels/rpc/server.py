@@ -7,15 +7,16 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, cast
 
 from adderclaw import __version__
-from adderclaw.channels import questions, stdio
+from adderclaw.channels import stdio
 from adderclaw.channels.rpc import sdlc, wire
 from adderclaw.channels.rpc.runs import Runs, not_counted
 from adderclaw.channels.rpc.wire import Call, Id, Outbox, RpcError
-from adderclaw.channels.starting import RunParams, prepared
 from adderclaw.decode import Between, Invalid, decode
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
+from adderclaw.drivers.wanted import RunParams, prepared
 from adderclaw.errors import AdderClawError, Completed, UsageError
+from adderclaw.hosted import questions
 from adderclaw.kernel.approvals import NotCounted
 from adderclaw.questions import Answer, replied
 from adderclaw.record import record
@@ -285,6 +286,7 @@ class Server:
 NAMES = (
     "agentfile",
     "spec",
+    "sop",
     "workspace",
     "conversation",
     "config",

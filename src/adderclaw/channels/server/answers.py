@@ -3,12 +3,14 @@
 import asyncio
 from typing import Annotated, Any, Literal
 
-from adderclaw.channels import facts, questions
-from adderclaw.channels.hosted import Watched
+from adderclaw.channels import facts
+from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import missing
 from adderclaw.decode import Between
 from adderclaw.errors import UsageError
+from adderclaw.hosted import questions
+from adderclaw.hosted.watched import Watched
 from adderclaw.kernel.approvals import person
 from adderclaw.questions import Answer
 from adderclaw.record import record
@@ -76,13 +78,18 @@ def _seen(called: Called, row: approvals.Approval) -> str | None:
 
 async def listing(called: Called) -> Listing:
     given: Listed = called.given
-    found = approvals.listing(called.house.store, everything=given.all, limit=given.limit)
+    wanted = visible.places(called)
+    found = approvals.listing(called.house.store, everything=given.all, limit=given.limit, places=wanted)
     return Listing([_as_json(called, row) for row in found if _seen(called, row) is not None])
 
 
 def _as_json(called: Called, row: approvals.Approval) -> Json:
+    """What is to be answered is whole, as everywhere: a yes is to exactly that. The rest is cleaned."""
     conversation = transcript.conversation_of(called.house.store, row.session_id) or ""
-    return facts.clean({**questions.as_json(row), "conversation_id": conversation})
+    made = questions.as_json(row)
+    is_open = made["state"] in ("pending", "left")
+    whole = {name: made[name] for name in ("shown", "questions")} if is_open else {}
+    return {**facts.clean({**made, "conversation_id": conversation}), **whole}
 
 
 async def answered(called: Called) -> Settled:

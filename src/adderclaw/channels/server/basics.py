@@ -1,10 +1,12 @@
 """The endpoints of the gateway channel (C-26), and whether the server is alive and ready."""
 
+import asyncio
 import os
 import time
 from typing import Literal
 
 from adderclaw import __version__
+from adderclaw.channels.facts import notices
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.record import record
@@ -73,6 +75,7 @@ async def stop(called: Called) -> Stop:
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with open(path, "a", encoding="utf-8") as file:
         file.write(f"stopped at {stamp} by {called.client.who}\n")
+    await asyncio.to_thread(notices.stopped, called.house.options, by=called.client.who, flushed=False)
     return Stop(True)
 
 

@@ -3,17 +3,18 @@
 import asyncio
 from typing import Annotated, Any, Literal
 
-from adderclaw.channels import asking, facts
-from adderclaw.channels.hosted import Conversation
-from adderclaw.channels.server import streams
+from adderclaw.channels import facts
+from adderclaw.channels.server import streams, visible
 from adderclaw.channels.server.answers import Given, Settled, settle
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pictures import Picture, decoded
 from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.decode import Between
 from adderclaw.errors import UsageError
+from adderclaw.hosted import asking
+from adderclaw.hosted.conversation import Conversation
 from adderclaw.record import record
-from adderclaw.store import transcript
+from adderclaw.store import threads, transcript
 from adderclaw.types import Json
 from adderclaw.view import wire
 from adderclaw.view.items import Call
@@ -43,6 +44,8 @@ class Row:
     """How many wait for an answer."""
     steers: bool
     """Whether this client may send messages to it."""
+    came_from: str
+    """The sender and the channel, where a chat system sent it; else empty."""
 
 
 @record
@@ -81,6 +84,8 @@ class Shown:
     queued: int
     client: str
     """The id of the client that opened it; empty: none did."""
+    came_from: str
+    """The sender and the channel, where a chat system sent it; else empty."""
     steers: bool
     """Whether this client may send messages to it."""
     awake: bool
@@ -179,6 +184,7 @@ def shown(called: Called, one: Conversation) -> Shown:
         turn=one.turn,
         queued=len(one.queued),
         client=one.client,
+        came_from=facts.clean(threads.came_from(one.client)),
         steers=steers(called, one),
         awake=one.run is not None,
         run_id=one.run.run_id if one.run is not None else "",
@@ -195,16 +201,17 @@ def shown(called: Called, one: Conversation) -> Shown:
 
 async def listing(called: Called) -> Listing:
     given: Listed = called.given
+    wanted = visible.places(called)
+    if given.workspace is not None:
+        wanted = (given.workspace,) if not wanted or given.workspace in wanted else visible.NONE
 
     def read() -> list[tuple[transcript.Conversation, str]]:
         with facts.reading(called.house.options) as store:
-            rows = transcript.conversations(store, MOST_LISTED)
+            rows = transcript.conversations(store, given.limit, wanted)
             return [(one, transcript.client_of(store, one.id)) for one in rows]
 
     found = await asyncio.to_thread(read)
-    seen = [one for one in found if called.client.sees(one[0].project_dir)]
-    wanted = [one for one in seen if given.workspace in (None, one[0].project_dir)]
-    return Listing([_row(called, *one) for one in wanted[: given.limit]])
+    return Listing([_row(called, *one) for one in found if called.client.sees(one[0].project_dir)])
 
 
 def _row(called: Called, one: transcript.Conversation, owner: str) -> Row:
@@ -221,6 +228,7 @@ def _row(called: Called, one: transcript.Conversation, owner: str) -> Row:
         turn=here.turn if here is not None else "",
         questions=len(here.questions) if here is not None else 0,
         steers=called.client.steers(owner, one.project_dir),
+        came_from=facts.clean(threads.came_from(owner)),
     )
 
 

@@ -78,8 +78,11 @@ def enter(house: House, request: Request, endpoint: Endpoint) -> tuple[Client, C
     """The client, with the scope that the endpoint wants; Refusal or LoginFirst for everybody else."""
     check_host(house, request)
     check_origin(house, request, endpoint)
+    if endpoint.is_signed:  # each address its own: nobody uses up what others have, before a signature is looked at
+        within(house, "address", peer(request))
+        return NOBODY, None
     if endpoint.scope is None:
-        _within(house, "open", endpoint.path)
+        within(house, "open", endpoint.path)
         return NOBODY, None
     token, via = token_of(house, request)
     row = clients.found(house.store, house.key, token, house.clock.now()) if token else None
@@ -90,7 +93,7 @@ def enter(house: House, request: Request, endpoint: Endpoint) -> tuple[Client, C
     client = request.scope["adderclaw.client"] = client_of(row, via)
     if via == "dashboard" and endpoint.method not in SAFE:
         _require_own_page(request)
-    _within(house, "client", client.id)
+    within(house, "client", client.id)
     if not client.has(endpoint.scope):
         raise Refusal(403, "scope", f"the token of {client.name} has no scope {endpoint.scope!r}")
     return client, row
@@ -128,7 +131,7 @@ def token_of(house: House, request: Request) -> tuple[str, str]:
 def _unknown(house: House, *, given: bool) -> Refusal:
     asks = {"WWW-Authenticate": 'Bearer realm="adderclaw"'}
     if not given:
-        _within(house, "open")
+        within(house, "open")
         fix = "send `Authorization: Bearer TOKEN`; `adderclaw token create` makes one"
         return Refusal(401, "token", f"this needs a token: {fix}", headers=asks)
     failed(house)
@@ -137,21 +140,25 @@ def _unknown(house: House, *, given: bool) -> Refusal:
 
 def failed(house: House) -> None:
     """A token that is none: counted, and above the rate refused without a word about it."""
-    _within(house, "failure")
+    within(house, "failure")
     house.tell(
         {"event_type": "client_refused", "client_id": "", "client": "", "method": "", "path": "", "code": "token"}
     )
 
 
-def _within(house: House, kind: str, who: str = "") -> None:
+def within(house: House, kind: str, who: str = "") -> None:
     if seconds := house.rates.wait(kind, who):
         wait = {"Retry-After": str(max(1, ceil(seconds)))}
         raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
 
 
+def peer(request: Request) -> str:
+    """The address that the connection came from."""
+    return str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
+
+
 def tell_let_in(house: House, request: Request, client: Client, conversation_id: str = "") -> None:
     """That a client asks for a change, before anything follows from it."""
     who = {"client_id": client.id, "client": client.name, "via": client.via}
-    peer = str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
-    what = {"method": request.method, "path": request.url.path, "peer": peer}
+    what = {"method": request.method, "path": request.url.path, "peer": peer(request)}
     house.tell({"event_type": "client_request", **who, **what}, conversation_id)  # pyright: ignore[reportArgumentType]

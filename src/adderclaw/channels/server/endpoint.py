@@ -93,6 +93,8 @@ class Endpoint:
     """A page for people: it is in no description of the API, and a browser without a login goes to the login page."""
     is_form: bool = False
     """The body comes from a form of a page (application/x-www-form-urlencoded), not as JSON."""
+    is_signed: bool = False
+    """Its credential is a signature over the body: `answer` is given the bytes as they came, and checks it first."""
     body_limit: int = BODY_LIMIT
     """Bytes of its body at most."""
     while_ending: bool = False

@@ -4,23 +4,30 @@ import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from weakref import WeakValueDictionary
 
 from adderclaw import config
-from adderclaw.channels import questions
-from adderclaw.channels.hosted import Conversations, Runs
 from adderclaw.channels.server.endpoint import Client
+from adderclaw.channels.server.known_channels import KnownChannels
 from adderclaw.channels.server.limits import Rates
 from adderclaw.channels.server.listening import LOOPBACK
 from adderclaw.channels.server.metrics import Meter
 from adderclaw.channels.server.refusal import Refusal
+from adderclaw.channels.ticking import scheduler
 from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Body, Bus
+from adderclaw.hosted import questions
+from adderclaw.hosted.conversations import Conversations
+from adderclaw.hosted.runs import Runs
 from adderclaw.kernel.clock import SystemClock, random_ids
 from adderclaw.runtime import Options
 from adderclaw.sinks import database
 from adderclaw.store import Store, clients
 from adderclaw.store.logfile import operators_key
+
+POSTS_END = 3.0
+"""Seconds that answers to chats have to be posted once all that they follow has ended."""
 
 
 class House:
@@ -59,9 +66,16 @@ class House:
         self.started = self.clock.now()
         self.conversations = Conversations(options, "http")
         self.runs = Runs("http")
+        self.scheduler = scheduler(self.store, self.clock, self.runs, options, "server")
+        """Begins work by itself; its task is `serving`'s."""
         self.meter = Meter(self)
         self.streams: set[asyncio.Future[None]] = set()
         """Answers that go on until somebody ends them."""
+        self.threads: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held while a message of a chat's thread is put into its conversation: they come in their order."""
+        self.webhooks = KnownChannels(options, self.clock.monotonic)
+        self.posting: dict[str, asyncio.Future[None]] = {}
+        """Turns of chats whose questions and answers are posted."""
         self._seen: dict[str, float] = {}
 
     @property
@@ -111,4 +125,6 @@ class House:
     async def close(self) -> None:
         """What runs ends at a safe point; then nothing is open any more."""
         self.ready = False
-        await asyncio.gather(self.conversations.close(), self.runs.close())
+        await asyncio.gather(self.conversations.close(), self.runs.close(), self.scheduler.close())
+        if self.posting:  # what they follow has ended
+            await asyncio.wait({*self.posting.values()}, timeout=POSTS_END)

@@ -1,9 +1,15 @@
-"""How often a client may come: a bucket of requests that fills up again, each client its own."""
+"""How often a client may come, a bucket of requests that fills up again; how long the end of the server takes."""
 
 from collections.abc import Callable
 
 from adderclaw.record import NamedTuple
 
+ANSWERS_END = 3
+"""Seconds that answers under way have once everything else has ended."""
+LAST_NOTICES = 2.0
+"""Seconds that notices of what ended have to be sent; what is not sent waits for the next process."""
+SLACK = 2.0
+"""Seconds more after which the process is gone, whatever is still under way."""
 MOST_KNOWN = 10_000
 """Buckets that are kept at a time."""
 
@@ -19,6 +25,10 @@ FAILURES = Rate(1, 20)
 """Tokens that are none, of all who come without one: a guess more than that is not looked at."""
 OPEN = Rate(50, 200)
 """Requests that need no token, of all who come to one path."""
+ADDRESS = Rate(20, 100)
+"""Requests with a signature, of one address, before the signature is looked at."""
+DELIVERY = Rate(5, 60)
+"""Requests that were signed, at one door."""
 
 
 class Rates:
@@ -29,9 +39,12 @@ class Rates:
         requests: Rate = REQUESTS,
         failures: Rate = FAILURES,
         open_to_all: Rate = OPEN,
+        addresses: Rate = ADDRESS,
+        deliveries: Rate = DELIVERY,
     ) -> None:
         self._monotonic = monotonic
         self._rates = {"client": requests, "failure": failures, "open": open_to_all}
+        self._rates |= {"address": addresses, "delivery": deliveries}
         self._left: dict[tuple[str, str], tuple[float, float]] = {}
         """Of each bucket what was left in it, and when that was."""
 

@@ -16,6 +16,7 @@ from adderclaw import __version__
 from adderclaw.channels.facts.ledger import Watch
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal
+from adderclaw.errors import AdderClawError
 from adderclaw.store import Store
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Meter(Collector):
             used.add_metric([kind.removesuffix("_tokens")], number)
         yield used
         yield from self._now()
+        yield from _of_fleet()
 
     def _now(self) -> "Iterator[Metric]":
         house = self._house
@@ -107,6 +109,30 @@ class Meter(Collector):
         info = GaugeMetricFamily("adderclaw_build_info", "The version that serves.", labels=["version"])
         info.add_metric([__version__], 1)
         yield info
+
+
+def _of_fleet() -> "Iterator[Metric]":
+    """Of the fleet that this home belongs to; nothing where it belongs to none, or that cannot be reached."""
+    from adderclaw.channels.server.pages.fleet import look
+
+    try:
+        made = look()
+    except AdderClawError:
+        yield _gauge("fleet_reachable", "1 while the fleet's database answers.", 0)
+        return
+    if made is None:
+        return
+    now, _, _ = made
+    yield _gauge("fleet_reachable", "1 while the fleet's database answers.", 1)
+    runs = GaugeMetricFamily("adderclaw_fleet_runs", "Runs of the fleet by state.", labels=["state"])
+    for state, count in now["runs"].items():
+        runs.add_metric([state], count)
+    yield runs
+    yield _gauge("fleet_workers", "Workers that are there.", len(now["workers"]))
+    yield _gauge("fleet_slots_used", "Runs that workers work on.", sum(one["running"] for one in now["workers"]))
+    yield _gauge("fleet_ended_last_hour", "Runs that ended within the last hour.", now["ended_last_hour"])
+    yield _gauge("fleet_stops", "Stops that are set.", len(now["stops"]))
+    yield _counter("fleet_cost_dollars", "US dollars of the fleet's model calls.", now["cost"])
 
 
 def _counter(name: str, words: str, value: float) -> CounterMetricFamily:

@@ -31,12 +31,14 @@ def description(endpoints: Sequence[Endpoint]) -> Json:
         if not one.is_page:
             paths.setdefault(_NAMED.sub(r"{\1}", one.path), {})[one.method.lower()] = _operation(one)
     bearer = {"type": "http", "scheme": "bearer", "description": "A token of `adderclaw token create`."}
+    words = "Standard Webhooks: with `webhook-id` and `webhook-timestamp`, over the whole body (docs/channels.md)."
+    signed = {"type": "apiKey", "in": "header", "name": "webhook-signature", "description": words}
     return {
         "openapi": "3.1.0",
         "info": {"title": "AdderClaw", "version": __version__, "description": "An agent runtime on this machine."},
         "paths": paths,
         "components": {
-            "securitySchemes": {"token": bearer},
+            "securitySchemes": {"token": bearer, "signature": signed},
             "schemas": {"Error": decode.schema(ErrorAnswer), "OpenAIError": decode.schema(OpenAIError)},
         },
     }
@@ -48,8 +50,10 @@ def _operation(one: Endpoint) -> Json:
         "operationId": "_".join([one.method.lower(), *words]),
         "summary": one.summary,
         "responses": {str(one.status): _answer(one), **_errors(one)},
-        "security": [{"token": []}] if one.scope else [],
+        "security": [{"token": []}] if one.scope else [{"signature": []}] if one.is_signed else [],
     }
+    if one.is_signed:
+        made["responses"] |= {"202": _answer(one)}  # it goes on
     if one.scope:
         made["description"] = f"Scope: {one.scope}."
     parameters = [_in_path(name) for name in _NAMED.findall(one.path)]
@@ -94,6 +98,7 @@ ALWAYS = {
     503: "The server cannot do it now.",
 }
 WITH_TOKEN = {401: "No token, or one that does not count."}
+SIGNED = {401: "There is no such door, or the request is not signed for it."}
 OF_ONE = {404: "There is nothing of this name.", 409: "What is there stands in the way."}
 WITH_BODY = {408: "The body came too slowly.", 413: "The body is too large.", 415: "The body is of another type."}
 OF_AGENT = {404: "There is no such model or response.", 502: "The agent gave no answer."}
@@ -103,6 +108,7 @@ def _errors(one: Endpoint) -> Json:
     """All that may go wrong: an answer with another status is a defect."""
     known = dict(ALWAYS)
     known |= WITH_TOKEN if one.scope else {}
+    known |= SIGNED if one.is_signed else {}
     known |= OF_ONE if "{" in one.path or one.method != "GET" else {}
     known |= WITH_BODY if one.method not in ("GET", "DELETE") else {}
     known |= OF_AGENT if one.scope == "openai" and one.method == "POST" else {}

@@ -5,10 +5,10 @@ from typing import NotRequired, TypedDict
 
 from starlette.responses import Response
 
-from adderclaw.channels.hosted import Full, NotYours, Unknown
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.decode import Invalid
 from adderclaw.errors import AdderClawError, InUse, UsageError
+from adderclaw.hosted.watched import Full, NotYours, Unknown
 from adderclaw.kernel.approvals import NotCounted
 from adderclaw.store.text import compact
 

@@ -10,18 +10,20 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from adderclaw import config
-from adderclaw.channels import asking, facts, starting
+from adderclaw.channels import facts
 from adderclaw.channels.facts import run_facts
-from adderclaw.channels.hosted import HostedRun
 from adderclaw.channels.server import streams, visible
 from adderclaw.channels.server.answers import Given, Settled, settle
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
-from adderclaw.channels.starting import RunParams, Wanted
 from adderclaw.config.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.decode import Between
+from adderclaw.drivers.sop.find import is_path
+from adderclaw.drivers.wanted import RunParams, Wanted, prepared
 from adderclaw.errors import Completed, UsageError
+from adderclaw.hosted import asking
+from adderclaw.hosted.runs import HostedRun
 from adderclaw.record import record
 from adderclaw.store import Store, runs, transcript
 from adderclaw.types import Json
@@ -200,14 +202,16 @@ async def begin(called: Called) -> Row:
         folder = house.folder_for(client, given.workspace or row.workspace)
     for name in FILES:
         if said[name] is not None:
-            said[name] = _inside(folder, name, said[name])
+            said[name] = inside(folder, name, said[name])
+    if given.sop is not None and is_path(given.sop):
+        said["sop"] = inside(folder, "sop", given.sop)
     options = replace(house.options, headless=True, asks="must", workspace=folder)
     if given.limits and not client.has("admin"):
         await asyncio.to_thread(_require_tighter, options, given.limits)
     said["workspace"] = folder
     params = RunParams(**said)
     try:
-        made = await asyncio.to_thread(starting.prepared, options, params)
+        made = await asyncio.to_thread(prepared, options, params)
     except Completed as ended:
         raise Refusal(409, "completed", str(ended)) from ended
     one = await house.runs.start(client.id, made)
@@ -222,7 +226,7 @@ def _require_tighter(options: Options, wanted: Mapping[Any, float]) -> None:
         raise Refusal(403, "limits", f"a run may use up at most: {most}; more needs the scope admin")
 
 
-def _inside(folder: str, name: str, path: str) -> str:
+def inside(folder: str, name: str, path: str) -> str:
     """A file of the folder: nothing else on this machine is read for a client."""
     full = followed(os.path.join(folder, path.replace("\0", "")))
     if "\0" in path or not beneath(full, followed(folder)):

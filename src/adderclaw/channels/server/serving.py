@@ -18,10 +18,13 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from adderclaw import config
+from adderclaw.channels.facts import notices
 from adderclaw.channels.server import app, listening
 from adderclaw.channels.server.house import House
+from adderclaw.channels.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
 from adderclaw.channels.server.listening import Where
 from adderclaw.channels.server.protocol import Seats, guarded
+from adderclaw.channels.ticking import tick_forever
 from adderclaw.errors import UsageError
 from adderclaw.net import own_server
 from adderclaw.net.own_server import Running
@@ -32,12 +35,8 @@ from adderclaw.store.files import folder_of
 
 FILES = 16_384
 """Descriptors that we ask the system for: each connection has one, each conversation several."""
-ANSWERS_END = 3
-"""Seconds that answers under way have once everything else has ended."""
 LAST_WORDS = 0.5
 """Seconds that streams have to send how what they follow ended."""
-SLACK = 2.0
-"""Seconds more after which the process is gone, whatever is still under way."""
 
 
 def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bool = False) -> int:
@@ -148,22 +147,35 @@ async def _serve(house: House, server: Server, grace: float) -> int:
             os._exit(128 + number)
         house.ready = False  # before anything ends: who looks where to send new work sees it first
         asked.set()
-        last = threading.Timer(grace + ANSWERS_END + SLACK, os._exit, (128 + number,))
+        last = threading.Timer(grace + LAST_NOTICES + ANSWERS_END + SLACK, os._exit, (128 + number,))
         last.daemon = True
         last.start()  # whatever does not end by itself: the watchdogs of the sandboxes end what it started
         name = signal.Signals(number).name
         house.tell({"event_type": "signal_received", "signal": name})
         house.tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
 
+    def complain(text: str) -> None:
+        """From another thread."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(_warn, house, text)
+
     for number in ending():
         loop.add_signal_handler(number, stop, number)
     serving = asyncio.ensure_future(server.serve())
+    ticking = asyncio.ensure_future(
+        tick_forever(house.scheduler, house.store, house.address, lambda text: _warn(house, text))
+    )
+    courier = notices.courier_of(house.options, house.workspaces, complain)
     _announce(house)
+    _tell_manager(b"READY=1")
     await asyncio.wait({serving, asyncio.ensure_future(asked.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    ticking.cancel()
     try:
         await asyncio.wait_for(house.close(), grace)
     except TimeoutError:
         print(f"not everything ended within {grace:g} s: it is cut off, and can be resumed", file=sys.stderr)
+    if courier is not None:
+        await asyncio.to_thread(courier.close, LAST_NOTICES)
     if house.streams:  # what they follow has ended; a page that follows nothing in particular never does
         await asyncio.wait({*house.streams}, timeout=LAST_WORDS)
         for stream in house.streams:
@@ -171,6 +183,19 @@ async def _serve(house: House, server: Server, grace: float) -> int:
     server.should_exit = True
     await serving
     return 0
+
+
+def _warn(house: House, text: str) -> None:
+    house.tell({"event_type": "warning", "message": text})
+
+
+def _tell_manager(text: bytes) -> None:
+    """sd_notify(3): a service manager learns that we listen. Nobody else whom we start is to speak for us."""
+    place = os.environ.pop("NOTIFY_SOCKET", "")
+    if not place.startswith(("/", "@")):
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.sendto(text, "\0" + place[1:] if place[0] == "@" else place)
 
 
 def _announce(house: House) -> None:

@@ -6,10 +6,11 @@ from typing import Annotated
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 
-from adderclaw.channels.hosted import Update, Watched
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.decode import Between
+from adderclaw.hosted.updates import Update
+from adderclaw.hosted.watched import Watched
 from adderclaw.record import record
 from adderclaw.store.text import compact
 

@@ -10,6 +10,7 @@ from adderclaw.child import Child, ChildReport, Spawn
 from adderclaw.drivers.agentfile import prompts
 from adderclaw.drivers.agentfile.signal import Report, Result, Verdict
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
+from adderclaw.drivers.driver import RunEnds
 from adderclaw.errors import AdderClawError, LimitError, outcome_of
 from adderclaw.events import EventRecord
 from adderclaw.json_text import digest
@@ -28,14 +29,6 @@ SYNTHESIS = "(synthesis)"
 """Stands for whoever reconciles several views."""
 LOOKING = ("Read", "Grep", "Glob", "LS", "Bash")
 """What a reviewer has: it looks for itself, in plan mode, and changes nothing."""
-
-
-class _Ends(Exception):
-    def __init__(self, outcome: Outcome, reason: str, by: EndedBy = "") -> None:
-        super().__init__(reason)
-        self.outcome: Outcome = outcome
-        self.reason = reason
-        self.by: EndedBy = by
 
 
 class _Round(NamedTuple):
@@ -99,7 +92,7 @@ class WorkflowExecution:
                         await self._goal(self.workflow.goal(name), f"{number}.0.{place}", None)
                 else:
                     await self._loop(step, number)
-        except _Ends as end:
+        except RunEnds as end:
             return TurnResult(end.outcome, self.answer, end.reason, ended_by=end.by)
         except AdderClawError as error:
             by: EndedBy = error.by if isinstance(error, LimitError) else ""
@@ -177,6 +170,7 @@ class WorkflowExecution:
             result = await self._reviewed(goal, place, loop)
             self._keep(Finished(place, "", goal.name, self.session.session_id, result.as_json()))
             self._told_end(goal, result)
+            await self.session.finished(f"goal {goal.name} {place}")
         self.answer = result.summary
         self.state[goal.name] = result.summary
         made = {goal.name: result.summary, **result.outputs}
@@ -274,7 +268,7 @@ class WorkflowExecution:
             order = replace(order, again=left.session_id, rounds=had)
         made = await self.spawn(order)
         if made.outcome != "completed":
-            raise _Ends(made.outcome, f"goal {goal.name}: {made.reason or made.outcome}", made.ended_by)
+            raise RunEnds(made.outcome, f"goal {goal.name}: {made.reason or made.outcome}", made.ended_by)
         return made
 
     def _is_tried(self, place: str) -> bool:
@@ -333,7 +327,7 @@ class WorkflowExecution:
         )
         await self._child(goal, f"{at} {VERDICT}", order, verdict)
         if verdict.approved is None:
-            raise _Ends("error", f"goal {goal.name}: the review ended without a verdict")
+            raise RunEnds("error", f"goal {goal.name}: the review ended without a verdict")
         return verdict
 
     async def _operator(self, goal: Goal, result: Result) -> None:
@@ -350,10 +344,12 @@ class WorkflowExecution:
         if answer.approved:
             return
         if answer.by in ("no_operator", "timeout"):
-            raise _Ends(
+            raise RunEnds(
                 "needs_input", f"goal {goal.name} waits for the operator: `adderclaw run --resume {self.run_id}`"
             )
-        raise _Ends("denied", f"goal {goal.name} was turned down by {answer.by}: {answer.comment or 'no reason given'}")
+        raise RunEnds(
+            "denied", f"goal {goal.name} was turned down by {answer.by}: {answer.comment or 'no reason given'}"
+        )
 
     # -------------------------------------------------------------- kept and told
 
@@ -439,7 +435,7 @@ def _need_reached(results: Mapping[str, Result], *, last_only: bool = False) -> 
     """Whoever said that a goal cannot be reached is believed, however its loop ended."""
     for name, result in list(results.items())[-1 if last_only else 0 :]:
         if not result.achieved:
-            raise _Ends("error", f"goal {name} was not reached: {result.summary}")
+            raise RunEnds("error", f"goal {name} was not reached: {result.summary}")
 
 
 def _rounds(step: Step, values: Mapping[str, str]) -> int:
@@ -449,7 +445,7 @@ def _rounds(step: Step, values: Mapping[str, str]) -> int:
         return step.limit
     text = values[(step.limit or "")[1:]]
     if reason := unfit_limit(text):
-        raise _Ends("error", f"LOOP {step.name}: {step.limit}: {reason}")
+        raise RunEnds("error", f"LOOP {step.name}: {step.limit}: {reason}")
     return int(text)
 
 

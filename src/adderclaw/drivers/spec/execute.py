@@ -30,7 +30,14 @@ class SpecExecution:
     async def run(self) -> TurnResult:
         try:
             came = await work(
-                self._root, self.spec, self._ask, NAMES, most=self.most, watcher=self, checker=self._checker
+                self._root,
+                self.spec,
+                self._ask,
+                NAMES,
+                most=self.most,
+                watcher=self,
+                checker=self._checker,
+                pause=self._finished,
             )
         except AdderClawError as error:  # the list itself became unreadable
             return TurnResult("error", "", str(error))
@@ -49,6 +56,9 @@ class SpecExecution:
         if self.session.scene.stopped():
             return "stopped"
         return "limit" if isinstance(error, LimitError) else "error"
+
+    async def _finished(self) -> None:
+        await self.session.finished(f"session {self._sessions}")
 
     async def _ask(self, order: Order) -> Ended:
         def missing() -> str | None:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Literal
 
 from adderclaw.decode import decode
+from adderclaw.drivers.driver import RunEnds
 from adderclaw.drivers.task import decision as decisions
 from adderclaw.drivers.task import dry, prompts, steps, unknown_names
 from adderclaw.drivers.task.contracts import (
@@ -38,14 +39,6 @@ WITHHELD = (
     "It was not carried out: its command held a secret, and a run is kept without secrets. "
     "Plan it anew, with the secret read where it is (a variable of the environment, a file)."
 )
-
-
-class _Ends(Exception):
-    def __init__(self, outcome: Outcome, reason: str, by: EndedBy = "") -> None:
-        super().__init__(reason)
-        self.outcome: Outcome = outcome
-        self.reason = reason
-        self.by: EndedBy = by
 
 
 class TaskExecution:
@@ -96,7 +89,7 @@ class TaskExecution:
             self._load()
             self._route()
             outcome, reason = await self._work()
-        except _Ends as end:
+        except RunEnds as end:
             outcome, reason, by = end.outcome, end.reason, end.by
         except LimitError as error:
             outcome, reason, by = "limit", str(error), error.by
@@ -117,7 +110,7 @@ class TaskExecution:
         if self.dry:
             return
         if self.session.scene.stopped():
-            raise _Ends("stopped", "the emergency stop is set; `adderclaw estop --clear` removes it")
+            raise RunEnds("stopped", "the emergency stop is set; `adderclaw estop --clear` removes it")
         self._kept = Transitions(self.session)
         self._live = not self._kept.resumed
         if self._kept.accepted:
@@ -126,7 +119,7 @@ class TaskExecution:
         if not self._kept.resumed:
             self._kept.begin({"task": self.session.secrets.scrub(self.task), **self._inputs})
         if (refused := await lifecycle.submitted(self.session, self.task)) is not None:
-            raise _Ends("denied", f"a hook refused the task: {refused}", "hook")
+            raise RunEnds("denied", f"a hook refused the task: {refused}", "hook")
 
     def _details(self) -> Json:
         told: Json = {
@@ -155,18 +148,18 @@ class TaskExecution:
     def _load(self) -> None:
         self.machine.to("LOAD_SKILL_CATALOG")
         if failed := self._shown.load_catalogue():
-            raise _Ends("error", failed)
+            raise RunEnds("error", failed)
 
     def _route(self) -> None:
         self.machine.to("PREFILTER_SKILLS")
         if self._shown.route(self.task) == "fail_fast":
             fix = "say it otherwise, or set skills.prefilter_zero_candidate_strategy to fallback_all_skills"
-            raise _Ends("error", f"no_candidate_skills: no skill is similar enough to the task; {fix}")
+            raise RunEnds("error", f"no_candidate_skills: no skill is similar enough to the task; {fix}")
         self.machine.to("DISCLOSE_CONTEXT_STAGE")
         self._shown.metadata()
         known = digest([self._shown.offered, self._shown.about()])
         if self._kept is not None and not self._kept.same_candidates(known):
-            raise _Ends("error", "skills_changed: other skills fit the task than when the run began; run it anew")
+            raise RunEnds("error", "skills_changed: other skills fit the task than when the run began; run it anew")
 
     # -------------------------------------------------------------- reasoning
 
@@ -194,7 +187,7 @@ class TaskExecution:
             self._within_turns()
             self._live = True
             if not self.requests and (unready := await self._asking.unready()):
-                raise _Ends("error", unready)
+                raise RunEnds("error", unready)
             self.composed = await self._asking.compose(self._parts(), self.turn, dry=False)
         return False
 
@@ -202,7 +195,7 @@ class TaskExecution:
         limit = self.session.config.runtime.max_turns
         if self.turn > limit:
             fix = f"`adderclaw run --resume {self.session.bus.run_id} --max-turns MORE` goes on"
-            raise _Ends("limit", f"max_turns_exceeded: {limit} turns are used up (runtime.max_turns); {fix}", "turns")
+            raise RunEnds("limit", f"max_turns_exceeded: {limit} turns are used up (runtime.max_turns); {fix}", "turns")
 
     def _known_decision(self) -> Decided | None:
         return self._kept.decision(self.turn) if self._kept is not None else None
@@ -248,7 +241,7 @@ class TaskExecution:
             self.machine.to("CALL_LLM")
             message = decisions.reminder(problems)
         said = "; ".join(problems)
-        raise _Ends("error", f"invalid_decision: twice the model gave no decision that can be carried out: {said}")
+        raise RunEnds("error", f"invalid_decision: twice the model gave no decision that can be carried out: {said}")
 
     async def _asked(self, message: str, taken: Taken) -> str:
         result = await self._asking.ask(message, taken)
@@ -256,7 +249,7 @@ class TaskExecution:
             # a call of a tool that is not there is no decision, and is said so; all else ends the run
             if result.outcome == "denied":
                 return result.answer
-            raise _Ends(result.outcome, result.reason, result.ended_by)
+            raise RunEnds(result.outcome, result.reason, result.ended_by)
         return result.answer
 
     def _told_decision(self, status: str, how: str, made: ModelDecision | None, problems: list[str]) -> None:
@@ -313,7 +306,11 @@ class TaskExecution:
         for place, action in enumerate(actions):
             if action.type == "finish" or _hands_over(action):
                 break
-            if not await self._step(action, f"{self.turn}.{place + 1}"):
+            step_id = f"{self.turn}.{place + 1}"
+            goes_on = await self._step(action, step_id)
+            if self._live:
+                await self.session.finished(f"step {step_id}")
+            if not goes_on:
                 return False
         return True
 
@@ -396,7 +393,7 @@ class TaskExecution:
                     return self._goes_on(step_id, result)
                 case "abort":
                     outcome = "denied" if result.status == "denied" else "error"
-                    raise _Ends(outcome, f"step_failed: step {step_id} ({action.type}) {_how(result)}")
+                    raise RunEnds(outcome, f"step_failed: step {step_id} ({action.type}) {_how(result)}")
 
     def _skill_of(self, action: ActionStep) -> str:
         return decode(CallSkill, action.params).skill or self.selected if action.type == "call_skill" else ""
@@ -417,7 +414,7 @@ class TaskExecution:
         try:
             call = steps.call_of(action, skill, self._shown.argv, session.ids("call"), seconds)
         except Refused as error:  # it was there when the decision was looked at
-            raise _Ends("error", f"step_failed: step {step_id}: {error.reason}") from error
+            raise RunEnds("error", f"step_failed: step {step_id}: {error.reason}") from error
         self._commands[step_id] = steps.summary(steps.shown(call))
         owner = skill or self.selected
         done = await self._called(call, owner, self._kept.begins(step_id, retries, call))
@@ -427,9 +424,9 @@ class TaskExecution:
             message = f"the skill {owner!r}: {self._shown.unvouched[owner]}"
             session.bus.tell({"event_type": "warning", "message": message})
         if session.scene.stopped():
-            raise _Ends("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
+            raise RunEnds("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
         if done.stop is not None:
-            raise _Ends("denied", f"a hook ended the run: {done.stop}".removesuffix(": "), "hook")
+            raise RunEnds("denied", f"a hook ended the run: {done.stop}".removesuffix(": "), "hook")
         return result
 
     async def _called(self, call: ToolCall, skill: str, keep: Keep) -> Done:
@@ -480,7 +477,7 @@ class TaskExecution:
             self._unanswered = 0
             return self._goes_on(step_id, result)
         if self._unanswered > 1:
-            raise _Ends("needs_input", "ask_user: nobody is there to answer; run it where somebody is")
+            raise RunEnds("needs_input", "ask_user: nobody is there to answer; run it where somebody is")
         return True
 
     def _fallback(self) -> str:

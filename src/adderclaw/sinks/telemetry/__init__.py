@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from adderclaw.errors import UsageError
 from adderclaw.events import EventRecord, Sink
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 2_048
 """Events that wait to be sent."""
+EXTRA = "opentelemetry.sdk"
+"""What the extra `telemetry` brings, and only `otlp` needs."""
 LITTLE_HOPE = 0.25
 """Seconds that the end of a run waits for what is left, where the service has failed already."""
 
@@ -35,8 +38,27 @@ def sink(
     wanted = config.telemetry
     if not wanted.enabled or wanted.protocol == "noop":
         return None
+    if why := lacking(wanted.protocol):
+        raise UsageError(why)
     outbox = Outbox(lambda say: _exporter(config, session, say, workspace), complain, wanted.flush_seconds)
     return outbox.put, outbox.close
+
+
+def lacking(protocol: str) -> str:
+    """Why this protocol cannot be spoken here, with what mends it; empty where it can."""
+    if protocol != "otlp":
+        return ""
+    from importlib.util import find_spec
+
+    try:
+        if find_spec(EXTRA):
+            return ""
+    except ModuleNotFoundError:  # not even what it is a part of
+        pass
+    return (
+        'telemetry.protocol is "otlp", and the packages for it are not installed: '
+        '`pip install \'adderclaw[telemetry]\'` brings them; "http" and "file" need none'
+    )
 
 
 def _exporter(config: "Config", session: str, say: Callable[[str], None], workspace: str) -> Exporter:

@@ -4,6 +4,7 @@ A run is the root span; sessions and goals, model calls, tool calls, hooks and a
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from adderclaw import __version__
 from adderclaw.events import EventRecord
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
 SECONDS = 5
@@ -100,7 +102,7 @@ class Otlp:
         from opentelemetry.trace import SpanKind, set_span_in_context
 
         parent = self._open.get(above) or self._open.get("run")
-        context = set_span_in_context(parent) if parent is not None else None
+        context = set_span_in_context(parent) if parent is not None else _begun_elsewhere()
         known = {name: value for name, value in attributes.items() if value not in (None, "")}
         span = self._tracer.start_span(
             name,
@@ -272,6 +274,14 @@ class Otlp:
         name = f"hook {payload['hook_event']}"
         self._begin("hook", name, began, f"turn:{event.session_id}", about)
         self._end("hook", event, {})
+
+
+def _begun_elsewhere() -> "Context | None":
+    """The span of the program that began this one, where it says so: a worker of a fleet, or a step of a CI."""
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    said = os.environ.get("TRACEPARENT", "")
+    return TraceContextTextMapPropagator().extract({"traceparent": said}) if said else None
 
 
 def _heard_by(say: Callable[[str], None], endpoint: str) -> None:

@@ -86,3 +86,8 @@ def m038_replies(cursor: sqlite3.Cursor) -> None:
     cursor.execute("ALTER TABLE approvals ADD COLUMN terminal INTEGER NOT NULL DEFAULT 0")
     cursor.execute("ALTER TABLE approvals ADD COLUMN questions_json TEXT NOT NULL DEFAULT ''")
     cursor.execute("ALTER TABLE approvals ADD COLUMN replies_json TEXT NOT NULL DEFAULT ''")
+
+
+def m070_stays(cursor: sqlite3.Cursor) -> None:
+    """Questions that wait for an answer also when the process that asked has ended."""
+    cursor.execute("ALTER TABLE approvals ADD COLUMN stays INTEGER NOT NULL DEFAULT 0")

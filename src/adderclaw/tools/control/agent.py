@@ -16,7 +16,7 @@ from adderclaw.types import Alias, Json, Prepared, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
-    from adderclaw.tools.control.definitions import Definition
+    from adderclaw.tools.control.definitions import Definition, Known
 
 MAX_PROMPT = 200_000
 DEFAULT = "general-purpose"
@@ -67,17 +67,25 @@ def _found(kit: "Kit", given: AgentArguments) -> "Definition | ToolResult":
     if len(given.prompt) > MAX_PROMPT:
         fix = "put long material into a file and name it"
         return rejected(f"the prompt has {len(given.prompt)} characters, at most {MAX_PROMPT} are given: {fix}.")
-    known = definitions.known(kit.home, kit.project, kit.agents, foreign=kit.config.compat.claude)
+    known = _known(kit)
     wanted = given.subagent_type.strip() or DEFAULT
-    found = known.by_name.get(wanted)
+    found = definitions.found(known, wanted)
     return found if found is not None else rejected(_unknown(known, wanted))
+
+
+def _known(kit: "Kit") -> "Known":
+    from adderclaw.tools.control import definitions
+
+    foreign = kit.config.compat.claude
+    return definitions.known(kit.home, kit.project, kit.agents, foreign=foreign, plugins=kit.plugins)
 
 
 def _unknown(known: Any, wanted: str) -> str:
     from adderclaw.near import meant
 
     hint = meant(wanted, known.by_name) or "."
-    left_out = [problem for problem in known.problems if wanted.lower() in problem.lower()]
+    named = {wanted.lower(), wanted.lower().partition(":")[0]}  # also by the plugin that would bring it
+    left_out = [problem for problem in known.problems if any(name in problem.lower() for name in named)]
     why = f" ({'; '.join(left_out)[:1000]})" if left_out else ""
     return f"there is no subagent_type {wanted[:100]!r}{hint} There are: {', '.join(known.by_name)}.{why}"
 
@@ -193,14 +201,12 @@ LISTED = 4_000
 
 def _described(kit: "Kit", text: str) -> str:
     """With the types that are not built in; no file is looked for where there is no folder for it."""
-    foreign = kit.config.compat.claude
-    homes = (kit.home, *foreign_homes(foreign))
+    homes = (kit.home, *foreign_homes(kit.config.compat.claude))
     folders = [*(os.path.join(home, "agents") for home in homes), *(os.path.join(kit.project, one) for one in FOLDERS)]
-    if not kit.agents and (not kit.home or not any(map(workspace.is_directory, folders))):
+    given = kit.agents or any(plugin.manifest.agents for plugin in kit.plugins)
+    if not given and (not kit.home or not any(map(workspace.is_directory, folders))):
         return text
-    from adderclaw.tools.control import definitions
-
-    found = definitions.known(kit.home, kit.project, kit.agents, foreign=foreign).by_name.values()
+    found = _known(kit).by_name.values()
     lines = [f"\n- {one.name}: {one.description[:300]}" for one in found if one.source != "built in"]
     return (text + "".join(lines))[: len(text) + LISTED]
 

@@ -3,8 +3,8 @@
 import hashlib
 import os
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple, cast, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
@@ -13,6 +13,9 @@ from adderclaw.errors import ConfigError, Refused
 from adderclaw.gate.rules import READERS
 from adderclaw.tools.control.agent import FOLDERS
 from adderclaw.types import Json, PermissionMode
+
+if TYPE_CHECKING:
+    from adderclaw.config.loaded_plugin import LoadedPlugin
 
 MOST_FILES = 200
 MOST_BYTES = 256 * 1024
@@ -23,6 +26,7 @@ MODES: tuple[str, ...] = get_args(PermissionMode.__value__)
 KEYS = frozenset(
     ("name", "description", "tools", "disallowedTools", "model", "permissionMode", "maxTurns", "background")
 )
+OF_A_PLUGIN = KEYS - {"permissionMode"}
 LOOKING = (*READERS, "MemorySearch", "MemoryRead", "WebFetch", "WebSearch")
 
 COMMON = """\
@@ -62,14 +66,22 @@ def _built_in() -> list[Definition]:
     ]
 
 
-def known(home: str, project: str, given: Mapping[str, Json] | None = None, *, foreign: bool = False) -> Known:
+def known(
+    home: str,
+    project: str,
+    given: Mapping[str, Json] | None = None,
+    *,
+    foreign: bool = False,
+    plugins: "Sequence[LoadedPlugin]" = (),
+) -> Known:
     """All definitions; a project's replaces the operator's of the same name, and that a built-in one.
 
     Those that were `given` at the start replace all others. `foreign`: those that the operator keeps for another
-    program count, too, below their own.
+    program count, too, below their own. Those of plugins are called `PLUGIN:NAME`.
     """
     by_name = {made.name: made for made in _built_in()}
     problems: list[str] = []
+    by_name |= {made.name: made for plugin in plugins for made in _of_plugin(plugin, problems)}
     for path, data in _files(home, project, problems, foreign=foreign):
         try:
             made = _parsed(path, data, problems)
@@ -78,6 +90,29 @@ def known(home: str, project: str, given: Mapping[str, Json] | None = None, *, f
             continue
         by_name[made.name] = made
     return Known(by_name | {name: of_json(name, one) for name, one in (given or {}).items()}, problems)
+
+
+def found(known: Known, wanted: str) -> Definition | None:
+    """By its name; that of a plugin's also without the plugin's, where only one is called so."""
+    ends = [one for name, one in known.by_name.items() if name.partition(":")[2] == wanted]
+    return known.by_name.get(wanted) or (ends[0] if len(ends) == 1 else None)
+
+
+def _of_plugin(plugin: "LoadedPlugin", problems: list[str]) -> Iterator[Definition]:
+    """What a plugin brings, as long as it is as it was trusted; it changes neither the mode nor hooks nor servers."""
+    from adderclaw.config.places import read
+
+    if plugin.manifest.agents and (changed := plugin.changed()):
+        problems.append(changed)
+        return
+    for way in plugin.manifest.agents:
+        path = os.path.join(plugin.root, way)
+        try:
+            made = _parsed(path, read(path) or b"", problems, OF_A_PLUGIN)
+        except (ConfigError, ValueError) as error:
+            problems.append(f"{path}: {error}")
+            continue
+        yield made._replace(name=f"{plugin.name}:{made.name}", system=plugin.filled(made.system), mode=None)
 
 
 def of_json(name: str, given: Json) -> Definition:
@@ -137,14 +172,14 @@ def _trusted(home: str, project: str, theirs: dict[str, bytes], problems: list[s
 # ------------------------------------------------------------------ one file
 
 
-def _parsed(path: str, data: bytes, problems: list[str]) -> Definition:
+def _parsed(path: str, data: bytes, problems: list[str], keys: frozenset[str] = KEYS) -> Definition:
     from adderclaw.config import frontmatter
 
     if len(data) > MOST_BYTES:
         raise ValueError(f"it has {len(data)} bytes; at most {MOST_BYTES} are read")
     head, body = frontmatter.whole(data)
-    made = _definition(head, body, path)
-    if idle := [key for key in head if key not in KEYS]:
+    made = _definition({key: value for key, value in head.items() if key in keys}, body, path)
+    if idle := [key for key in head if key not in keys]:
         problems.append(f"{path}: these have no effect here: {', '.join(key[:40] for key in idle[:20])}")
     return made
 

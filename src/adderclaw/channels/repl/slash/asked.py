@@ -1,10 +1,10 @@
 """Commands that ask the model something of their own: a starter file, reviews, a side question, a goal."""
 
-from adderclaw.channels import by_name
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Does, Done
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
+from adderclaw.hosted import by_name
 from adderclaw.runtime import Run
 
 MOST_SEEN = 60_000

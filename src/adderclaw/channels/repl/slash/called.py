@@ -1,8 +1,8 @@
 """Skills, custom commands and prompts of MCP servers, sent as the person's own message."""
 
-from adderclaw.channels import by_name
 from adderclaw.channels.repl.here import turn
 from adderclaw.channels.repl.slash.row import Done
+from adderclaw.hosted import by_name
 from adderclaw.runtime import Run
 
 

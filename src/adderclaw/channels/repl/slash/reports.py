@@ -112,8 +112,8 @@ def agents(run: Run, _rest: str) -> Done:
     from adderclaw.store import subagents
     from adderclaw.tools.control import definitions
 
-    foreign = run.session.config.compat.claude
-    known = definitions.known(run.runtime.home, run.session.scene.context.workspace.root, foreign=foreign)
+    foreign, kit = run.session.config.compat.claude, run.session.scene.kit
+    known = definitions.known(run.runtime.home, kit.project, foreign=foreign, plugins=kit.plugins)
     for one in known.by_name.values():
         print(visible(f"{one.name:<18} {one.description}  ({one.source})", keep_newlines=False))
     for problem in known.problems:

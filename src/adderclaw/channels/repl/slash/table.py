@@ -1,20 +1,22 @@
 """The table of slash commands: the menu, /help, completion and docs/REPL.md are made of it."""
 
-from adderclaw.channels import by_name
 from adderclaw.channels.repl.slash import (
     asked,
     conversation,
     git,
     key_help,
     mcp,
+    plugin,
     preferences,
     reports,
     sdlc,
     session,
     settings,
+    sop,
 )
 from adderclaw.channels.repl.slash.command_line import by
 from adderclaw.channels.repl.slash.row import Does, Done, Row
+from adderclaw.hosted import by_name
 from adderclaw.runtime import Run
 
 
@@ -58,6 +60,12 @@ ROWS: tuple[Row, ...] = (
     _row("plan", "[TASK or approve]", sdlc.plan, "show the plan and the phase; approve it; or plan a task"),
     _row("phase", "[PHASE]", sdlc.phase, "show what keeps the next phase closed, or enter it"),
     _row("goal", "[WORDS or clear]", asked.goal, "work until this is reached; the model is asked at each stop"),
+    _row(
+        "sop",
+        "[list|show|validate|approve …]",
+        sop.sop,
+        "list the SOPs, look at a run of one, answer what it waits for",
+    ),
     _row("todos", "", reports.todos, "show what is to be done"),
     _row("tasks", "[stop ID]", session.tasks, "list what runs in the background, or stop it", "bashes", at_once=True),
     _row("agents", "", reports.agents, "list the kinds of subagents, and those of this conversation"),
@@ -79,6 +87,13 @@ ROWS: tuple[Row, ...] = (
         "[NAME] or [reconnect|enable|disable|login|logout NAME]",
         mcp.mcp,
         "show the MCP servers and what is wrong with them; connect anew, switch off for this session, log in",
+    ),
+    _row(
+        "plugin",
+        "[list|show|install|enable|disable|remove|verify …]",
+        plugin.plugin,
+        "list the plugins, look at one, trust one, switch one off",
+        "plugins",
     ),
     _row(
         "memory",

@@ -76,7 +76,7 @@ class ResponseAnswer(TypedDict):
 async def response(called: Called) -> ResponseAnswer | Response:
     body: ResponsesBody = called.given
     told = wanted.of_responses(body)
-    resume = None if body.previous_response_id is None else resumed(called.house.store, body.previous_response_id)
+    resume = None if body.previous_response_id is None else resumed(called, body.previous_response_id)
     turn = await Turn.begun(called, told, body.model, resume)
     if body.stream:
         return StreamingResponse(_events(turn, body), media_type="text/event-stream")

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any, Literal
 
-from adderclaw.channels.hosted import Conversation
 from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.openai.wanted import Wanted
 from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.errors import AdderClawError
+from adderclaw.hosted.conversation import Conversation
 from adderclaw.record import NamedTuple
 from adderclaw.runtime.start import loaded_by
 from adderclaw.store import Store, transcript
@@ -76,7 +76,8 @@ class Turn:
         if model not in models(called):
             raise Refusal(404, "model_not_found", f"there is no model {model!r}: GET /v1/models lists them")
         client, house = called.client, called.house
-        if resume is not None and house.conversations.get(resume) is not None:
+        mine = resume is not None and transcript.client_of(house.store, resume) == client.id
+        if resume is not None and mine and house.conversations.get(resume) is not None:
             raise Refusal(409, "conflict", f"{resume} is at work: wait for its answer, then go on with that")
         held = None if resume is None else transcript.workspace_of(house.store, resume)
         conversation = await house.conversations.open(
@@ -200,12 +201,15 @@ def response_id(turn: Turn) -> str:
     return f"resp_{turn.number}_{turn.conversation.id}"
 
 
-def resumed(store: Store, id: str) -> str:
-    """The conversation whose last response this is."""
+def resumed(called: Called, id: str) -> str:
+    """The conversation whose last response this is; of one that the client may not look at there is none."""
+    store = called.house.store
     mark, _, rest = id.partition("_")
     number, _, conversation = rest.partition("_")
     turns = _turns(store, plain(conversation))
     if mark != "resp" or not turns or not number.isascii() or not number.isdecimal() or len(number) > 15:
+        raise missing("response", id)
+    if not called.client.sees(transcript.workspace_of(store, plain(conversation))):
         raise missing("response", id)
     if turns != int(number):
         why = "it is not the last response of its conversation, which goes on from its end alone"

@@ -268,7 +268,8 @@
     const before = all("details", here), now = all("details", made);
     now.forEach((one, at) => { if (before[at]?.dataset.touched) { one.open = before[at].open; one.dataset.touched = "1"; } });
     for (const field of all("textarea[name], input[type=text][name]", here)) {
-      const same = all("textarea[name], input[type=text][name]", made).find((one) => one.name === field.name);
+      const isSame = (one) => one.name === field.name && one.form?.getAttribute("action") === field.form?.getAttribute("action");
+      const same = all("textarea[name], input[type=text][name]", made).find(isSame);
       if (same) same.value = field.value;
     }
     for (const box of all("input[type=checkbox]:checked, input[type=radio]:checked", here)) {

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Annotated
 
 from adderclaw.channels.facts import clean
-from adderclaw.channels.hosted import Conversation, Update
 from adderclaw.channels.server import streams
 from adderclaw.channels.server.conversations import folder_of, found
 from adderclaw.channels.server.endpoint import Called, Endpoint
@@ -13,8 +12,10 @@ from adderclaw.channels.server.pages import glance, live, questions, talk
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import card, empty, link, sent_form
 from adderclaw.decode import Between
+from adderclaw.hosted.conversation import Conversation
+from adderclaw.hosted.updates import Update
 from adderclaw.record import record
-from adderclaw.store import Store
+from adderclaw.store import Store, threads
 from adderclaw.view.html import Html, el, many
 from adderclaw.view.html_items import item, item_id
 from adderclaw.view.items import Item, Notice, Words
@@ -59,7 +60,9 @@ async def page(called: Called) -> "Response":
             class_="talk",
         ),
         here=HERE,
-        lead=folder_of(one),
+        lead=f"from {clean(came_from)}, {folder_of(one)}"
+        if (came_from := threads.came_from(one.client))
+        else folder_of(one),
         actions=_actions(called, one),
         live=f"{HERE}/{one.id}/events?after={last}" if is_latest else "",
     )
@@ -219,6 +222,7 @@ async def _watched(called: Called, one: Conversation) -> AsyncGenerator["ServerS
     """What another process does, by its rows."""
     store, sent = called.house.store, dict[str, str]()
     while talk.is_elsewhere(store, one):
+        before = store.version()
         made = await asyncio.to_thread(talk.items, store, one)
         for each in made[-talk.PAGE :]:
             id, drawn = item_id(each.key), item(each)
@@ -228,15 +232,15 @@ async def _watched(called: Called, one: Conversation) -> AsyncGenerator["ServerS
         for asked in glance.waiting(called, one.id):
             drawn = questions.card(called, asked, with_place=False)
             yield live.put(questions.card_id(asked.row.id), drawn, "questions")
-        await _written(store)
+        await _written(store, before)
     yield live.reset()
 
 
-async def _written(store: Store) -> None:
-    before = tuple(store.read("PRAGMA data_version")[0])
+async def _written(store: Store, before: object) -> None:
+    """Wait until something was written since `before`, or for a while."""
     for _ in range(20):
         await asyncio.sleep(PAUSE)
-        if tuple(store.read("PRAGMA data_version")[0]) != before:
+        if store.version() != before:
             return
 
 

@@ -1,14 +1,18 @@
-"""The page of what is added to the agent: MCP servers and their tools, skills, hooks; with state, origin and trust."""
+"""The page of what is added to the agent: plugins, MCP servers, skills, hooks; with state, origin and trust."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from adderclaw.channels.facts import parts as configured
+from adderclaw.channels.facts import plugins as plugin_facts
 from adderclaw.channels.facts.parts import HookRow, ServerRow, Settings, Skills
+from adderclaw.channels.facts.plugins import PluginRow
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, folder_field, found, here_options, tilde
 from adderclaw.channels.server.pages.layout import layout
-from adderclaw.channels.server.pages.parts import Tone, badge, empty, part, table
+from adderclaw.channels.server.pages.parts import Tone, badge, empty, facts, part, sent_form, table
 from adderclaw.errors import AdderClawError
+from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple
 from adderclaw.view.html import Html, el
 
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
 HERE = "/ui/extensions"
 TONES: dict[str, Tone] = {
     "active": "good",
+    "enabled": "good",
+    "untrusted": "warn",
+    "broken": "bad",
     "approved": "good",
     "not trusted": "warn",
     "changed": "bad",
@@ -28,7 +35,12 @@ TONES: dict[str, Tone] = {
 }
 
 
+SAID = 600
+"""Characters of one part of a plugin that the page shows; `adderclaw plugin show` has all of it."""
+
+
 class _Found(NamedTuple):
+    plugins: list[PluginRow]
     servers: list[ServerRow]
     skills: Skills
     hooks: list[HookRow]
@@ -39,6 +51,7 @@ async def _answer(called: Called) -> "HTMLResponse":
     def look() -> _Found:
         options = here_options(called)
         return _Found(
+            plugin_facts.listed(),
             configured.mcp_servers(options),
             configured.skills(options),
             configured.hooks(options),
@@ -51,8 +64,9 @@ async def _answer(called: Called) -> "HTMLResponse":
         return failed(called, "Extensions", error, "/")
     folder = folder_field(called)
     chosen = filters(HERE, "extensions", folder) if folder is not None else None
-    content = (_trust(shown.settings), _servers(shown.servers), _skills(shown.skills), _hooks(shown.hooks))
-    lead = "MCP servers, skills and hooks, with where each comes from."
+    brought = _plugins(shown.plugins, may_disable=called.client.has("admin"))
+    content = (_trust(shown.settings), brought, _servers(shown.servers), _skills(shown.skills), _hooks(shown.hooks))
+    lead = "Plugins, MCP servers, skills and hooks, with where each comes from."
     return layout(called, "Extensions", chosen, el("div", content, id="extensions"), here=HERE, lead=lead)
 
 
@@ -74,6 +88,54 @@ def _trust(settings: Settings) -> Html:
         class_="card part",
         aria_label="Trust",
     )
+
+
+def _plugins(found: list[PluginRow], *, may_disable: bool) -> Html:
+    if not found:
+        how = el("p", el("code", "adderclaw plugin install PATH"))
+        return part("Plugins", empty("No plugin is installed.", how))
+    shown = [_plugin(one, may_disable=may_disable) for one in found]
+    return part("Plugins", shown, note=str(len(found)))
+
+
+def _plugin(one: PluginRow, *, may_disable: bool) -> Html:
+    """Switched on only at a terminal: what runs outside of the sandbox takes a person at the machine."""
+    head = el(
+        "div",
+        el("h3", one["name"]),
+        badge(TONES.get(one["state"], ""), one["state"]),
+        el("span", one["version"], class_="quiet small grow"),
+        _switch(one) if may_disable and one["state"] in ("enabled", "changed") else None,
+        class_="row",
+    )
+    source = " ".join(str(value) for key, value in one["source"].items() if key != "kind") or "put there by hand"
+    known = facts(
+        (
+            ("Content", el("code", one["sha256"][:16] or "–")),
+            ("From", tilde(source)),
+            ("Trusted", one["trusted_at"] or "never"),
+        )
+    )
+    how = None
+    if one["state"] != "enabled":
+        command = f"adderclaw plugin {'remove' if one['state'] == 'broken' else 'enable'} {one['name']}"
+        how = el("p", "At a terminal, after a look at it: ", el("code", command), class_="quiet small")
+    rows = [(el("b", item["what"]), item["name"], el("code", _said(item["value"]))) for item in one["brings"]]
+    brings = table(("Brings", "Name", "What it says"), rows, caption=f"What {one['name']} brings") if rows else None
+    wrong = [el("p", badge("bad", "wrong"), " ", text) for text in one["problems"][:20]]
+    lead = el("p", one["description"], class_="quiet") if one["description"] else None
+    return el("article", head, lead, known, wrong, brings, how, class_="card")
+
+
+def _switch(one: PluginRow) -> Html:
+    asked = f"Nothing of {one['name']} will count from the next conversation on. Its hooks guard nothing any more."
+    button = el("button", "Disable", type="submit", class_="danger")
+    return sent_form(f"/plugins/{quote(one['name'], safe='')}/disable", button, then="reload", confirm=asked)
+
+
+def _said(value: Any) -> str:
+    text = value if isinstance(value, str) else canonical(value)
+    return text if len(text) <= SAID else f"{text[:SAID]}…"
 
 
 def _servers(servers: list[ServerRow]) -> Html:
@@ -156,4 +218,4 @@ def _hooks(hooks: list[HookRow]) -> Html:
     return part("Hooks", el("div", shown, class_="card flush"), note=str(len(hooks)))
 
 
-ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "MCP servers, skills and hooks.", is_page=True),)
+ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "Plugins, MCP servers, skills and hooks.", is_page=True),)

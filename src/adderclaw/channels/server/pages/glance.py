@@ -4,12 +4,12 @@ import time
 from collections.abc import Sequence
 
 from adderclaw.channels.facts import clean
-from adderclaw.channels.hosted import Conversation
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.questions import Asked
 from adderclaw.channels.server.visible import places
+from adderclaw.hosted.conversation import Conversation
 from adderclaw.record import NamedTuple
-from adderclaw.store import Store, approvals, runs, transcript
+from adderclaw.store import Store, approvals, runs, threads, transcript
 from adderclaw.store.approvals import Approval
 from adderclaw.store.runs import Run
 from adderclaw.view.items import Call
@@ -43,6 +43,8 @@ class Talk(NamedTuple):
     row: transcript.Conversation
     state: str
     """idle, working, asking; empty where it is not open in this server."""
+    came_from: str = ""
+    """The sender and the channel, where a chat system sent it."""
 
 
 class Glance(NamedTuple):
@@ -70,7 +72,13 @@ def glance(called: Called) -> Glance:
 
 def waiting(called: Called, conversation: str | None = None) -> list[Asked]:
     """Those that somebody waits for, the oldest first; of one conversation, or of all that the client sees."""
-    rows = approvals.listing(called.house.store, everything=False, limit=MOST_QUESTIONS)
+    rows = approvals.listing(
+        called.house.store,
+        everything=False,
+        limit=MOST_QUESTIONS,
+        places=places(called),
+        conversation=conversation,
+    )
     made = (asked(called, row) for row in rows if row.state(time.time()) == "pending")
     return [one for one in made if one is not None and conversation in (None, one.conversation_id)]
 
@@ -154,7 +162,8 @@ def step(store: Store, session_id: str, folder: str) -> Step | None:
 def talks(called: Called, words: str, limit: int) -> list[Talk]:
     """The most recent first; with `words`, those in which they occur."""
     store, seen = called.house.store, places(called)
-    found = [one for one in transcript.conversations(store, 500) if one.title and (not seen or one.project_dir in seen)]
+    looked = 500 if words else limit
+    found = [one for one in transcript.conversations(store, looked, seen, begun=True) if one.title]
     if words:
         hits = {hit.conversation_id for hit in transcript.search(store, words, 200, seen or None)}
         lowered = words.lower()
@@ -164,4 +173,6 @@ def talks(called: Called, words: str, limit: int) -> list[Talk]:
 
 def _talk(called: Called, row: transcript.Conversation) -> Talk:
     here = called.house.conversations.get(row.id)
-    return Talk(row._replace(title=clean(row.title), project_dir=clean(row.project_dir)), here.state if here else "")
+    came_from = threads.came_from(transcript.client_of(called.house.store, row.id))
+    shown = row._replace(title=clean(row.title), project_dir=clean(row.project_dir))
+    return Talk(shown, here.state if here else "", clean(came_from))

@@ -61,6 +61,7 @@ async def _changes(called: Called) -> AsyncGenerator["ServerSentEvent"]:
     sent: Parts = {}
     answered: dict[str, int] = {}
     while True:
+        before = _seen(called)  # before it is looked: what happens while a slow page is sent to counts
         found = glance.glance(called)
         made = {"stopped": ("", stopped_banner(found.stopped)), **_parts(called, found)}
         made["waiting-count"] = ("", waiting_count(len(found.questions)))
@@ -71,7 +72,7 @@ async def _changes(called: Called) -> AsyncGenerator["ServerSentEvent"]:
             if id not in sent or str(sent[id][1]) != str(html):
                 yield live.put(id, html, into)
         sent = made
-        await _written(called)
+        await _changed(called, before)
 
 
 def _keep_answered(called: Called, sent: Parts, made: Parts, answered: dict[str, int]) -> None:
@@ -86,26 +87,26 @@ def _keep_answered(called: Called, sent: Parts, made: Parts, answered: dict[str,
 def _ended(called: Called, id: str) -> Html | None:
     from adderclaw.store import approvals
 
-    for row in approvals.listing(called.house.store, everything=True, limit=100):
+    for row in approvals.listing(called.house.store, everything=True, limit=100, places=glance.places(called)):
         if questions.card_id(row.id) == id and (asked := glance.asked(called, row)) is not None:
             return questions.card(called, asked)
     return None
 
 
-async def _written(called: Called) -> None:
-    """Wait until some process has written something, or the stop was pressed or released."""
-    store, stopped = called.house.store, called.house.stopped
-    before, waited = _version(store), 0.0
-    while waited < LONGEST and _version(store) == before and called.house.stopped == stopped:
+async def _changed(called: Called, before: object) -> None:
+    """Wait until something is another than it was `before`."""
+    waited = PAUSE
+    await asyncio.sleep(PAUSE)
+    while waited < LONGEST and _seen(called) == before:
         await asyncio.sleep(PAUSE)
         waited += PAUSE
 
 
-def _version(store: object) -> object:
-    from adderclaw.store import Store
-
-    assert isinstance(store, Store)
-    return tuple(store.read("PRAGMA data_version")[0])
+def _seen(called: Called) -> object:
+    """What is another one when any process has written, the stop was pressed or released, or work goes on here."""
+    house = called.house
+    here = [(one.id, one.state, [call.state for call in one.running.values()]) for one in house.conversations.all()]
+    return house.store.version(), house.stopped, here
 
 
 # ------------------------------------------------------------------ elements
@@ -177,7 +178,14 @@ def _talk(one: Talk) -> Html:
             "a",
             el("span", one.row.title, class_="title"),
             el("span", moment(iso_seconds(one.row.last_active)), class_="when"),
-            el("span", one.row.project_dir, " ", word, class_="more"),
+            el(
+                "span",
+                f"from {one.came_from}, " if one.came_from else None,
+                one.row.project_dir,
+                " ",
+                word,
+                class_="more",
+            ),
             href=f"/ui/conversations/{one.row.id}",
             class_="whole",
         ),

@@ -2,9 +2,9 @@
 
 import hashlib
 
-from adderclaw.channels.asking import Request
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.parts import badge, facts, iso_seconds, moment, sent_form
+from adderclaw.hosted.asking import Request
 from adderclaw.kernel.approvals import questions_of, shown
 from adderclaw.questions import ApprovalRequest, Question
 from adderclaw.record import NamedTuple
@@ -32,6 +32,8 @@ class Asked(NamedTuple):
     request: Request | None = None
     """Where it is asked in this process: with the change that it is about."""
     state: str = "pending"
+    answer_at: str = ""
+    """Where the answer is sent; empty: to this server's own questions."""
 
 
 def card_id(id: str) -> str:
@@ -56,7 +58,11 @@ def card(called: Called, asked: Asked, *, with_place: bool = True) -> Html:
 def _head(asked: Asked) -> Html:
     row = asked.row
     words = "The agent asks you" if row.questions else f"May {shown(row).tool} run?"
-    risk = badge(RISKS.get(row.risk, ""), f"{row.risk} risk") if row.risk and not row.questions else None  # pyright: ignore[reportArgumentType]
+    is_step = shown(row).is_step
+    if is_step:
+        words = f"{shown(row).tool} asks you"
+    has_risk = row.risk and not row.questions and not is_step
+    risk = badge(RISKS.get(row.risk, ""), f"{row.risk} risk") if has_risk else None  # pyright: ignore[reportArgumentType]
     when = moment(iso_seconds(row.created_at))
     return el("div", el("h3", words), risk, el("span", when, class_="quiet small") if when else None, class_="row")
 
@@ -103,7 +109,7 @@ def _outcome(asked: Asked) -> Html:
 
 def _form(asked: Asked) -> Html:
     row, key = asked.row, card_id(asked.row.id)
-    action = f"/questions/{row.id}/answer"
+    action = asked.answer_at or f"/questions/{row.id}/answer"
     if row.questions:
         fields = [_question(question, f"{key}-{number}") for number, question in enumerate(questions_of(row))]
         buttons = (_button("Answer", approved=True, main=True), _button("Do not answer", approved=False))

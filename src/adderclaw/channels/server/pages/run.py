@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from adderclaw.channels.facts import reading, run_facts
+from adderclaw.channels.facts import sops as facts
 from adderclaw.channels.facts.boards import NAMES, Board, State
 from adderclaw.channels.facts.run_facts import Told, clean
+from adderclaw.channels.facts.sops import SopState
 from adderclaw.channels.server import streams
 from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.pages import live
+from adderclaw.channels.server.pages import glance, live, questions, sops
 from adderclaw.channels.server.pages.asked import failed, found, missing, tilde
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import empty, figure, link, moment, part, sent_form, state, table
@@ -41,6 +43,10 @@ PAUSE = 1.0
 
 class _Shown(NamedTuple):
     told: Told
+    sop: SopState | None
+    """How far a SOP has come."""
+    asked: Html | None
+    """What it waits for, as a card."""
     before: Run | None
     """The run before it of the same kind in the same place."""
     evidence: list[Block]
@@ -56,7 +62,7 @@ async def _answer(called: Called) -> "HTMLResponse":
         return missing(called, "Run", f"There is no run {wanted[:100]}.", HERE)
     one = shown.told.listed
     where = f"{one.run.kind} in {tilde(one.project) or 'no project'}"
-    follows = f"{address(one.run.run_id)}/events" if _runs(one.run) else ""
+    follows = f"{address(one.run.run_id)}/events" if _goes_on(shown) else ""
     return layout(
         called, one.title, _region(shown), here=HERE, lead=where, actions=_actions(shown), live=follows, wide=True
     )
@@ -65,7 +71,7 @@ async def _answer(called: Called) -> "HTMLResponse":
 def _found(called: Called) -> _Shown | None:
     with reading(called.house.options) as store:
         run = runs.get(store, called.path["id"], places(called))
-        return _looked_at(store, run) if run is not None else None
+        return _looked_at(called, store, run) if run is not None else None
 
 
 def _region(shown: _Shown) -> Html:
@@ -88,17 +94,30 @@ async def _changes(called: Called) -> AsyncGenerator["ServerSentEvent"]:
             if sent.get(id) != str(made):
                 yield live.put(id, made)
                 sent[id] = str(made)
-        if not _runs(shown.told.listed.run):
+        if not _goes_on(shown):
             yield live.over()
             return
         await asyncio.sleep(max(PAUSE, 20 * (time.monotonic() - began)))
 
 
-def _looked_at(store: Store, run: Run) -> _Shown:
+def _looked_at(called: Called, store: Store, run: Run) -> _Shown:
     told = run_facts.told(store, run)
+    sop = facts.of_run(store, run) if run.kind == "sop" else None
     project = told.listed.project
     earlier = runs.found(store, kind=run.kind, project=project, before=run.run_id, limit=1) if project else []
-    return _Shown(told, earlier[0] if earlier else None, _evidence(store, told) if told.checks else [])
+    return _Shown(
+        told,
+        sop,
+        _asked(called, sop) if sop is not None else None,
+        earlier[0] if earlier else None,
+        _evidence(store, told) if told.checks else [],
+    )
+
+
+def _asked(called: Called, sop: SopState) -> Html | None:
+    if sop["question"] is None or (asked := glance.one(called, str(sop["question"]["id"]))) is None:
+        return None
+    return questions.card(called, asked, with_place=False)
 
 
 def _evidence(store: Store, told: Told) -> list[Block]:
@@ -114,6 +133,11 @@ def _runs(run: Run) -> bool:
     return run.status == "running"
 
 
+def _goes_on(shown: _Shown) -> bool:
+    """Whether something may change: it runs, or is resumed once a question is answered."""
+    return _runs(shown.told.listed.run) or (shown.sop is not None and shown.sop["question"] is not None)
+
+
 def _actions(shown: _Shown) -> Html:
     run = shown.told.listed.run
     made = [link("Conversation", f"/ui/conversations/{quote(run.conversation_id, safe='')}")]
@@ -121,6 +145,8 @@ def _actions(shown: _Shown) -> Html:
     if shown.before is not None:
         both = urlencode([("run", shown.before.run_id), ("run", run.run_id)])
         made.append(link("Compare with the one before", f"{HERE}/compare?{both}"))
+    if shown.sop is not None and (more := sops.go_on(shown.sop)) is not None:
+        made.append(more)
     if _runs(run):
         button = el("button", "Cancel the run", type="submit", class_="danger")
         path = f"/runs/{quote(run.run_id, safe='')}/cancel"
@@ -131,7 +157,11 @@ def _actions(shown: _Shown) -> Html:
 def _content(shown: _Shown) -> Iterator[Html]:
     told = shown.told
     yield _head(told)
-    if told.board.cards or told.board.note:
+    if shown.asked is not None:
+        yield part("Waiting for you", shown.asked)
+    if shown.sop is not None:
+        yield sops.steps(shown.sop)
+    elif told.board.cards or told.board.note:
         yield board(told.board)
     yield _time(told)
     if told.checks:

@@ -1,10 +1,10 @@
 """One conversation as a page shows it: its items as far as they have come, its state, what it used."""
 
 from adderclaw.channels.facts import clean
-from adderclaw.channels.hosted import Conversation
 from adderclaw.channels.server.conversations import folder_of
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.parts import state
+from adderclaw.hosted.conversation import Conversation
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, locks, transcript
 from adderclaw.view.html import Html, el

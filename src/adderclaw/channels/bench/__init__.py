@@ -1,0 +1,1 @@
+"""`bench tasks`: small real tasks with checks that the agent never sees, run with any model."""

@@ -1,0 +1,62 @@
+"""What the commands of `adderclaw fleet` share: which fleet, who asks, which run."""
+
+import getpass
+import os
+from typing import Annotated, Any
+
+import typer
+
+from adderclaw.channels.cli.common import group
+from adderclaw.channels.cli.plain import print_json
+from adderclaw.config import home
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import UsageError
+
+try:
+    from adderclaw.fleet import where
+    from adderclaw.fleet.database import Database
+    from adderclaw.fleet.where import Fleet
+except ModuleNotFoundError as missing:  # an installation without the extra
+    raise UsageError(f"{missing.name} is not installed: install adderclaw[fleet]") from missing
+
+app = group("Runs on many machines: submit, workers, stop, verify; on PostgreSQL.")
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="Another PostgreSQL than fleet.toml names; ADDERCLAW_FLEET_DATABASE does the same.",
+    ),
+]
+RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")]
+
+
+def opened(database: str | None, *, patience: float = 5.0) -> Fleet:
+    return where.read(home(), database, patience=patience)
+
+
+def who() -> str:
+    """Who submits and stops, unless another name is given."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def whole_id(database: Database, given: str) -> str:
+    """A run's id by its beginning."""
+    pattern = given.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
+    rows = database.rows("SELECT id FROM fleet.runs WHERE id LIKE %s || '%%' ORDER BY number LIMIT 2", pattern)
+    if not given or not rows:
+        raise UsageError(f"there is no run {given!r}; `adderclaw fleet list` lists them")
+    if len(rows) > 1 and rows[0].id != given:
+        raise UsageError(f"{given!r} begins more than one id: write more of it")
+    return str(rows[0].id)
+
+
+def said(made: dict[str, Any], text: str, output_format: str) -> None:
+    if output_format == "json":
+        print_json(made)
+    else:
+        print(visible(text))

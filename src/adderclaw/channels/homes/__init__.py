@@ -1,0 +1,1 @@
+"""What is done with a home as a whole: backup, restore, uninstall."""

@@ -1,0 +1,135 @@
+"""The ledger for an auditor: the receipts as they are sealed, and who allowed what, redacted, as one folder."""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import IO
+
+from adderclaw import __version__
+from adderclaw.channels.facts import clean
+from adderclaw.config import Loaded
+from adderclaw.config.redacted import public
+from adderclaw.errors import UsageError
+from adderclaw.json_text import canonical
+from adderclaw.record import NamedTuple
+from adderclaw.store import Store
+from adderclaw.store.logfile import open_log
+from adderclaw.store.verify import Verification, verify
+from adderclaw.types import Json
+
+LOG, RECORDS, MANIFEST = "tool_receipts.log", "records.jsonl", "manifest.json"
+
+QUERIES = {
+    "session": "SELECT session_id, conversation_id, started_at FROM sessions ORDER BY started_at, session_id",
+    "run": "SELECT run_id, kind, conversation_id, session_id, started_at, finished_at, outcome, exit_code, reason, cost"
+    " FROM runs ORDER BY started_at, run_id",
+    "permission": "SELECT session_id, tool_use_id, tool_name, decision, reason_json, created_at"
+    " FROM tool_permission_log ORDER BY id",
+    "question": "SELECT id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, created_at, answer,"
+    " answered_by, answered_who, answered_at, comment, channel, used_at, replies_json FROM approvals"
+    " ORDER BY created_at, id",
+    "receipt": "SELECT archive, seq, receipt_hash, session_id, tool_use_id, run_id FROM receipts ORDER BY archive, seq",
+    "settings": "SELECT scope, json, updated_at FROM settings_snapshot ORDER BY scope",
+}
+"""Kind of record → the rows that it is made of. No message of a conversation is among them."""
+
+
+class Exported(NamedTuple):
+    folder: str
+    records: dict[str, int]
+    receipts: Verification
+
+    def as_json(self) -> Json:
+        return {"folder": self.folder, "records": self.records, "receipts": self.receipts.as_json()}
+
+
+def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
+    """Write the folder, which must be missing or empty."""
+    folder = os.path.abspath(os.path.expanduser(folder))
+    if os.path.lexists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+        raise UsageError(f"{folder} is there already, and is not empty: name another folder")
+    path, log = loaded.config.memory.path, loaded.config.receipts.path
+    if not os.path.exists(path) and not os.path.exists(log):
+        raise UsageError(f"there is nothing to export: neither {path} nor {log} is there yet")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    store = Store.open(path, read_only=True) if os.path.exists(path) else None
+    try:
+        counts = _records(store, loaded, os.path.join(folder, RECORDS))
+        _copied(log, os.path.join(folder, LOG))
+        found = verify(os.path.join(folder, LOG), None, key_path)
+        whole = verify(log, store, key_path)
+    finally:
+        if store is not None:
+            store.close()
+    manifest = {
+        "format": 1,
+        "adderclaw": __version__,
+        "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "head": found.head,
+        "records": counts,
+        "completeness": whole.completeness,
+        "files": {name: _hashed(os.path.join(folder, name)) for name in (LOG, RECORDS)},
+    }
+    with _opened(os.path.join(folder, MANIFEST)) as file:
+        file.write(json.dumps(manifest, indent=2, sort_keys=True).encode() + b"\n")
+    return Exported(folder, counts, whole if not whole.valid else found)
+
+
+def _records(store: Store | None, loaded: Loaded, path: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    with _opened(path) as file:
+        for kind, record in _lines(store, loaded):
+            counts[kind] = counts.get(kind, 0) + 1
+            file.write(canonical(clean({"record": kind, **record})).encode() + b"\n")
+    return counts
+
+
+def _lines(store: Store | None, loaded: Loaded) -> Iterator[tuple[str, Json]]:
+    digest = hashlib.sha256(canonical(public(loaded.config)).encode()).hexdigest()
+    managed = hashlib.sha256(canonical(loaded.managed).encode()).hexdigest() if loaded.managed else ""
+    yield "configuration", {"sha256": digest, "files": list(loaded.files), "managed_sha256": managed}
+    if store is None:
+        return
+    with store.looking() as cursor:
+        for kind, sql in QUERIES.items():
+            cursor.execute(sql)
+            names = [column[0] for column in cursor.description]
+            for row in cursor:
+                record = dict(zip(names, row, strict=True))
+                if kind == "settings":
+                    text = str(record.pop("json"))
+                    record["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+                yield kind, record
+
+
+def _opened(path: str) -> IO[bytes]:
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
+
+
+def _copied(log: str, target: str) -> None:
+    """Whole lines alone: somebody may be appending one."""
+    with _opened(target) as copy:
+        try:
+            fd = open_log(os.path.abspath(log), os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        with open(fd, "rb") as source:
+            for line in source:
+                if line.endswith(b"\n"):
+                    copy.write(line)
+
+
+def _hashed(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def said(done: Exported) -> Iterator[str]:
+    """For people."""
+    counted = ", ".join(f"{number} of {kind}" for kind, number in done.records.items())
+    yield f"wrote {done.folder}: {done.receipts.receipts} receipts; records: {counted}"
+    if not done.receipts.valid:
+        yield f"the receipts do NOT verify: invalid at {done.receipts.first_broken}: {done.receipts.reason}"
+    yield f"head {done.receipts.head}; verify it with scripts/verify_receipts.py, which needs only Python"

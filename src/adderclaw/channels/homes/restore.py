@@ -1,0 +1,305 @@
+"""Puts a backup in place of a home: every byte and every receipt is checked first, then one rename does it."""
+
+import errno
+import os
+import shutil
+import sqlite3
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import IO
+
+from adderclaw.channels.homes import contents
+from adderclaw.channels.homes.archive import BadArchive, Manifest, Progress, Reader, key_id
+from adderclaw.config.paths import followed
+from adderclaw.errors import AdderClawError, LedgerError, StoreError, UsageError
+from adderclaw.record import NamedTuple
+from adderclaw.store import Store
+from adderclaw.store.logfile import read_key
+from adderclaw.store.verify import Verification, verify
+from adderclaw.types import Json
+
+SPARE = 64 << 20
+"""Bytes that stay free on the disk."""
+
+
+class Restored(NamedTuple):
+    home: str
+    files: int
+    made_at: str
+    made_by: str
+    receipts: Verification
+    sealed: bool
+    """Whether the seals were checked, too: the key was there."""
+    kept_aside: str
+    """Where the home before is; empty: there was none."""
+    secrets: list[str]
+    """Those that the home has now."""
+    notes: list[str]
+
+    def as_json(self) -> Json:
+        return {**self._asdict(), "receipts": self.receipts.as_json()}
+
+
+def restore(path: str, home: str, *, replace: bool, unverified: bool, dry_run: bool, progress: Progress) -> Restored:
+    path, home = os.path.abspath(os.path.expanduser(path)), followed(os.path.abspath(os.path.expanduser(home)))
+    _may_replace(home, replace=replace)
+    with _opened(path) as file:
+        reader = Reader(file, path)
+        folder = os.path.dirname(home)
+        os.makedirs(folder, exist_ok=True)
+        _require_space(folder, reader.total)
+        staging = tempfile.mkdtemp(prefix=f".{os.path.basename(home)}.restoring-", dir=folder)
+        try:
+            return _Restore(reader, staging, home, replace=replace, unverified=unverified).run(dry_run, progress)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def _opened(path: str) -> IO[bytes]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise UsageError(f"{path} is not a file: name the file that `adderclaw backup` wrote")
+    return open(fd, "rb")
+
+
+def _require_space(folder: str, size: int) -> None:
+    status = os.statvfs(folder)
+    if status.f_bavail * status.f_frsize < size + SPARE:
+        raise AdderClawError(
+            f"{folder}: {(size + SPARE) >> 20} MiB are needed, and not free: make room; all is as it was"
+        )
+
+
+# ------------------------------------------------------------------ the home that is there
+
+
+def _may_replace(home: str, *, replace: bool) -> None:
+    if os.path.lexists(home) and not os.path.isdir(home):
+        raise UsageError(f"{home} is no folder: name another with --to")
+    if not os.path.isdir(home) or not os.listdir(home):
+        return
+    if not replace:
+        raise UsageError(f"{home} is not empty: --replace puts it aside, --to DIR restores to another place")
+    if why := in_use(home):
+        raise UsageError(f"{home} is in use ({why}): end that first; all is as it was")
+
+
+def in_use(home: str) -> str:
+    """Who uses a home now, or nothing."""
+    path = os.path.join(home, "memory.sqlite")
+    if _locked(os.path.join(home, "service", "supervisor.pid")):
+        return "the service runs: `adderclaw service stop`"
+    if _locked(os.path.join(f"{path}.files", "lock")):
+        return "a session is open"
+    if os.path.exists(path) and _connected(path):
+        return "a session or a server has its database open"
+    return ""
+
+
+def _locked(path: str) -> bool:
+    import fcntl
+
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
+
+
+def _connected(path: str) -> bool:
+    """Whether another process has the database open: whoever reads it, too, holds a lock as long as it does."""
+    try:
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return False
+
+
+# ------------------------------------------------------------------ the new one
+
+
+class _Restore:
+    def __init__(self, reader: Reader, staging: str, home: str, *, replace: bool, unverified: bool) -> None:
+        self._reader, self._staging, self._home = reader, staging, home
+        self._replace, self._unverified = replace, unverified
+        self._manifest: Manifest = reader.manifest
+        self._notes = list(self._manifest.notes)
+        self._done = 0
+
+    def run(self, dry_run: bool, progress: Progress) -> Restored:
+        for name in self._reader.names():
+            self._file(name, progress)
+        self._secrets_of_before()
+        found, sealed = self._verified()
+        kept_aside = ""
+        if not dry_run:
+            os.sync()
+            kept_aside = self._switched()
+        secrets = sorted(name for name in contents.SECRET if os.path.exists(self._now(name, dry_run)))
+        if self._manifest.runs:
+            where = os.path.join(self._home, "restored-runs")
+            self._notes.append(f"the folders of {len(self._manifest.runs)} runs are in {where}")
+        return Restored(
+            self._home,
+            len(self._manifest.files),
+            self._manifest.made_at,
+            self._manifest.adderclaw,
+            found,
+            sealed,
+            kept_aside,
+            secrets,
+            self._notes,
+        )
+
+    def _now(self, name: str, dry_run: bool) -> str:
+        return os.path.join(self._staging if dry_run else self._home, name)
+
+    def _place(self, name: str) -> str:
+        """Where a file of the archive belongs; its name was checked."""
+        top, _, way = name.partition("/")
+        where = {"home": "", "store": "", "runs": "restored-runs"}.get(top)
+        if where is None or not way:
+            raise BadArchive(f"{name!r} belongs nowhere in a home. Nothing was written; use a backup that you trust")
+        return os.path.join(self._staging, where, *way.split("/"))
+
+    def _file(self, name: str, progress: Progress) -> None:
+        place = self._place(name)
+        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(place, flags, self._manifest.files[name].mode & 0o700 | 0o600)
+        except FileExistsError:
+            raise BadArchive(f"{name!r} stands for a file that the backup holds already. Nothing was written") from None
+
+        def more(size: int) -> None:
+            self._done += size
+            progress(self._done, self._reader.total)
+
+        with open(fd, "wb") as target:
+            self._reader.copy(name, target, more)
+
+    def _secrets_of_before(self) -> None:
+        """A backup without secrets leaves those of the home that it replaces as they are; the key only if it fits."""
+        if self._manifest.secrets or not self._replace:
+            return
+        for name in contents.SECRET:
+            before = os.path.join(self._home, name)
+            if (
+                not os.path.isfile(before)
+                or os.path.islink(before)
+                or os.path.exists(os.path.join(self._staging, name))
+            ):
+                continue
+            if name == "receipt.key" and key_id(read_key(before)) != self._manifest.key_id:
+                self._notes.append("the receipt.key of the home before is not the one of this backup, and is not taken")
+                continue
+            fd = os.open(os.path.join(self._staging, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with open(before, "rb") as source, open(fd, "wb") as target:
+                shutil.copyfileobj(source, target)
+
+    def _verified(self) -> tuple[Verification, bool]:
+        """The receipts, as they will stand; without the key their hashes, but not their seals."""
+        log, key = os.path.join(self._staging, "tool_receipts.log"), os.path.join(self._staging, "receipt.key")
+        store = None
+        try:
+            if self._manifest.database or os.path.isdir(os.path.join(self._staging, "memory.sqlite.files")):
+                store = Store.open(os.path.join(self._staging, "memory.sqlite"))
+            sealed = read_key(key) is not None
+            found = verify(log, store, key if sealed else "")
+        except (StoreError, LedgerError) as error:
+            raise BadArchive(
+                f"it is not restored: {_outside(str(error), self._staging)}. Nothing was written"
+            ) from error
+        finally:
+            if store is not None:
+                store.close()
+        if not found.valid:
+            why = _outside(f"its receipts do not verify: receipt {found.first_broken}: {found.reason}", self._staging)
+            if not self._unverified:
+                raise BadArchive(
+                    f"it is not restored: {why}. Nothing was written; --unverified restores it all the same"
+                )
+            self._notes.append(why)
+        elif found.head != self._manifest.head:
+            raise BadArchive("it is not restored: its receipts end elsewhere than the manifest says: it was changed")
+        if not sealed and found.receipts:
+            fix = "put the receipt.key of then into the home, or begin a new chain: `adderclaw receipt archive --yes`"
+            self._notes.append(f"the key of the receipts is not in this backup: {fix}")
+        return found, sealed
+
+    def _switched(self) -> str:
+        """Put the new home in its place; where the one before is."""
+        os.chmod(self._staging, 0o700)
+        if not os.path.isdir(self._home) or not os.listdir(self._home):
+            os.rename(self._staging, self._home)  # over an empty folder, too
+            return ""
+        if why := in_use(self._home):
+            raise UsageError(f"{self._home} is in use ({why}): end that first; all is as it was")
+        aside = f"{self._home}.before-restore-{time.strftime('%Y%m%d-%H%M%SZ', time.gmtime())}"
+        # The new home waits under the name that the old one gets: neither is ever where what is unfinished is removed.
+        os.rename(self._staging, aside)
+        try:
+            if _exchanged(aside, self._home):
+                return aside
+        except OSError:
+            os.rename(aside, self._staging)
+            raise
+        os.rename(aside, self._staging)
+        os.rename(self._home, aside)
+        try:
+            os.rename(self._staging, self._home)
+        except OSError:
+            os.rename(aside, self._home)
+            raise
+        return aside
+
+
+def _outside(text: str, staging: str) -> str:
+    return text.replace(f"{staging}/", "")
+
+
+def _exchanged(one: str, other: str) -> bool:
+    """Swap two folders in one step, where the system can; nobody ever finds none."""
+    import ctypes
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return False
+    at, exchange = -100, 2
+    if call(at, os.fsencode(one), at, os.fsencode(other), exchange) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        raise OSError(number, os.strerror(number), other)
+    return False
+
+
+def said(done: Restored, *, dry_run: bool) -> Iterator[str]:
+    """For people."""
+    verb = "could be restored to" if dry_run else "restored"
+    yield f"{verb} {done.home}: {done.files} files of {done.made_at}, made by adderclaw {done.made_by}"
+    seals = "hashes and seals" if done.sealed else "hashes; without the key no seals"
+    yield f"{done.receipts.receipts} receipts verify ({seals}); head {done.receipts.head}"
+    if done.kept_aside:
+        yield f"the home before is in {done.kept_aside}: remove it when you do not need it"
+    yield f"secrets in it: {', '.join(done.secrets) or 'none: log in and set keys again'}"
+    yield from (f"note: {note}" for note in done.notes)

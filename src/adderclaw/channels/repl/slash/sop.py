@@ -1,0 +1,25 @@
+"""/sop: the SOPs of this workspace, runs of them, and the answer that one waits for."""
+
+import shlex
+
+from adderclaw.channels.repl.slash.command_line import printed
+from adderclaw.channels.repl.slash.row import Done
+from adderclaw.errors import UsageError
+from adderclaw.runtime import Run
+
+ELSEWHERE = ("run", "resume")
+
+
+async def sop(run: Run, rest: str) -> Done:
+    """What only looks and what answers is done here; a run asks by itself, so that it has a terminal of its own."""
+    try:
+        words = shlex.split(rest) or ["list"]
+    except ValueError as error:
+        raise UsageError(f"{rest!r}: {error}") from None
+    if words[0] in ELSEWHERE:
+        raise UsageError(f"a SOP runs in a terminal of its own: `adderclaw sop {rest}`, or with --detach in the server")
+    if words[0] == "approve":
+        await printed(run, ["sop", *words, "--no-resume"])
+        print("the server goes on with it; where none runs, `adderclaw sop resume RUN_ID` does")
+        return
+    await printed(run, ["sop", *words])

@@ -1,0 +1,56 @@
+"""Where notices are sent and what became of the last ones, for programs."""
+
+import asyncio
+from typing import Annotated, Literal
+
+from adderclaw.channels.facts import notices
+from adderclaw.channels.facts.notices import NoticeRow, TargetRow
+from adderclaw.channels.server import visible
+from adderclaw.channels.server.endpoint import Called, Endpoint
+from adderclaw.decode import Between
+from adderclaw.record import record
+
+
+@record
+class NoticesQuery:
+    limit: Annotated[int, Between(1, 500)] = 50
+    target: str | None = None
+    """Only of this target."""
+    state: Literal["waiting", "sent", "failed", "moot"] | None = None
+    """Only those in this state; moot: what it was about was answered before it was sent."""
+
+
+async def history(called: Called) -> list[NoticeRow]:
+    asked: NoticesQuery = called.given
+    folders = visible.places(called)
+
+    def look() -> list[NoticeRow]:
+        target, state = asked.target or "", asked.state or ""
+        return notices.history(called.house.options, limit=asked.limit, target=target, state=state, folders=folders)
+
+    return await asyncio.to_thread(look)
+
+
+async def targets(called: Called) -> list[TargetRow]:
+    return await asyncio.to_thread(notices.targets, called.house.options)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/notices",
+        "read",
+        history,
+        "The last notices to the operator, the newest first, with why one was not delivered.",
+        NoticesQuery,
+        list[NoticeRow],
+    ),
+    Endpoint(
+        "GET",
+        "/notices/targets",
+        "read",
+        targets,
+        "Where notices are sent, with what is known to be wrong; no secrets.",
+        gives=list[TargetRow],
+    ),
+)

@@ -1,0 +1,53 @@
+"""Who may send through a webhook channel, and what the agent may do for them: as the operator's configuration says."""
+
+import os
+from dataclasses import replace
+
+from adderclaw.channels import facts
+from adderclaw.channels.server.house import House
+from adderclaw.channels.server.refusal import Refusal
+from adderclaw.config.paths import followed
+from adderclaw.config.schema import Config
+from adderclaw.config.schema_channels import Sender
+from adderclaw.runtime import Options
+from adderclaw.store import threads
+from adderclaw.store.deliveries import DAY
+
+STRICTEST_FIRST = ("readonly", "supervised", "sandboxed", "permissive")
+
+
+def profile(sender: Sender, config: Config) -> str:
+    """The sender's, or the operator's own where that is stricter."""
+    most = "readonly" if config.security.autonomy == "readonly" else config.runtime.profile
+    return min(sender.profile, most, key=STRICTEST_FIRST.index)
+
+
+def tools(sender: Sender, config: Config) -> list[str]:
+    """The sender's, out of those that the operator offers."""
+    offered, wanted = config.channels.cli.tools_allow, sender.tools_allow
+    return list(wanted) if "*" in offered else [one for one in offered if one in wanted or "*" in wanted]
+
+
+def options(house: House, sender: Sender) -> Options:
+    """How conversations of this sender are held; a Refusal where its folder is not there."""
+    folder = followed(os.path.abspath(sender.workspace))
+    if not os.path.isdir(folder):
+        raise Refusal(503, "workspace", "the folder of this sender is not there: the operator has to mend that")
+    here = replace(house.options, workspace=folder)
+    config = facts.loaded(facts.looking(here)).config
+    offered = {"channels": {"cli": {"tools_allow": tools(sender, config)}}}
+    mode = profile(sender, config)
+    if (own := house.options.profile) is not None:  # as the server was started
+        mode = min(mode, own, key=STRICTEST_FIRST.index)
+    return replace(here, profile=mode, overrides={**house.options.overrides, **offered})
+
+
+def is_as(one: Options, other: Options) -> bool:
+    """Whether a conversation that is open is held by these rules."""
+    return (one.workspace, one.profile, one.overrides) == (other.workspace, other.profile, other.overrides)
+
+
+def require_budget(house: House, sender: Sender, client: str) -> None:
+    most = sender.cost_usd_per_day
+    if most is not None and (spent := threads.spent(house.store, client, house.clock.now() - DAY)) >= most:
+        raise Refusal(429, "cost", f"this sender has used {spent:.2f} of {most:.2f} USD within 24 hours: try later")

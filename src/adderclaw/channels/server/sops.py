@@ -1,0 +1,47 @@
+"""Endpoints of SOPs: those that are there, and how far a run of one has come. `POST /runs` begins one."""
+
+import asyncio
+
+from adderclaw.channels import facts
+from adderclaw.channels.facts import sops
+from adderclaw.channels.facts.sops import SopRow, SopState
+from adderclaw.channels.server import visible
+from adderclaw.channels.server.endpoint import Called, Endpoint
+from adderclaw.channels.server.refusal import missing
+from adderclaw.channels.server.surroundings import Where
+from adderclaw.drivers.sop.sop import NAME
+from adderclaw.store import runs
+
+
+async def listing(called: Called) -> list[SopRow]:
+    return await asyncio.to_thread(sops.listed, visible.options(called, called.given.workspace))
+
+
+async def show(called: Called) -> SopRow:
+    name = called.path["name"]
+    if not NAME.fullmatch(name):
+        raise missing("SOP", name)
+    return await asyncio.to_thread(sops.one, visible.options(called, called.given.workspace), name)
+
+
+async def steps(called: Called) -> SopState:
+    id = called.path["id"]
+
+    def read() -> SopState | None:
+        with facts.reading(called.house.options) as store:
+            run = runs.get(store, id, visible.places(called))
+            return sops.of_run(store, run) if run is not None and run.run_id == id and run.kind == "sop" else None
+
+    found = await asyncio.to_thread(read)
+    if found is None:
+        raise missing("run of a SOP", id)
+    return found
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET", "/sops", "read", listing, "The SOPs, and what is wrong with those that are none.", Where, list[SopRow]
+    ),
+    Endpoint("GET", "/sops/{name}", "read", show, "One SOP: its inputs and its steps.", Where, SopRow),
+    Endpoint("GET", "/runs/{id}/steps", "read", steps, "How far a run of a SOP has come.", gives=SopState),
+)

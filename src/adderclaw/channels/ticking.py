@@ -1,0 +1,100 @@
+"""How schedules are ticked: by the server every second, by `adderclaw schedule tick` once; and who is told of what."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Literal
+
+from adderclaw import config
+from adderclaw.config.options import Options
+from adderclaw.drivers.driver import Driver
+from adderclaw.errors import AdderClawError, InUse
+from adderclaw.hosted.runs import HostedRun, Runs
+from adderclaw.schedules.tick import Notify, Scheduler, Told, client_of
+from adderclaw.store import Store, locks
+from adderclaw.store.logfile import operators_key
+from adderclaw.store.schedules import Schedule
+from adderclaw.types import Clock
+
+EVERY = 1.0
+"""Seconds between two ticks of the server."""
+SERVER = "schedules-server"
+"""The lock of the server that ticks: who holds it is looked at by `schedule tick`."""
+TITLES: dict[Told, str] = {
+    "held": "Schedule {name} is held",
+    "missed": "Schedule {name} missed its time",
+    "budget": "The budget of schedule {name} is used up",
+    "failed": "Schedule {name} could not begin",
+}
+
+
+def scheduler(
+    store: Store, clock: Clock, runs: Runs, options: Options, ticker: Literal["server", "command"]
+) -> Scheduler:
+    """The one that begins its runs among these."""
+
+    async def begin(made: Driver, schedule: Schedule) -> HostedRun:
+        who = client_of(schedule)
+        return await runs.start(who, made, channel=who)
+
+    home = config.home()
+    return Scheduler(
+        store,
+        clock,
+        begin,
+        lambda: os.path.lexists(os.path.join(home, "ESTOP")),
+        key=operators_key(os.path.join(home, "receipt.key")),
+        options=options,
+        notify=_notices(store, clock, options),
+        ticker=ticker,
+    )
+
+
+def server_that_ticks(store: Store) -> str:
+    """The address of the server that ticks the schedules of this store; empty where none does."""
+    return locks.holder(store.path, SERVER)
+
+
+async def tick_forever(scheduler: Scheduler, store: Store, address: str, warn: Callable[[str], None]) -> None:
+    """Until it is cancelled. What a tick fails with is said once, and the next one tries again."""
+    told = ""
+    try:
+        with locks.held(store.path, SERVER, address):
+            while True:
+                try:
+                    await scheduler.tick()
+                    told = ""
+                except (AdderClawError, OSError, ValueError, LookupError) as error:
+                    if str(error) != told:
+                        told = str(error)
+                        warn(f"schedules: {error}")
+                await asyncio.sleep(EVERY)
+    except InUse:
+        warn("schedules: another server ticks those of this database")
+
+
+def _notices(store: Store, clock: Clock, options: Options) -> Notify:
+    """A notice to the operator, where a target for such is configured."""
+
+    def notify(kind: Told, schedule: Schedule, text: str) -> None:
+        file = schedule.what.get("config") or options.config_file
+        try:
+            settings = config.load(config_file=file, workspace=schedule.workspace).config.notices
+        except AdderClawError:  # a configuration that is wrong: the history has it all the same
+            return
+        if not settings.targets:
+            return
+        from adderclaw.sinks.notices import Notice, send
+
+        notice = Notice(
+            "held" if kind == "failed" else kind,
+            TITLES[kind].format(name=schedule.name),
+            f"{text}\nadderclaw schedule history {schedule.name}",
+            about=f"{schedule.id} {kind} {text}",
+            workspace=schedule.workspace,
+            facts={"schedule": schedule.name, "reason": text},
+            page=f"/ui/schedules/{schedule.name}",
+        )
+        send(settings, store, notice, now=clock.now())
+
+    return notify

@@ -1,0 +1,266 @@
+"""The managed layer: what /etc/adderclaw says bounds every other layer, and nothing that a user sets loosens it."""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from adderclaw.config.baseline import BASELINE, MODE, TIGHTEN, Rule, Ruled
+from adderclaw.config.leaves import get, leaves, put
+from adderclaw.config.permission_mode import AUTONOMY, without_bypass
+from adderclaw.config.places import FILE_LIMIT, MANAGED_FOLDER
+from adderclaw.config.policy import NAME as POLICY
+from adderclaw.config.schema import MODE_AUTONOMY, Config
+from adderclaw.decode import decode, freeze, shown
+from adderclaw.errors import ConfigError, Problem
+from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.config import Loaded
+    from adderclaw.config.layers import Composition
+
+FILE = os.path.join(MANAGED_FOLDER, "managed.toml")
+POLICY_FILE = os.path.join(MANAGED_FOLDER, POLICY)
+PROFILES = ("readonly", "supervised", "sandboxed", "permissive")
+"""The strictest first."""
+AUTONOMIES = ("readonly", "supervised", "full")
+HOSTS = {
+    "anthropic": "api.anthropic.com",
+    "openai": "api.openai.com",
+    "gemini": "generativelanguage.googleapis.com",
+    "openrouter": "openrouter.ai",
+    "ollama": "127.0.0.1",
+    "lm-studio": "127.0.0.1",
+}
+"""Kind → where it is asked without a `base_url`."""
+URL_VARIABLES = {
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "openai": "OPENAI_BASE_URL",
+    "openai-compatible": "OPENAI_BASE_URL",
+    "gemini": "GOOGLE_GEMINI_BASE_URL",
+    "lm-studio": "LM_STUDIO_BASE_URL",
+}
+"""Kind → the variable that names another place, where the entry has no `base_url`."""
+NO_HOST = ("mock", "reliable", "router")
+ONLY_HERE = f"only {FILE} can say that, which the administrator of this machine writes"
+
+
+# ------------------------------------------------------------------ the files
+
+
+def files() -> dict[str, bytes]:
+    """The files that are there; a folder or a file that somebody else could have written is an error, never ignored."""
+    try:
+        folder = os.lstat(MANAGED_FOLDER)
+    except FileNotFoundError:
+        return {}
+    _require_roots(MANAGED_FOLDER, folder, stat.S_ISDIR(folder.st_mode), "folder")
+    found = {path: _read(path) for path in (FILE, POLICY_FILE)}
+    return {path: data for path, data in found.items() if data is not None}
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _broken(path, f"cannot be read ({error.strerror})") from error
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        _require_roots(path, status, stat.S_ISREG(status.st_mode), "regular file")
+        data = file.read(FILE_LIMIT + 1)
+    if len(data) > FILE_LIMIT:
+        raise _broken(path, f"is larger than {FILE_LIMIT} bytes")
+    return data
+
+
+def _require_roots(path: str, status: os.stat_result, is_kind: bool, kind: str) -> None:
+    if not is_kind:
+        raise _broken(path, f"is no {kind}")
+    if status.st_uid != 0:
+        raise _broken(path, f"belongs to the user {status.st_uid}, and not to root")
+    if status.st_mode & 0o022:
+        raise _broken(path, f"can be written by others than root (mode {stat.S_IMODE(status.st_mode):o})")
+
+
+def _broken(path: str, why: str) -> ConfigError:
+    fix = "nothing runs until the administrator of this machine has mended it"
+    return ConfigError([Problem(path, "", f"{why}; {fix}")])
+
+
+def lay(composition: "Composition") -> None:
+    """Read what /etc/adderclaw says. Whatever is wrong with it is an error: a rule that is dropped would not bind."""
+    composition.managed_files = files()
+    composition.looked_at |= composition.managed_files
+    if FILE not in composition.managed_files:
+        return
+    warned = len(composition.warnings)
+    layer = composition.file(FILE, "managed", MANAGED_FOLDER)
+    composition.problems += [Problem(FILE, "", text) for text in composition.warnings[warned:]]
+    del composition.warnings[warned:]
+    composition.managed = layer.data if layer is not None else {}
+    composition.raise_problems()
+
+
+def bound(composition: "Composition") -> None:
+    composition.warnings += bind(composition.tree, composition.origins, composition.managed)
+    composition.problems += without_others(composition.tree, composition.origins)
+
+
+# ------------------------------------------------------------------ the bounds
+
+
+def held(loaded: "Loaded") -> "Loaded":
+    """Settings that were changed after they were read, within the bounds again."""
+    if not loaded.managed:
+        return loaded
+    tree, origins = freeze(loaded.config), dict(loaded.origins)
+    said = bind(tree, origins, loaded.managed)
+    config = decode(Config, tree)
+    return loaded._replace(config=config, origins=origins, warnings=(*dict.fromkeys((*loaded.warnings, *said)),))
+
+
+def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
+    """Hold the settings against the managed ones; says what was wanted and does not count."""
+    said = [text for leaf in leaves(data) if (text := _bind_leaf(tree, origins, leaf.path, leaf.value))]
+    permissions: Json = data.get("permissions", {})
+    if permissions.get("allowManagedPermissionRulesOnly"):
+        _fix(tree, origins, ("permissions", "allow"), permissions.get("allow", []))
+    if data.get("allowManagedHooksOnly"):
+        _only_managed_hooks(tree, origins, data.get("hooks", []))
+    if data.get("hooks"):
+        _fix(tree, origins, ("disableAllHooks",), bool(data.get("disableAllHooks")))
+    said += _bind_profile(tree, origins, data)
+    said += without_bypass(tree, origins)
+    said += _bind_mode(tree, origins, data)
+    return said
+
+
+def _bind_leaf(tree: Json, origins: dict[str, str], path: tuple[str, ...], wanted: Any) -> str:
+    key, current = ".".join(path), get(tree, path)
+    value = _bound(key, wanted, current)
+    before = origins.get(key, "default")
+    if key == "hooks":
+        origins |= {f"hooks[{at}]": FILE for at in range(len(cast("list[Any]", current)), len(value))}
+    if value == current and value != wanted:
+        return ""  # stricter than it needs to be
+    _fix(tree, origins, path, value)
+    if isinstance(value, list) and before != "default" and value != wanted:
+        origins[key] = ", ".join(dict.fromkeys((*before.split(", "), FILE)))
+    if value == current or before == "default" or isinstance(value, list):
+        return ""
+    return f"{before}: {key} = {shown(current)} is ignored: {FILE} says {shown(value)}"
+
+
+def _fix(tree: Json, origins: dict[str, str], path: tuple[str, ...], value: Any) -> None:
+    put(tree, path, value)
+    origins[".".join(path)] = FILE
+
+
+def _bound(key: str, managed: Any, current: Any) -> Any:
+    """What counts of a value, where the managed one is the loosest that may."""
+    if current is None:
+        return managed
+    if key in ("permissions.allow", "hooks"):
+        return [*current, *(item for item in managed if item not in current)]
+    if key.startswith("telemetry."):
+        return managed  # neither more nor less
+    rule: Rule = BASELINE.get(key) or TIGHTEN.get(key) or _stays
+    return rule(managed, current).value
+
+
+def _stays(managed: Any, _: Any) -> Ruled:
+    return Ruled(managed, True)
+
+
+def _only_managed_hooks(tree: Json, origins: dict[str, str], hooks: list[Json]) -> None:
+    for key in [key for key in origins if key.startswith("hooks[")]:
+        del origins[key]
+    _fix(tree, origins, ("hooks",), hooks)
+    origins |= {f"hooks[{at}]": FILE for at in range(len(hooks))}
+
+
+def loosest_profile(data: Json) -> str:
+    """The profile that nobody may go beyond; `permissive`: any."""
+    security: Json = data.get("security", {})
+    autonomy = security.get("autonomy", "full")
+    bounds = [data.get("runtime", {}).get("profile", "permissive")]
+    bounds += ["permissive" if autonomy == "full" else autonomy]
+    bounds += ["sandboxed"] if security.get("sandbox_required") else []
+    return min(bounds, key=PROFILES.index)
+
+
+def _bind_profile(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]:
+    most, wanted = loosest_profile(data), tree["runtime"]["profile"]
+    if PROFILES.index(wanted) > PROFILES.index(most):
+        before = origins.get("runtime.profile", "default")
+        _fix(tree, origins, ("runtime", "profile"), most)
+        if before not in ("default", FILE):
+            yield f"{before}: runtime.profile = {shown(wanted)} is ignored: {FILE} allows {most} at most"
+
+
+def _bind_mode(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]:
+    """A mode is an autonomy by another name: what is bound for one is bound for the other."""
+    profile = loosest_profile(data)
+    most = data.get("security", {}).get("autonomy", "full")
+    if profile in AUTONOMIES:
+        most = min(most, profile, key=AUTONOMIES.index)
+    if AUTONOMIES.index(tree["security"]["autonomy"]) > AUTONOMIES.index(most):
+        _fix(tree, origins, ("security", "autonomy"), most)
+    mode = tree["permissions"]["defaultMode"]
+    if mode is not None and AUTONOMIES.index(_autonomy(mode)) > AUTONOMIES.index(most):
+        before = origins.get(MODE, "default")
+        _fix(tree, origins, ("permissions", "defaultMode"), "plan" if most == "readonly" else "default")
+        yield f"{before}: {MODE} = {shown(mode)} is ignored: {FILE} says {AUTONOMY} = {shown(most)} at most"
+
+
+def _autonomy(mode: Any) -> str:
+    return "readonly" if mode == "plan" else MODE_AUTONOMY[mode]
+
+
+# ------------------------------------------------------------------ who may be asked
+
+
+def without_others(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
+    """Take out the entries of `providers.models` whose host is not allowed; a problem where one of them is chosen."""
+    allowed: list[str] | None = tree["managed"]["providers"]
+    if allowed is None:
+        return
+    models: dict[str, Json] = tree["providers"]["models"]
+    gone = {name: host for name, entry in models.items() if (host := _host_of(entry)) and not is_allowed(host, allowed)}
+    for name in gone:
+        del models[name]
+        for key in [key for key in origins if key.startswith(f"providers.models.{name}.")]:
+            del origins[key]
+    chosen = tree["default_provider"]
+    if chosen in gone:
+        fix = f"allowed are {', '.join(allowed) or 'none'}; choose another default_provider"
+        yield Problem(
+            FILE, "managed.providers", f"the provider {shown(chosen)} asks {gone[chosen]}, {NOT_ALLOWED}; {fix}"
+        )
+
+
+NOT_ALLOWED = "which the administrator of this machine does not allow"
+
+
+def _host_of(entry: Json) -> str:
+    from urllib.parse import urlsplit
+
+    from adderclaw.credentials.sources import SOCKET
+
+    kind = entry.get("kind", "")
+    if kind in NO_HOST:
+        return ""
+    if kind == "anthropic" and os.environ.get(SOCKET, "").strip():
+        return f"what listens at {SOCKET}"
+    address = entry.get("base_url") or os.environ.get(URL_VARIABLES.get(kind, "")) or ""
+    try:
+        return urlsplit(address).hostname or ("an unknown host" if address else HOSTS.get(kind, "an unknown host"))
+    except ValueError:
+        return "an unknown host"
+
+
+def is_allowed(host: str, allowed: list[str]) -> bool:
+    host = host.lower().rstrip(".")
+    return any(host == one.lower() or (one.startswith("*.") and host.endswith(one[1:].lower())) for one in allowed)

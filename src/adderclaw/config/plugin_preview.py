@@ -1,0 +1,109 @@
+"""What would begin to count if the operator trusted a plugin: each tool, hook, server, skill, command and agent."""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from adderclaw.config import frontmatter, hooks
+from adderclaw.config.paths import followed
+from adderclaw.config.plugin_tree import EXECUTABLE
+from adderclaw.config.plugins import Plugin
+from adderclaw.config.safe_open import ANCHOR, READ, open_real, opener
+from adderclaw.credentials.redaction import Secrets, visible
+from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.config.plugin_manifest import Manifest
+
+WORD = re.compile(r"[A-Za-z0-9_+/=~.-]{16,}")
+"""What a secret may be, and no command: nothing that a shell would take for more than one word."""
+GRANTS = ("allowed-tools", "tools", "disallowedTools", "disallowed-tools", "model", "permissionMode", "context")
+"""What of a head says more than what the text is about."""
+
+
+def rows(plugin: Plugin) -> list[Json]:
+    """Rows of `{what, name, value}`, whole: nothing is left out, whoever shows them makes them visible."""
+    manifest = plugin.manifest
+    found = [*_tools(plugin), *_hooks(manifest), *_servers(manifest.mcp_servers)]
+    root = open_real(followed(plugin.folder), ANCHOR)
+    try:
+        for what, paths in (("command", manifest.commands), ("agent", manifest.agents)):
+            found += [_text(root, what, path, path) for path in paths]
+        for path in manifest.skills:
+            found.append(_text(root, "skill", path, os.path.normpath(os.path.join(path, "SKILL.md"))))
+    finally:
+        os.close(root)
+    programs = [path for path, value in plugin.files.items() if value.startswith(EXECUTABLE)]
+    if programs:
+        found.append(_row("programs", f"{len(programs)} of {len(plugin.files)} files", programs))
+    if manifest.unused:
+        found.append(_row("not used", "has no meaning here", list(manifest.unused)))
+    return found
+
+
+def question(name: str, brought: list[Json]) -> str:
+    """What the operator is asked once they have seen what it brings."""
+    hooks = sum(row["what"] == "hook" for row in brought)
+    what = "hook runs" if hooks == 1 else f"{hooks} hooks run"
+    warning = f" Its {what} as you, outside of the sandbox." if hooks else ""
+    return f"What {name} brings is used in every session from then on.{warning} Trust it? [y/N] "
+
+
+def seen(value: Any) -> Any:
+    """A value as it is shown: without secrets, as far as a secret is one word. No command hides behind the mark."""
+    match value:
+        case str():
+            return visible(WORD.sub(lambda word: Secrets().shown(word[0]), value), directions=False)
+        case dict():
+            return {seen(str(key)): seen(item) for key, item in cast(Json, value).items()}
+        case list():
+            return [seen(item) for item in cast(list[Any], value)]
+        case _:
+            return value
+
+
+def _row(what: str, name: str, value: Any) -> Json:
+    return {"what": what, "name": name, "value": value}
+
+
+def _tools(plugin: Plugin) -> Iterator[Json]:
+    for tool in plugin.manifest.tools:
+        said: Json = {"description": tool.description, "command": [tool.command, *tool.args], "schema": tool.schema}
+        yield _row("tool", tool.name, {**said, "timeout": tool.timeout})
+
+
+def _hooks(manifest: "Manifest") -> Iterator[Json]:
+    """Each as it will run: with what its group says for all that are in it."""
+    for entry in cast("list[Json]", hooks.normal(manifest.hooks).entries):
+        named = " ".join(str(entry[key]) for key in ("hook_event_name", "matcher") if entry.get(key))
+        yield _row(
+            "hook", named, {key: item for key, item in entry.items() if key not in ("hook_event_name", "matcher")}
+        )
+
+
+def _servers(servers: Json) -> Iterator[Json]:
+    for name, entry in servers.items():
+        yield _row("MCP server", name, entry)
+
+
+def _text(root: int, what: str, name: str, path: str) -> Json:
+    """A Markdown file: what its head says, and whether lines of it are run."""
+    try:
+        with open(opener()(root, path, READ), "rb") as file:
+            data = file.read()
+    except OSError as error:
+        return _row(what, name, {"problem": f"cannot be read: {error.strerror}"})
+    said: Json = {}
+    try:
+        head = frontmatter.parse(data).fields
+        said["description"] = str(head.get("description") or "")
+        said |= {key: head[key] for key in GRANTS if head.get(key)}
+        if head.get("hooks"):
+            said["hooks"] = head["hooks"]
+    except frontmatter.Malformed as error:
+        if what != "command":  # which may do without a head
+            said["problem"] = str(error)
+    if b"!`" in data or b"```!" in data:
+        said["runs"] = "lines marked by ! run when it is called"
+    return _row(what, name, said)

@@ -1,0 +1,190 @@
+"""Which plugins are installed, which of them the operator trusts, and whether they are still as they were trusted.
+
+A plugin is a folder in `~/.adderclaw/plugins/`; what the operator said of it stands in `~/.adderclaw/plugins.json`.
+Where any file of it changes by a byte, nothing of it counts until the operator has looked again.
+"""
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from adderclaw.record import NamedTuple
+from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.config.plugin_manifest import Manifest, PluginTool
+
+    __all__ = ["Manifest", "Plugin", "PluginTool"]
+
+type State = Literal["enabled", "disabled", "changed", "untrusted", "broken"]
+TEMPORARY = "."
+"""How the name of a folder begins that an installation has not finished."""
+
+
+class Plugin(NamedTuple):
+    name: str
+    version: str
+    description: str
+    folder: str
+    sha256: str
+    """Of all its files as they are now; empty where that cannot be told."""
+    state: State
+    manifest: "Manifest"
+    problems: tuple[str, ...] = ()
+    """What is wrong with it, and what has changed since it was trusted."""
+    files: dict[str, str] = {}  # noqa: RUF012 - never changed
+    """Path inside the folder → its hash, as it is now."""
+    entry: Json = {}  # noqa: RUF012 - never changed
+    """What the registry holds of it."""
+
+
+def place(home: str) -> str:
+    """The registry: the operator's own file."""
+    return os.path.join(home, "plugins.json")
+
+
+def folder(home: str, name: str = "") -> str:
+    return os.path.join(home, "plugins", name) if name else os.path.join(home, "plugins")
+
+
+def data_folder(home: str, name: str) -> str:
+    """Where a plugin may keep what it wants to find again."""
+    return os.path.join(home, "plugin_data", name)
+
+
+def active(home: str) -> tuple[Plugin, ...]:
+    """The plugins that count now: enabled, and as they were trusted; by name. Without any, one file is looked for."""
+    return tuple(plugin for plugin in enabled(home) if plugin.state == "enabled")
+
+
+def enabled(home: str) -> tuple[Plugin, ...]:
+    """Those that the operator has enabled, also where they count no more since they changed; by name."""
+    entries = registry(home)
+    names = sorted(name for name, entry in entries.items() if entry.get("enabled") is True)
+    return tuple(_looked_at(home, name, entries[name]) for name in names)
+
+
+def known(home: str) -> tuple[Plugin, ...]:
+    """Every plugin that is installed, lies in the folder of plugins, or did; by name."""
+    entries = registry(home)
+    return tuple(_looked_at(home, name, entries.get(name)) for name in sorted({*entries, *_present(home)}))
+
+
+def one(home: str, name: str) -> Plugin | None:
+    entry = registry(home).get(name)
+    if entry is None and name not in _present(home):
+        return None
+    return _looked_at(home, name, entry)
+
+
+def _present(home: str) -> list[str]:
+    try:
+        with os.scandir(folder(home)) as entries:
+            return [
+                entry.name
+                for entry in entries
+                if not entry.name.startswith(TEMPORARY) and (entry.is_dir() or entry.is_symlink())
+            ]
+    except OSError:
+        return []
+
+
+def _looked_at(home: str, name: str, entry: Json | None) -> Plugin:
+    """One plugin as it is now."""
+    from adderclaw.config import plugin_manifest
+
+    path, entry = folder(home, name), entry or {}
+    wrong = ""
+    if not plugin_manifest.NAME.fullmatch(name):
+        wrong = "the name of its folder is not allowed; letters, digits, `.`, `_` and `-`"
+    elif os.path.islink(path):
+        wrong = "its folder is a link; install what it leads to: plugin install PATH"
+    if wrong:
+        return Plugin(name, "", "", path, "", "broken", plugin_manifest.Manifest(name), (wrong,), entry=entry)
+    found = at(path)._replace(name=name, entry=entry)
+    if found.sha256 and found.manifest.name != name:
+        wrong = f"it calls itself {found.manifest.name!r}; its folder must have that name"
+        return found._replace(state="broken", problems=(*found.problems, wrong))
+    return found if found.problems else _judged(found)
+
+
+def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Plugin:
+    """The plugin in a folder, wherever that lies, whatever the operator said of it: untrusted, or broken.
+
+    One that names itself nowhere is called `name`, or as its folder.
+    """
+    from adderclaw.config import plugin_manifest, plugin_tree
+    from adderclaw.errors import ConfigError
+
+    name = name or os.path.basename(os.path.normpath(path))
+    try:
+        tree = plugin_tree.survey(path, leave_out)
+    except ConfigError as error:
+        wrong = tuple(map(str, error.problems))
+        return Plugin(name, "", "", path, "", "broken", plugin_manifest.Manifest(name), wrong)
+    manifest, problems = plugin_manifest.read(tree, name)
+    found = Plugin(manifest.name, manifest.version, manifest.description, path, tree.sha256, "untrusted", manifest)
+    return found._replace(files=tree.files, problems=problems, state="broken" if problems else "untrusted")
+
+
+def _judged(found: Plugin) -> Plugin:
+    from adderclaw.config.plugin_tree import changes
+
+    trusted = found.entry.get("sha256")
+    if not trusted:
+        return found._replace(state="untrusted")
+    if trusted != found.sha256:
+        before = found.entry.get("files")
+        marks = changes(cast(dict[str, str], before) if isinstance(before, dict) else {}, found.files)
+        return found._replace(state="changed", problems=tuple(f"since it was trusted: {mark}" for mark in marks))
+    return found._replace(state="enabled" if found.entry.get("enabled") is True else "disabled")
+
+
+# ------------------------------------------------------------------ the registry
+
+
+def registry(home: str) -> dict[str, Json]:
+    """Plugin → what the operator said of it. A file that cannot be understood enables nothing."""
+    return _read(home) or {}
+
+
+def _read(home: str) -> dict[str, Json] | None:
+    """What the file holds; None where it cannot be understood."""
+    try:
+        fd = os.open(place(home), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return {}
+    except OSError:
+        return None
+    import json
+
+    try:
+        with open(fd, "rb") as file:
+            value: Any = json.loads(file.read(16 << 20) or b"{}")
+    except (OSError, ValueError, RecursionError):
+        return None
+    table: Any = cast(Json, value).get("plugins", {}) if isinstance(value, dict) else None
+    if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in cast(Json, table).values()):
+        return None
+    return cast(dict[str, Json], table)
+
+
+def record(home: str, name: str, entry: Json | None) -> None:
+    """Write what the operator says of a plugin; None forgets it."""
+    import json
+
+    from adderclaw.config.places import replace
+    from adderclaw.errors import ConfigError, Problem
+
+    table = _read(home)
+    if table is None:
+        raise ConfigError([Problem(place(home), "", "cannot be understood; mend it, or remove it and enable anew")])
+    table.pop(name, None)
+    if entry is not None:
+        table[name] = entry
+    if not table:  # as if there had never been one
+        with suppress(FileNotFoundError):
+            os.unlink(place(home))
+        return
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    replace(place(home), json.dumps({"version": 1, "plugins": table}, indent=2, sort_keys=True) + "\n")

@@ -1,0 +1,19 @@
+"""What only the administrator of a machine can say, for everybody on it."""
+
+from adderclaw.config.meanings import PathText
+from adderclaw.record import record
+
+
+@record
+class Managed:
+    """What an administrator lets everybody on a machine use. It counts in `/etc/adderclaw/managed.toml` alone."""
+
+    providers: list[str] | None = None
+    """Hosts that models may be asked at, such as `api.anthropic.com` or `*.example.org`; other entries of
+    `providers.models` do not count. Absent: all."""
+    mcp: list[str] | None = None
+    """MCP servers: hosts of those with a `url`, absolute paths of the programs of the others. Absent: all."""
+    plugins: list[str] | None = None
+    """Plugins, each by the hash over its content that `adderclaw plugin show` prints. Absent: all."""
+    skills: list[PathText] | None = None
+    """Folders that skills and commands may come from, beside those of allowed plugins. Absent: all."""

@@ -1,0 +1,121 @@
+"""A transparency log: what each run came to, signed by its worker, each entry committing to the one before."""
+
+import hashlib
+import os
+import re
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from adderclaw.errors import UsageError
+from adderclaw.fleet.database import Cursor, Database
+from adderclaw.json_text import canonical
+from adderclaw.types import Json
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+class Identity:
+    """A worker's own key: it never leaves the machine."""
+
+    def __init__(self, name: str, key: Ed25519PrivateKey) -> None:
+        self.name, self._key = name, key
+
+    @property
+    def public(self) -> str:
+        return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+
+    def sign(self, text: bytes) -> str:
+        return self._key.sign(text).hex()
+
+
+def identity(home: str, name: str) -> Identity:
+    """Of this home; made when it is first asked for."""
+    if NAME.fullmatch(name) is None:
+        raise UsageError(f"{name!r} is no name for a worker: letters, digits, dots, dashes; at most 63")
+    path = os.path.join(home, "fleet-worker.key")
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        with open(path, "rb") as file:
+            return Identity(name, Ed25519PrivateKey.from_private_bytes(bytes.fromhex(file.read(100).decode().strip())))
+    made = Ed25519PrivateKey.generate()
+    with os.fdopen(fd, "w", encoding="ascii") as file:
+        file.write(f"{made.private_bytes_raw().hex()}\n")
+    return Identity(name, made)
+
+
+def enrol(database: Database, name: str, public: str) -> None:
+    """The operator's word that this key is this worker's."""
+    if re.fullmatch(r"[0-9a-f]{64}", public) is None:
+        raise UsageError(f"{public!r} is no public key: 64 hexadecimal digits are expected")
+
+    def work(cursor: Cursor) -> None:
+        row = cursor.execute("SELECT public_key, revoked FROM fleet.identities WHERE name = %s", (name,)).fetchone()
+        if row is not None and row.public_key != public:
+            raise UsageError(f"worker {name} is enrolled with another key; give this one another name")
+        cursor.execute(
+            "INSERT INTO fleet.identities (name, public_key) VALUES (%s, %s)"
+            " ON CONFLICT (name) DO UPDATE SET revoked = NULL",
+            (name, public),
+        )
+
+    database.do(work)
+
+
+def require_enrolled(database: Database, who: Identity) -> None:
+    row = database.one("SELECT public_key, revoked FROM fleet.identities WHERE name = %s", who.name)
+    if row is None or row.public_key != who.public or row.revoked is not None:
+        said = "is not enrolled" if row is None else "was revoked" if row.revoked else "is enrolled with another key"
+        fix = f"the operator enrols it: adderclaw fleet enroll {who.name} {who.public}"
+        raise UsageError(f"worker {who.name} {said}; {fix}")
+
+
+def append(cursor: Cursor, who: Identity, body: Json) -> None:
+    """One entry more, in the transaction of what it is about."""
+    head = cursor.execute("SELECT seq, hash FROM fleet.anchor_head FOR UPDATE").fetchone()
+    assert head is not None
+    at = cursor.execute(
+        "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') AS at"
+    ).fetchone()
+    assert at is not None
+    seq = int(head.seq) + 1
+    text = canonical({**body, "seq": seq, "previous": head.hash, "worker": who.name, "at": at.at})
+    made = hashlib.sha256(text.encode()).hexdigest()
+    cursor.execute(
+        "INSERT INTO fleet.anchors (seq, entry, hash, signature) VALUES (%s, %s, %s, %s)",
+        (seq, text, made, who.sign(text.encode())),
+    )
+    cursor.execute("UPDATE fleet.anchor_head SET seq = %s, hash = %s", (seq, made))
+
+
+def signed_by(public: str, text: bytes, signature: str) -> bool:
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(signature), text)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def exported(database: Database) -> Json:
+    """What a stand-alone verifier needs, and nothing else: no text of any run is in it."""
+
+    def work(cursor: Cursor) -> Json:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        anchors = cursor.execute("SELECT seq, entry, hash, signature FROM fleet.anchors ORDER BY seq").fetchall()
+        head: Any = cursor.execute("SELECT seq, hash FROM fleet.anchor_head").fetchone()
+        workers = cursor.execute("SELECT name, public_key FROM fleet.identities ORDER BY name").fetchall()
+        runs = cursor.execute(
+            "SELECT id, state, outcome, units, saved FROM fleet.runs WHERE began IS NOT NULL ORDER BY number"
+        ).fetchall()
+        return {
+            "format": "adderclaw-fleet-1",
+            "head": {"seq": head.seq, "hash": head.hash},
+            "workers": {row.name: row.public_key for row in workers},
+            "anchors": [[row.seq, row.entry, row.hash, row.signature] for row in anchors],
+            "runs": [[row.id, row.state, row.outcome, row.units, row.saved] for row in runs],
+        }
+
+    return database.do(work)

@@ -1,0 +1,204 @@
+"""Questions of runs: shown to whoever may answer, and the answer brought to the process that asks, wherever it is.
+
+A question that stays open ends the run's process: whoever goes on with the run finds the answer in its store. For any
+other the process waits, and its worker gives its slot to another run.
+"""
+
+import hmac
+import os
+from typing import Any
+
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.fleet import queue
+from adderclaw.fleet.database import Cursor, Database, notify
+from adderclaw.fleet.keys import Key
+from adderclaw.fleet.leases import Lease, require
+from adderclaw.json_text import canonical
+from adderclaw.kernel.approvals import BY_ROW, answer_row, fitting
+from adderclaw.questions import Answer, Replies
+from adderclaw.store import Store, approvals
+from adderclaw.types import Json
+
+DOOR = "fleet"
+"""At which signed answers come in; `adderclaw fleet webhook` makes its secret."""
+OPEN = "(r.state = 'waiting' OR (r.state = 'running' AND q.token = r.token)) AND q.answer IS NULL"
+"""Questions that somebody waits for: not those of a process that is gone."""
+
+
+def open_question(home: str) -> Json | None:
+    """What the run in this home stays open with; None where nothing can be answered."""
+    return _read(home, "")
+
+
+def question(home: str, id: str) -> Json | None:
+    """One that the run's process waits for."""
+    return _read(home, id)
+
+
+def _read(home: str, id: str) -> Json | None:
+    store = Store.open(os.path.join(home, "memory.sqlite"), read_only=True)
+    try:
+        found = [one for one in approvals.listing(store, everything=False, limit=20) if one.answer is None]
+        found = [one for one in found if one.id == id or (not id and one.stays)]
+        return _as_json(found[-1]) if found else None
+    finally:
+        store.close()
+
+
+def _as_json(asked: approvals.Approval) -> Json:
+    return {
+        "id": asked.id,
+        "tool": asked.tool,
+        "risk": asked.risk,
+        "reason": asked.reason,
+        "shown": asked.shown,
+        "plan": asked.plan_hash,
+        "agent": asked.agent,
+        "terminal": bool(asked.terminal),
+        "questions": asked.questions,
+    }
+
+
+def row_of(asked: Json, at: str = "") -> approvals.Approval:
+    """A question as it is shown and answered everywhere."""
+    return approvals.Approval(
+        id=asked["id"],
+        session_id="",
+        tool_use_id="",
+        tool=asked["tool"],
+        risk=asked["risk"],
+        reason=asked["reason"],
+        shown=asked["shown"],
+        plan_hash=asked["plan"],
+        pid=0,
+        created_at=at,
+        agent=asked.get("agent", ""),
+        terminal=int(asked["terminal"]),
+        questions=asked["questions"],
+    )
+
+
+def ask(database: Database, lease: Lease, asked: Json) -> None:
+    """The run's process waits for an answer to this."""
+
+    def work(cursor: Cursor) -> None:
+        require(cursor, lease)
+        cursor.execute(
+            "INSERT INTO fleet.questions (run, id, question, token) VALUES (%s, %s, %s::jsonb, %s)"
+            " ON CONFLICT DO NOTHING",
+            (lease.run, asked["id"], canonical(asked), lease.token),
+        )
+        notify(cursor, f"waiting {lease.run}")
+
+    database.do(work)
+
+
+def given(database: Database, key: Key, lease: Lease, id: str, asked: Json | None) -> Json | None:
+    """What was answered to a question of a process that waits, which asked this; None: nothing yet."""
+    row = database.one(
+        "SELECT id, question, answer, by, mac FROM fleet.questions WHERE run = %s AND id = %s AND answer IS NOT NULL",
+        lease.run,
+        id,
+    )
+    if row is None:
+        return None
+    why = _unfit(key, lease.run, row, asked)
+    return {"approved": False, "comment": why, "by": ""} if why else {**row.answer, "by": row.by}
+
+
+def _unfit(key: Key, run_id: str, row: Any, asked: Json | None) -> str:
+    """Why an answer is none to what this run asks; empty where it is. A row may say what it likes."""
+    if not hmac.compare_digest(str(row.mac), key.mac(_signed(run_id, row.question, row.answer, row.by))):
+        return f"the answer to {row.id} was not given by anybody with the fleet's key"
+    if asked is None or row_of(row.question) != row_of(asked):
+        return f"the answer to {row.id} is about another question"
+    return ""
+
+
+def answer(
+    database: Database,
+    key: Key,
+    run_id: str,
+    *,
+    approved: bool,
+    by: str,
+    comment: str = "",
+    replies: Replies | None = None,
+    id: str = "",
+) -> Json:
+    """Answer what a run asks, by the question's id or its latest. The first answer counts; the run goes on at once."""
+
+    def work(cursor: Cursor) -> Json:
+        run = cursor.execute("SELECT * FROM fleet.runs WHERE id = %s FOR UPDATE", (run_id,)).fetchone()
+        if run is None:
+            raise UsageError(f"there is no run {run_id!r}; `adderclaw fleet list` lists them")
+        asked = cursor.execute(
+            "SELECT q.id, q.question FROM fleet.questions q JOIN fleet.runs r ON r.id = q.run"  # noqa: S608 - ours
+            f" WHERE q.run = %s AND {OPEN} AND (%s = '' OR q.id = %s) ORDER BY q.asked DESC LIMIT 1",
+            (run_id, id, id),
+        ).fetchone()
+        if asked is None:
+            what = f"the question {id}" if id else "an answer"
+            raise AdderClawError(f"run {run_id} does not wait for {what}: it is {run.outcome or run.state}")
+        said = _fit(row_of(asked.question), approved=approved, comment=comment, replies=replies)
+        cursor.execute(
+            "UPDATE fleet.questions SET answer = %s::jsonb, by = %s, mac = %s, answered = now()"
+            " WHERE run = %s AND id = %s",
+            (canonical(said), by, key.mac(_signed(run_id, asked.question, said, by)), run_id, asked.id),
+        )
+        if run.state == "waiting":
+            queue.again(cursor, run)
+        notify(cursor, f"answered {run_id}")
+        return {"run_id": run_id, "question": asked.question, **said}
+
+    return database.do(work)
+
+
+def _fit(asked: approvals.Approval, *, approved: bool, comment: str, replies: Replies | None) -> Json:
+    """The answer, if it is one to this question."""
+    said: Json = {"approved": approved, "comment": comment}
+    if not approved:
+        return said
+    if asked.terminal:
+        raise AdderClawError(f"{asked.id}: only a person at a terminal may answer yes: fetch the run and answer there")
+    if asked.questions:
+        return {**said, "replies": fitting(asked, replies)}
+    if replies:
+        raise UsageError(f"{asked.id} is answered with yes or no: it asks no question that takes a reply")
+    return said
+
+
+def _signed(run_id: str, asked: Json, said: Json, by: str) -> str:
+    """All that an answer is given to, and what it is."""
+    return canonical([run_id, asked, said, by])
+
+
+def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
+    """Write the answers into the run's own store: the resumed run asks the same, and finds them there."""
+    rows = database.rows(
+        "SELECT id, question, answer, by, mac FROM fleet.questions WHERE run = %s AND answer IS NOT NULL", run_id
+    )
+    path = os.path.join(home, "memory.sqlite")
+    if not rows or not os.path.exists(path):
+        return
+    store = Store.open(path)
+    try:
+        for row in rows:
+            asked = approvals.get(store, row.id)
+            if asked is None or asked.answer is not None or not asked.stays:
+                continue
+            if why := _unfit(key, run_id, row, _as_json(asked)):
+                raise AdderClawError(why)
+            said = Answer(bool(row.answer["approved"]), BY_ROW, str(row.answer["comment"]), who=f"{row.by} (fleet)")
+            answer_row(store, lambda: key.receipts(run_id), asked, said)
+    finally:
+        store.close()
+
+
+def waiting(database: Database) -> list[Json]:
+    """Questions that somebody is to answer, the oldest first."""
+    rows = database.rows(
+        "SELECT r.id, q.question, q.asked FROM fleet.runs r JOIN fleet.questions q ON q.run = r.id"  # noqa: S608
+        f" WHERE {OPEN} ORDER BY q.asked"
+    )
+    return [{"run_id": row.id, "asked": row.asked.isoformat(), **row.question} for row in rows]

@@ -1,0 +1,312 @@
+"""One attempt at a run: a folder of its own, a process of its own, and what that asks the worker for."""
+
+import contextlib
+import os
+import socket
+import sqlite3
+import threading
+import zlib
+from typing import Any
+
+from adderclaw.errors import EXIT_CODES, AdderClawError
+from adderclaw.fleet import asking, budgets, progress
+from adderclaw.fleet.anchors import Identity
+from adderclaw.fleet.controls import Stop
+from adderclaw.fleet.database import Database, Unreachable
+from adderclaw.fleet.keys import Key
+from adderclaw.fleet.leases import Fenced, Lease
+from adderclaw.fleet.link import Link, now
+from adderclaw.fleet.objects import Objects
+from adderclaw.fleet.progress import Saved
+from adderclaw.fleet.state import Folder
+from adderclaw.fleet.tracing import Span, Tracing
+from adderclaw.fleet.warm import Process, Warm
+from adderclaw.overseer import Asking
+from adderclaw.record import NamedTuple
+from adderclaw.types import Json
+
+GRACE = 1.0
+"""Seconds that a run's process has for its last words, once it is stopped or has said them."""
+STOPPED = EXIT_CODES["stopped"]
+
+
+class Means(NamedTuple):
+    """What a worker lends to its attempts."""
+
+    database: Database
+    objects: Objects
+    key: Key
+    identity: Identity
+    warm: Warm
+    home: str
+    root: str
+    """Where the folders of runs are."""
+    tracing: Tracing
+    save_every: int
+    """Tool calls after which a state is put away within a unit; 0: only at units."""
+
+
+class Ended(NamedTuple):
+    """The run's one outcome is written."""
+
+    outcome: str
+
+
+class Unit(NamedTuple):
+    number: int
+
+
+class Died(NamedTuple):
+    """The run's process is gone, and the run has no outcome."""
+
+    why: str
+    blameless: bool = False
+
+
+class Attempt:
+    def __init__(self, means: Means, row: Any, deadline: float) -> None:
+        self._means, self.run, self.label = means, str(row.id), str(row.label)
+        self.lease = Lease(str(row.id), int(row.token), str(row.worker))
+        self._row: Json = row._asdict()
+        self.deadline = deadline
+        self.folder = Folder(os.path.join(means.root, self.run, str(row.token)))
+        self._saver: Any = None
+        self._link: Link | None = None
+        self._process: Process | None = None
+        self._starting = threading.Lock()
+        self.up = False
+        """Whether the process has begun: what ends it before that is not the run."""
+        self._events: list[Json] = []
+        self._tickets: dict[str, list[str]] = {}
+        self._telling = threading.Lock()
+        self._questions: dict[str, Json] = {}
+        """Those that the process waits for the answers of."""
+        self._span = Span(None, "")
+        self.stopped: Stop | None = None
+        self.fenced = False
+        self.trouble = ""
+        """Why the database did not take what the process had to tell, if that was so."""
+
+    @property
+    def started(self) -> bool:
+        return self._process is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing happens until somebody answers: its slot is another's meanwhile."""
+        return bool(self._questions)
+
+    def start(self) -> Ended | None:
+        """Fill the folder and start the process; what an earlier attempt left open is told to it."""
+        means = self._means
+        about = {"adderclaw.run.id": self.run, "adderclaw.fleet.worker": self.lease.worker}
+        self._span = means.tracing.begin("fleet attempt", self._row["trace"], {**about, "token": self.lease.token})
+        lost = progress.begin(means.database, self.lease, int(self._row["saved_call"]))
+        self._saver = self.folder.fill(means.objects, self._row, means.key, means.home, lambda: self._unwanted)
+        asking.take_answers(means.database, means.key, self.run, self.folder.home)
+        ours, theirs = socket.socketpair()
+        with open(os.path.join(self.folder.root, "child.log"), "ab") as log, theirs, self._starting:
+            if self._unwanted:
+                ours.close()
+                return self._stopped_end(None)
+            self._process = means.warm.child(theirs, log.fileno(), self.folder.home, self.folder.workspace)
+        self._link = Link(ours)
+        order: Json = {
+            "run": self.run,
+            "wanted": self._row["wanted"],
+            "workspace": self.folder.workspace,
+            "lease": self.deadline,
+            "lost": lost,
+            "save_every": means.save_every,
+            "seconds": self._row["seconds_left"],
+            "trace": self._span.parent,
+        }
+        with contextlib.suppress(OSError):
+            self._link.send(order)
+        return None
+
+    @property
+    def _unwanted(self) -> bool:
+        return self.stopped is not None or self.fenced
+
+    def serve(self) -> Unit | Ended | Died:
+        """Answer the process until it has finished a unit, or ends."""
+        link = self._link
+        assert link is not None
+        while (message := link.receive()) is not None:
+            answer: Json
+            came: Unit | Ended | Died | None = None
+            try:
+                answer, came = self._answered(message)
+            except Fenced as error:
+                self.fenced = True
+                answer = {"fenced": str(error)}
+            except Unreachable as error:
+                if now() < self.deadline and "ask" not in message:
+                    continue
+                self.trouble = str(error)
+                answer = {"fenced": str(error)}
+            if "ask" in message:
+                with contextlib.suppress(OSError):
+                    link.send({**answer, "reply": message["ask"]})
+            if came is not None:
+                return came
+        code = self._waited()
+        if self.fenced or self._taken():
+            raise Fenced(f"run {self.run} is another worker's now")
+        if self.stopped is not None:
+            return self._stopped_end(self._saved_if_possible())
+        return Died(f"signal {-code}" if code < 0 else f"exit code {code}", blameless=not self.up)
+
+    def _answered(self, message: Json) -> tuple[Json, Unit | Ended | Died | None]:
+        database, lease = self._means.database, self.lease
+        match message["do"]:
+            case "up":
+                self.up = True
+            case "event":
+                self._events.append(message["event"])
+            case "pause":
+                turn = budgets.turn(database, lease, message["model"])
+                if turn.ticket:
+                    self._tickets.setdefault(message["model"], []).append(turn.ticket)
+                return {"seconds": turn.seconds}, None
+            case "slow":
+                budgets.slow(database, message["model"], message["seconds"])
+            case "reserve":
+                return self._reserved(message), None
+            case "settle":
+                budgets.settle(database, message["held"], int(message["tokens"]), float(message["price"] or 0))
+            case "begins":
+                self.tell_events()
+                progress.calls_begin(database, lease, message["calls"])
+            case "called":
+                progress.call_ended(database, lease, message["call"])
+            case "question":
+                self.tell_events()
+                self._asks(message["id"])
+            case "answered":
+                asked = self._questions.get(message["id"])
+                answer = asking.given(database, self._means.key, lease, message["id"], asked)
+                if answer is not None:
+                    self._questions.pop(message["id"], None)
+                return {"answer": answer}, None
+            case "save":
+                progress.keep_state(database, lease, self._saved())
+            case "unit":
+                self.tell_events()
+                number = progress.keep_unit(database, lease, message["place"], self._saved(), self._means.identity)
+                return {}, Unit(number)
+            case "ended":
+                self._waited()
+                self.tell_events()
+                if message["halted"]:
+                    return {}, Died(message["halted"], blameless=True)
+                return {}, self._ended(message["report"])
+            case other:
+                raise AssertionError(other)
+        return {}, None
+
+    def _asks(self, id: str) -> None:
+        question = asking.question(self.folder.home, id)
+        if question is not None:
+            asking.ask(self._means.database, self.lease, question)
+            self._questions[id] = question
+
+    def _reserved(self, message: Json) -> Json:
+        waiting = self._tickets.get(message["model"])
+        call = Asking(**{name: message[name] for name in Asking._fields})
+        made = budgets.reserve(self._means.database, self.lease, call, waiting[-1] if waiting else "")
+        if isinstance(made, budgets.Refused):
+            return {"limit": made.reason, "by": made.by} if made.reason else {}
+        if waiting:
+            waiting.pop()
+        return {"held": made.held, "answer": made.answer}
+
+    def _saved(self) -> Saved:
+        name = self.folder.save(self._saver)
+        return Saved(name, *self.folder.head())
+
+    def _ended(self, report: Json) -> Ended:
+        """The process has closed all and is gone: its last state is put away with its outcome."""
+        stop = self.stopped
+        if stop is not None and report["outcome"] == "stopped":
+            report = {**report, "reason": stop.said, "stopped_by": stop.id}
+        saved, means = self._saved(), self._means
+        if report["outcome"] == "needs_input" and (question := asking.open_question(self.folder.home)) is not None:
+            progress.keep_waiting(means.database, self.lease, saved, question, means.identity)
+        else:
+            progress.keep_end(means.database, self.lease, report, saved, means.identity)
+        return Ended(report["outcome"])
+
+    def _stopped_end(self, saved: Saved | None) -> Ended:
+        """A stop ended it before it could say anything itself: what was in flight is of unknown outcome."""
+        if self.stopped is None:
+            raise Fenced(f"run {self.run} is another worker's now")
+        report: Json = {"outcome": "stopped", "reason": self.stopped.said, "stopped_by": self.stopped.id}
+        progress.keep_end(
+            self._means.database, self.lease, {**report, "exit_code": STOPPED}, saved, self._means.identity
+        )
+        return Ended("stopped")
+
+    def _saved_if_possible(self) -> Saved | None:
+        """Of a process that was killed: else the last state counts."""
+        with contextlib.suppress(AdderClawError, OSError, sqlite3.Error, zlib.error):
+            return self._saved()
+        return None
+
+    def tell_events(self) -> None:
+        with self._telling:
+            events, self._events = self._events, []
+        progress.keep_events(self._means.database, self.lease, events)
+
+    # -------------------------------------------------------------- from other threads of the worker
+
+    def renewed(self, deadline: float) -> None:
+        self.deadline = deadline
+        if self._link is not None:
+            with contextlib.suppress(OSError):
+                self._link.send({"lease": deadline})
+
+    def stop(self, stop: Stop) -> None:
+        with self._starting:
+            if self.stopped is None:
+                self.stopped = stop
+                if self._process is not None:
+                    self.folder.stop()
+
+    def take_away(self) -> None:
+        """The lease is lost: the process ends, and nothing of it is written."""
+        with self._starting:
+            self.fenced = True
+        self.kill()
+
+    def kill(self) -> None:
+        """The process and all that it started in its group; what it confined ends with it."""
+        if self._process is not None:
+            self._process.kill()
+
+    def gone(self, timeout: float) -> bool:
+        """Whether no process of it is there any more, after so many seconds at most."""
+        return self._process is None or self._process.wait(timeout) is not None
+
+    def close(self) -> None:
+        self.kill()
+        self._waited()
+        if self._link is not None:
+            self._link.close()
+        self.folder.remove()
+        self._span.end({"adderclaw.fleet.taken_away": self.fenced})
+
+    def _waited(self) -> int:
+        process = self._process
+        if process is None:
+            return 0
+        code = process.wait(GRACE)
+        if code is None:
+            process.kill()
+            code = process.wait()
+        return code or 0
+
+    def _taken(self) -> bool:
+        row = self._means.database.one("SELECT token, worker FROM fleet.runs WHERE id = %s", self.run)
+        return row is None or (row.token, row.worker) != (self.lease.token, self.lease.worker)

@@ -1,0 +1,202 @@
+"""What all runs together may spend, and how often a model may be asked: decided in PostgreSQL, before the spending."""
+
+import uuid
+
+from adderclaw.fleet.database import Cursor, Database
+from adderclaw.fleet.leases import Lease, require
+from adderclaw.overseer import Asking, Granted
+from adderclaw.record import NamedTuple
+
+SLOW = 5.0
+"""Seconds that all wait after a refusal that does not say how long."""
+NEAR = 1e-9
+"""What sums of prices may differ by."""
+
+
+class Refused(NamedTuple):
+    """The limit that a call would pass; without a reason it only would beside the calls that are under way."""
+
+    reason: str
+    by: str
+
+
+def reserve(database: Database, lease: Lease, call: Asking, ticket: str) -> Refused | Granted:
+    """Hold what a model call can take at most in every budget that the run is in.
+
+    Where the longest answer does not fit, one that does: the call is made with that as its limit.
+    """
+    name = ticket or uuid.uuid4().hex
+
+    def work(cursor: Cursor) -> Refused | Granted:
+        run = require(cursor, lease)
+        known = cursor.execute("SELECT held_tokens FROM fleet.reservations WHERE id = %s", (name,)).fetchone()
+        if known is not None and known.held_tokens:
+            answer = int(known.held_tokens) - call.input_tokens  # this was committed, and nobody heard of it
+            return Granted(name, answer)
+        budgets = _budgets(cursor, run)
+        answer = call.most
+        for budget in budgets:
+            if (refused := _passed(budget, call)) is not None:
+                if refused.reason:
+                    cursor.execute("DELETE FROM fleet.reservations WHERE id = %s", (name,))
+                return refused
+            answer = min(answer, _fits(budget, call))
+        price, tokens = call.input_price + answer * call.answer_price, call.input_tokens + answer
+        for budget in budgets:
+            cursor.execute(
+                "UPDATE fleet.budgets SET held_cost = held_cost + %s, held_tokens = held_tokens + %s"
+                " WHERE scope = %s AND name = %s",
+                (price, tokens, budget.scope, budget.name),
+            )
+        cursor.execute(
+            "INSERT INTO fleet.reservations (id, run, token, submitter, project, model, held_cost, held_tokens)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET"
+            " held_cost = excluded.held_cost, held_tokens = excluded.held_tokens",
+            (name, lease.run, lease.token, run.submitter, run.project, call.model, price, tokens),
+        )
+        return Granted(name, answer if answer < call.most or (budgets and not call.bounded) else None)
+
+    return database.do(work)
+
+
+def settle(database: Database, name: str, tokens: int, price: float) -> None:
+    """What a call took counts, whoever holds the run by now: it was spent."""
+    database.do(lambda cursor: _settled(cursor, name, tokens, price, lost=False))
+
+
+def forfeit(cursor: Cursor, run: str, token: int) -> None:
+    """The process that made these calls is gone: what was expected of each counts."""
+    found = cursor.execute(
+        "SELECT id, held_tokens, held_cost FROM fleet.reservations"
+        " WHERE run = %s AND token < %s AND settled IS NULL ORDER BY id",
+        (run, token),
+    ).fetchall()
+    for row in found:
+        _settled(cursor, row.id, row.held_tokens, row.held_cost, lost=True)
+
+
+def _settled(cursor: Cursor, name: str, tokens: int, price: float, *, lost: bool) -> None:
+    row = cursor.execute(
+        "UPDATE fleet.reservations SET settled = now(), tokens = %s, cost = %s, lost = %s"
+        " WHERE id = %s AND settled IS NULL RETURNING run, submitter, project, held_cost, held_tokens",
+        (tokens, price, lost, name),
+    ).fetchone()
+    if row is None:
+        return
+    for scope, of in _scopes(row.run, row.project, row.submitter):
+        cursor.execute(
+            "UPDATE fleet.budgets SET held_cost = greatest(0, held_cost - %s), held_tokens = held_tokens - %s,"
+            " spent_cost = spent_cost + %s, spent_tokens = spent_tokens + %s WHERE scope = %s AND name = %s",
+            (row.held_cost, row.held_tokens, price, tokens, scope, of),
+        )
+
+
+def _scopes(run: str, project: str, submitter: str) -> tuple[tuple[str, str], ...]:
+    """In one order for all, so that nobody waits for each other."""
+    return ("fleet", ""), ("project", project), ("run", run), ("submitter", submitter)
+
+
+class _Budget(NamedTuple):
+    scope: str
+    name: str
+    cost: float | None
+    tokens: int | None
+    spent_cost: float
+    spent_tokens: int
+    held_cost: float
+    held_tokens: int
+
+
+def _budgets(cursor: Cursor, run: object) -> list[_Budget]:
+    scopes = _scopes(run.id, run.project, run.submitter)  # type: ignore[attr-defined]  # pyright: ignore
+    rows = cursor.execute(
+        "SELECT scope, name, cost, tokens, spent_cost, spent_tokens, held_cost, held_tokens FROM fleet.budgets"
+        " WHERE (scope, name) IN (SELECT * FROM unnest(%s::text[], %s::text[])) ORDER BY scope, name FOR UPDATE",
+        ([scope for scope, _ in scopes], [name for _, name in scopes]),
+    ).fetchall()
+    return [_Budget(*row) for row in rows]
+
+
+def _passed(budget: _Budget, call: Asking) -> Refused | None:
+    """Whether not even a short answer fits."""
+    of = f"the {budget.scope}'s budget" if not budget.name else f"the budget of {budget.scope} {budget.name}"
+    price, tokens = call.input_price + call.least * call.answer_price, call.input_tokens + call.least
+    if budget.cost is not None and budget.spent_cost + budget.held_cost + price > budget.cost + NEAR:
+        if budget.held_cost > NEAR and budget.spent_cost + price <= budget.cost + NEAR:
+            return Refused("", "")
+        said = f"${budget.spent_cost:.4f} spent, the next call can cost ${price:.4f}, of ${budget.cost:g}"
+        return Refused(f"cost limit reached: {said} ({of})", "cost_usd")
+    if budget.tokens is not None and budget.spent_tokens + budget.held_tokens + tokens > budget.tokens:
+        if budget.held_tokens and budget.spent_tokens + tokens <= budget.tokens:
+            return Refused("", "")
+        said = f"{budget.spent_tokens:,} used, the next call can take {tokens:,}, of {budget.tokens:,}"
+        return Refused(f"token limit reached: {said} ({of})", "tokens")
+    return None
+
+
+def _fits(budget: _Budget, call: Asking) -> int:
+    """Tokens of an answer that fit into what is left."""
+    answer = call.most
+    if budget.cost is not None and call.answer_price > 0:
+        left = budget.cost + NEAR - budget.spent_cost - budget.held_cost - call.input_price
+        answer = min(answer, int(left / call.answer_price))
+    if budget.tokens is not None:
+        answer = min(answer, budget.tokens - budget.spent_tokens - budget.held_tokens - call.input_tokens)
+    return max(answer, call.least)
+
+
+# ------------------------------------------------------------------ how often
+
+
+class Turn(NamedTuple):
+    """Whether a model may be asked now: after so many seconds, else with this ticket (empty: no limit is set)."""
+
+    seconds: float
+    ticket: str = ""
+
+
+def turn(database: Database, lease: Lease, model: str) -> Turn:
+    def work(cursor: Cursor) -> Turn:
+        pace = cursor.execute(
+            "SELECT per_minute, at_once, extract(epoch FROM not_before - now())::float8 AS wait"
+            " FROM fleet.pace WHERE model = %s",
+            (model,),
+        ).fetchone()
+        if pace is None or (pace.wait or 0) > 0:
+            return Turn(max(0.0, pace.wait) if pace is not None else 0.0)
+        if pace.per_minute is None and pace.at_once is None:
+            return Turn(0.0)
+        run = require(cursor, lease)
+        cursor.execute("SELECT 1 FROM fleet.pace WHERE model = %s FOR UPDATE", (model,))
+        now = cursor.execute(
+            "SELECT count(*) FILTER (WHERE settled IS NULL) AS open,"
+            " count(*) FILTER (WHERE begun > now() - interval '1 minute') AS recent,"
+            " extract(epoch FROM min(begun) FILTER (WHERE begun > now() - interval '1 minute')"
+            "  + interval '1 minute' - now())::float8 AS wait"
+            " FROM fleet.reservations WHERE model = %s AND (settled IS NULL OR begun > now() - interval '1 minute')",
+            (model,),
+        ).fetchone()
+        assert now is not None
+        if pace.per_minute is not None and now.recent >= pace.per_minute:
+            return Turn(max(0.05, now.wait))
+        if pace.at_once is not None and now.open >= pace.at_once:
+            return Turn(0.1)
+        ticket = uuid.uuid4().hex
+        cursor.execute(
+            "INSERT INTO fleet.reservations (id, run, token, submitter, project, model, held_cost, held_tokens)"
+            " VALUES (%s, %s, %s, %s, %s, %s, 0, 0)",
+            (ticket, lease.run, lease.token, run.submitter, run.project, model),
+        )
+        return Turn(0.0, ticket)
+
+    return database.do(work)
+
+
+def slow(database: Database, model: str, seconds: float | None) -> None:
+    """One was refused: all wait."""
+    database.run(
+        "INSERT INTO fleet.pace (model, not_before) VALUES (%s, now() + make_interval(secs => %s))"
+        " ON CONFLICT (model) DO UPDATE SET not_before = greatest(fleet.pace.not_before, excluded.not_before)",
+        model,
+        SLOW if seconds is None else seconds,
+    )

@@ -1,0 +1,312 @@
+"""The process of one run on a worker: opens and drives it as `adderclaw run` does, watched by the worker.
+
+It has no address and no key of the fleet: what it needs of that it asks the worker for, over one socket.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from adderclaw.config import Loaded
+from adderclaw.config.options import Options
+from adderclaw.decode import decode
+from adderclaw.drivers.driver import RESUMABLE, Driver, MessageDriver, Opening
+from adderclaw.drivers.resume import resumed
+from adderclaw.drivers.wanted import RunParams, prepared
+from adderclaw.errors import EXIT_CODES, AdderClawError, Completed, LimitError, Stopped, UsageError, outcome_of
+from adderclaw.events import EventRecord
+from adderclaw.fleet import tracing
+from adderclaw.fleet.link import Link, now
+from adderclaw.kernel.approvals import unaskable
+from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.overseer import Asking, Begun, Crowded, Granted, Overseer
+from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest
+from adderclaw.runtime import opened, start
+from adderclaw.runtime.drive import drive, unshown
+from adderclaw.runtime.run import Resume
+from adderclaw.runtime.signals import until_signal
+from adderclaw.sinks.log import fields
+from adderclaw.store import Store, runs
+from adderclaw.types import Json, ToolCall
+
+TAKEN = "the worker's lease on this run ran out, or was taken: another worker goes on with it"
+UNTOLD = frozenset({"llm_delta", "memory_persisted", "config_path", "workspace_path"})
+"""Events that nobody far away wants to read."""
+
+WAITS = (0.3, 3.0)
+"""Seconds between two looks for an answer: at first, and at most."""
+
+LOST = """\
+An earlier worker ended while it worked on this. The files of the workspace are as they were when the work was last \
+put away. After that these tool calls had begun, and nobody can say what came of them; what they did outside of the \
+workspace may have happened. Look before you do the same again.
+{calls}"""
+
+
+class Worker(Overseer):
+    """The worker, as the process of its run sees it."""
+
+    def __init__(self, link: Link, order: Json) -> None:
+        self._link, self._deadline = link, float(order["lease"])
+        self._lost: list[Json] = list(order["lost"])
+        self._every, self._calls = int(order["save_every"]), 0
+        self._asked, self._answers = 0, dict[int, Json]()
+        self._answered = threading.Condition()
+        self.why = ""
+        """Why the run is no longer this process's."""
+        threading.Thread(target=self._hear, name="worker", daemon=True).start()
+
+    def halted(self) -> bool:
+        if not self.why and now() >= self._deadline:
+            self.why = TAKEN
+        return bool(self.why)
+
+    def pause(self, model: str) -> float:
+        return float(self._ask({"do": "pause", "model": model})["seconds"])
+
+    def slow(self, model: str, seconds: float | None) -> None:
+        self._ask({"do": "slow", "model": model, "seconds": seconds})
+
+    def reserve(self, call: Asking) -> Granted:
+        made = self._ask({"do": "reserve", **call._asdict()})
+        if "limit" in made:
+            raise LimitError(str(made["limit"]), made["by"])
+        if "held" not in made:
+            raise Crowded
+        return Granted(str(made["held"]), made["answer"])
+
+    def settle(self, held: str, tokens: int, price: float | None) -> None:
+        self._tell({"do": "settle", "held": held, "tokens": tokens, "price": price})
+
+    def begins(self, calls: Sequence[Begun]) -> None:
+        self._ask({"do": "begins", "calls": [list(call) for call in calls]})
+
+    def ended(self, call: ToolCall) -> bool:
+        self._tell({"do": "called", "call": call.id})
+        self._calls += 1
+        return self._every > 0 and self._calls % self._every == 0
+
+    async def put_away(self) -> None:
+        await asyncio.to_thread(self._ask, {"do": "save"})
+
+    async def unit(self, place: str) -> None:
+        await asyncio.to_thread(self._ask, {"do": "unit", "place": place})
+
+    def lost(self) -> str:
+        calls, self._lost = self._lost, []
+        if not calls:
+            return ""
+        return LOST.format(calls="\n".join(f"- {call['tool']} {call['shown']}" for call in calls))
+
+    async def answered(self, id: str) -> Json:
+        """What somebody answers to a question, whenever that is. The worker gives the slot to another run meanwhile."""
+        await asyncio.to_thread(self._ask, {"do": "question", "id": id})
+        wait = WAITS[0]
+        while (answer := (await asyncio.to_thread(self._ask, {"do": "answered", "id": id}))["answer"]) is None:
+            await asyncio.sleep(wait)
+            wait = min(wait * 1.5, WAITS[1])
+        made: Json = answer
+        return made
+
+    def hear(self, record: EventRecord) -> None:
+        """A sink: what `fleet logs` shows."""
+        if record.event_type not in UNTOLD:
+            self._tell({"do": "event", "event": fields(record)})
+
+    def end(self, report: Json) -> None:
+        """The last word: this process ends, and the worker puts the run away."""
+        self._tell({"do": "ended", "report": report, "halted": self.why})
+
+    def _tell(self, message: Json) -> None:
+        try:
+            self._link.send(message)
+        except OSError:
+            _leave()
+
+    def _ask(self, message: Json) -> Json:
+        """What the worker answers. It answers in any case, or takes this process along."""
+        with self._answered:
+            self._asked += 1
+            number = self._asked
+        self._tell({**message, "ask": number})
+        with self._answered:
+            while number not in self._answers:
+                self._answered.wait()
+            answer = self._answers.pop(number)
+        if "fenced" in answer:
+            self.why = self.why or str(answer["fenced"])
+            raise Stopped(self.why)
+        return answer
+
+    def _hear(self) -> None:
+        while (message := self._link.receive()) is not None:
+            if "lease" in message:
+                self._deadline = float(message["lease"])
+            else:
+                with self._answered:
+                    self._answers[message["reply"]] = message
+                    self._answered.notify_all()
+        _leave()
+
+
+def _leave() -> None:
+    """The worker is gone, and the run with it: what is in flight is recorded as such already."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Far:
+    """The operators of the fleet: they answer by `fleet approve`, by the dashboard or by a signed request."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self.session: Session | None = None
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        if request.stays:  # the process ends; whoever goes on with the run finds the answer
+            return Answer(approved=False, by="no_operator")
+        return unaskable(request) or await self._answered(request.id)
+
+    async def ask(self, request: QuestionRequest) -> Answer:
+        return await self._answered(request.id)
+
+    async def _answered(self, id: str) -> Answer:
+        began = now()
+        said = await self._worker.answered(id)
+        if self.session is not None:
+            self.session.budget.waited(now() - began)  # that nobody answered is not the run's time
+        by = "operator" if said["by"] else "no_operator"
+        who = f"{said['by']} (fleet)" if said["by"] else ""
+        return Answer(bool(said["approved"]), by, str(said["comment"]), who=who, replies=said.get("replies"))
+
+
+class GoOn(MessageDriver):
+    """A message whose turn was interrupted."""
+
+    async def run(self, session: Session) -> TurnResult:
+        return await run_turn(session, None)
+
+
+def main(end: socket.socket) -> None:
+    """In a process of its own (fleet/warm.py), which has the run's home and works in its workspace."""
+    link = Link(end)
+    order = link.receive()
+    if order is None:
+        _leave()
+        return
+    link.send({"do": "up"})
+    worker = Worker(link, order)
+    worker.end(_ran(order, worker))
+
+
+def _ran(order: Json, worker: Worker) -> Json:
+    """How the run ended: whatever happens, one outcome."""
+    try:
+        return _driven(order, worker)
+    except Completed as ended:
+        return {"outcome": "completed", "answer": ended.answer, "reason": "", "exit_code": 0}
+    except AdderClawError as error:
+        outcome = outcome_of(error)
+        return {"outcome": outcome, "answer": "", "reason": str(error), "exit_code": EXIT_CODES[outcome]}
+
+
+def _driven(order: Json, worker: Worker) -> Json:
+    if order["trace"]:
+        os.environ[tracing.VARIABLE] = order["trace"]
+    home = os.environ["ADDERCLAW_HOME"]
+    options = Options(
+        workspace=order["workspace"],
+        headless=True,
+        asks="must",
+        overseer=worker,
+        amend=lambda loaded: _bounded(loaded, order["seconds"]),
+        overrides={
+            "memory": {"path": os.path.join(home, "memory.sqlite"), "backend": "sqlite"},
+            "receipts": {"path": os.path.join(home, "tool_receipts.log"), "enabled": True},
+        },
+    )
+    wanted = decode(RunParams, {**order["wanted"], "workspace": order["workspace"]})
+    made, again = _made(options, wanted, order["run"], os.path.join(home, "memory.sqlite"))
+    opening = made.opening
+    runtime = start(opening.options)
+    runtime.bus.go_on_with(order["run"])
+    runtime.bus.listen("fleet", worker.hear)
+    kind = opening.kind
+    far = Far(worker)
+    with opened(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task) as run:
+        far.session = run.session
+        run.session.state.stays = kind == "message"  # a SOP's steps say so themselves
+        work: Awaitable[TurnResult] = until_signal(run, made.run(run.session), mode=opening.mode)
+        return asyncio.run(_finished(run, work, opening, worker))
+
+
+def _bounded(loaded: Loaded, seconds: float | None) -> Loaded:
+    """A deadline only ever shortens the time that a run has."""
+    limits = loaded.config.limits
+    if seconds is None or seconds >= limits.seconds:
+        return loaded
+    return loaded._replace(config=replace(loaded.config, limits=replace(limits, seconds=max(0.0, seconds))))
+
+
+async def _finished(run: Any, work: Awaitable[TurnResult], opening: Opening, worker: Worker) -> Json:
+    report = await drive(run, _told_why(work, worker), mode=opening.mode, show=unshown)
+    return {**report.as_json(), "exit_code": report.exit_code, "tokens": run.session.budget.usage.total}
+
+
+async def _told_why(work: Awaitable[TurnResult], worker: Worker) -> TurnResult:
+    """Where the lease is gone, that is the reason, and no emergency stop."""
+    result = await work
+    return result._replace(outcome="stopped", reason=worker.why) if worker.why else result
+
+
+def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[Driver, Resume | None]:
+    """The driver, and what goes on where the state has a run that did not end."""
+    row = _row(run_id, path)
+    if row is None or row.kind == "spec":  # what a specification has reached is in its workspace
+        return prepared(options, wanted), None
+    if row.outcome == "completed":
+        raise Completed(row.run_id, row.answer or "")
+    if row.kind in RESUMABLE:
+        limits = {"limits": dict(wanted.limits)} if wanted.limits else {}
+        options = replace(
+            options,
+            provider=wanted.provider,
+            model=wanted.model,
+            profile=wanted.profile,
+            overrides={**options.overrides, **limits},
+        )
+        try:
+            return resumed(options, run_id, wanted.rounds), Resume(row.conversation_id, go_on=False)
+        except UsageError:
+            if _has_begun(run_id, path):
+                raise
+            return prepared(options, wanted), Resume(row.conversation_id, go_on=False)
+    driver = prepared(options, wanted)
+    if isinstance(driver, MessageDriver):
+        driver = GoOn(driver.options, driver.text)
+    return driver, Resume(row.conversation_id, go_on=True)
+
+
+def _has_begun(run_id: str, path: str) -> bool:
+    from adderclaw.store import workflows
+
+    store = Store.open(path, read_only=True)
+    try:
+        return workflows.get(store, run_id) is not None
+    finally:
+        store.close()
+
+
+def _row(run_id: str, path: str) -> runs.Run | None:
+    if not os.path.exists(path):
+        return None
+    store = Store.open(path)
+    try:
+        return runs.get(store, run_id)
+    finally:
+        store.close()

@@ -1,0 +1,116 @@
+"""What stops runs on every worker: rows that all look at, said at once by NOTIFY; they stand until they are cleared."""
+
+from typing import Any
+
+from psycopg import Connection
+
+from adderclaw.errors import UsageError
+from adderclaw.fleet import queue
+from adderclaw.fleet.database import Cursor, Database, notify
+from adderclaw.record import NamedTuple
+
+
+class Stop(NamedTuple):
+    id: int
+    scope: str
+    """fleet, label or run."""
+    name: str
+    reason: str
+
+    def holds(self, run: str, label: str) -> bool:
+        return self.scope == "fleet" or self.name == (label if self.scope == "label" else run)
+
+    @property
+    def said(self) -> str:
+        of = {"fleet": "", "label": f" for the label {self.name}", "run": " for this run"}[self.scope]
+        return f"the fleet was stopped{of}" + (f": {self.reason}" if self.reason else "")
+
+
+ACTIVE = "SELECT id, scope, name, reason FROM fleet.controls WHERE cleared IS NULL ORDER BY id"
+
+
+def active(database: Database) -> list[Stop]:
+    return [Stop(*row) for row in database.rows(ACTIVE)]
+
+
+def active_on(connection: Connection[Any]) -> list[Stop]:
+    """By whoever listens: it asks on the same connection."""
+    return [Stop(*row) for row in connection.execute(ACTIVE).fetchall()]
+
+
+def heard(database: Database, stop: Stop, worker: str, runs: int) -> None:
+    """A worker has heard a stop, and told so many runs."""
+    database.run(
+        "INSERT INTO fleet.heard AS h (control, worker, runs) VALUES (%s, %s, %s)"
+        " ON CONFLICT (control, worker) DO UPDATE SET runs = h.runs + excluded.runs, ended = NULL",
+        stop.id,
+        worker,
+        runs,
+    )
+
+
+def obeyed(database: Database, stop: Stop, worker: str) -> None:
+    """No process of them is there any more."""
+    database.run("UPDATE fleet.heard SET ended = clock_timestamp() WHERE control = %s AND worker = %s", stop.id, worker)
+
+
+class Heard(NamedTuple):
+    """A worker and a stop; seconds are from when that was set, by PostgreSQL's clock."""
+
+    worker: str
+    heard: float | None
+    """None: it has not heard it yet."""
+    ended: float | None
+    """When no process of the runs that it stopped was there any more."""
+    runs: int
+
+
+def who_heard(database: Database, control: int) -> list[Heard]:
+    """All workers that said something within the last minute."""
+    rows = database.rows(
+        "SELECT w.id, extract(epoch FROM h.heard - c.at)::float8 AS heard,"
+        " extract(epoch FROM h.ended - c.at)::float8 AS ended,"
+        " coalesce(h.runs, 0) AS runs FROM fleet.controls c CROSS JOIN fleet.workers w LEFT JOIN fleet.heard h"
+        " ON h.control = c.id AND h.worker = w.id WHERE c.id = %s"
+        " AND (h.worker IS NOT NULL OR (w.ended IS NULL AND w.seen > now() - interval '1 minute')) ORDER BY w.id",
+        control,
+    )
+    return [Heard(*row) for row in rows]
+
+
+def stop(database: Database, scope: str, name: str, reason: str, by: str) -> int:
+    """What names it from now on."""
+
+    def work(cursor: Cursor) -> int:
+        if scope == "run" and cursor.execute("SELECT 1 FROM fleet.runs WHERE id = %s", (name,)).fetchone() is None:
+            raise UsageError(f"there is no run {name!r}; `adderclaw fleet list` lists them")
+        made = cursor.execute(
+            "INSERT INTO fleet.controls (scope, name, reason, by) VALUES (%s, %s, %s, %s) RETURNING id",
+            (scope, name, reason, by),
+        ).fetchone()
+        assert made is not None
+        notify(cursor, "stop")
+        return int(made.id)
+
+    return database.do(work)
+
+
+def resume(database: Database, scope: str, name: str) -> int:
+    """Clear the stops of this scope; the runs that they had ended or held go on. How many."""
+
+    def work(cursor: Cursor) -> int:
+        cleared = cursor.execute(
+            "UPDATE fleet.controls SET cleared = now() WHERE cleared IS NULL AND scope = %s AND name = %s RETURNING id",
+            (scope, name),
+        ).fetchall()
+        runs = cursor.execute(
+            "SELECT * FROM fleet.runs WHERE stopped_by = ANY(%s) AND state IN ('held', 'ended') ORDER BY number"
+            " FOR UPDATE",
+            ([row.id for row in cleared],),
+        ).fetchall()
+        for run in runs:
+            queue.again(cursor, run)
+        notify(cursor, "resume")
+        return len(runs)
+
+    return database.do(work)

@@ -1,0 +1,242 @@
+"""The fleet's PostgreSQL: a connection for each thread, short transactions, migrations by name.
+
+Whoever falls asleep in a transaction holds its locks for `IDLE` at most: then the server ends it, and what it had begun
+is undone. A single statement is no transaction of ours at all, and the last statements of one travel with its commit.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import namedtuple_row
+from psycopg.sql import SQL, Identifier
+
+from adderclaw.errors import AdderClawError, UsageError
+
+MIGRATIONS = ("m001_fleet", "m002_roles", "m003_robust", "m004_complete", "m005_narrow")
+"""Each is a file below `sql/`, applied once, in this order."""
+OLDEST = 130000
+"""The oldest server that is known to carry it."""
+WAIT = 0.1
+"""Seconds after which a transaction that failed for no fault of its own is tried again, at first."""
+IDLE = 2.0
+"""Seconds that a transaction may wait for its client: a machine that sleeps keeps nobody waiting for longer."""
+LOCK = 10.0
+"""Seconds that a statement waits for a lock."""
+STATEMENT = 30.0
+
+type Cursor = psycopg.Cursor[Any]
+
+AGAIN = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
+"""A server that is gone, starts anew or takes no writes for now, a lock that two wanted: the same again may succeed."""
+
+
+class Unreachable(AdderClawError):
+    """The server does not answer, or not any more."""
+
+
+class _Together(psycopg.Cursor[Any]):
+    """Sends with the next question whatever needs no answer.
+
+    Before it waits for an answer it says to the server that nothing more comes for now (a Sync of the protocol): only
+    then does the server count how long the client keeps the transaction open.
+    """
+
+    together: psycopg.Pipeline
+
+    def fetchone(self) -> Any:
+        self.together.sync()
+        return super().fetchone()
+
+    def fetchall(self) -> list[Any]:
+        self.together.sync()
+        return super().fetchall()
+
+
+class Database:
+    """Threads share it; each has a connection of its own."""
+
+    def __init__(self, url: str, *, patience: float = 5.0) -> None:
+        """`patience`: how long a transaction is tried again while the server cannot be reached."""
+        if urlsplit(url).scheme not in ("postgresql", "postgres"):
+            raise UsageError(f"{shown(url)!r} is no PostgreSQL address: postgresql://USER@HOST:PORT/DATABASE")
+        self.url, self.patience = url, patience
+        self._local = threading.local()
+
+    def do[T](self, work: Callable[[Cursor], T], *, patience: float | None = None) -> T:
+        """`work` in one transaction. It may run more than once: whether a commit arrived is not always known.
+
+        Statements travel together until something is fetched: `work` asks for no `rowcount`, but for `RETURNING`.
+        """
+
+        def within(connection: psycopg.Connection[Any]) -> T:
+            with (
+                connection.pipeline() as together,
+                connection.transaction(),
+                _Together(connection, row_factory=namedtuple_row) as cursor,
+            ):
+                cursor.together = together
+                return work(cursor)
+
+        return self._tried(within, patience)
+
+    def script[T](self, work: Callable[[Cursor], T]) -> T:
+        """The same, where one text has many statements."""
+
+        def within(connection: psycopg.Connection[Any]) -> T:
+            with connection.transaction(), connection.cursor() as cursor:
+                return work(cursor)
+
+        return self._tried(within, None)
+
+    def _tried[T](self, work: Callable[[psycopg.Connection[Any]], T], patience: float | None) -> T:
+        limit = time.monotonic() + (self.patience if patience is None else patience)
+        wait = WAIT
+        while True:
+            try:
+                return work(self._connection())
+            except psycopg.errors.DiskFull as error:
+                raise Unreachable("PostgreSQL's disk is full: make room there; nothing is lost") from error
+            except AGAIN as error:
+                self._drop()
+                if time.monotonic() + wait > limit:
+                    raise Unreachable(self.unreachable(error)) from error
+                time.sleep(wait)
+                wait = min(wait * 2, 1.0)
+            except psycopg.errors.InvalidSchemaName as error:
+                raise UsageError(f"{shown(self.url)} has no fleet in it; `adderclaw fleet init` makes one") from error
+            except psycopg.errors.UndefinedTable as error:
+                raise UsageError(f"{shown(self.url)} has no fleet in it; `adderclaw fleet init` makes one") from error
+            except psycopg.errors.InsufficientPrivilege as error:
+                said = str(error).splitlines()[0]
+                raise UsageError(f"this role may not do that: {said}; docs/fleet.md says what each role may") from error
+            except psycopg.Error as error:
+                said = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise AdderClawError(f"PostgreSQL refused: {said}") from error
+
+    def rows(self, sql: str, *parameters: object, patience: float | None = None) -> list[Any]:
+        """Of one statement, which is a transaction of its own."""
+        return self._tried(lambda connection: connection.execute(sql, parameters).fetchall(), patience)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    def one(self, sql: str, *parameters: object) -> Any:
+        """The first row; None where there is none."""
+        found = self.rows(sql, *parameters)
+        return found[0] if found else None
+
+    def run(self, sql: str, *parameters: object) -> None:
+        self._tried(lambda connection: connection.execute(sql, parameters), None)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    def close(self) -> None:
+        """This thread's connection."""
+        self._drop()
+
+    def listening(self) -> psycopg.Connection[Any]:
+        """A connection of its own, which hears what `notify` says."""
+        connection = psycopg.connect(self.url, autocommit=True, row_factory=namedtuple_row, **careful(self.url))
+        connection.execute("LISTEN fleet")
+        return connection
+
+    def _connection(self) -> psycopg.Connection[Any]:
+        held: psycopg.Connection[Any] | None = getattr(self._local, "connection", None)
+        if held is None or held.closed:
+            options = "-c search_path=pg_catalog,pg_temp"
+            held = psycopg.connect(self.url, autocommit=True, row_factory=namedtuple_row, **careful(self.url, options))
+            self._local.connection = held
+        return held
+
+    def _drop(self) -> None:
+        held: psycopg.Connection[Any] | None = getattr(self._local, "connection", None)
+        self._local.connection = None
+        if held is not None:
+            held.close()
+
+    def unreachable(self, error: psycopg.Error) -> str:
+        said = " ".join(str(error).split()) or type(error).__name__
+        fix = "start it, or name another with --database or ADDERCLAW_FLEET_DATABASE"
+        return f"PostgreSQL at {shown(self.url)} cannot be reached: {said}; {fix}"
+
+
+def careful(url: str, more: str = "") -> Any:
+    """How every connection is made, DBOS's too: each side notices within seconds that the other is gone without a word,
+    and nobody waits for a lock of one who sleeps."""
+    bounds = {
+        "idle_in_transaction_session_timeout": IDLE,
+        "lock_timeout": LOCK,
+        "statement_timeout": STATEMENT,
+        "tcp_user_timeout": 10.0,
+    }
+    ours = " ".join(f"-c {name}={int(seconds * 1000)}" for name, seconds in bounds.items())
+    alive = "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
+    given = conninfo_to_dict(url).get("options") or ""
+    return {
+        "connect_timeout": 5,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
+        "options": " ".join(part for part in (ours, alive, more, str(given)) if part),
+    }
+
+
+def shown(url: str) -> str:
+    """An address without its password."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url.partition("?")[0]
+    return f"{parts.scheme}://{parts.username}@{parts.hostname}:{parts.port or 5432}{parts.path}"
+
+
+def notify(cursor: Cursor, what: str) -> None:
+    """Said to every worker when the transaction is committed."""
+    cursor.execute("SELECT pg_notify('fleet', %s)", (what,))
+
+
+def create(url: str) -> None:
+    """The database itself, where the server has none of that name."""
+    reason = Database(url).unreachable
+    name = urlsplit(url).path.lstrip("/")
+    if not name:
+        raise UsageError(f"{shown(url)} names no database: postgresql://USER@HOST:PORT/DATABASE")
+    try:
+        psycopg.connect(url, connect_timeout=5).close()
+        return
+    except psycopg.OperationalError as error:
+        if f'database "{name}" does not exist' not in str(error):
+            raise Unreachable(reason(error)) from error
+    beside = urlsplit(url)._replace(path="/postgres").geturl()
+    with psycopg.connect(beside, autocommit=True, connect_timeout=5) as connection:
+        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+
+
+def migrate(database: Database) -> list[str]:
+    """Bring the schema up to date; the names of what was applied. Two who do this at once wait for each other."""
+
+    def work(cursor: Cursor) -> list[str]:
+        version = cursor.connection.info.server_version
+        if version < OLDEST:
+            raise UsageError(f"PostgreSQL {version // 10000} is too old: {OLDEST // 10000} or newer is needed")
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('adderclaw fleet migrations'))")
+        cursor.execute("CREATE SCHEMA IF NOT EXISTS fleet")
+        cursor.execute("CREATE TABLE IF NOT EXISTS fleet.migrations (name text PRIMARY KEY, at timestamptz)")
+        known = {row.name for row in cursor.execute("SELECT name FROM fleet.migrations").fetchall()}
+        if newer := known - set(MIGRATIONS):
+            raise UsageError(f"this database is of a newer AdderClaw ({max(newer)}): upgrade this one")
+        made = [name for name in MIGRATIONS if name not in known]
+        for name in made:
+            text = files("adderclaw.fleet").joinpath("sql", f"{name}.sql").read_text("utf-8")
+            cursor.execute(text.encode())
+            cursor.execute("INSERT INTO fleet.migrations VALUES (%s, now())", (name,))
+        return made
+
+    return database.script(work)

@@ -1,0 +1,79 @@
+"""DBOS: its tables, made once by whoever makes the fleet, and what a worker takes of its queues."""
+
+from typing import Any, Protocol
+
+from adderclaw.fleet.database import Cursor
+
+
+def migrate_engine(url: str) -> None:
+    """Make or upgrade them. The command line of DBOS does the same by `dbos migrate`."""
+    import logging
+
+    from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+
+    from adderclaw.fleet import queue
+
+    logging.getLogger("dbos").setLevel(logging.ERROR)
+    config: DBOSConfig = {
+        "name": queue.APPLICATION,
+        "system_database_url": url.replace("postgres://", "postgresql://", 1),
+        "executor_id": "init",
+        "application_version": queue.VERSION,
+        "serializer": DBOSPortableJSONSerializer(),
+        "log_level": "ERROR",
+    }
+    made: Any = DBOS(config=config)
+    DBOS.listen_queues([])
+    DBOS.launch()
+    del made
+    DBOS.destroy()
+
+
+def grant_engine(cursor: Cursor) -> None:
+    """A worker drives the engine: it may all there, and nothing of its schema."""
+    cursor.execute("GRANT USAGE ON SCHEMA dbos TO adderclaw_worker")
+    cursor.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA dbos TO adderclaw_worker")
+    cursor.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA dbos TO adderclaw_worker")
+    cursor.execute("GRANT USAGE ON SCHEMA dbos TO adderclaw_operator")  # who prunes removes what is over
+    cursor.execute("GRANT SELECT, DELETE ON dbos.workflow_status TO adderclaw_operator")
+
+
+class Taker(Protocol):
+    """Who takes from queues."""
+
+    def room(self, queue_name: str) -> int: ...
+
+    def asks(self, queue_name: str) -> None: ...
+
+    def took(self, queue_name: str, workflows: list[str]) -> None: ...
+
+
+def bounded(worker: Taker) -> None:
+    """Let this worker take as many runs as it has slots free, and ask the queue only when there is a reason.
+
+    A queue of DBOS has one bound for all workers, a row of its table; there is no public way to a bound for each. So
+    the row is read once, and what takes from the queue is given this worker's own bound: the only place that uses
+    private names of DBOS (ADR 12).
+    """
+    from dbos import _sys_db  # pyright: ignore[reportPrivateUsage]
+
+    database: Any = _sys_db.SystemDatabase
+    read, take = database.get_queue, database.start_queued_workflows
+    known: dict[str, Any] = {}
+
+    def once(self: Any, name: str, *arguments: Any, **named: Any) -> Any:
+        if known.get(name) is None:
+            known[name] = read(self, name, *arguments, **named)
+        return known[name]
+
+    def own(self: Any, queue: Any, executor: str, version: str, key: Any, running: int, **named: Any) -> Any:
+        room = worker.room(queue.name)  # none for a queue of the engine's own
+        if not room:
+            return [], None
+        queue._worker_concurrency = running + room
+        worker.asks(queue.name)
+        found, why = take(self, queue, executor, version, key, running, **named)
+        worker.took(queue.name, found)
+        return found, why
+
+    database.get_queue, database.start_queued_workflows = once, own

@@ -1,0 +1,100 @@
+"""The fleet's key, which every worker and submitter has and no database: states are sealed with what is made of it."""
+
+import hmac
+import os
+from collections.abc import Mapping
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from adderclaw.errors import UsageError
+
+VARIABLE = "ADDERCLAW_FLEET_KEY"
+"""The key itself, hexadecimal; or, with _FILE behind it, a file that holds it."""
+SECRET = (VARIABLE, f"{VARIABLE}_FILE", "ADDERCLAW_FLEET_DATABASE", "PGPASSWORD", "PGPASSFILE")
+"""What no process that works for a run is given."""
+LENGTH = 32
+_NONCE = 12
+
+
+class Key:
+    """One secret, and what is made of it for each purpose."""
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != LENGTH:
+            raise UsageError(f"the fleet's key has {len(secret)} bytes, not {LENGTH}: copy the whole of it")
+        self._secret = secret
+        self._seal, self._name = AESGCM(self._made("objects")), self._made("names")
+        self.id = self._made("id").hex()[:16]
+        """Tells two keys apart, and says nothing of either."""
+
+    def receipts(self, run_id: str) -> bytes:
+        """With what the receipts of a run are sealed, on whichever worker."""
+        return self._made(f"receipts {run_id}")
+
+    def digest(self, body: bytes) -> str:
+        """What an object is called. Nobody without the key can tell what is in one by guessing it."""
+        return hmac.digest(self._name, body, "sha256").hex()
+
+    def sealed(self, body: bytes, name: str) -> bytes:
+        nonce = os.urandom(_NONCE)
+        return nonce + self._seal.encrypt(nonce, body, name.encode())
+
+    def opened(self, sealed: bytes, name: str) -> bytes:
+        try:
+            body = self._seal.decrypt(sealed[:_NONCE], sealed[_NONCE:], name.encode())
+        except (InvalidTag, ValueError) as error:
+            raise UsageError(f"object {name[:16]} does not open: it was changed, or sealed with another key") from error
+        if not hmac.compare_digest(self.digest(body), name):
+            raise UsageError(f"object {name[:16]} is not what it is called: it was changed")
+        return body
+
+    def mac(self, text: str) -> str:
+        """For what only somebody with the key may say."""
+        return hmac.digest(self._made("answers"), text.encode(), "sha256").hex()
+
+    def _made(self, purpose: str) -> bytes:
+        return HKDF(SHA256(), LENGTH, salt=None, info=f"adderclaw fleet {purpose}".encode()).derive(self._secret)
+
+
+def lent(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of the worker's environment the processes of its runs have, and git."""
+    return {name: value for name, value in environment.items() if name not in SECRET}
+
+
+def path(home: str) -> str:
+    return os.path.join(home, "fleet.key")
+
+
+def read(home: str) -> Key:
+    """From the environment, a mounted file, or the file of this home."""
+    if given := os.environ.get(VARIABLE):
+        return Key(_decoded(given, VARIABLE))
+    file = os.environ.get(f"{VARIABLE}_FILE") or path(home)
+    try:
+        with open(file, encoding="ascii") as opened:
+            return Key(_decoded(opened.read(200), file))
+    except (OSError, UnicodeDecodeError) as error:
+        fix = f"copy fleet.key from where `fleet init` ran, or set {VARIABLE} or {VARIABLE}_FILE"
+        raise UsageError(f"the fleet's key is not in {file}; {fix}") from error
+
+
+def make(home: str) -> str:
+    """A new key in this home; one that is there already stays. Where it is."""
+    place = path(home)
+    try:
+        fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return place
+    with os.fdopen(fd, "w", encoding="ascii") as file:
+        file.write(f"{os.urandom(LENGTH).hex()}\n")
+    return place
+
+
+def _decoded(text: str, place: str) -> bytes:
+    try:
+        return bytes.fromhex(text.strip())
+    except ValueError as error:
+        raise UsageError(f"{place} holds no key: {2 * LENGTH} hexadecimal digits are expected") from error

@@ -1,0 +1,172 @@
+"""Whose a run is now: claims, leases that run out, and the fencing token that every write is conditional on."""
+
+from typing import Any
+
+from adderclaw.errors import AdderClawError
+from adderclaw.fleet.database import Cursor, Database
+from adderclaw.record import NamedTuple
+
+STRIKES = 3
+"""Times that the run's process or its worker died at its work, without a finished unit between them: set aside."""
+STARTS = 10
+"""The same for workers that died before its work began: what fills a folder may be what kills them."""
+POISON = "set aside: {strikes} starts ended without a finished unit between them; look at it, then `fleet retry {id}`"
+
+_WORKED = (
+    "(EXISTS (SELECT 1 FROM fleet.reservations AS v WHERE v.run = r.id AND v.token = r.token AND v.begun > coalesce("
+    "(SELECT max(u.at) FROM fleet.units AS u WHERE u.run = r.id), '-infinity'))"
+    " OR EXISTS (SELECT 1 FROM fleet.calls AS c WHERE c.run = r.id AND c.token = r.token AND c.begun > coalesce("
+    "(SELECT max(u.at) FROM fleet.units AS u WHERE u.run = r.id), '-infinity')))"
+)
+"""Whether the model was asked, or a tool called, by who has the run now, since the last finished unit."""
+
+
+class Fenced(AdderClawError):
+    """The run is another worker's now: nothing that this one still has of it is written."""
+
+
+class Lease(NamedTuple):
+    """A run that a worker holds."""
+
+    run: str
+    token: int
+    worker: str
+
+
+def claim(database: Database, run: str, worker: str, seconds: float, token: int = 0) -> Any:
+    """The run's row with a new token if nobody holds it, or who asks does by `token`; None where somebody else does."""
+
+    def work(cursor: Cursor) -> Any:
+        row = cursor.execute(
+            "UPDATE fleet.runs SET token = token + 1, worker = %s, state = 'running', resume_due = false,"
+            " lease_until = now() + make_interval(secs => %s), began = coalesce(began, now())"
+            " WHERE id = %s AND (state = 'queued' OR (state = 'running' AND worker = %s AND token = %s)) RETURNING *,"
+            " extract(epoch FROM deadline - now())::float8 AS seconds_left",
+            (worker, seconds, run, worker, token),
+        ).fetchone()
+        if row is not None:
+            cursor.execute("UPDATE fleet.clock SET tag = %s WHERE tag < %s", (row.tag, row.tag))
+        return row
+
+    return database.do(work)
+
+
+def set_aside(row: Any) -> str | None:
+    """Why a run is not begun again, if it is not."""
+    strikes = row.strikes if row.strikes >= STRIKES else row.starts if row.starts >= STARTS else 0
+    return POISON.format(strikes=strikes, id=row.id) if strikes else None
+
+
+def require(cursor: Cursor, lease: Lease) -> Any:
+    """The run's row, locked until the transaction ends, if the lease still holds; else Fenced."""
+    row = cursor.execute(
+        "SELECT id, token, worker, state, units, submitter, project FROM fleet.runs WHERE id = %s FOR UPDATE",
+        (lease.run,),
+    ).fetchone()
+    if row is None or row.token != lease.token or row.worker != lease.worker or row.state != "running":
+        holder = f"worker {row.worker} holds it" if row is not None and row.worker else "its lease ran out"
+        raise Fenced(f"run {lease.run} is no longer of worker {lease.worker}: {holder}")
+    return row
+
+
+class Renewed(NamedTuple):
+    kept: frozenset[str]
+    """Runs with a lease of so many seconds from now."""
+    lost: frozenset[str]
+    """Runs that are another's. What is in neither was just being written to: it is renewed the next time."""
+    draining: bool
+
+
+def renew(database: Database, worker: str, held: list[Lease], seconds: float) -> Renewed:
+    """The runs of this worker. It waits for nobody: one that cannot be renewed keeps no other from it."""
+    names, tokens = [one.run for one in held], [one.token for one in held]
+
+    def work(cursor: Cursor) -> Renewed:
+        sql = "UPDATE fleet.workers SET seen = now() WHERE id = %s RETURNING draining"
+        me = cursor.execute(sql, (worker,)).fetchone()
+        draining = me is not None and me.draining
+        if not held:
+            return Renewed(frozenset(), frozenset(), draining)
+        kept = cursor.execute(
+            "UPDATE fleet.runs SET lease_until = now() + make_interval(secs => %s) WHERE id IN ("
+            "SELECT r.id FROM fleet.runs AS r JOIN unnest(%s::text[], %s::bigint[]) AS held(id, token)"
+            " ON r.id = held.id AND r.token = held.token WHERE r.worker = %s AND r.state = 'running'"
+            " FOR UPDATE OF r SKIP LOCKED) RETURNING id",
+            (seconds, names, tokens, worker),
+        )
+        ours = frozenset(row.id for row in kept.fetchall())
+        if len(ours) == len(held):
+            return Renewed(ours, frozenset(), draining)
+        now = cursor.execute("SELECT id, token, worker, state FROM fleet.runs WHERE id = ANY(%s)", (names,)).fetchall()
+        still = {row.id for row in now if (row.id, row.token, row.worker) in set(held) and row.state == "running"}
+        return Renewed(ours, frozenset(names) - still, draining)
+
+    return database.do(work, patience=0.5)
+
+
+def release(database: Database, lease: Lease) -> None:
+    """Give a run back, which is not its doing: another takes it from its last unit on."""
+    database.run(
+        "UPDATE fleet.runs SET token = token + 1, state = 'queued', worker = NULL, lease_until = NULL,"
+        " resume_due = true WHERE id = %s AND token = %s AND state = 'running'",
+        lease.run,
+        lease.token,
+    )
+
+
+def strike(database: Database, lease: Lease) -> None:
+    """The run's process died by itself."""
+    database.run(
+        "UPDATE fleet.runs SET strikes = strikes + 1 WHERE id = %s AND token = %s AND state = 'running'",
+        lease.run,
+        lease.token,
+    )
+
+
+def forgive(database: Database, lease: Lease) -> None:
+    """Its worker was slow and lives: that the lease ran out was not the run's doing."""
+    database.run(
+        f"UPDATE fleet.runs AS r SET strikes = greatest(0, strikes - 1) WHERE id = %s AND state <> 'ended' AND "  # noqa: S608
+        f"{_WORKED.replace('r.token', '%s')}",
+        lease.run,
+        lease.token,
+        lease.token,
+    )
+
+
+def reap(database: Database, seconds: float) -> list[Any]:
+    """Take the runs whose leases ran out from their workers, with a new token; those that are due to be resumed.
+
+    One worker does this at a time: whoever has the advisory lock. A row that somebody has locked is left for the next
+    time. A worker that died at a run's work is a strike; one that only held it is not.
+    """
+
+    def work(cursor: Cursor) -> list[Any]:
+        locked = cursor.execute("SELECT pg_try_advisory_xact_lock(hashtext('adderclaw fleet reaper'))").fetchone()
+        if locked is None or not locked[0]:
+            return []
+        cursor.execute(
+            "UPDATE fleet.runs AS r SET token = token + 1, state = 'queued', worker = NULL, lease_until = NULL,"  # noqa: S608
+            f" resume_due = true, strikes = strikes + {_WORKED}::int, starts = starts + 1 - {_WORKED}::int"
+            " WHERE id IN (SELECT id FROM fleet.runs WHERE state = 'running' AND lease_until < now()"
+            " FOR UPDATE SKIP LOCKED)"
+        )
+        cursor.execute(  # whoever took them from the queue died before it could claim them
+            "UPDATE fleet.runs SET resume_due = true WHERE id IN (SELECT r.id FROM fleet.runs AS r,"
+            " dbos.workflow_status AS w, fleet.workers AS d"
+            " WHERE w.status = 'PENDING' AND d.id = w.executor_id AND d.seen < now() - make_interval(secs => %s)"
+            " AND r.id = split_part(w.workflow_uuid, '.', 1) AND w.workflow_uuid = r.id || '.' || r.generation"
+            " AND r.state = 'queued' AND NOT r.resume_due FOR UPDATE OF r SKIP LOCKED)",
+            (seconds,),
+        )
+        cursor.execute(
+            "UPDATE fleet.workers SET ended = seen WHERE ended IS NULL AND seen < now() - interval '5 minutes'"
+        )
+        return cursor.execute("SELECT id, generation, label, token FROM fleet.runs WHERE resume_due").fetchall()
+
+    return database.do(work, patience=0.5)
+
+
+def due(database: Database, runs: list[str]) -> None:
+    """These came from the queue and never began here: somebody is to take them anew."""
+    database.run("UPDATE fleet.runs SET resume_due = true WHERE id = ANY(%s) AND state = 'queued'", runs)

@@ -1,0 +1,46 @@
+"""Lines of JSON between a worker and the process of one of its runs."""
+
+import json
+import socket
+import threading
+import time
+
+from adderclaw.types import Json
+
+LONGEST = 16 * 1024 * 1024
+
+
+def now() -> float:
+    """Seconds that go on while the machine sleeps: what a lease is measured by."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Link:
+    """One end of a pair of sockets. Many threads may send; one receives."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end, self._rest = end, b""
+        self._sending = threading.Lock()
+
+    def send(self, message: Json) -> None:
+        """OSError where nobody is there any more."""
+        body = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        with self._sending:
+            self._end.sendall(body)
+
+    def receive(self) -> Json | None:
+        """The next message; None where the other end is gone."""
+        while b"\n" not in self._rest:
+            try:
+                got = self._end.recv(65_536)
+            except OSError:
+                return None
+            if not got or len(self._rest) > LONGEST:
+                return None
+            self._rest += got
+        line, _, self._rest = self._rest.partition(b"\n")
+        made: Json = json.loads(line)
+        return made
+
+    def close(self) -> None:
+        self._end.close()

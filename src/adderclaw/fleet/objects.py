@@ -1,0 +1,201 @@
+"""Where states and workspaces are kept: a folder, S3, GCS or Azure by obstore, or a table; sealed, named by content."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.fleet.database import Cursor, Database
+from adderclaw.fleet.keys import Key
+
+IN_DATABASE = "postgresql"
+KEPT = 24 * 3600.0
+"""Seconds for which an object is kept that nothing refers to: what does may not be written yet."""
+NEW = KEPT / 2
+"""Seconds after which one that is used again is written again, so that it counts as new."""
+
+
+class Place(Protocol):
+    """Bytes by their name; a name is written once."""
+
+    def put(self, name: str, body: bytes) -> None:
+        """One that is there already counts as new from now on."""
+        ...
+
+    def get(self, name: str) -> bytes | None: ...
+    def has(self, name: str) -> bool:
+        """Whether it is there, and so new that nobody removes it before what refers to it is written."""
+        ...
+
+
+class Objects:
+    """What is put here is sealed first, and looked at when it comes back: no place needs to be trusted."""
+
+    def __init__(self, place: Place, key: Key) -> None:
+        self._place, self._key = place, key
+
+    def put(self, body: bytes) -> str:
+        """What it is called from now on; the same content is stored once."""
+        name = self._key.digest(body)
+        if not self._place.has(name):
+            self._place.put(name, self._key.sealed(body, name))
+        return name
+
+    def unused(self, used: Callable[[str], bool]) -> Iterator[str]:
+        """Those that are `KEPT` old, and that nothing uses."""
+        return self._kept.unused(used)
+
+    def remove(self, names: Sequence[str]) -> int:
+        """How many were removed: those that are still that old."""
+        return self._kept.remove(names)
+
+    @property
+    def _kept(self) -> "Table | Bucket":
+        assert isinstance(self._place, (Table, Bucket))
+        return self._place
+
+    def get(self, name: str) -> bytes:
+        sealed = self._place.get(name)
+        if sealed is None:
+            raise AdderClawError(f"object {name[:16]} is not in the object store: it was removed")
+        return self._key.opened(sealed, name)
+
+
+class Table:
+    """The fleet's own database: enough for small states, and nothing else to run."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, name: str, body: bytes) -> None:
+        self._database.run(
+            "INSERT INTO fleet.objects (digest, body) VALUES (%s, %s) ON CONFLICT (digest) DO UPDATE SET at = now()",
+            name,
+            body,
+        )
+
+    def get(self, name: str) -> bytes | None:
+        def work(cursor: Cursor) -> bytes | None:
+            row = cursor.execute("SELECT body FROM fleet.objects WHERE digest = %s", (name,)).fetchone()
+            return bytes(row.body) if row is not None else None
+
+        return self._database.do(work)
+
+    def has(self, name: str) -> bool:
+        return (
+            self._database.one(
+                "SELECT 1 FROM fleet.objects WHERE digest = %s AND at > now() - make_interval(secs => %s)", name, NEW
+            )
+            is not None
+        )
+
+    def unused(self, used: Callable[[str], bool]) -> Iterator[str]:
+        last = ""
+        while True:
+            rows = self._database.rows(
+                "SELECT digest FROM fleet.objects WHERE digest > %s AND at < now() - make_interval(secs => %s)"
+                " ORDER BY digest LIMIT 1000",
+                last,
+                KEPT,
+            )
+            yield from (row.digest for row in rows if not used(row.digest))
+            if len(rows) < 1000:
+                return
+            last = rows[-1].digest
+
+    def remove(self, names: Sequence[str]) -> int:
+        gone = self._database.rows(
+            "DELETE FROM fleet.objects WHERE digest = ANY(%s) AND at < now() - make_interval(secs => %s)"
+            " RETURNING digest",
+            list(names),
+            KEPT,
+        )
+        return len(gone)
+
+
+class Bucket:
+    """A folder or a bucket, by its address."""
+
+    def __init__(self, address: str, database: Database | None = None) -> None:
+        """`database`: where who writes an object and who removes it exclude each other."""
+        import obstore
+        from obstore.exceptions import BaseError
+        from obstore.store import LocalStore, from_url
+
+        self._obstore: Any = obstore
+        self._database, self._error = database, BaseError
+        try:
+            if address.startswith("/"):
+                self._store: Any = LocalStore(address, mkdir=True)
+            else:
+                self._store = from_url(address)
+        except (BaseError, ValueError, OSError) as error:
+            raise UsageError(f"the object store {address!r} cannot be opened: {error}") from error
+
+    def put(self, name: str, body: bytes) -> None:
+        try:
+            self._alone(name, lambda: self._obstore.put(self._store, _key(name), body))
+        except self._error as error:
+            raise AdderClawError(f"the object store refused {name[:16]}: {error}") from error
+
+    def _alone[T](self, name: str, work: Callable[[], T]) -> T:
+        """Nobody else writes or removes this one meanwhile."""
+
+        def locked(cursor: Cursor) -> T:
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '1min'")  # it keeps this one object alone
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,)).fetchone()
+            return work()
+
+        return work() if self._database is None else self._database.do(locked)
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            return bytes(self._obstore.get(self._store, _key(name)).bytes())
+        except FileNotFoundError:
+            return None
+        except self._error as error:
+            raise AdderClawError(f"the object store did not give {name[:16]}: {error}") from error
+
+    def has(self, name: str) -> bool:
+        return (age := self._age(name)) is not None and age < NEW
+
+    def _age(self, name: str) -> float | None:
+        try:
+            found = self._obstore.head(self._store, _key(name))
+        except FileNotFoundError:
+            return None
+        except self._error as error:
+            raise AdderClawError(f"the object store did not look for {name[:16]}: {error}") from error
+        return float(time.time() - found["last_modified"].timestamp())
+
+    def unused(self, used: Callable[[str], bool]) -> Iterator[str]:
+        try:
+            for some in self._obstore.list(self._store, chunk_size=1000):
+                for one in some:
+                    name = str(one["path"]).rpartition("/")[2]
+                    is_ours = one["path"] == _key(name) and len(name) == 64
+                    if is_ours and time.time() - one["last_modified"].timestamp() > KEPT and not used(name):
+                        yield name
+        except self._error as error:
+            raise AdderClawError(f"the object store does not list what it holds: {error}") from error
+
+    def remove(self, names: Sequence[str]) -> int:
+        def work(name: str) -> bool:
+            if (age := self._age(name)) is None or age < KEPT:
+                return False
+            self._obstore.delete(self._store, _key(name))
+            return True
+
+        try:
+            return sum(self._alone(name, lambda name=name: work(name)) for name in names)
+        except self._error as error:
+            raise AdderClawError(f"the object store does not remove what it holds: {error}") from error
+
+
+def _key(name: str) -> str:
+    return f"{name[:2]}/{name}"
+
+
+def opened(address: str, database: Database, key: Key) -> Objects:
+    """`postgresql` is the fleet's own database; else a folder, or s3://, gs:// or az://."""
+    return Objects(Table(database) if address == IN_DATABASE else Bucket(address, database), key)

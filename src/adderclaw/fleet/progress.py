@@ -1,0 +1,179 @@
+"""What a worker writes of a run that it holds: calls, units, the end; each in one transaction, under its token."""
+
+from typing import Any
+
+from adderclaw.fleet import anchors, budgets, queue, versions
+from adderclaw.fleet.anchors import Identity
+from adderclaw.fleet.database import Cursor, Database, notify
+from adderclaw.fleet.leases import Lease, require
+from adderclaw.json_text import canonical
+from adderclaw.record import NamedTuple
+from adderclaw.types import Json
+
+ANSWER = 20_000
+"""Characters of an answer that are kept in the row; the state has it whole."""
+
+
+class Saved(NamedTuple):
+    """A state that was put away."""
+
+    name: str
+    seq: int
+    """Of the last receipt in it, and its hash."""
+    head: str
+
+
+def begin(database: Database, lease: Lease, saved_call: int) -> list[Json]:
+    """A new attempt: what earlier ones had begun after the last state is lost, and what they held is spent."""
+
+    def work(cursor: Cursor) -> list[Json]:
+        require(cursor, lease)
+        cursor.execute(
+            "UPDATE fleet.calls SET lost = true WHERE run = %s AND token < %s AND id > %s AND NOT lost",
+            (lease.run, lease.token, saved_call),
+        )
+        budgets.forfeit(cursor, lease.run, lease.token)
+        found = cursor.execute(
+            "SELECT tool, shown FROM fleet.calls WHERE run = %s AND id > %s AND lost ORDER BY id",
+            (lease.run, saved_call),
+        ).fetchall()
+        return [{"tool": row.tool, "shown": row.shown} for row in found]
+
+    return database.do(work)
+
+
+def calls_begin(database: Database, lease: Lease, calls: list[list[str]]) -> None:
+    """From here on the outcome of these calls is unknown until they have ended."""
+
+    def work(cursor: Cursor) -> None:
+        require(cursor, lease)
+        for call, tool, shown in calls:
+            cursor.execute(
+                "INSERT INTO fleet.calls (run, token, call, tool, shown) VALUES (%s, %s, %s, %s, %s)"
+                " ON CONFLICT DO NOTHING",
+                (lease.run, lease.token, call, tool, shown),
+            )
+
+    database.do(work)
+
+
+def call_ended(database: Database, lease: Lease, call: str) -> None:
+    database.run("UPDATE fleet.calls SET ended = now() WHERE run = %s AND token = %s AND call = %s", *lease[:2], call)
+
+
+def keep_state(database: Database, lease: Lease, saved: Saved) -> None:
+    """Between two units."""
+    database.do(lambda cursor: _point(cursor, require(cursor, lease), saved))
+
+
+def keep_unit(database: Database, lease: Lease, place: str, saved: Saved, identity: Identity) -> int:
+    """Its number."""
+
+    def work(cursor: Cursor) -> int:
+        run = require(cursor, lease)
+        last = cursor.execute(
+            "SELECT place, token, saved FROM fleet.units WHERE run = %s AND number = %s", (lease.run, run.units)
+        ).fetchone()
+        if last is not None and tuple(last) == (place, lease.token, saved.name):
+            return int(run.units)  # this was committed, and nobody heard of it
+        number = int(run.units) + 1
+        cursor.execute(
+            "INSERT INTO fleet.units (run, number, place, token, worker, saved) VALUES (%s, %s, %s, %s, %s, %s)",
+            (lease.run, number, place, lease.token, lease.worker, saved.name),
+        )
+        cursor.execute("UPDATE fleet.runs SET units = %s, strikes = 0, starts = 0 WHERE id = %s", (number, lease.run))
+        _point(cursor, run, saved)
+        anchors.append(cursor, identity, _entry(lease, "unit", saved, unit=number))
+        return number
+
+    return database.do(work)
+
+
+def keep_end(database: Database, lease: Lease, report: Json, saved: Saved | None, identity: Identity) -> None:
+    """The one outcome; with it what waits for this run becomes ready."""
+
+    def work(cursor: Cursor) -> None:
+        run = require(cursor, lease)
+        if saved is not None:
+            _point(cursor, run, saved)
+        _end(cursor, run, report)
+        anchors.append(cursor, identity, _entry(lease, "end", saved, outcome=str(report["outcome"])))
+
+    database.do(work)
+
+
+def keep_waiting(database: Database, lease: Lease, saved: Saved, question: Json, identity: Identity) -> None:
+    """The run asks somebody: it takes no slot until there is an answer."""
+
+    def work(cursor: Cursor) -> None:
+        run = require(cursor, lease)
+        _point(cursor, run, saved)
+        cursor.execute(
+            "INSERT INTO fleet.questions (run, id, question) VALUES (%s, %s, %s::jsonb) ON CONFLICT DO NOTHING",
+            (lease.run, question["id"], canonical(question)),
+        )
+        cursor.execute(
+            "UPDATE fleet.runs SET state = 'waiting', worker = NULL, lease_until = NULL, strikes = 0, starts = 0,"
+            " token = token + 1 WHERE id = %s",
+            (lease.run,),
+        )
+        anchors.append(cursor, identity, _entry(lease, "wait", saved, question=question["id"]))
+        notify(cursor, f"waiting {lease.run}")
+
+    database.do(work)
+
+
+def end_unworked(cursor: Cursor, run: Any, outcome: str, reason: str) -> None:
+    """A run ends that no worker holds: cancelled, set aside, past its deadline."""
+    _end(cursor, run, {"outcome": outcome, "reason": reason, "answer": "", "exit_code": None})
+
+
+def _end(cursor: Cursor, run: Any, report: Json) -> None:
+    cursor.execute(
+        "UPDATE fleet.runs SET state = 'ended', outcome = %s, exit_code = %s, reason = %s, answer = %s, cost = %s,"
+        " tokens = %s, stopped_by = %s, finished = now(), worker = NULL, lease_until = NULL, resume_due = false,"
+        " token = token + 1 WHERE id = %s",
+        (
+            report["outcome"],
+            report.get("exit_code"),
+            _text(report.get("reason")),
+            _text(report.get("answer")),
+            report.get("cost"),
+            report.get("tokens") or 0,
+            report.get("stopped_by"),
+            run.id,
+        ),
+    )
+    budgets.forfeit(cursor, run.id, run.token + 1)
+    queue.ready(cursor, run.id)
+    notify(cursor, f"ended {run.id}")
+
+
+def _text(said: object) -> str:
+    return str(said or "").replace("\0", "")[:ANSWER]
+
+
+def _point(cursor: Cursor, run: Any, saved: Saved) -> None:
+    """From now on a take-over begins with this state, which has all calls so far."""
+    cursor.execute(
+        "UPDATE fleet.runs SET saved = %s, schema = %s, version = %s, saved_call = coalesce("
+        "(SELECT max(id) FROM fleet.calls WHERE run = %s), 0) WHERE id = %s",
+        (saved.name, *versions.written(), run.id, run.id),
+    )
+
+
+def _entry(lease: Lease, kind: str, saved: Saved | None, **more: Any) -> Json:
+    state = {"state": saved.name, "receipts": saved.seq, "head": saved.head} if saved is not None else {}
+    return {"kind": kind, "run": lease.run, "token": lease.token, **state, **more}
+
+
+def keep_events(database: Database, lease: Lease, events: list[Json]) -> None:
+    if not events:
+        return
+    database.run(
+        "INSERT INTO fleet.events (run, token, event) SELECT %s, %s, event FROM unnest(%s::jsonb[]) WITH ORDINALITY"
+        " AS told(event, n) ORDER BY n",
+        lease.run,
+        lease.token,
+        [canonical(event).replace("\\u0000", "") for event in events],
+    )

@@ -1,0 +1,122 @@
+"""What is left of runs that ended long ago is removed, while others work: events, calls, states; never what was signed.
+
+An object is removed if no run that is left refers to it and it is a day old. Who is about to refer to an older one
+writes it again first (`objects.NEW`), so that what is being put away now is never removed.
+"""
+
+import zlib
+from collections.abc import Iterator
+from itertools import batched
+from typing import Any
+
+from adderclaw.errors import AdderClawError
+from adderclaw.fleet import trees
+from adderclaw.fleet.database import Cursor, Database
+from adderclaw.fleet.objects import Objects
+from adderclaw.record import NamedTuple
+from adderclaw.types import Json
+
+BATCH = 500
+"""Runs and objects that are removed in one transaction."""
+
+_OLD = "state = 'ended' AND pruned IS NULL AND finished < now() - make_interval(secs => %s)"
+
+
+class Pruned(NamedTuple):
+    runs: int
+    calls: int
+    events: int
+    objects: int
+
+
+def prune(database: Database, objects: Objects, seconds: float, by: str, *, dry: bool = False) -> Pruned:
+    """Remove what is left of runs that ended so long ago, then objects that nothing refers to any more."""
+    runs, calls, events = _counted(database, seconds) if dry else _rows(database, seconds)
+    used = _used(database, objects, seconds if dry else None)
+    unused = objects.unused(lambda name: name in used)
+    if dry:
+        return Pruned(runs, calls, events, sum(1 for _ in unused))
+    gone = sum(objects.remove(some) for some in batched(unused, BATCH))
+    database.run(
+        "INSERT INTO fleet.prunings (by, older_than, runs, calls, events, objects)"
+        " VALUES (%s, now() - make_interval(secs => %s), %s, %s, %s, %s)",
+        *(by, seconds, runs, calls, events, gone),
+    )
+    return Pruned(runs, calls, events, gone)
+
+
+def _counted(database: Database, seconds: float) -> tuple[int, int, int]:
+    row = database.one(
+        f"WITH old AS (SELECT id FROM fleet.runs WHERE {_OLD})"  # noqa: S608 - ours
+        " SELECT (SELECT count(*) FROM old) AS runs,"
+        " (SELECT count(*) FROM fleet.calls WHERE run IN (SELECT id FROM old)) AS calls,"
+        " (SELECT count(*) FROM fleet.events WHERE run IN (SELECT id FROM old)) AS events",
+        seconds,
+    )
+    return row.runs, row.calls, row.events
+
+
+def _rows(database: Database, seconds: float) -> tuple[int, int, int]:
+    total = 0, 0, 0
+    while (done := database.do(lambda cursor: _some(cursor, seconds)))[0]:
+        total = total[0] + done[0], total[1] + done[1], total[2] + done[2]
+    return total
+
+
+def _some(cursor: Cursor, seconds: float) -> tuple[int, int, int]:
+    """One batch. A run that somebody just queues again is left out: its row is locked."""
+    found = cursor.execute(
+        f"SELECT id, generation FROM fleet.runs WHERE {_OLD} ORDER BY finished LIMIT %s FOR UPDATE SKIP LOCKED",  # noqa: S608
+        (seconds, BATCH),
+    ).fetchall()
+    ids = [row.id for row in found]
+    if not ids:
+        return 0, 0, 0
+    calls = _removed(cursor, "fleet.calls", ids)
+    events = _removed(cursor, "fleet.events", ids)
+    workflows = [f"{row.id}.{number}" for row in found for number in range(1, row.generation + 1)]
+    cursor.execute("DELETE FROM dbos.workflow_status WHERE workflow_uuid = ANY(%s)", (workflows,))
+    cursor.execute("UPDATE fleet.runs SET pruned = now() WHERE id = ANY(%s)", (ids,))
+    return len(ids), calls, events
+
+
+def _removed(cursor: Cursor, table: str, ids: list[str]) -> int:
+    sql = f"WITH gone AS (DELETE FROM {table} WHERE run = ANY(%s) RETURNING 1) SELECT count(*) AS n FROM gone"  # noqa: S608
+    row: Any = cursor.execute(sql.encode(), (ids,)).fetchone()
+    return int(row.n)
+
+
+def _used(database: Database, objects: Objects, seconds: float | None) -> set[str]:
+    """Every object that a run which is left goes on from, or began with; with `seconds`: that would be left."""
+    used: set[str] = set()
+    for name in _roots(database, seconds):
+        if name in used:
+            continue
+        try:
+            tree = trees.load(objects, name)
+        except (AdderClawError, zlib.error, ValueError) as error:
+            raise AdderClawError(f"nothing was removed of the objects: {name[:16]} cannot be read: {error}") from error
+        used.add(name)
+        used.update(piece[0] for file in tree.files.values() for piece in file.pieces)
+    return used
+
+
+def _roots(database: Database, seconds: float | None) -> Iterator[str]:
+    number, dry = 0, "" if seconds is None else f" AND NOT ({_OLD})"
+    while True:
+        rows = database.rows(
+            f"SELECT number, saved, place->>'archive' AS archive FROM fleet.runs"  # noqa: S608 - ours
+            f" WHERE number > %s AND pruned IS NULL{dry} ORDER BY number LIMIT {BATCH}",
+            number,
+            *(() if seconds is None else (seconds,)),
+        )
+        yield from (name for row in rows for name in (row.archive, row.saved) if name)
+        if len(rows) < BATCH:
+            return
+        number = rows[-1].number
+
+
+def last(database: Database) -> Json | None:
+    """When that was done for the last time, and by whom."""
+    row = database.one("SELECT at, by FROM fleet.prunings ORDER BY id DESC LIMIT 1")
+    return None if row is None else {"at": row.at.isoformat(timespec="seconds"), "by": row.by}

@@ -1,0 +1,83 @@
+"""How runs are queued: DBOS carries the queue; a run enters it in the transaction that makes it ready."""
+
+import re
+from typing import Any
+
+from adderclaw.fleet.database import Cursor
+
+WORKFLOW = "run"
+APPLICATION = "adderclaw"
+VERSION = "fleet-1"
+"""Pinned: a worker takes up what any other of the same format began. A state says itself which program can read it."""
+STEP = 200
+"""Turns that one level of priority is worth: whoever waits longer than that comes first, whatever its priority."""
+
+ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+"""What a run may be called: it is the name of folders. Who may write rows may write another."""
+
+
+def name(label: str) -> str:
+    """The queue of runs with this label; without one every worker takes them."""
+    return f"runs-{label}" if label else "runs"
+
+
+def workflow_id(run: Any) -> str:
+    return f"{run.id}.{run.generation}"
+
+
+def run_id(workflow: str) -> str:
+    return workflow.partition(".")[0]
+
+
+def enqueue(cursor: Cursor, run: Any) -> None:
+    """Once for each generation of a run: the workflow's id says so."""
+    cursor.execute("SELECT fleet.enqueue(%s, %s)", (run.id, STEP))
+
+
+def ready(cursor: Cursor, ended: str) -> None:
+    """Let go on what waited for this run: all that it waits for has completed; else it ends with that."""
+    waiting = cursor.execute(
+        "SELECT * FROM fleet.runs WHERE state = 'held' AND stopped_by IS NULL AND %s = ANY(after) FOR UPDATE", (ended,)
+    ).fetchall()
+    for run in waiting:
+        left = cursor.execute(
+            "SELECT id, outcome FROM fleet.runs WHERE id = ANY(%s) AND outcome IS DISTINCT FROM 'completed'",
+            (list(run.after),),
+        ).fetchall()
+        failed = [one for one in left if one.outcome is not None]
+        if failed:
+            from adderclaw.fleet.progress import end_unworked
+
+            end_unworked(cursor, run, "error", f"run {failed[0].id}, which it waits for, ended {failed[0].outcome}")
+        elif not left:
+            cursor.execute("UPDATE fleet.runs SET state = 'queued' WHERE id = %s", (run.id,))
+            enqueue(cursor, run)
+
+
+def again(cursor: Cursor, run: Any, *, fresh: bool = False) -> None:
+    """Queue a run anew that had ended or waits: it goes on from its last unit, or begins anew where that is wanted."""
+    row = cursor.execute(
+        "UPDATE fleet.runs SET state = 'queued', generation = generation + 1, outcome = NULL, exit_code = NULL,"
+        " reason = '', answer = '', finished = NULL, strikes = 0, starts = 0, stopped_by = NULL, resume_due = false,"
+        " saved = CASE WHEN %s THEN NULL ELSE saved END, schema = CASE WHEN %s THEN 0 ELSE schema END,"
+        " units = CASE WHEN %s THEN 0 ELSE units END WHERE id = %s RETURNING *",
+        (fresh, fresh, fresh, run.id),
+    ).fetchone()
+    if fresh:
+        cursor.execute("DELETE FROM fleet.units WHERE run = %s", (run.id,))
+    enqueue(cursor, row)
+
+
+def carried_on(cursor: Cursor, run: Any) -> bool:
+    """Whether a run that is due had a workflow which has ended without it: then it has a new one."""
+    row = cursor.execute(
+        "SELECT r.*, w.status FROM fleet.runs r JOIN dbos.workflow_status w"
+        " ON w.workflow_uuid = r.id || '.' || r.generation"
+        " WHERE r.id = %s AND r.token = %s AND r.state = 'queued' FOR UPDATE OF r",
+        (run.id, run.token),
+    ).fetchone()
+    if row is None or row.status in ("PENDING", "ENQUEUED", "DELAYED"):
+        return False
+    cursor.execute("UPDATE fleet.runs SET generation = generation + 1, resume_due = false WHERE id = %s", (run.id,))
+    enqueue(cursor, row)
+    return True

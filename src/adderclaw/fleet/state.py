@@ -1,0 +1,185 @@
+"""A run's own folder on a worker: made from what was submitted or from the last state, and put away again."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import IO
+
+from adderclaw.errors import AdderClawError
+from adderclaw.fleet import trees
+from adderclaw.fleet.keys import Key, lent
+from adderclaw.fleet.objects import Objects
+from adderclaw.types import Json
+
+OPERATORS = ("config.toml", "policy.toml", "settings.json", "AGENTS.md")
+"""Files of the worker's home that count for its runs; they are the worker's, and never part of a state."""
+KEPT = ("memory.sqlite", "tool_receipts.log")
+"""What of a run's home is part of its state. Keys and configuration are not."""
+RELOCATED = (
+    ("conversations", "project_dir"),
+    ("workflows", "file"),
+    ("state", "value"),
+    ("later_state", "workspace"),
+    ("traces", "root"),
+)
+"""Columns with paths of the workspace: it lies elsewhere on another worker."""
+CLONE_SECONDS = 600
+
+
+class Folder:
+    """Where one attempt at a run works; no other attempt has the same."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.home, self.workspace = os.path.join(root, "home"), os.path.join(root, "workspace")
+        self._saving = os.path.join(root, "saving")
+
+    def fill(
+        self,
+        objects: Objects,
+        row: Json,
+        key: Key,
+        operators_home: str,
+        unwanted: Callable[[], bool] = lambda: False,
+    ) -> trees.Saver:
+        """Everything that the run's process needs; whoever saves it later. `unwanted` ends what takes long."""
+        os.makedirs(self.home, mode=0o700)
+        os.makedirs(self._saving, mode=0o700)
+        saver = self._state(objects, row, unwanted)
+        for name in OPERATORS:
+            source = os.path.join(operators_home, name)
+            if os.path.isfile(source):
+                shutil.copyfile(source, os.path.join(self.home, name))
+        fd = os.open(os.path.join(self.home, "receipt.key"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.write(fd, key.receipts(row["id"]))
+        os.close(fd)
+        return saver
+
+    def _state(self, objects: Objects, row: Json, unwanted: Callable[[], bool]) -> trees.Saver:
+        place: Json = row["place"]
+        if row["saved"]:
+            tree = trees.restore(objects, row["saved"], {"home": self.home, "workspace": self.workspace})
+            for name in (*tree.files, *tree.links, *tree.folders):
+                if name.startswith("home/") and not name.startswith(tuple(f"home/{kept}" for kept in KEPT)):
+                    raise AdderClawError(f"the state has {name!r}, which is no part of one: nobody goes on from it")
+            self._relocate()
+            return trees.Saver(objects, tree)
+        if "archive" in place:
+            tree = trees.restore(objects, place["archive"], {"workspace": self.workspace})
+            return trees.Saver(objects, tree)
+        clone(place["repo"], place["commit"], self.workspace, unwanted)
+        return trees.Saver(objects)
+
+    def save(self, saver: trees.Saver) -> str:
+        """Put home and workspace away; what they are called. The run's process waits meanwhile."""
+        for name in KEPT:
+            source, target = os.path.join(self.home, name), os.path.join(self._saving, name)
+            if not os.path.exists(source):
+                continue
+            if name.endswith(".sqlite"):
+                _copied(source, target)
+            else:
+                shutil.copyfile(source, target)
+        return saver.save({"home": self._saving, "workspace": self.workspace})
+
+    def head(self) -> tuple[int, str]:
+        """Number and hash of the last receipt in what is put away."""
+        store = os.path.join(self._saving, "memory.sqlite")
+        if not os.path.exists(store):
+            return 0, ""
+        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
+            found = connection.execute(
+                "SELECT seq, receipt_hash FROM receipts WHERE archive = '' ORDER BY seq DESC LIMIT 1"
+            ).fetchone()
+        connection.close()
+        return (int(found[0]), str(found[1])) if found else (0, "")
+
+    def stop(self) -> None:
+        """The emergency stop of this run alone; the same file as everywhere."""
+        with open(os.path.join(self.home, "ESTOP"), "a", encoding="utf-8"):
+            pass
+
+    def remove(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _relocate(self) -> None:
+        path = os.path.join(self.home, "memory.sqlite")
+        if not os.path.exists(path):
+            return
+        connection = sqlite3.connect(path)
+        try:
+            row = connection.execute("SELECT project_dir FROM conversations ORDER BY rowid LIMIT 1").fetchone()
+            before = str(row[0]) if row else ""
+            if before and before != self.workspace:
+                with connection:
+                    for table, column in RELOCATED:
+                        _moved(connection, table, column, before, self.workspace)
+        finally:
+            connection.close()
+
+
+def _moved(connection: sqlite3.Connection, table: str, column: str, before: str, now: str) -> None:
+    """Paths are text in some tables, bytes in others: each stays what it is."""
+    rows = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()  # noqa: S608 - names of ours
+    for (path,) in rows:
+        text = os.fsdecode(path) if isinstance(path, (bytes, str)) else ""
+        if text == before or text.startswith(f"{before}/"):
+            moved = now + text[len(before) :]
+            made = os.fsencode(moved) if isinstance(path, bytes) else moved
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} IS ?", (made, path))  # noqa: S608
+
+
+def _copied(source: str, target: str) -> None:
+    """A database that is in use, as it is at one moment."""
+    with sqlite3.connect(f"file:{source}?mode=ro", uri=True) as live, sqlite3.connect(target) as copy:
+        live.backup(copy)
+    live.close()
+    copy.close()
+
+
+def clone(url: str, commit: str, target: str, unwanted: Callable[[], bool] = lambda: False) -> None:
+    """A repository at one commit. Nothing of it runs: no hook, no filter, no other protocol than git's own."""
+    quiet = {**lent(os.environ), "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_LFS_SKIP_SMUDGE": "1"}
+    if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit) is None:
+        raise AdderClawError(f"{url} at {commit[:100]!r} cannot be cloned: that is no commit")
+    careful = ("-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never", "-c", "core.fsmonitor=false")
+    steps = (
+        ("git", *careful, "clone", "--quiet", "--no-checkout", "--", url, target),
+        ("git", *careful, "-C", target, "checkout", "--quiet", "--detach", commit),
+    )
+    for step in steps:
+        with tempfile.TemporaryFile() as told:
+            code = _waited(step, told, quiet, unwanted)
+            told.seek(0)
+            said = told.read(100_000).decode("utf-8", "replace").strip().splitlines()
+        if unwanted():
+            os.makedirs(target, exist_ok=True)
+            return
+        if code is None:
+            raise AdderClawError(f"{url} could not be cloned within {CLONE_SECONDS} s")
+        if code:
+            raise AdderClawError(f"{url} at {commit} cannot be cloned: {said[-1] if said else 'git failed'}")
+
+
+def _waited(step: Sequence[str], told: IO[bytes], env: dict[str, str], unwanted: Callable[[], bool]) -> int | None:
+    """How git ended; None where it took too long. It is ended with all that it started where nobody wants it."""
+    process = subprocess.Popen(
+        step, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=env, start_new_session=True
+    )
+    limit = time.monotonic() + CLONE_SECONDS
+    try:
+        while time.monotonic() < limit and not unwanted():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(0.1)
+        return None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -1,0 +1,247 @@
+"""Runs enter the fleet: checked whole before any of them does, in one transaction, each in its fair turn."""
+
+import os
+import re
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+from adderclaw.config.options import Options
+from adderclaw.decode import Between
+from adderclaw.drivers.wanted import WHAT, RunParams, prepared
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.fleet import queue, trees
+from adderclaw.fleet.database import Cursor, Database
+from adderclaw.fleet.objects import Objects
+from adderclaw.json_text import canonical
+from adderclaw.record import NamedTuple, record
+from adderclaw.types import Json
+
+LABEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+UNFIT = ("resume", "config", "dry_run", "debug_llm", "workspace")
+"""What a run elsewhere has no part in."""
+MOST = 100_000
+"""Runs in one submission."""
+
+
+@record
+class Order:
+    """One run that is wanted."""
+
+    wanted: Json
+    submitter: str
+    project: str = ""
+    label: str = ""
+    priority: Annotated[int, Between(0, 9)] = 5
+    """0 comes first, 9 last."""
+    dedupe: str | None = None
+    """While a run with this key has not ended, no second begins."""
+    after: tuple[str, ...] = ()
+    max_cost: Annotated[float, Between(0)] | None = None
+    deadline: float | None = None
+    """Seconds from now."""
+
+
+class Submitted(NamedTuple):
+    id: str
+    new: bool
+    """False: a run with this dedupe key is there already."""
+
+
+def archived(objects: Objects, folder: str) -> Json:
+    """A folder as it is now, in the object store: the same content is there once, however many runs use it."""
+    path = os.path.abspath(os.path.expanduser(folder))
+    if not os.path.isdir(path):
+        raise UsageError(f"there is no folder {folder!r} to submit")
+    name = trees.Saver(objects).save({"workspace": path}, leave_out=frozenset({"workspace/runs"}))
+    return {"archive": name}
+
+
+def repository(given: str) -> Json:
+    """`URL@REF` at the commit that it is now."""
+    url, at, ref = given.rpartition("@")
+    if not at or ("/" in ref and not url):
+        url, ref = given, "HEAD"
+    if url.startswith("-") or ref.startswith("-") or not url:
+        raise UsageError(f"--repo {given!r}: it takes URL@REF")
+    if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", ref):
+        return {"repo": url, "commit": ref}
+    quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": ""}
+    step = ("git", "-c", "protocol.ext.allow=never", "ls-remote", "--", url, ref, f"{ref}^{{}}")
+    try:
+        done = subprocess.run(step, capture_output=True, env=quiet, timeout=60, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"--repo {url}: it did not answer within 60 s") from error
+    found = [line.split() for line in done.stdout.decode("utf-8", "replace").splitlines()]
+    if done.returncode or not found:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise UsageError(f"--repo {given}: {said[-1] if said else f'it has no {ref}'}")
+    return {"repo": url, "commit": found[-1][0]}
+
+
+def check(order: Order, workspace: str | None) -> None:
+    """Refuse now what a worker would refuse later: the driver is made ready as it would be there."""
+    if order.label and LABEL.fullmatch(order.label) is None:
+        raise UsageError(f"label {order.label!r}: small letters, digits, - and _, at most 32")
+    if not order.submitter.strip() or len(order.submitter) > 200:
+        raise UsageError(f"submitter {order.submitter[:50]!r}: 1 to 200 characters")
+    from adderclaw.decode import decode
+
+    params = decode(RunParams, {name: value for name, value in order.wanted.items() if value is not None})
+    if unfit := [name for name in UNFIT if getattr(params, name)]:
+        raise UsageError(f"{', '.join(unfit)}: a run on another machine has no use for it")
+    for name in ("agentfile", "spec"):
+        given = getattr(params, name)
+        if given and os.path.isabs(given):
+            raise UsageError(f"{name} {given!r}: name it as it lies in the workspace, not from /")
+    if sum(bool(getattr(params, name)) for name in WHAT) != 1:
+        raise UsageError(f"give exactly one of {', '.join(WHAT[:-1])}")
+    if workspace is not None:
+        here = os.path.abspath(os.path.expanduser(workspace))
+        files = {name: getattr(params, name) for name in ("agentfile", "spec")}
+        named = {name: os.path.join(here, given) for name, given in files.items() if given}
+        prepared(Options(workspace=here, headless=True), decode(RunParams, {**order.wanted, **named}))
+
+
+def submit(
+    database: Database, orders: Sequence[Order], places: Sequence[Json], batch: str = "", trace: str = ""
+) -> list[Submitted]:
+    """All of them or none. `trace`: the span that submits them."""
+    if len(orders) > MOST:
+        raise UsageError(f"{len(orders):,} runs at once; at most {MOST:,}: submit them in parts")
+    ids = [_id() for _ in orders]
+
+    def work(cursor: Cursor) -> list[Submitted]:
+        if ids and cursor.execute("SELECT 1 FROM fleet.runs WHERE id = ANY(%s) LIMIT 1", (ids,)).fetchone() is not None:
+            return [Submitted(id, new=True) for id in ids]  # this was committed, and nobody heard of it
+        cursor.execute("SET LOCAL statement_timeout = 0")  # a matrix of 100,000 takes a minute
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '1min'")  # it locks the submitter's turn alone
+        done: list[Submitted] = []
+        rows: list[tuple[object, ...]] = []
+        for id, order, place, tag in zip(ids, orders, places, _tags(cursor, orders), strict=True):
+            if order.dedupe is None:
+                rows.append(_row(id, order, place, tag, (batch, trace), _state(cursor, order)))
+                done.append(Submitted(id, new=True))
+            elif (known := _known(cursor, order.dedupe)) is not None:
+                done.append(Submitted(known, new=False))
+            else:  # at once: another row of the same matrix may have the same key
+                _insert(cursor, [*rows, _row(id, order, place, tag, (batch, trace), _state(cursor, order))])
+                rows.clear()
+                done.append(Submitted(id, new=True))
+        _insert(cursor, rows)
+        _queue(cursor, [one.id for one in done if one.new], dict(zip(ids, orders, strict=True)))
+        return done
+
+    return database.do(work)
+
+
+def _id() -> str:
+    """As runs are called everywhere."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:12]}"
+
+
+def _tags(cursor: Cursor, orders: Sequence[Order]) -> list[int]:
+    """The turn of each run: a submitter's runs follow each other, those of others come in between.
+
+    Start-time fair queueing: a tag is one more than the submitter's last, and never less than that of what runs now.
+    """
+    counts: dict[str, int] = {}
+    for order in orders:
+        counts[order.submitter] = counts.get(order.submitter, 0) + 1
+    first: dict[str, int] = {}
+    for submitter in sorted(counts):
+        row = cursor.execute(
+            "INSERT INTO fleet.shares (submitter, tag) SELECT %s, tag + %s FROM fleet.clock"
+            " ON CONFLICT (submitter) DO UPDATE SET"
+            " tag = greatest(fleet.shares.tag, (SELECT tag FROM fleet.clock)) + %s RETURNING tag",
+            (submitter, counts[submitter], counts[submitter]),
+        ).fetchone()
+        assert row is not None
+        first[submitter] = int(row.tag) - counts[submitter]
+    tags: list[int] = []
+    for order in orders:
+        first[order.submitter] += 1
+        tags.append(first[order.submitter])
+    return tags
+
+
+def _known(cursor: Cursor, dedupe: str) -> str | None:
+    row = cursor.execute("SELECT id FROM fleet.runs WHERE dedupe = %s AND state <> 'ended'", (dedupe,)).fetchone()
+    return None if row is None else str(row.id)
+
+
+def _row(id: str, order: Order, place: Json, tag: int, together: tuple[str, str], state: str) -> tuple[object, ...]:
+    return (
+        *(id, order.submitter, order.project, order.label, *together, canonical(order.wanted), canonical(place)),
+        *(order.priority, tag, order.dedupe, list(order.after), order.max_cost, order.deadline, state),
+    )
+
+
+def _insert(cursor: Cursor, rows: list[tuple[object, ...]]) -> None:
+    cursor.executemany(
+        "INSERT INTO fleet.runs (id, submitter, project, label, batch, trace, wanted, place, priority, tag, dedupe,"
+        " after, max_cost, deadline, state) VALUES (%s, %s, %s, %s, %s, %s, %s::jsonb, %s::jsonb, %s, %s, %s, %s, %s,"
+        " now() + make_interval(secs => %s), %s)",
+        rows,
+    )
+
+
+def _queue(cursor: Cursor, ids: list[str], orders: Mapping[str, Order]) -> None:
+    """Budgets of single runs, and a place in the queue for each that need not wait for another."""
+    bounded = [(id, orders[id].max_cost) for id in ids if orders[id].max_cost is not None]
+    cursor.executemany("INSERT INTO fleet.budgets (scope, name, cost) VALUES ('run', %s, %s)", bounded)
+    cursor.execute(
+        "SELECT fleet.enqueue(id, %s) FROM fleet.runs WHERE id = ANY(%s) AND state = 'queued' ORDER BY number",
+        (queue.STEP, ids),
+    )
+
+
+def _state(cursor: Cursor, order: Order) -> str:
+    if not order.after:
+        return "queued"
+    known = cursor.execute("SELECT id, outcome FROM fleet.runs WHERE id = ANY(%s) FOR SHARE", (list(order.after),))
+    found = {row.id: row.outcome for row in known.fetchall()}
+    if missing := [one for one in order.after if one not in found]:
+        raise UsageError(f"--after {missing[0]}: there is no such run; `adderclaw fleet list` lists them")
+    if failed := [one for one, outcome in found.items() if outcome not in (None, "completed")]:
+        raise UsageError(f"--after {failed[0]}: it ended {found[failed[0]]}; it will never be completed")
+    return "held" if None in found.values() else "queued"
+
+
+def cancel(database: Database, run_id: str, by: str) -> str:
+    """End a run wherever it is; what it was. A worker that has it ends its process at once."""
+    from adderclaw.fleet.progress import end_unworked
+
+    def work(cursor: Cursor) -> str:
+        run = cursor.execute("SELECT * FROM fleet.runs WHERE id = %s FOR UPDATE", (run_id,)).fetchone()
+        if run is None:
+            raise UsageError(f"there is no run {run_id!r}; `adderclaw fleet list` lists them")
+        if run.state != "ended":
+            end_unworked(cursor, run, "stopped", f"cancelled by {by}")
+        return str(run.state)
+
+    return database.do(work)
+
+
+def retry(database: Database, run_id: str, *, fresh: bool) -> None:
+    """Queue a run again that did not complete: from its last unit, or anew."""
+
+    def work(cursor: Cursor) -> None:
+        run = cursor.execute("SELECT * FROM fleet.runs WHERE id = %s FOR UPDATE", (run_id,)).fetchone()
+        if run is None:
+            raise UsageError(f"there is no run {run_id!r}; `adderclaw fleet list` lists them")
+        if run.state != "ended" or run.outcome == "completed":
+            said = "has completed" if run.state == "ended" else f"is {run.state}"
+            raise AdderClawError(f"run {run_id} {said}: there is nothing to try again")
+        if run.pruned is not None:
+            raise AdderClawError(f"run {run_id}: its files were pruned; submit it again")
+        queue.again(cursor, run, fresh=fresh)
+
+    database.do(work)
+
+
+def new_batch() -> str:
+    """What the runs of one matrix have in common."""
+    return f"batch-{uuid.uuid4().hex[:12]}"

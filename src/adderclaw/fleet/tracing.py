@@ -1,0 +1,88 @@
+"""One trace from the submission to the last tool call: spans of who submits and of workers, around a run's own."""
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from adderclaw import __version__
+from adderclaw.sinks.telemetry import lacking
+
+if TYPE_CHECKING:
+    from adderclaw.config.schema import Config
+
+VARIABLE = "TRACEPARENT"
+"""Which span another program began, as the W3C's Trace Context writes it."""
+_PARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}")
+SECONDS = 2.0
+"""What the end of a program waits for what is left to be sent."""
+
+
+def given() -> str:
+    """The span that this program was begun in; empty where there is none."""
+    said = os.environ.get(VARIABLE, "")
+    return said if _PARENT.fullmatch(said) else ""
+
+
+class Span:
+    """Something under way. `parent` is what those below it are given."""
+
+    def __init__(self, span: Any, above: str) -> None:
+        self._span = span
+        if span is None:  # nobody listens: the trace is named all the same, so that its parts belong together
+            found = _PARENT.fullmatch(above)
+            self.parent = above if found else f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+            return
+        known = span.get_span_context()
+        self.parent = f"00-{known.trace_id:032x}-{known.span_id:016x}-01"
+
+    def end(self, attributes: Mapping[str, Any] | None = None) -> None:
+        if self._span is not None:
+            for name, value in (attributes or {}).items():
+                self._span.set_attribute(name, value)
+            self._span.end()
+
+
+class Tracing:
+    """Where spans go: to the OTLP endpoint of this home's configuration, or nowhere."""
+
+    def __init__(self, config: "Config") -> None:
+        wanted = config.telemetry
+        self._provider: Any = None
+        if not wanted.enabled or wanted.protocol != "otlp" or lacking("otlp"):
+            return
+        import logging
+
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # a service that is gone costs spans, no more
+        base = (wanted.endpoint or "").rstrip("/").removesuffix("/v1/traces")
+        about = {"service.name": "adderclaw-fleet", "service.version": __version__}
+        self._provider = TracerProvider(resource=Resource(about), shutdown_on_exit=False)
+        exporter = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=SECONDS)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=1_000))
+
+    def begin(self, name: str, above: str, attributes: Mapping[str, Any]) -> Span:
+        if self._provider is None:
+            return Span(None, above)
+        from opentelemetry import trace
+
+        context: Any = None
+        if found := _PARENT.fullmatch(above):
+            known = trace.SpanContext(
+                int(found[1], 16), int(found[2], 16), is_remote=True, trace_flags=trace.TraceFlags(1)
+            )
+            context = trace.set_span_in_context(trace.NonRecordingSpan(known))
+        tracer = self._provider.get_tracer("adderclaw.fleet", __version__)
+        return Span(tracer.start_span(name, context, attributes=dict(attributes)), above)
+
+    def close(self) -> None:
+        if self._provider is not None:
+            with suppress(Exception):
+                self._provider.force_flush(int(SECONDS * 1000))
+                self._provider.shutdown()

@@ -1,0 +1,309 @@
+"""Folders as objects: what changed since the last time goes into new ones, a manifest says where everything is."""
+
+import errno
+import hashlib
+import json
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from adderclaw.errors import UsageError
+from adderclaw.fleet.objects import Objects
+from adderclaw.record import NamedTuple
+
+PART = 16 * 1024 * 1024
+"""Bytes of a file that are one piece, and about which an object has."""
+MOST_BYTES = 4 * 1024**3
+MOST_FILES = 200_000
+_TAIL = 8
+
+type Piece = tuple[str, int, int]
+"""The object that holds it (empty: the one with the manifest), where in that, and how long."""
+
+
+class File(NamedTuple):
+    mode: int
+    size: int
+    mtime_ns: int
+    sha: str
+    """Of the whole file."""
+    pieces: tuple[Piece, ...]
+
+
+class Tree(NamedTuple):
+    """What some folders held."""
+
+    files: dict[str, File]
+    links: dict[str, str]
+    folders: dict[str, int]
+
+
+EMPTY = Tree({}, {}, {})
+
+
+class Seen(NamedTuple):
+    identity: tuple[int, int, int, int]
+    sha: str
+
+
+class Saver:
+    """Puts the same folders away again and again: what did not change since is neither read nor sent."""
+
+    def __init__(self, objects: Objects, before: Tree = EMPTY, *, part: int = PART) -> None:
+        """`part`: bytes of an object, about."""
+        self._objects, self._part = objects, part
+        self._seen: dict[str, Seen] = {}
+        self._known: dict[str, tuple[Piece, ...]] = {file.sha: file.pieces for file in before.files.values()}
+        """By the hash of a whole file: where it is already."""
+
+    def save(self, roots: dict[str, str], *, leave_out: frozenset[str] = frozenset()) -> str:
+        """The name of the object that has it all. `roots`: what each is called → its folder; `leave_out`: paths in the
+        result that are not wanted."""
+        if not self._seen:  # before any of it is read
+            for prefix, path in roots.items():
+                _measured(path, prefix, leave_out)
+        saving = _Saving(self._objects, self._known, self._seen, self._part)
+        for prefix, path in roots.items():
+            saving.add(path, prefix, leave_out)
+        name = saving.end()
+        self._known = saving.known
+        return name
+
+
+class _Saving:
+    """One time: an object that cannot be put leaves nothing behind that the next time would believe in."""
+
+    def __init__(self, objects: Objects, known: dict[str, tuple[Piece, ...]], seen: dict[str, Seen], part: int) -> None:
+        self._part = part
+        self._objects, self._seen = objects, seen
+        self.known = dict(known)
+        self._tree, self._pack, self._total = Tree({}, {}, {}), bytearray(), 0
+
+    def add(self, path: str, prefix: str, leave_out: frozenset[str]) -> None:
+        tree = self._tree
+        for found in _walk(path, prefix, leave_out):
+            self._total += found.status.st_size if found.kind == "file" else 0
+            if self._total > MOST_BYTES or len(tree.files) > MOST_FILES:
+                raise UsageError(_too_much(path))
+            if found.kind == "folder":
+                tree.folders[found.name] = found.status.st_mode & 0o777
+            elif found.kind == "link":
+                tree.links[found.name] = found.target
+            elif (file := self._file(found)) is not None:
+                tree.files[found.name] = file
+
+    def end(self) -> str:
+        name = self._objects.put(_packed(self._tree, bytes(self._pack)))
+        self.known = {file.sha: _named(file.pieces, name) for file in self._tree.files.values()}
+        return name
+
+    def _file(self, found: "Found") -> File | None:
+        """None where it went away meanwhile."""
+        status, name = found.status, found.name
+        identity = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        seen = self._seen.get(name)
+        if seen is not None and seen.identity == identity and seen.sha in self.known:
+            return File(status.st_mode & 0o777, status.st_size, status.st_mtime_ns, seen.sha, self.known[seen.sha])
+        try:
+            descriptor = found.open()
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ELOOP):
+                return None
+            raise
+        sha, pieces = self._read(descriptor)
+        self._seen[name] = Seen(identity, sha)
+        return File(status.st_mode & 0o777, status.st_size, status.st_mtime_ns, sha, pieces)
+
+    def _read(self, descriptor: int) -> tuple[str, tuple[Piece, ...]]:
+        whole, pieces = hashlib.sha256(), list[Piece]()
+        with os.fdopen(descriptor, "rb") as file:
+            first = file.read(self._part)
+            whole.update(first)
+            if len(first) == self._part:
+                pieces.append(self._own(first))
+                while part := file.read(self._part):
+                    whole.update(part)
+                    pieces.append(self._own(part))
+        sha = whole.hexdigest()
+        if sha not in self.known:
+            self.known[sha] = tuple(pieces) if pieces or not first else (self._packed(first),)
+        return sha, self.known[sha]
+
+    def _packed(self, content: bytes) -> Piece:
+        """Small files share an object."""
+        body = zlib.compress(content, 1)
+        if len(self._pack) + len(body) > self._part:
+            self._close_pack()
+        self._pack += body
+        return "", len(self._pack) - len(body), len(body)
+
+    def _close_pack(self) -> None:
+        name = self._objects.put(bytes(self._pack))
+        self._pack.clear()
+        for path, file in self._tree.files.items():
+            self._tree.files[path] = file._replace(pieces=_named(file.pieces, name))
+        self.known = {sha: _named(pieces, name) for sha, pieces in self.known.items()}
+
+    def _own(self, part: bytes) -> Piece:
+        body = zlib.compress(part, 1)
+        return self._objects.put(body), 0, len(body)
+
+
+def _named(pieces: tuple[Piece, ...], name: str) -> tuple[Piece, ...]:
+    return tuple((held or name, start, length) for held, start, length in pieces)
+
+
+def _measured(path: str, prefix: str, leave_out: frozenset[str]) -> None:
+    size = count = 0
+    for found in _walk(path, prefix, leave_out):
+        if found.kind == "file":
+            size, count = size + found.status.st_size, count + 1
+        if size > MOST_BYTES or count > MOST_FILES:
+            raise UsageError(_too_much(path))
+
+
+def _too_much(path: str) -> str:
+    fix = "leave out what can be made again, or submit a repository with --repo"
+    return f"{path} is too much for an archive: at most {MOST_BYTES // 1024**3} GiB in {MOST_FILES:,} files; {fix}"
+
+
+def _packed(tree: Tree, pack: bytes) -> bytes:
+    """What the manifest is about comes before it: so every piece has its place from the beginning of its object."""
+    files = {name: [*file[:4], [list(piece) for piece in file.pieces]] for name, file in tree.files.items()}
+    text = json.dumps({"files": files, "links": tree.links, "folders": tree.folders}, sort_keys=True)
+    manifest = zlib.compress(text.encode("utf-8", "surrogateescape"), 1)
+    return pack + manifest + len(manifest).to_bytes(_TAIL)
+
+
+def load(objects: Objects, name: str) -> Tree:
+    """The manifest of what was saved under this name."""
+    body = objects.get(name)
+    length = int.from_bytes(body[-_TAIL:])
+    made: dict[str, Any] = json.loads(
+        zlib.decompress(body[-_TAIL - length : -_TAIL]).decode("utf-8", "surrogateescape")
+    )
+    files = {
+        path: File(mode, size, mtime, sha, tuple((held or name, start, length) for held, start, length in pieces))
+        for path, (mode, size, mtime, sha, pieces) in made["files"].items()
+    }
+    return Tree(files, made["links"], made["folders"])
+
+
+class _Pieces:
+    """Reads pieces; the object that was read last is kept, for the next piece is mostly in the same."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects, self._last = objects, ("", b"")
+
+    def read(self, piece: Piece) -> bytes:
+        name, start, length = piece
+        if self._last[0] != name:
+            self._last = (name, self._objects.get(name))
+        return zlib.decompress(self._last[1][start : start + length])
+
+
+def restore(objects: Objects, name: str, roots: dict[str, str]) -> Tree:
+    """Write it all into folders that nobody else has yet; what is below no root is left out."""
+    tree, pieces = load(objects, name), _Pieces(objects)
+    for path, mode in sorted(tree.folders.items()):
+        if (place := _placed(path, roots)) is not None:
+            os.makedirs(place, exist_ok=True)
+            os.chmod(place, mode | 0o700)
+    in_order = sorted(tree.files.items(), key=lambda item: item[1].pieces[:1])
+    for path, file in in_order:
+        if (place := _placed(path, roots)) is not None:
+            _write(place, file, pieces)
+    for path, target in tree.links.items():  # last: nothing is written through one
+        if (place := _placed(path, roots)) is not None:
+            if path in roots or any(path[:at] in tree.links for at, sign in enumerate(path) if sign == "/"):
+                raise UsageError(f"the archive names {path!r}, a link that leads out of its folder")
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.symlink(target, place)
+    return tree
+
+
+def _write(place: str, file: File, pieces: _Pieces) -> None:
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(place, flags, 0o600), "wb") as opened:
+        for piece in file.pieces:
+            opened.write(pieces.read(piece))
+        os.fchmod(opened.fileno(), file.mode)
+    os.utime(place, ns=(file.mtime_ns, file.mtime_ns))
+
+
+def _placed(path: str, roots: dict[str, str]) -> str | None:
+    """Where a path of a manifest lies here."""
+    first, _, rest = path.partition("/")
+    if first not in roots:
+        return None
+    if any(part in ("", ".", "..") for part in rest.split("/")) and rest:
+        raise UsageError(f"the archive names {path!r}, which leads out of its folder")
+    return os.path.join(roots[first], rest) if rest else roots[first]
+
+
+# ------------------------------------------------------------------ reading a folder that others may change meanwhile
+
+
+class Found(NamedTuple):
+    """One entry. It is opened by the descriptor of its folder, through no link."""
+
+    kind: Literal["file", "link", "folder"]
+    name: str
+    status: os.stat_result
+    folder: int = -1
+    entry: str = ""
+    target: str = ""
+
+    def open(self) -> int:
+        return os.open(self.entry, _READ, dir_fd=self.folder)
+
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _walk(path: str, prefix: str, leave_out: frozenset[str]) -> Iterator[Found]:
+    """What a folder holds, in order; sockets, pipes and devices are passed over, and what goes away meanwhile, too."""
+    descriptor = os.open(path, _FOLDER)
+    try:
+        yield Found("folder", prefix, os.fstat(descriptor))
+        yield from _entries(descriptor, prefix, leave_out)
+    finally:
+        os.close(descriptor)
+
+
+def _entries(folder: int, prefix: str, leave_out: frozenset[str]) -> Iterator[Found]:
+    for entry in sorted(os.listdir(folder)):
+        name = f"{prefix}/{entry}"
+        if name in leave_out:
+            continue
+        try:
+            status = os.stat(entry, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
+                yield Found("link", name, status, target=os.readlink(entry, dir_fd=folder))
+            elif stat.S_ISREG(status.st_mode):
+                yield Found("file", name, status, folder, entry)
+            elif stat.S_ISDIR(status.st_mode):
+                below = os.open(entry, _FOLDER, dir_fd=folder)
+                try:
+                    yield Found("folder", name, status)
+                    yield from _entries(below, name, leave_out)
+                finally:
+                    os.close(below)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            if error.errno != errno.ELOOP:  # it has become a link
+                raise
+
+
+def content(objects: Objects, name: str, path: str) -> bytes | None:
+    """One file of what was saved; None where there is none."""
+    file = load(objects, name).files.get(path)
+    if file is None:
+        return None
+    pieces = _Pieces(objects)
+    return b"".join(pieces.read(piece) for piece in file.pieces)

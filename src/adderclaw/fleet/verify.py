@@ -1,0 +1,132 @@
+"""Whether what the fleet says of its runs is what its workers signed: chain, signatures, units, outcomes, receipts."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from adderclaw.errors import AdderClawError
+from adderclaw.fleet import trees
+from adderclaw.fleet.anchors import exported, signed_by
+from adderclaw.fleet.database import Database
+from adderclaw.fleet.keys import Key
+from adderclaw.fleet.objects import Objects
+from adderclaw.record import NamedTuple
+from adderclaw.store.chain import ZERO, Broken, check
+from adderclaw.types import Json
+
+
+class Wrong(NamedTuple):
+    """One finding."""
+
+    what: str
+    """chain, signature, worker, run, unit, outcome, state or receipts."""
+    where: str
+    why: str
+
+
+class Verified(NamedTuple):
+    anchors: int
+    runs: int
+    receipts: int
+    pruned: int
+    """Runs whose states were removed since: what was signed of them is compared, and no receipts."""
+    wrong: list[Wrong]
+
+
+def verify(database: Database, objects: Objects, key: Key) -> Verified:
+    """All of it: the log of anchors, then each run's last state against it."""
+    made = exported(database)
+    wrong = list(of_export(made))
+    pruned = {row.id for row in database.rows("SELECT id FROM fleet.runs WHERE pruned IS NOT NULL")}
+    latest = _latest(made)
+    receipts = 0
+    for id, _, _, _, saved in made["runs"]:
+        entry = latest.get(id)
+        if entry is None or "state" not in entry or saved is None or id in pruned:
+            continue
+        try:
+            receipts += _receipts(objects, key.receipts(id), saved, entry)
+        except Broken as error:
+            wrong.append(Wrong("receipts", id, str(error)))
+        except (AdderClawError, zlib.error, ValueError) as error:
+            wrong.append(Wrong("state", id, str(error)))
+    return Verified(len(made["anchors"]), len(made["runs"]), receipts, len(pruned), wrong)
+
+
+def of_export(made: Json) -> Iterator[Wrong]:
+    """What an export shows by itself, as `scripts/verify_fleet.py` finds it, too."""
+    previous, number = ZERO, 0
+    entries: list[Json] = []
+    for seq, text, digest, signature in made["anchors"]:
+        number += 1
+        entry: Json = json.loads(text)
+        place = f"anchor {seq}"
+        if seq != number or entry.get("seq") != number:
+            yield Wrong("chain", place, f"it should be number {number}: entries were removed, added or moved")
+            number = seq
+        if hashlib.sha256(text.encode()).hexdigest() != digest:
+            yield Wrong("chain", place, "it was changed: its hash does not match its content")
+        if entry.get("previous") != previous:
+            yield Wrong("chain", place, "it does not continue the one before")
+        previous = digest
+        public = made["workers"].get(entry.get("worker"))
+        if public is None:
+            yield Wrong("worker", place, f"worker {entry.get('worker')} was never enrolled")
+        elif not signed_by(public, text.encode(), signature):
+            yield Wrong("signature", place, f"worker {entry['worker']} did not sign this")
+        entries.append(entry)
+    if (made["head"]["seq"], made["head"]["hash"]) != (number, previous):
+        yield Wrong("chain", "head", "the head is not the last entry: entries were cut off, or the head was rewritten")
+    yield from _runs(made, entries)
+
+
+def _runs(made: Json, entries: list[Json]) -> Iterator[Wrong]:
+    known = {run[0] for run in made["runs"]}
+    units: dict[str, int] = {}
+    ends: dict[str, Json] = {}
+    for entry in entries:
+        run = str(entry["run"])
+        if run not in known:
+            yield Wrong("run", run, "it was worked on, and is missing now")
+            known.add(run)
+        if entry["kind"] == "unit":
+            units[run] = max(units.get(run, 0), int(entry["unit"]))
+        elif entry["kind"] == "end":
+            ends[run] = entry
+    for id, state, outcome, count, _ in made["runs"]:
+        if units.get(id, 0) < count:
+            yield Wrong("unit", id, f"{count} units are said to be finished, {units.get(id, 0)} are signed")
+        if state != "ended" or outcome == "stopped":  # whoever cancels one is no worker
+            continue
+        signed = ends.get(id, {}).get("outcome")
+        if signed != outcome:
+            yield Wrong("outcome", id, f"it is said to have ended {outcome}, and {signed or 'nothing'} is signed")
+
+
+def _latest(made: Json) -> dict[str, Json]:
+    """The last entry with a state, for each run."""
+    found: dict[str, Json] = {}
+    for _, text, _, _ in made["anchors"]:
+        entry: Json = json.loads(text)
+        if "state" in entry:
+            found[str(entry["run"])] = entry
+    return found
+
+
+def _receipts(objects: Objects, key: bytes, saved: str, entry: Json) -> int:
+    """How many receipts the run's last state has; each continues the one before, up to the head that was signed."""
+    log = trees.content(objects, saved, "home/tool_receipts.log") or b""
+    previous, seq, at_entry = ZERO, 0, ""
+    for line in log.rstrip(b"\0").split(b"\n"):
+        if not line:
+            continue
+        seq += 1
+        receipt: Any = check(line, seq=seq, previous_hash=previous, key=key)
+        previous = receipt.receipt_hash
+        if seq == entry["receipts"]:
+            at_entry = previous
+    if at_entry != entry["head"]:
+        raise Broken(f"receipt {entry['receipts']} is not the one that was signed: the log was cut or written anew")
+    return seq

@@ -1,0 +1,232 @@
+"""A process that has imported all that a run needs, and forks itself for each run of a worker.
+
+Most of a start is importing. What it forks has the worker's environment without the fleet's secrets, as if it had been
+started anew: no key and no address of the fleet was ever in this process. It forks while it has one thread, holds
+nothing open, and keeps what has ended until the worker asks: so a number is never another process's.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+
+from adderclaw.types import Json
+
+PRELOADED = """
+asyncio ctypes email.message sqlite3 ssl tomllib
+adderclaw.checkpoints.tracker adderclaw.fleet.child adderclaw.gate.commands adderclaw.gate.guards adderclaw.gate.judges
+adderclaw.gate.modes adderclaw.providers.mock adderclaw.runtime.run adderclaw.sandbox.box adderclaw.sandbox.confinement
+adderclaw.tools.files
+""".split()  # noqa: SIM905
+
+
+class Cold(OSError):
+    """No process of a run can be started here."""
+
+
+class Process:
+    """One run's process. It leads a group, and is known by a descriptor: nobody else's is ever meant."""
+
+    def __init__(self, warm: "Warm", pid: int) -> None:
+        self._warm, self.pid = warm, pid
+        self._fd = os.pidfd_open(pid)
+        self._code: int | None = None
+        self._lock = threading.Lock()
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """How it ended, as a subprocess says it; None where it has not yet."""
+        with self._lock:
+            if self._code is None and select.select([self._fd], [], [], timeout)[0]:
+                self._kill_group()  # what it left behind in its group; its number is still its own
+                self._code = self._warm.reaped(self.pid)
+                os.close(self._fd)
+            return self._code
+
+    def poll(self) -> int | None:
+        return self.wait(0)
+
+    def kill(self) -> None:
+        """With all that is in its group; what it confined ends with it."""
+        if self._code is None:
+            self._kill_group()
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+class Warm:
+    """The worker's side. It is started with the first run, and anew where somebody ended it."""
+
+    def __init__(self, environment: Mapping[str, str], *, patience: float = 30.0) -> None:
+        """`patience`: seconds without a word after which it is taken for dead: a stop waits for nobody who sleeps."""
+        self._environment, self._patience = dict(environment), patience
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    def start(self) -> None:
+        """Wait until all is imported, so that the first run need not."""
+        with self._lock:
+            try:
+                self._started().sendall(b"{}\n")
+                self._line(self._started())
+            except OSError:
+                self._forget()
+
+    def child(self, link: socket.socket, log: int, home: str, workspace: str) -> Process:
+        """A process of a run in this workspace, with one end of a link and a file for what it prints."""
+        order = json.dumps({"home": home, "workspace": workspace}).encode() + b"\n"
+        with self._lock:
+            for _ in range(2):
+                try:
+                    talk = self._started()
+                    socket.send_fds(talk, [order], [link.fileno(), log])
+                    made = self._line(talk)
+                    break
+                except OSError:
+                    self._forget()
+            else:
+                raise Cold("the process that starts runs does not live: is there memory for it?")
+            if "pid" not in made:
+                raise Cold(f"no process can be started: {made.get('error')}")
+            try:
+                return Process(self, int(made["pid"]))
+            except ProcessLookupError:
+                self._forget()
+                raise Cold("the process that starts runs was ended") from None
+
+    def reaped(self, pid: int) -> int:
+        """The exit code of one that has ended; that of a killed one where nobody can say it."""
+        with self._lock:
+            if self._socket is None:
+                return -signal.SIGKILL
+            try:
+                self._socket.sendall(json.dumps({"reap": pid}).encode() + b"\n")
+                return int(self._line(self._socket)["code"])
+            except OSError:
+                self._forget()
+                return -signal.SIGKILL
+
+    def close(self) -> None:
+        with self._lock:
+            self._forget()
+
+    def _started(self) -> socket.socket:
+        if self._socket is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "adderclaw.fleet.warm", str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    env=self._environment,
+                    start_new_session=True,
+                )
+            ours.settimeout(self._patience)
+            self._socket = ours
+        return self._socket
+
+    def _line(self, talk: socket.socket) -> Json:
+        got = b""
+        while not got.endswith(b"\n"):
+            part = talk.recv(4096)
+            if not part:
+                raise OSError("the process that starts runs has ended")
+            got += part
+        made: Json = json.loads(got)
+        return made
+
+    def _forget(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait()
+        self._socket = self._process = None
+
+
+# ------------------------------------------------------------------ in the other process
+
+
+def _serve(connection: socket.socket) -> None:
+    """Until the worker is gone; then what it started goes, too."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    running: set[int] = set()
+    rest, given = b"", list[int]()
+    while True:
+        if b"\n" not in rest:
+            part, fds, _, _ = socket.recv_fds(connection, 4096, 8)
+            for fd in fds:  # what a run starts is not to speak to the worker
+                os.set_inheritable(fd, False)
+            given += fds
+            if not part:
+                break
+            rest += part
+            continue
+        line, _, rest = rest.partition(b"\n")
+        asked: Json = json.loads(line)
+        if "reap" in asked:
+            _tell(connection, {"code": _reaped(int(asked["reap"]), running)})
+            continue
+        if not asked:
+            _tell(connection, {})
+            continue
+        try:
+            pid = os.fork()
+        except OSError as error:
+            _tell(connection, {"error": str(error)})
+        else:
+            if not pid:
+                connection.close()
+                _become(asked, *given[:2])
+                return
+            running.add(pid)
+            _tell(connection, {"pid": pid})
+        for fd in given:
+            os.close(fd)
+        given.clear()
+    for pid in running:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _tell(connection: socket.socket, said: Json) -> None:
+    connection.sendall(json.dumps(said).encode() + b"\n")
+
+
+def _reaped(pid: int, running: set[int]) -> int:
+    running.discard(pid)
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return -signal.SIGKILL
+
+
+def _become(asked: Json, link: int, log: int) -> None:
+    from adderclaw.fleet import child
+
+    os.setsid()
+    os.environ["ADDERCLAW_HOME"] = asked["home"]
+    os.chdir(asked["workspace"])
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    child.main(socket.socket(fileno=link))
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,73 @@
+"""Which fleet this home belongs to: an address in the environment or in fleet.toml, and a key."""
+
+import os
+import tomllib
+from typing import Any
+
+from adderclaw.decode import decode
+from adderclaw.errors import UsageError
+from adderclaw.fleet import keys, objects
+from adderclaw.fleet.database import Database
+from adderclaw.fleet.objects import IN_DATABASE, Objects
+from adderclaw.record import record
+
+DATABASE = "ADDERCLAW_FLEET_DATABASE"
+NONE = """\
+this home belongs to no fleet: there is no PostgreSQL to talk to. One machine needs none (`adderclaw run`). For many:
+  adderclaw fleet init --database postgresql://USER@HOST:5432/adderclaw
+  adderclaw fleet enroll && adderclaw fleet worker
+`docker compose -f compose.fleet.yaml up` starts PostgreSQL and two workers; docs/fleet.md has the rest"""
+
+
+@record
+class Where:
+    """fleet.toml, which `fleet init` writes. It is the operator's own: no project is asked."""
+
+    database: str
+    objects: str = IN_DATABASE
+    """`postgresql`, a folder, or s3://, gs://, az://."""
+
+
+class Fleet:
+    """A fleet as a command sees it."""
+
+    def __init__(self, home: str, where: Where, *, patience: float = 5.0) -> None:
+        self.home, self.where = home, where
+        self.database = Database(where.database, patience=patience)
+
+    def key(self) -> keys.Key:
+        return keys.read(self.home)
+
+    def objects(self) -> Objects:
+        return objects.opened(self.where.objects, self.database, self.key())
+
+
+def path(home: str) -> str:
+    return os.path.join(home, "fleet.toml")
+
+
+def read(home: str, database: str | None = None, *, patience: float = 5.0) -> Fleet:
+    """The fleet of this home; another address may be given, or is in the environment."""
+    try:
+        with open(path(home), "rb") as file:
+            made: Any = tomllib.load(file)
+    except FileNotFoundError:
+        made = {}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path(home)} cannot be read: {error}; `adderclaw fleet init` writes it anew") from error
+    given = database or os.environ.get(DATABASE)
+    if given:
+        made["database"] = given
+    if "database" not in made:
+        raise UsageError(NONE)
+    return Fleet(home, decode(Where, made), patience=patience)
+
+
+def write(home: str, where: Where) -> None:
+    import tomlkit
+
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    text = tomlkit.dumps({"database": where.database, "objects": where.objects})  # pyright: ignore[reportUnknownMemberType]
+    fd = os.open(path(home), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write(text)

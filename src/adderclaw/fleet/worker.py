@@ -1,0 +1,574 @@
+"""A worker: an executor of DBOS with slots, which renews its leases, hears stops, and takes over from the dead."""
+
+import contextlib
+import errno
+import logging
+import math
+import os
+import signal
+import socket
+import sqlite3
+import sys
+import threading
+import time
+import uuid
+import zlib
+from typing import Any
+
+import psycopg
+
+from adderclaw import __version__
+from adderclaw.errors import EXIT_CODES, AdderClawError
+from adderclaw.fleet import anchors, controls, engine, leases, progress, queue, versions
+from adderclaw.fleet.attempt import GRACE, Attempt, Died, Ended, Means, Unit
+from adderclaw.fleet.controls import Stop
+from adderclaw.fleet.database import Cursor, Unreachable, careful
+from adderclaw.fleet.leases import Fenced
+from adderclaw.fleet.link import now
+from adderclaw.fleet.warm import Cold
+from adderclaw.record import NamedTuple
+from adderclaw.types import Json
+
+POLL = 0.5
+"""Seconds between two looks at a run that somebody else has, or that is held."""
+LOOK = 1.0
+"""Seconds between two looks at the stops and at the queue, where nobody says that there is something to see."""
+REST, LONGEST = 5.0, 300.0
+"""Seconds for which a worker takes nothing after it could not go on with a run for a reason of its own, at first and at
+most: what it would do meanwhile would be lost again, and was paid for."""
+OWN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""What is wrong with a machine, and not with the run that met it."""
+MOST = 10_000
+"""What the queue itself lets a worker take at once; a worker's own slots are fewer (`engine.bounded`)."""
+
+
+WAITING = 8
+"""Processes that wait for an answer, for each slot, which take none: each has its memory all the same."""
+
+
+class Settings(NamedTuple):
+    slots: int
+    labels: tuple[str, ...]
+    lease: float
+    """Seconds after which the runs of a worker that says nothing are another's."""
+    until_idle: bool = False
+    """End once nothing is queued any more: for a batch, and for tests."""
+
+
+class Worker:
+    def __init__(self, means: Means, settings: Settings) -> None:
+        self.means, self.settings = means, settings
+        self.id = f"{means.identity.name}-{uuid.uuid4().hex[:8]}"
+        self.database = means.database
+        self.draining = False
+        self._attempts: dict[str, Attempt] = {}
+        self._lock = threading.Lock()
+        self._stops: list[Stop] = []
+        self._works: set[Work] = set()
+        self._taken: dict[str, float] = {}
+        """Workflows that came from the queue and have not begun yet, and since when."""
+        self._wake, self._reaping = threading.Event(), threading.Event()
+        self._queues = [queue.name(label) for label in ("", *settings.labels)]
+        self._roused: set[str] = set()
+        """Queues in which there may be something."""
+        self._looked: dict[str, float] = {}
+        self._resting, self._rests = 0.0, REST
+        self._outage = -math.inf
+        """When the database was last out of reach: for a lease after that all may still renew theirs."""
+        self._closing = False
+        self._idle_since = time.monotonic()
+
+    # -------------------------------------------------------------- its life
+
+    def run(self) -> None:
+        """Until a signal ends it, or it is drained."""
+        versions.require_tables(self.database)
+        anchors.require_enrolled(self.database, self.means.identity)
+        os.makedirs(self.means.root, mode=0o700, exist_ok=True)
+        warming = threading.Thread(target=self.means.warm.start, daemon=True)
+        warming.start()
+        self._register()
+        self._stops = controls.active(self.database)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._signalled)
+        threading.Thread(target=self._listen, name="listen", daemon=True).start()
+        self._import_engine()
+        warming.join()
+        self._launch()
+        threading.Thread(target=self._reap, name="reaper", daemon=True).start()
+        print(f"worker {self.id}: {self.settings.slots} slots, lease {self.settings.lease:g} s", flush=True)
+        while not self._closing:
+            try:
+                self._tick()
+            except AdderClawError as error:
+                self.say(error)
+                self._outage = time.monotonic()
+            self._lapse()
+            self._wake.wait(self.settings.lease / 5)
+            self._wake.clear()
+        self._leave()
+
+    def say(self, what: object) -> None:
+        print(f"worker {self.id}: {what}", file=sys.stderr, flush=True)
+
+    def _register(self) -> None:
+        self.database.run(
+            "INSERT INTO fleet.workers (id, name, host, pid, version, schema, slots, labels)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+            self.id,
+            self.means.identity.name,
+            socket.gethostname(),
+            os.getpid(),
+            __version__,
+            versions.SCHEMA,
+            self.settings.slots,
+            list(self.settings.labels),
+        )
+
+    def _import_engine(self) -> None:
+        """It takes more than a second; the first lease is not to be counted from before it."""
+        import dbos
+
+        del dbos
+
+    def _launch(self) -> None:
+        from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+
+        logging.getLogger("dbos").setLevel(logging.ERROR)
+        config: DBOSConfig = {
+            "name": queue.APPLICATION,
+            "system_database_url": self.database.url.replace("postgres://", "postgresql://", 1),
+            "executor_id": self.id,
+            "application_version": queue.VERSION,
+            "serializer": DBOSPortableJSONSerializer(),
+            "sys_db_pool_size": 5,
+            "db_engine_kwargs": {"connect_args": {"application_name": "adderclaw", **careful(self.database.url)}},
+            "run_migrations": False,
+            "log_level": "ERROR",
+        }
+        DBOS(config=config)
+
+        @DBOS.workflow(name=queue.WORKFLOW)
+        def carried(run_id: str) -> Json:
+            return self._workflow(run_id)
+
+        del carried  # DBOS knows it by its name
+        DBOS.listen_queues(self._queues)
+        engine.bounded(self)
+        DBOS.launch()
+        for one in self._queues:
+            DBOS.register_queue(one, worker_concurrency=MOST, polling_interval_sec=0.1)
+
+    def room(self, queue_name: str) -> int:
+        """How many runs more may begin here now; nobody need ask the queue where it is empty and nothing was said."""
+        at = time.monotonic()
+        if queue_name not in self._queues:
+            return 0
+        if self.draining or self._closing or at < self._resting or any(stop.scope == "fleet" for stop in self._stops):
+            return 0
+        with self._lock:
+            if queue_name not in self._roused and at - self._looked.get(queue_name, 0.0) < LOOK:
+                return 0
+        return self._free()
+
+    def _free(self) -> int:
+        """Slots that no run takes: one that waits for an answer takes none."""
+        with self._lock:
+            busy = sum(work.busy for work in self._works) + len(self._taken)
+            busy -= min(WAITING * self.settings.slots, sum(one.waits for one in self._attempts.values()))
+        return max(0, self.settings.slots - busy)
+
+    def asks(self, queue_name: str) -> None:
+        """What is said from now on counts for the next time."""
+        with self._lock:
+            self._roused.discard(queue_name)
+            self._looked[queue_name] = time.monotonic()
+
+    def took(self, queue_name: str, workflows: list[str]) -> None:
+        """What the queue gave: as long as it gives something it is asked at once again."""
+        if workflows:
+            with self._lock:
+                self._roused.add(queue_name)
+                self._taken.update(dict.fromkeys(workflows, time.monotonic()))
+
+    def rouse(self) -> None:
+        with self._lock:
+            self._roused.update(self._queues)
+
+    def rest(self, why: object) -> None:
+        """Something is wrong with this machine: others take the runs, and it tries again later."""
+        with self._lock:
+            if self.resting:
+                return
+            self._resting = time.monotonic() + self._rests
+            self.say(f"takes nothing for {self._rests:g} s: {why}")
+            self._rests = min(LONGEST, self._rests * 2)
+
+    def works(self) -> None:
+        """Something was finished: what was wrong is right again."""
+        self._rests = REST
+
+    def _signalled(self, _number: int, _frame: object) -> None:
+        self._closing = True
+        self._wake.set()
+
+    def _leave(self) -> None:
+        """Give back what it works on: others go on with it from the last unit, at once."""
+        with self._lock:
+            attempts = list(self._attempts.values())
+            unbegun = [queue.run_id(one) for one in self._taken] + [work.run for work in self._works if work.busy]
+        for attempt in attempts:
+            attempt.take_away()
+            with contextlib.suppress(AdderClawError):
+                leases.release(self.database, attempt.lease)
+        with contextlib.suppress(AdderClawError):
+            leases.due(self.database, unbegun)
+            self.database.run("UPDATE fleet.workers SET ended = now(), seen = now() WHERE id = %s", self.id)
+            self.database.run("SELECT pg_notify('fleet', 'left')")
+        for attempt in attempts:
+            attempt.close()
+        self.means.warm.close()
+        self.means.tracing.close()
+        print(f"worker {self.id}: ended", flush=True)
+        sys.stdout.flush()
+        os._exit(0)  # threads of DBOS wait for runs that are no longer ours
+
+    # -------------------------------------------------------------- every few seconds, and whenever somebody says so
+
+    def _tick(self) -> None:
+        with self._lock:
+            attempts = list(self._attempts.values())
+        began = now()
+        renewed = leases.renew(self.database, self.id, [one.lease for one in attempts], self.settings.lease)
+        for attempt in attempts:
+            if attempt.run in renewed.kept:
+                attempt.renewed(began + self.settings.lease)
+            elif attempt.run in renewed.lost and self._attempts.get(attempt.run) is attempt and not attempt.fenced:
+                attempt.take_away()
+                leases.forgive(self.database, attempt.lease)
+        self.draining = renewed.draining
+        self._end_where_idle(attempts)
+
+    def _end_where_idle(self, attempts: list[Attempt]) -> None:
+        if attempts or self._attempts:
+            self._idle_since = time.monotonic()
+        elif self.draining:
+            self._closing = True
+        elif self.settings.until_idle and time.monotonic() - self._idle_since > 2:
+            left = self.database.one("SELECT 1 FROM fleet.runs WHERE state IN ('queued', 'running') LIMIT 1")
+            self._closing = left is None
+
+    def _reap(self) -> None:
+        """In a thread of its own: that it waits for a lock keeps no lease from being renewed, and no stop."""
+        while not self._closing:
+            self._reaping.wait(self.settings.lease / 5)
+            self._reaping.clear()
+            if time.monotonic() - self._outage < self.settings.lease:
+                continue
+            try:
+                self._take_over()
+            except AdderClawError as error:
+                self.say(error)
+            except Exception as error:  # noqa: BLE001 - the engine's own, of a database that is gone for now
+                self.say(f"runs of others are not taken over for now: {error}")
+
+    def _take_over(self) -> None:
+        """Runs of workers that said nothing for too long are queued again: with a new token, from the last unit."""
+        from dbos import DBOS
+
+        with self._lock:
+            late = [one for one, since in self._taken.items() if time.monotonic() - since > 2 * self.settings.lease]
+            for one in late:  # the engine could not begin them
+                del self._taken[one]
+        if late:
+            leases.due(self.database, [queue.run_id(one) for one in late])
+        versions.release(self.database, ["", *self.settings.labels], self._free())
+        for run in leases.reap(self.database, self.settings.lease):
+            if self.database.do(lambda cursor, run=run: queue.carried_on(cursor, run)):
+                continue
+            DBOS.resume_workflow(queue.workflow_id(run), queue_name=queue.name(run.label))
+            self.database.run(
+                "WITH said AS (SELECT pg_notify('fleet', 'queued'))"
+                " UPDATE fleet.runs SET resume_due = false FROM said WHERE id = %s AND token = %s",
+                run.id,
+                run.token,
+            )
+
+    def _lapse(self) -> None:
+        """Processes whose lease ran out end, also where the database cannot say so."""
+        with self._lock:
+            late = [one for one in self._attempts.values() if now() > one.deadline + 1]
+        for attempt in late:
+            attempt.take_away()
+
+    def _listen(self) -> None:
+        """Stops, first of all: what is said is heard at once, and what is not said is seen at the next look."""
+        while not self._closing:
+            try:
+                with self.database.listening() as connection:
+                    at = 0.0
+                    while not self._closing:
+                        if time.monotonic() - at >= LOOK:
+                            at = time.monotonic()
+                            self._obey(controls.active_on(connection))
+                        for said in connection.notifies(timeout=max(0.0, at + LOOK - time.monotonic()), stop_after=1):
+                            at = 0.0 if self._heard(said.payload) else at
+            except (psycopg.Error, OSError, AdderClawError):
+                time.sleep(LOOK / 2)
+
+    def _heard(self, said: str) -> bool:
+        """Whether the stops are to be looked at."""
+        match said.split():
+            case ["left"]:
+                self._reaping.set()
+            case ["queued"]:
+                self.rouse()
+            case ["ended", run] if run in self._attempts:
+                self._wake.set()  # perhaps somebody cancelled it
+            case _:
+                return said in ("stop", "resume")
+        return False
+
+    def _obey(self, stops: list[Stop]) -> None:
+        known = {stop.id for stop in self._stops}
+        self._stops = stops
+        if known - {stop.id for stop in stops}:
+            self.rouse()
+        with self._lock:
+            attempts = list(self._attempts.values())
+        for stop in stops:
+            held = [one for one in attempts if stop.holds(one.run, one.label) and one.stopped is None]
+            for attempt in held:
+                attempt.stop(stop)
+            if held or stop.id not in known:
+                threading.Thread(target=self._see_off, args=(stop, held), daemon=True).start()
+
+    def _see_off(self, stop: Stop, attempts: list[Attempt]) -> None:
+        """What does not end by itself in time is ended; when all had ended is written down."""
+        limit = time.monotonic() + GRACE
+        with contextlib.suppress(AdderClawError):
+            controls.heard(self.database, stop, self.id, len(attempts))
+        for attempt in attempts:
+            if not attempt.gone(max(0.0, limit - time.monotonic())):
+                attempt.kill()
+        for attempt in attempts:
+            attempt.gone(GRACE)
+        with contextlib.suppress(AdderClawError):
+            controls.obeyed(self.database, stop, self.id)
+        self.database.close()
+
+    # -------------------------------------------------------------- one run
+
+    def _workflow(self, run_id: str) -> Json:
+        """What DBOS carries: one durable step for each unit of the run."""
+        from dbos import DBOS
+
+        work = Work(self, run_id)
+        with self._lock:
+            self._taken.pop(str(DBOS.workflow_id), None)
+            self._works.add(work)
+        try:
+            number = 0
+            while True:
+                number += 1
+                came: Json = DBOS.run_step({"name": f"unit {number}"}, work.step, number)
+                if "unit" not in came:
+                    return came
+        finally:
+            work.close()
+            with self._lock:
+                self._works.discard(work)
+            self.rouse()
+            self.database.close()
+
+    def stop_of(self, run: str, label: str) -> Stop | None:
+        return next((stop for stop in self._stops if stop.holds(run, label)), None)
+
+    def hold(self, attempt: Attempt) -> None:
+        with self._lock:
+            self._attempts[attempt.run] = attempt
+
+    def drop(self, attempt: Attempt) -> None:
+        with self._lock:
+            if self._attempts.get(attempt.run) is attempt:
+                del self._attempts[attempt.run]
+
+    @property
+    def closing(self) -> bool:
+        return self._closing
+
+    @property
+    def resting(self) -> bool:
+        return time.monotonic() < self._resting
+
+
+class Work:
+    """A run as long as this worker has it: one attempt after another."""
+
+    def __init__(self, worker: Worker, run: str) -> None:
+        self._worker, self.run = worker, run
+        self._attempt: Attempt | None = None
+        self._token = 0
+        """By which it held the run last."""
+        self.busy = True
+        """Whether it takes a slot: not where another worker has the run."""
+
+    def step(self, number: int) -> Json:
+        """Work until this unit is finished, or the run ends."""
+        while True:
+            try:
+                came = self._stepped(number)
+            except (AdderClawError, OSError, sqlite3.Error, zlib.error, ValueError) as error:
+                came = self._failed(error)
+            if came is not None:
+                return came
+            if self._worker.closing:
+                time.sleep(60)  # the process ends
+            time.sleep(POLL)
+
+    def _stepped(self, number: int) -> Json | None:
+        if self._attempt is None:
+            row = self._claimed()
+            if not isinstance(row, _Claimed):
+                return row
+            attempt = self._attempt = Attempt(self._worker.means, row.row, row.deadline)
+            self._worker.hold(attempt)
+            if (reason := leases.set_aside(row.row)) is not None:
+                self._end({"outcome": "error", "reason": reason})
+                return {"outcome": "error"}
+            if row.row.seconds_left is not None and row.row.seconds_left <= 0:
+                self._end(
+                    {
+                        "outcome": "limit",
+                        "reason": "its deadline was over before it could begin",
+                        "exit_code": EXIT_CODES["limit"],
+                    }
+                )
+                return {"outcome": "limit"}
+            if (stop := self._worker.stop_of(attempt.run, attempt.label)) is not None:
+                attempt.stop(stop)
+            if row.row.units >= number:
+                return {"unit": number}
+        attempt = self._attempt
+        ended = None if attempt.started else attempt.start()
+        match ended or attempt.serve():
+            case Unit(done):
+                self._worker.works()
+                return {"unit": done}
+            case Ended(outcome):
+                self._worker.works()
+                self._drop(release=False)
+                return {"outcome": outcome}
+            case Died(why, blameless):
+                if not blameless:
+                    leases.strike(self._worker.database, attempt.lease)
+                elif attempt.trouble or not attempt.up:
+                    begun = f"the process of run {self.run} ended before it began ({why})"
+                    self._worker.rest(attempt.trouble or begun)
+                self._drop(release=False)
+                return None
+
+    def _claimed(self) -> "_Claimed | Json | None":
+        """The run's row; or how it ended; None where somebody else has it, or it may not begin yet."""
+        worker = self._worker
+        row = worker.database.one("SELECT * FROM fleet.runs WHERE id = %s", self.run)
+        if row is None or row.state == "ended":
+            return {"outcome": row.outcome if row is not None else "gone"}
+        if row.state in ("held", "waiting"):
+            return {"state": row.state}
+        if queue.ID.fullmatch(row.id) is None:
+            return self._unfit()
+        if worker.draining or worker.closing:
+            return None
+        if (stop := worker.stop_of(row.id, row.label)) is not None:
+            return None if stop.scope == "fleet" else self._held(stop)
+        if worker.resting:
+            return None
+        if row.schema > versions.SCHEMA:
+            return {"state": "held"} if versions.hold(worker.database, row) else None
+        began = now()
+        claimed = leases.claim(worker.database, self.run, worker.id, worker.settings.lease, self._token)
+        if claimed is None and row.state == "running":  # another worker has it, or this one in another thread
+            return self._ended_elsewhere()
+        self._token = self._token if claimed is None else int(claimed.token)
+        return None if claimed is None else _Claimed(claimed, began + worker.settings.lease)
+
+    def _unfit(self) -> Json:
+        """A row that `fleet submit` did not write: its id would be the name of a folder here."""
+
+        def work(cursor: Cursor) -> None:
+            sql = "SELECT * FROM fleet.runs WHERE id = %s AND state = 'queued' FOR UPDATE"
+            if (row := cursor.execute(sql, (self.run,)).fetchone()) is not None:
+                progress.end_unworked(cursor, row, "error", "its id is none that a run has: nobody begins it")
+
+        self._worker.database.do(work)
+        return {"outcome": "error"}
+
+    def _held(self, stop: Stop) -> Json | None:
+        """A stop that is not for all: the run waits outside of the queue, and takes no slot."""
+
+        held = self._worker.database.one(
+            "UPDATE fleet.runs SET state = 'held', stopped_by = %s WHERE id = %s AND state = 'queued' RETURNING id",
+            stop.id,
+            self.run,
+        )
+        return None if held is None else {"state": "held"}
+
+    def _failed(self, error: Exception) -> Json | None:
+        """What keeps a run from beginning is its outcome; where the fleet itself is the reason it is tried again."""
+        try:
+            if isinstance(error, Fenced):
+                raise error
+            if _machines_own(error):
+                self._worker.rest(error)
+            elif self._attempt is not None and not isinstance(error, Unreachable):
+                self._end({"outcome": "error", "reason": str(error)})
+                return {"outcome": "error"}
+        except Fenced:
+            self._drop(release=False)
+            return self._ended_elsewhere()
+        except Unreachable:
+            pass
+        self._drop(release=False)  # it is still this worker's, until its lease runs out
+        return None
+
+    def _end(self, report: Json) -> None:
+        assert self._attempt is not None
+        means = self._worker.means
+        progress.keep_end(means.database, self._attempt.lease, {"exit_code": 1, **report}, None, means.identity)
+        self._drop(release=False)
+
+    def _ended_elsewhere(self) -> Json:
+        """Another worker has the run: wait until it has ended. DBOS knows whose it is, and keeps nothing of ours."""
+        self.busy = False
+        while True:
+            with contextlib.suppress(AdderClawError):
+                row = self._worker.database.one("SELECT state, outcome FROM fleet.runs WHERE id = %s", self.run)
+                if row is None or row.state in ("ended", "waiting", "held"):
+                    return {"outcome": row.outcome if row is not None else "gone"}
+            time.sleep(POLL)
+
+    def _drop(self, *, release: bool) -> None:
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            return
+        self._worker.drop(attempt)
+        attempt.close()
+        if release:
+            with contextlib.suppress(AdderClawError):
+                leases.release(self._worker.database, attempt.lease)
+
+    def close(self) -> None:
+        """DBOS has no further use for it: whoever comes next begins at the last unit."""
+        self._drop(release=True)
+
+
+class _Claimed(NamedTuple):
+    row: Any
+    deadline: float
+
+
+def _machines_own(error: Exception) -> bool:
+    if isinstance(error, sqlite3.Error):
+        return "full" in str(error) or "I/O" in str(error)
+    return isinstance(error, Cold) or (isinstance(error, OSError) and error.errno in OWN)

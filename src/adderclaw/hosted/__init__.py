@@ -1,0 +1,1 @@
+"""Conversations and runs that live in this process while many clients watch, steer and answer them."""

@@ -1,0 +1,321 @@
+"""Where plugins come from: repositories, by a git that runs nothing of theirs; and marketplaces, which list them.
+
+Nothing is checked out: the files are read out of git's store as they were committed, so that no filter, hook, attribute
+or submodule has a say.
+"""
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from adderclaw.config.plugin_manifest import FOREIGN, OWN, inner
+from adderclaw.config.plugin_tree import MOST_BYTES, MOST_FILES, NOT_COPIED, unfit
+from adderclaw.credentials.redaction import visible
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.record import NamedTuple
+from adderclaw.runtime import plugin_folders
+from adderclaw.runtime.plugin_folders import Folder, Source
+from adderclaw.sandbox import process, programs
+from adderclaw.sandbox.capture import Capture
+from adderclaw.types import Json
+
+MARKETPLACE = ".claude-plugin/marketplace.json"
+SECONDS = 120.0
+FETCHED_BYTES = 256 << 20
+"""What git may fetch, as it lies on the disk, before it is ended."""
+SMALL = 1 << 20
+REF = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/+-]*[A-Za-z0-9._+-])?")
+URL = re.compile(r"(https|ssh|file)://([^/]*)(/.*)")
+SCP = re.compile(r"([A-Za-z0-9._-]+@[A-Za-z0-9.-]+):((?!/)[^@]+)(?:@(.*))?")
+WAYS = "https://HOST/REPOSITORY, ssh://HOST/REPOSITORY, git@HOST:REPOSITORY or file:///REPOSITORY"
+SETTINGS = {
+    "protocol.allow": "never",
+    "core.symlinks": "true",
+    "fetch.fsckObjects": "true",
+    "transfer.bundleURI": "false",
+    "fetch.bundleURI": "",
+    "http.followRedirects": "initial",
+    "http.maxRequests": "2",
+    "core.bigFileThreshold": "32m",
+}
+"""Beside those that are fixed for every git that we start."""
+
+
+class Address(NamedTuple):
+    """A repository, as it was written: `URL[@REF][#FOLDER]`."""
+
+    url: str
+    ref: str
+    inside: str
+    protocol: str
+
+
+def address(text: str) -> Address | None:
+    """What a text says of a repository; None where it is none but a path. Raises UsageError for what is not taken."""
+    place, _, inside = text.partition("#")
+    if found := URL.fullmatch(place):
+        scheme, host, path = found.groups()
+        path, _, ref = path.partition("@")
+        url, protocol = f"{scheme}://{host}{path}", scheme
+        if "@" in host and (scheme != "ssh" or ":" in host.split("@")[0]):
+            raise UsageError(f"{shown(text)}: a password or token does not belong in an address; use ssh, or clone it")
+        if scheme == "file" and host not in ("", "localhost"):
+            raise UsageError(f"{shown(text)}: a file address names no host; write file:///…")
+    elif found := SCP.fullmatch(place):
+        url, protocol, ref = f"{found[1]}:{found[2]}", "ssh", found[3] or ""
+    elif "://" in place or re.match(r"[A-Za-z0-9+.-]+::", place):
+        raise UsageError(f"{shown(text)}: plugins are not fetched that way; give a folder, or {WAYS}")
+    else:
+        return None
+    if ref and (not REF.fullmatch(ref) or ".." in ref):
+        raise UsageError(f"{shown(text)}: {shown(ref)} is no branch, tag or commit")
+    if (folder := inner(inside) if inside else ".") is None:
+        raise UsageError(f"{shown(text)}: {shown(inside)} does not lie in the repository")
+    return Address(url, ref, folder, protocol)
+
+
+def shown(text: str) -> str:
+    return visible(text, keep_newlines=False, directions=False)[:300]
+
+
+# ------------------------------------------------------------------ a repository
+
+
+class Entry(NamedTuple):
+    path: str
+    mode: str
+    sha: str
+    size: int
+
+
+class Repository:
+    """What was fetched of a repository: one commit, in a store of its own."""
+
+    def __init__(self, where: Address, store: str) -> None:
+        self._where, self._store = where, store
+        self.commit = ""
+
+    @property
+    def origin(self) -> Json:
+        known: Json = {"kind": "git", "url": self._where.url, "commit": self.commit}
+        return known | ({"ref": self._where.ref} if self._where.ref else {})
+
+    def fetch(self) -> None:
+        """Fetch the one commit; raises AdderClawError."""
+        asyncio.run(self._fetch())
+
+    async def _fetch(self) -> None:
+        await self._git("init", "--quiet", "--bare", "--template=")
+        wanted = self._where.ref or "HEAD"
+        options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
+        watching = asyncio.ensure_future(self._grown())
+        fetching = asyncio.ensure_future(
+            self._git("fetch", *options, "--", self._where.url, f"+{wanted}:refs/heads/plugin", reaches=True)
+        )
+        await asyncio.wait((watching, fetching), return_when=asyncio.FIRST_COMPLETED)
+        grown = watching.done()
+        watching.cancel()
+        if grown:
+            fetching.cancel()
+            await asyncio.gather(fetching, return_exceptions=True)
+            raise AdderClawError(f"{shown(self._where.url)} has more than {FETCHED_BYTES >> 20} MiB: nothing was kept")
+        await fetching
+        self.commit = (await self._git("rev-parse", "--verify", "refs/heads/plugin^{commit}")).decode().strip()
+
+    async def _grown(self) -> None:
+        """Ends when git has fetched too much."""
+        while _size(self._store) <= FETCHED_BYTES:  # noqa: ASYNC110 - git tells nobody
+            await asyncio.sleep(0.2)
+
+    def read(self, path: str) -> bytes | None:
+        path = os.path.normpath(os.path.join(self._where.inside, path))
+        for entry in self._entries(path):
+            if entry.path == path and entry.mode.startswith("100") and entry.size <= SMALL:
+                return next(self._contents([entry]))
+        return None
+
+    def copy(self, inside: str, to: int) -> None:
+        folder = os.path.normpath(os.path.join(self._where.inside, inside))
+        start = "" if folder == "." else f"{folder}/"
+        files, links = list[Entry](), list[Entry]()
+        for entry in self._entries(start):
+            path = entry.path.removeprefix(start)
+            if not path or any(part in ("", ".", "..") for part in path.split("/")):
+                raise unfit(shown(entry.path), "is no path")
+            if any(part in NOT_COPIED for part in path.split("/")):
+                continue
+            if entry.mode == "120000":
+                links.append(entry._replace(path=path))
+            elif entry.mode in ("100644", "100755"):
+                files.append(entry._replace(path=path))
+            elif entry.mode != "160000":  # a submodule is not fetched
+                raise unfit(shown(entry.path), f"is of a kind ({entry.mode}) that no plugin has")
+        if not files:
+            raise unfit(f"{shown(self._where.url)}#{shown(folder)}", "holds no file")
+        if len(files) + len(links) > MOST_FILES:
+            raise unfit(shown(self._where.url), f"holds more than {MOST_FILES} files")
+        if sum(entry.size for entry in (*files, *links)) > MOST_BYTES:
+            raise unfit(shown(self._where.url), f"holds more than {MOST_BYTES >> 20} MiB")
+        left = MOST_BYTES
+        for entry, data in zip((*files, *links), self._contents((*files, *links)), strict=True):
+            if entry.mode == "120000":
+                plugin_folders.link(to, entry.path, os.fsdecode(data))
+            else:
+                left = plugin_folders.write(to, entry.path, iter((data,)), runs=entry.mode == "100755", left=left)
+
+    def _entries(self, start: str) -> Iterator[Entry]:
+        listed = asyncio.run(self._git("ls-tree", "-r", "-z", "-l", "--full-tree", self.commit, most=32 << 20))
+        for line in listed.split(b"\0"):
+            about, tab, name = line.partition(b"\t")
+            path = os.fsdecode(name)
+            if tab and path.startswith(start):
+                mode, _, sha, size = about.decode().split()
+                yield Entry(path, mode, sha, int(size) if size != "-" else 0)
+
+    def _contents(self, entries: "list[Entry] | tuple[Entry, ...]") -> Iterator[bytes]:
+        """The bytes of each, as they were committed."""
+        asked = "".join(f"{entry.sha}\n" for entry in entries).encode()
+        most = sum(entry.size + 200 for entry in entries)
+        data = asyncio.run(self._git("cat-file", "--batch", stdin=asked, most=most))
+        place = 0
+        for entry in entries:
+            end = data.index(b"\n", place)
+            sha, kind, size = data[place:end].decode().split()
+            if sha != entry.sha or kind != "blob" or int(size) != entry.size:
+                raise AdderClawError(f"{shown(entry.path)}: the repository does not hold what it says")
+            yield data[end + 1 : end + 1 + entry.size]
+            place = end + 2 + entry.size
+
+    async def _git(self, *words: str, reaches: bool = False, stdin: bytes = b"", most: int = SMALL) -> bytes:
+        git = programs.resolve("git", (self._store,))
+        if git is None:
+            raise AdderClawError("git is not installed: install it, or give a folder")
+        settings = dict(SETTINGS)
+        if reaches:
+            settings[f"protocol.{self._where.protocol}.allow"] = "always"
+        fixed = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        kept = (Capture(most), Capture(8_192, 8_192))
+        done = await process.run(
+            [git, *fixed, f"--git-dir={self._store}", *words],
+            cwd=self._store,
+            env=_environment(self._store, self._where.protocol if reaches else ""),
+            timeout=SECONDS,
+            stdin=stdin,
+            into=kept,
+        )
+        if done.timed_out:
+            raise AdderClawError(f"{shown(self._where.url)}: git did not end within {SECONDS:g} seconds")
+        if done.returncode or done.stdout_cut:
+            said = shown(done.stderr.decode("utf-8", "replace").strip().replace("\n", "; "))
+            raise AdderClawError(f"{shown(self._where.url)} cannot be fetched: {said or 'git failed'}")
+        return done.stdout
+
+
+def _environment(store: str, protocol: str) -> dict[str, str]:
+    """Nothing of the operator's git counts; of their ssh, the keys and the hosts that they know."""
+    env = process.environment({"GIT_CONFIG_GLOBAL": os.devnull, "GIT_LFS_SKIP_SMUDGE": "1"}, workspace_roots=(store,))
+    if protocol == "ssh":
+        env["GIT_SSH_COMMAND"] = "ssh -o BatchMode=yes -o ForwardAgent=no -o ForwardX11=no -o PermitLocalCommand=no"
+        env |= {name: os.environ[name] for name in ("SSH_AUTH_SOCK",) if name in os.environ}
+    if protocol == "https":
+        proxies = (
+            "https_proxy",
+            "HTTPS_PROXY",
+            "no_proxy",
+            "NO_PROXY",
+            "SSL_CERT_FILE",
+            "SSL_CERT_DIR",
+            "GIT_SSL_CAINFO",
+        )
+        env |= {name: os.environ[name] for name in proxies if name in os.environ}
+    return env
+
+
+def _size(folder: str) -> int:
+    total, waiting = 0, [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+        except OSError:  # git renames what it has fetched
+            continue
+    return total
+
+
+# ------------------------------------------------------------------ marketplaces
+
+
+class Chosen(NamedTuple):
+    inside: str
+    """The plugin's folder in the source."""
+    manifest: Json
+    """What a marketplace says of it, for a folder that says nothing itself."""
+    marketplace: str = ""
+
+
+def chosen(source: Source, wanted: str | None) -> Chosen:
+    """Which plugin of a source is meant; raises UsageError that lists them where that has to be said."""
+    data = source.read(MARKETPLACE)
+    if data is None and wanted is not None:
+        raise UsageError(f"--plugin {shown(wanted)}: there is no {MARKETPLACE}, so there is one plugin, or none")
+    is_plugin = any(source.read(name) is not None for name in (FOREIGN, OWN))
+    if data is None or (wanted is None and is_plugin):
+        return Chosen(".", {})
+    name, listed = _listed(data)
+    by_name = {str(entry["name"]): entry for entry in listed}
+    if wanted is None and len(listed) > 1:
+        raise UsageError(f"it is a marketplace; choose one with --plugin NAME: {_names(listed)}")
+    wanted = wanted or next(iter(by_name))
+    if wanted not in by_name:
+        raise UsageError(f"--plugin {shown(wanted)}: the marketplace has no such plugin; it has: {_names(listed)}")
+    entry = by_name[wanted]
+    path = inner(entry["source"]) if isinstance(entry.get("source"), str) else None
+    if path is None:
+        place = shown(json.dumps(entry.get("source")))
+        raise UsageError(f"{shown(wanted)}: the marketplace does not hold it, but names {place}: install it from there")
+    said = {key: value for key, value in entry.items() if key not in ("source", "strict", "category", "tags")}
+    return Chosen(path, said, name)
+
+
+def _listed(data: bytes) -> tuple[str, list[Json]]:
+    try:
+        value: Any = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{MARKETPLACE}: not JSON: {shown(str(error))}") from None
+    table = cast(Json, value) if isinstance(value, dict) else {}
+    root: Any = table.get("metadata")
+    base = cast(Json, root).get("pluginRoot", "") if isinstance(root, dict) else ""
+    entries: Any = table.get("plugins")
+    listed: list[Json] = []
+    for one in cast(list[Any], entries if isinstance(entries, list) else []):
+        if isinstance(one, dict) and isinstance(cast(Json, one).get("name"), str):
+            entry = dict(cast(Json, one))
+            at = entry.get("source")
+            if isinstance(base, str) and base and isinstance(at, str) and not at.startswith("."):
+                entry["source"] = f"{base}/{at}"
+            listed.append(entry)
+    if not listed:
+        raise UsageError(f"{MARKETPLACE}: it lists no plugin")
+    return str(table.get("name", "")), listed
+
+
+def _names(listed: list[Json]) -> str:
+    return ", ".join(shown(entry["name"]) for entry in listed[:50]) + (" …" if len(listed) > 50 else "")
+
+
+def folder(path: str) -> Folder:
+    """A folder as a source; raises UsageError where there is none."""
+    found = Folder(path)
+    if not os.path.isdir(found.path):
+        hint = ""
+        if re.fullmatch(r"[\w-]+/[\w.-]+", path):
+            hint = f"; a repository is given by its address, as https://github.com/{path}"
+        raise UsageError(f"{shown(path)}: there is no such folder{hint}")
+    return found

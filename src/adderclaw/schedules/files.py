@@ -1,0 +1,69 @@
+"""What the files that a schedule watches look like from outside: their names, sizes and times, through no link."""
+
+import os
+from collections.abc import Sequence
+
+from adderclaw import workspace
+from adderclaw.errors import Refused, UsageError
+from adderclaw.json_text import digest
+from adderclaw.workspace import Entry, Place
+from adderclaw.workspace.globs import Patterns, Places, alternatives
+
+MOST_FILES = 5_000
+MOST_LOOKED_AT = 100_000
+MOST_NAMED = 200
+"""Changed paths that a run is given by name."""
+NEVER = frozenset({".git", ".adderclaw"})
+"""Folders that are never entered: what changes there is git's work or ours."""
+
+type Seen = dict[str, list[int]]
+"""A file's way from the workspace → its size and its time of change."""
+
+
+def look(root: str, globs: Sequence[str]) -> Seen:
+    """The files that match now. UsageError where they are too many, or the folder is not there."""
+    patterns = Patterns([one for glob in globs for one in alternatives(glob)])
+    states: dict[str, Places] = {".": patterns.start()}
+
+    def into(entry: Entry) -> bool:
+        if entry.place.name in NEVER:
+            return False
+        there = patterns.step(states[_above(entry.place)], entry.place.name)
+        states[entry.place.way] = there
+        return any(there)
+
+    place = Place(root)
+    try:
+        os.close(workspace.open_folder(place))
+    except (OSError, Refused) as error:
+        raise UsageError(f"the workspace {root} cannot be looked at: {error}") from error
+    found: Seen = {}
+    for count, entry in enumerate(workspace.walk(place, into=into)):
+        if count >= MOST_LOOKED_AT:
+            raise UsageError(f"more than {MOST_LOOKED_AT:,} files are looked at: name the folder in the pattern")
+        fits = patterns.ends(states[_above(entry.place)]) if entry.is_file else None
+        if fits is not None and fits(entry.place.name):
+            found[entry.place.way] = [entry.status.st_size, entry.status.st_mtime_ns]
+            if len(found) > MOST_FILES:
+                raise UsageError(f"more than {MOST_FILES:,} files match {', '.join(globs)}: name fewer")
+    return found
+
+
+def _above(place: Place) -> str:
+    return os.path.dirname(place.way) or "."
+
+
+def signature(found: Seen) -> str:
+    return digest(found)
+
+
+def differing(before: Seen, now: Seen) -> list[str]:
+    """What was added, changed or removed, by name."""
+    return sorted(way for way in {*before, *now} if before.get(way) != now.get(way))
+
+
+def listed(paths: Sequence[str]) -> str:
+    """One path in a line, each escaped so that none can look like two; the first ones of many."""
+    lines = [workspace.shown(path) for path in paths[:MOST_NAMED]]
+    more = len(paths) - len(lines)
+    return "\n".join([*lines, *([f"… and {more} more"] if more else [])])

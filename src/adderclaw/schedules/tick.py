@@ -1,0 +1,544 @@
+"""The one tick: what is due is claimed in one transaction, begun, followed to its end and written down.
+
+The server ticks every second, `adderclaw schedule tick` once. However many tick at once, each due time has one row, and
+whoever wrote that row begins it. A process that is killed leaves a row whose ticker is gone: the next tick settles it.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from sqlite3 import Cursor
+from typing import Any, Literal, Protocol
+
+from adderclaw.config.options import Options
+from adderclaw.drivers.driver import Driver
+from adderclaw.drivers.sop import waiting
+from adderclaw.errors import AdderClawError, Stopped, UsageError
+from adderclaw.hosted.watched import Full
+from adderclaw.record import NamedTuple
+from adderclaw.schedules import files, work
+from adderclaw.schedules import when as times
+from adderclaw.schedules.due import MOST_CAUGHT_UP, MOST_COUNTED, Due, due
+from adderclaw.schedules.terms import of_json as terms_of
+from adderclaw.schedules.when import of_json as when_of
+from adderclaw.store import Store, locks, runs, transcript
+from adderclaw.store import schedules as rows
+from adderclaw.store.schedules import Fired, Schedule
+from adderclaw.store.text import iso
+from adderclaw.types import Clock, Json
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks at the files that a schedule watches."""
+NOTE_EVERY = 60.0
+"""Seconds between two notes that somebody ticks."""
+CENT = 0.01
+"""Dollars of a budget that are not worth a run any more."""
+
+ANSWERED = 5.0
+"""Seconds after an answer in which whoever gave it may go on with the run."""
+CHANGED_ROW = "its row was changed by another program: remove it, and add it again"
+ANSWERS = "answers"
+"""Stands for a schedule in the rows of answers that were acted on."""
+
+type Told = Literal["held", "missed", "budget", "failed"]
+
+
+class Begun(Protocol):
+    """A run that was begun: `hosted.HostedRun` is one."""
+
+    id: str
+
+    async def ended(self) -> Json:
+        """How it ended: outcome, reason, cost."""
+        ...
+
+
+type Begin = Callable[[Driver, Schedule], Awaitable[Begun]]
+type Notify = Callable[[Told, Schedule, str], None]
+
+
+def silent(_kind: Told, _schedule: Schedule, _text: str) -> None:
+    """Nobody is told."""
+
+
+class NotBegun(AdderClawError):
+    """It was asked for, and did not begin: paused, held, busy, or without money."""
+
+
+class _Claiming(NamedTuple):
+    """Who claims, why, and within which cost."""
+
+    cause: str
+    now: float
+    ticker: str
+    cap: float
+    inputs: Json
+
+
+class _Reserved(NamedTuple):
+    """What a run may spend of the schedule's budget; `why` it may not begin."""
+
+    dollars: float
+    why: str = ""
+
+
+class Scheduler:
+    """Begins the work of all schedules of one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        begin: Begin,
+        stopped: Callable[[], bool],
+        *,
+        key: bytes,
+        options: Options | None = None,
+        notify: Notify = silent,
+        ticker: Literal["server", "command"] = "command",
+    ) -> None:
+        """`begin` opens a run of a driver; `stopped`: the emergency stop is set; `key`: the operator's own."""
+        self._store, self._clock, self._begin, self._stopped = store, clock, begin, stopped
+        self._key, self._options, self._notify = key, options or Options(), notify
+        self._kind: Literal["server", "command"] = ticker
+        self._id = f"ticker-{os.urandom(6).hex()}"
+        self._stack: ExitStack | None = None
+        self._following: set[asyncio.Task[None]] = set()
+        self._looked: dict[str, float] = {}
+        self._noted: float | None = None
+        self._closed = False
+
+    # -------------------------------------------------------------- what callers do
+
+    async def tick(self) -> list[Fired]:
+        """Begin all that is due; what was dealt with, once each run has begun. While the stop is set, nothing is."""
+        if self._closed or self._stopped():
+            return []
+        now = self._clock.now()
+        await self._go_on_with_answered(now)
+        if not rows.is_any(self._store):
+            return []
+        self._note()
+        self.recover()
+        touched: list[int] = []
+        for schedule in rows.looked_for(self._store, now):
+            try:
+                touched += await self._dealt_with(schedule, now)
+            except (
+                AdderClawError,
+                ValueError,
+                LookupError,
+            ) as error:  # one that is broken keeps no other from its time
+                touched += self._broken(schedule, now, str(error))
+        touched += await self._take_queued()
+        begins = [self._start(id) for id in touched if rows.fired(self._store, id).state == "claimed"]
+        for failed in await asyncio.gather(*begins, return_exceptions=True):
+            if isinstance(failed, BaseException):
+                raise failed
+        return [rows.fired(self._store, id) for id in touched]
+
+    async def _dealt_with(self, schedule: Schedule, now: float) -> list[int]:
+        if not schedule.is_genuine(self._key):
+            return self._refuse(schedule, now)
+        if when_of(schedule.when).kind == "changed":
+            return await self._look(schedule, now)
+        return await self._claim_due(schedule, now)
+
+    async def run(self, schedule: Schedule) -> Fired:
+        """Begin it now, by hand, whether or not it is paused."""
+        return await self._now(schedule, f"hand-{os.urandom(6).hex()}", "hand", {})
+
+    async def request(self, id: str, delivery_id: str, inputs: Json) -> str:
+        """Begin a `webhook` schedule; the id of its run, empty where it waits for the one before.
+
+        The caller has checked who asks. NotBegun, or another error of ours, says why nothing begins.
+        """
+        schedule = rows.get(self._store, id)
+        if when_of(schedule.when).kind != "webhook":
+            raise UsageError(f"schedule {schedule.name} is not begun by requests")
+        if schedule.paused_at is not None:
+            raise NotBegun(f"schedule {schedule.name} is paused")
+        return (await self._now(schedule, f"delivery-{delivery_id}", "webhook", inputs)).run_id or ""
+
+    async def settled(self) -> None:
+        """Wait until no run that was begun here is under way."""
+        while self._following:
+            await asyncio.wait({*self._following})
+
+    async def close(self) -> None:
+        """Begin nothing more. Whoever closes the runs first has them settled here."""
+        self._closed = True
+        await self.settled()
+        if self._stack is not None:
+            self._stack.close()
+            self._stack = None
+
+    def recover(self) -> None:
+        """Settle what processes left that are gone: by the run's row, where there is one, else as interrupted."""
+        for row in rows.open_rows(self._store):
+            if row.state != "queued" and row.ticker != self._id and not locks.holder(self._store.path, row.ticker):
+                self._settle_left(row)
+
+    # -------------------------------------------------------------- claiming
+
+    @property
+    def _ticker(self) -> str:
+        """Our name in rows. The lock of that name goes with this process, however it ends."""
+        if self._stack is None:
+            self._stack = ExitStack()
+            self._stack.enter_context(locks.held(self._store.path, self._id, self._kind))
+        return self._id
+
+    async def _claim_due(self, schedule: Schedule, now: float) -> list[int]:
+        when, terms = when_of(schedule.when), terms_of(schedule.terms)
+        if schedule.until > now:  # the clock was set back: what has its row is not begun again
+            with self._store.write() as cursor:
+                rows.advance(cursor, schedule, now, times.after(when, now))
+            return []
+        found = due(
+            when,
+            schedule.until,
+            now,
+            missed=terms.missed,
+            grace=terms.grace,
+            delay=lambda at: terms.delay(schedule.id, at),
+        )
+        cap = await self._cap(schedule) if found.fire else 0.0
+        claiming = _Claiming("time", now, self._ticker, cap, {})
+        made: list[int | None] = []
+        with self._store.write() as cursor:
+            if not rows.advance(cursor, schedule, found.until, times.after(when, found.until)):
+                return []  # another process ticks, too, and was first
+            if found.number:
+                text, at = _missed(when, found), f"missed-{iso(found.missed[1])}"
+                made.append(rows.claim(cursor, schedule.id, at, cause="time", state="missed", now=now, reason=text))
+            for place, at in enumerate(found.fire):
+                made.append(self._claim(cursor, schedule, iso(at), claiming, queue=place > 0))
+        if found.number:
+            self._notify("missed", schedule, _missed(when, found))
+        return self._known(schedule, made)
+
+    def _claim(self, cursor: Cursor, schedule: Schedule, at: str, by: _Claiming, *, queue: bool = False) -> int | None:
+        """The row of one due time, in the state that the schedule's terms give it."""
+        terms, is_open = terms_of(schedule.terms), rows.open_states(cursor, schedule.id)
+
+        def row(state: rows.State, reason: str = "", dollars: float = 0.0) -> int | None:
+            return rows.claim(
+                cursor,
+                schedule.id,
+                at,
+                cause=by.cause,
+                state=state,
+                now=by.now,
+                ticker=by.ticker if state == "claimed" else "",
+                reason=reason,
+                inputs=by.inputs,
+                reserved=dollars,
+            )
+
+        if is_open and (queue or terms.overlap != "allow"):
+            if not (queue or terms.queues):
+                return row("skipped", "the run before is still under way")
+            if is_open.count("queued") >= MOST_CAUGHT_UP:
+                return row("skipped", f"{MOST_CAUGHT_UP} due times wait already for the run before")
+            return row("queued", "the run before is still under way")
+        reserved = self._reserve(cursor, schedule, by.now, by.cap)
+        if reserved.why:
+            return row("skipped", reserved.why)
+        return row("claimed", dollars=reserved.dollars)
+
+    def _reserve(self, cursor: Cursor, schedule: Schedule, now: float, cap: float) -> _Reserved:
+        terms = terms_of(schedule.terms)
+        if terms.budget is None:
+            return _Reserved(0.0)
+        since = terms.period_began(now, str(schedule.when["zone"]))
+        left = terms.budget - rows.spent(cursor, schedule.id, since)
+        if left < CENT:
+            return _Reserved(0.0, f"its budget of ${terms.budget:g} a {terms.period} is used up, or held by its runs")
+        return _Reserved(min(left, cap))
+
+    async def _cap(self, schedule: Schedule) -> float:
+        if terms_of(schedule.terms).budget is None:
+            return 0.0
+        try:
+            return await asyncio.to_thread(work.cost_cap, schedule, self._options)
+        except AdderClawError:  # a configuration that is wrong: the run says so when it is to begin
+            return 0.0
+
+    def _known(self, schedule: Schedule, made: Sequence[int | None]) -> list[int]:
+        """The rows that are ours; what keeps a run from beginning is told."""
+        ids = [id for id in made if id is not None]
+        for row in (rows.fired(self._store, id) for id in ids):
+            if row.state == "skipped" and "budget" in row.reason:
+                self._notify("budget", schedule, row.reason)
+        return ids
+
+    def _refuse(self, schedule: Schedule, now: float) -> list[int]:
+        """The row is not what the operator's key made: it begins nothing, and says so once a day."""
+        why = CHANGED_ROW
+        day = f"changed-row-{iso(now)[:10]}"
+        with self._store.write() as cursor:
+            made = rows.claim(cursor, schedule.id, day, cause="time", state="held", now=now, reason=why)
+        if made is not None:
+            self._notify("held", schedule, why)
+        return [] if made is None else [made]
+
+    async def _take_queued(self) -> list[int]:
+        """The oldest that waits, of each schedule of which nothing else is under way."""
+        taken: list[int] = []
+        open_rows = rows.open_rows(self._store)
+        busy = {row.schedule_id for row in open_rows if row.state != "queued"}
+        for row in open_rows:
+            if row.state != "queued" or row.schedule_id in busy:
+                continue
+            busy.add(row.schedule_id)
+            schedule = rows.get(self._store, row.schedule_id)
+            if schedule.paused_at is None and (id := await self._take(schedule, row)) is not None:
+                taken.append(id)
+        return taken
+
+    async def _take(self, schedule: Schedule, row: Fired) -> int | None:
+        cap, ticker = await self._cap(schedule), self._ticker
+        now = self._clock.now()
+        with self._store.write() as cursor:
+            if any(state != "queued" for state in rows.open_states(cursor, schedule.id)):
+                return None
+            reserved = self._reserve(cursor, schedule, now, cap)
+            if not reserved.why and rows.take(cursor, row.id, ticker=ticker, now=now, reserved=reserved.dollars):
+                return row.id
+        if reserved.why:
+            rows.settle(self._store, row.id, "skipped", now, reason=reserved.why)
+            self._notify("budget", schedule, reserved.why)
+        return None
+
+    # -------------------------------------------------------------- files
+
+    async def _look(self, schedule: Schedule, now: float) -> list[int]:
+        """Whether watched files changed, and have been left alone for long enough since."""
+        last, here = self._looked.get(schedule.id), self._clock.monotonic()
+        if (last is not None and here - last < LOOK_EVERY) or rows.open_rows(self._store, schedule.id):
+            return []
+        self._looked[schedule.id] = here
+        when = when_of(schedule.when)
+        before = rows.seen(self._store, schedule.id)
+        try:
+            found = await asyncio.to_thread(files.look, schedule.workspace, when.globs)
+        except UsageError as error:
+            return self._broken(schedule, now, str(error))
+        known: files.Seen = before.get("files", {})
+        differing = files.differing(known, found)
+        sign, since = files.signature(found), float(before.get("since", now))
+        settled = before.get("sign") == sign and 0 <= now - since >= when.seconds
+        if not differing or not settled:
+            since = since if before.get("sign") == sign and since <= now else now
+            after: Json = {"files": known, "sign": sign, "since": since} if differing else {"files": known}
+            if after != before:
+                with self._store.write() as cursor:
+                    rows.see(cursor, schedule.id, after, before)
+            return []
+        inputs: Json = {"changed": files.listed(differing), "count": len(differing)}
+        claiming = _Claiming("changed", now, self._ticker, await self._cap(schedule), inputs)
+        with self._store.write() as cursor:
+            if not rows.see(cursor, schedule.id, {"files": found}, before):
+                return []
+            at = f"changed-{iso(since)}-{sign[:8]}"
+            made = self._claim(cursor, schedule, at, claiming)
+        return self._known(schedule, [made])
+
+    def _broken(self, schedule: Schedule, now: float, why: str) -> list[int]:
+        """It cannot be dealt with: that is said once a day."""
+        with self._store.write() as cursor:
+            at = f"broken-{iso(now)[:10]}"
+            made = rows.claim(cursor, schedule.id, at, cause="time", state="failed", now=now, reason=why)
+        if made is not None:
+            self._notify("failed", schedule, why)
+        return [] if made is None else [made]
+
+    async def _look_again(self, schedule: Schedule) -> None:
+        """After a run: what it wrote itself begins no other."""
+        when = when_of(schedule.when)
+        if when.kind != "changed":
+            return
+        try:
+            found = await asyncio.to_thread(files.look, schedule.workspace, when.globs)
+        except UsageError:
+            return
+        with self._store.write() as cursor:
+            rows.see(cursor, schedule.id, {"files": found})
+
+    # -------------------------------------------------------------- beginning and ending
+
+    async def _now(self, schedule: Schedule, at: str, cause: str, inputs: Json) -> Fired:
+        if self._stopped():
+            raise Stopped("the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it")
+        if self._closed:
+            raise NotBegun("the server ends: it begins no run any more")
+        if not schedule.is_genuine(self._key):
+            raise NotBegun(f"schedule {schedule.name}: its row was changed by another program: add it again")
+        self.recover()
+        claiming = _Claiming(cause, self._clock.now(), self._ticker, await self._cap(schedule), inputs)
+        with self._store.write() as cursor:
+            id = self._claim(cursor, schedule, at, claiming)
+        if id is None:
+            raise NotBegun(f"schedule {schedule.name} has begun for {at} already")
+        row = rows.fired(self._store, id)
+        if row.state == "claimed":
+            await self._start(id)
+            row = rows.fired(self._store, id)
+        if row.state in ("skipped", "held", "failed"):
+            raise NotBegun(f"schedule {schedule.name}: {row.reason}")
+        return row
+
+    async def _start(self, id: int) -> None:
+        """Begin what was claimed; what cannot begin has its reason in its row."""
+        row = rows.fired(self._store, id)
+        schedule = rows.get(self._store, row.schedule_id)
+        if not schedule.is_genuine(self._key):  # also what was queued before, or by another program
+            self._settle(id, "held", CHANGED_ROW)
+            self._notify("held", schedule, CHANGED_ROW)
+            return
+        limited = terms_of(schedule.terms).budget is not None
+        try:
+            driver = await asyncio.to_thread(
+                work.made, schedule, self._options, row.inputs, row.reserved if limited else None
+            )
+            if self._closed or self._stopped():
+                rows.put_back(self._store, id, "the emergency stop was set, or the process ended")
+                return
+            one = await self._begin(driver, schedule)
+        except Full as error:
+            rows.put_back(self._store, id, str(error))
+        except work.Held as error:
+            self._settle(id, "held", str(error))
+            self._notify("held", schedule, str(error))
+        except (AdderClawError, OSError) as error:
+            self._settle(id, "failed", str(error))
+            self._notify("failed", schedule, str(error))
+        else:
+            rows.begun(self._store, id, one.id)
+            self._follow(self._to_its_end(schedule, id, one))
+
+    async def _go_on_with_answered(self, now: float) -> None:
+        """SOPs that ended at a question which somebody has answered since; each answer is acted on once."""
+        for run_id in waiting.ready(self._store, now):
+            run = runs.get(self._store, run_id)
+            asked = waiting.question(self._store, run) if run is not None else None
+            if run is None or asked is None or (asked.answered_at or "") > iso(now - ANSWERED):
+                continue
+            with self._store.write() as cursor:
+                claimed = rows.claim(
+                    cursor,
+                    ANSWERS,
+                    f"{run_id}-{asked.id}",
+                    cause="answer",
+                    state="claimed",
+                    now=now,
+                    ticker=self._ticker,
+                )
+            if claimed is not None:
+                await self._go_on(claimed, run)
+
+    async def _go_on(self, id: int, run: runs.Run) -> None:
+        schedule = rows.that_began(self._store, run.run_id) or _NONE
+        if schedule is not _NONE and not schedule.is_genuine(self._key):
+            self._settle(id, "held", CHANGED_ROW)
+            self._notify("held", schedule, CHANGED_ROW)
+            return
+        folder = transcript.workspace_of(self._store, run.conversation_id)
+        limits = self._limits(schedule, run.run_id)
+        try:
+            driver = await asyncio.to_thread(work.resumed, run.run_id, folder, self._options, limits)
+            one = await self._begin(driver, schedule)
+        except (AdderClawError, OSError) as error:
+            self._settle(id, "failed", str(error))
+            return
+        rows.begun(self._store, id, one.id)
+        self._follow(self._to_its_end(schedule, id, one))
+
+    def _limits(self, schedule: Schedule, run_id: str) -> dict[str, float]:
+        """Those that it began with, and of its budget no more than is left by now: an answer gives it no other."""
+        limits: dict[str, float] = dict(schedule.what.get("limits") or {})
+        began = rows.first_of_run(self._store, run_id)
+        if began is None or terms_of(schedule.terms).budget is None:
+            return limits
+        used = rows.cost_of(self._store, run_id) or 0.0
+        with self._store.write() as cursor:
+            left = self._reserve(cursor, schedule, self._clock.now(), max(0.0, began.reserved - used))
+        most = used + left.dollars
+        return {**limits, "cost_usd": min(most, limits.get("cost_usd", most))}
+
+    def _follow(self, end: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(end)
+        self._following.add(task)
+        task.add_done_callback(self._following.discard)
+
+    async def _to_its_end(self, schedule: Schedule, id: int, one: Begun) -> None:
+        report = await one.ended()
+        cost = rows.cost_of(self._store, one.id)
+        rows.settle(
+            self._store,
+            id,
+            "ended",
+            self._clock.now(),
+            outcome=str(report.get("outcome", "error")),
+            cost=cost if cost is not None else report.get("cost"),
+            reason=str(report.get("reason") or ""),
+        )
+        await self._look_again(schedule)
+        if not self._closed and not self._stopped():
+            for next_id in await self._take_queued():
+                await self._start(next_id)
+
+    def _settle(self, id: int, state: rows.State, reason: str) -> None:
+        rows.settle(self._store, id, state, self._clock.now(), reason=reason)
+
+    def _settle_left(self, row: Fired) -> None:
+        now = self._clock.now()
+        schedule = {one.id: one for one in rows.listing(self._store)}.get(row.schedule_id)
+        run_id = row.run_id
+        if run_id is None and schedule is not None:
+            run_id = rows.lost_run(self._store, client_of(schedule), row.claimed_at)
+        run = runs.get(self._store, run_id) if run_id is not None else None
+        if run is not None and run.status == "running":
+            return  # somebody went on with it
+        if run is not None and run.outcome is not None:
+            rows.settle(
+                self._store,
+                row.id,
+                "ended",
+                now,
+                outcome=run.outcome,
+                cost=run.cost,
+                reason=run.reason or "",
+                run_id=run.run_id,
+            )
+        else:
+            why = "the process that it ran in ended" if run_id else "the process that was about to begin it ended"
+            cost = rows.cost_of(self._store, run_id) if run_id else None
+            rows.settle(self._store, row.id, "interrupted", now, cost=cost, reason=why, run_id=run_id)
+        if schedule is not None:
+            self._follow(self._look_again(schedule))
+
+    def _note(self) -> None:
+        now = self._clock.monotonic()
+        if self._noted is None or now - self._noted >= NOTE_EVERY:
+            self._noted = now
+            rows.note_tick(self._store, self._kind, self._clock.now())
+
+
+def client_of(schedule: Schedule) -> str:
+    """Who began its runs: so rows and receipts name it."""
+    return f"schedule {schedule.name}"
+
+
+_NONE = Schedule("", "sop", "", {"kind": "webhook", "zone": "UTC"}, {}, {}, "", "", "", "")
+"""Of a SOP that no schedule began."""
+
+
+def _missed(when: times.When, found: Due) -> str:
+    first, last = (times.shown(at, when.zone) for at in found.missed)
+    if found.number == 1:
+        return f"due {last}, and nothing ticked in time"
+    many = f"{MOST_COUNTED} or more" if found.number >= MOST_COUNTED else str(found.number)
+    return f"{many} due times from {first} to {last} passed, and nothing ticked in time"

@@ -1,0 +1,223 @@
+"""Tools that plugins bring: a program that gets one JSON object on stdin and answers JSON on stdout, in the sandbox."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from adderclaw import workspace
+from adderclaw.config import others_schema
+from adderclaw.config.plugin_manifest import DESCRIPTION_CHARS, Manifest, PluginTool, inner
+from adderclaw.credentials.redaction import visible
+from adderclaw.decode import Invalid, shown
+from adderclaw.json_text import canonical
+from adderclaw.sandbox import process
+from adderclaw.sandbox.process import Finished
+from adderclaw.types import Disabled, Json, Prepared, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
+
+if TYPE_CHECKING:
+    from adderclaw.config.loaded_plugin import LoadedPlugin
+    from adderclaw.sandbox.process import Start
+
+GRACE = 5.0
+"""Seconds that the kernel waits beyond our own time limit, so that what was printed so far is still reported."""
+OUTPUT_BYTES = 1 << 20
+"""The longest answer; a program that goes on printing is ended."""
+SAID_CHARS = 4_000
+"""What is shown of stderr: the end of it."""
+METADATA_BYTES = 16_384
+KEYS = frozenset(("success", "output", "error", "metadata"))
+
+
+def tools(
+    plugins: "Iterable[LoadedPlugin]",
+    start: "Start | None",
+    taken: Iterable[str],
+    warn: Callable[[str], None],
+) -> dict[str, Tool[Any]]:
+    """The tools of all plugins by name; `taken` are names that none of them may have."""
+    made: dict[str, Tool[Any]] = {}
+    used = {name.lower() for name in taken}
+    for plugin in plugins:
+        for one in plugin.plugin.manifest.tools:
+            if one.name.lower() in used:
+                warn(f"the plugin {plugin.plugin.name!r} brings a tool {one.name!r}, which there is already: left out")
+                continue
+            used.add(one.name.lower())
+            made[one.name] = _tool(plugin, one, start)
+    return made
+
+
+def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
+    """Which tools of a plugin have a name that is taken, and by whom."""
+    from adderclaw.tools import NAMES, aliases
+
+    taken = {name.lower(): f"a built-in tool is called {name}" for name in (*aliases(), *NAMES)}
+    for other in others:
+        taken |= {tool.name.lower(): f"the plugin {other.name!r} brings a tool of that name" for tool in other.tools}
+    return [
+        f"tools: {tool.name!r} cannot be the name of a tool, since {taken[tool.name.lower()]}"
+        for tool in manifest.tools
+        if tool.name.lower() in taken
+    ]
+
+
+def unusable(manifest: Manifest) -> list[str]:
+    """Which tools have a schema by which nothing can be checked, and why."""
+    found = ((tool.name, others_schema.unusable(tool.schema)) for tool in manifest.tools)
+    return [f"tools: the schema of {name!r} cannot be used: {visible(why)}" for name, why in found if why]
+
+
+# ------------------------------------------------------------------ one tool
+
+
+def _tool(plugin: "LoadedPlugin", one: PluginTool, start: "Start | None") -> Tool[Json]:
+    name = plugin.plugin.name
+
+    def prepare(arguments: Json, context: ToolContext) -> Prepared:
+        if why := plugin.changed():
+            raise Disabled("plugins", why)
+        touch = Touch(opaque=True, why=f"runs {one.command} of the plugin {name}")
+        return Prepared(touch, lambda: _run(plugin, one, arguments, context, start))
+
+    described = visible(one.description).strip()[:DESCRIPTION_CHARS]
+    return Tool(
+        name=one.name,
+        arguments=cast(type[Json], dict),
+        prepare=prepare,
+        description=f"[plugin {name}] {described}",
+        parameters=_visible(one.schema),
+        timeout=lambda _arguments: one.timeout + GRACE,
+        decode=partial(_checked, one.schema),
+        deferred=one.deferred,
+    )
+
+
+def _visible(value: Any) -> Any:
+    """A schema with nothing in it that nobody sees."""
+    match value:
+        case str():
+            return visible(value)
+        case dict():
+            return {visible(str(key)): _visible(item) for key, item in cast(Json, value).items()}
+        case list():
+            return [_visible(item) for item in cast(list[Any], value)]
+        case _:
+            return value
+
+
+def _checked(schema: Json, given: Json) -> Json:
+    if found := others_schema.problems(schema, given):
+        raise Invalid([("", problem) for problem in found])
+    return given
+
+
+async def _run(
+    plugin: "LoadedPlugin", one: PluginTool, arguments: Json, context: ToolContext, start: "Start | None"
+) -> ToolResult:
+    if why := plugin.changed():  # what was asked about is what runs
+        return ToolResult(why, "tool_rejected", denied=why, own=True)
+    place = context.workspace
+    cwd = place.cwd if workspace.is_directory(place.cwd) else place.root
+    asked = {"tool": one.name, "arguments": arguments, "workspace": place.root}
+    try:
+        done = await process.run(
+            [os.path.join(plugin.root, inner(one.command) or ""), *one.args],
+            cwd=cwd,
+            env=process.environment(_told(plugin), workspace_roots=(place.root, *place.extra)),
+            timeout=one.timeout,
+            max_bytes=OUTPUT_BYTES,
+            stdin=json.dumps(asked).encode() + b"\n",
+            start=process.in_view(start, "own"),
+        )
+    except process.NotStarted as error:
+        hint = "; does it begin with a line such as #!/usr/bin/env python3?" if error.errno == 8 else ""
+        return internal_failure(f"{_who(plugin, one)} could not be started: {error.strerror}{hint}")
+    return _answered(plugin, one, done)
+
+
+def _told(plugin: "LoadedPlugin") -> dict[str, str]:
+    """What its environment holds beside the few harmless variables: where it lies."""
+    named = {f"{who}_PLUGIN_ROOT": plugin.root for who in ("CLAUDE", "ADDERCLAW")}
+    return {**named, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _who(plugin: "LoadedPlugin", one: PluginTool) -> str:
+    return f"{one.name} of the plugin {plugin.plugin.name!r}"
+
+
+# ------------------------------------------------------------------ its answer
+
+
+def _answered(plugin: "LoadedPlugin", one: PluginTool, done: Finished) -> ToolResult:
+    failed = partial(_failed, plugin, one, done)
+    if done.timed_out:
+        return failed(f"did not end within {one.timeout:g} seconds, and was ended")
+    if done.stdout_cut:
+        return failed(f"answered more than {OUTPUT_BYTES} bytes, of which nothing is used")
+    if done.flooded:
+        return failed("printed to stderr without end, and was ended")
+    if not done.stdout.strip():
+        return failed("answered nothing; it must print JSON on stdout")
+    try:
+        value: Any = json.loads(done.stdout.decode(), parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        start = visible(done.stdout[:200].decode("utf-8", "replace"))
+        return failed(f"did not answer JSON ({_short(error)}); its answer begins: {start}")
+    answer = cast(Json, value) if isinstance(value, dict) else {}
+    if "success" not in answer:
+        return failed("") if done.returncode else _succeeded(plugin, cast(object, value), {})
+    if wrong := _misshapen(answer):
+        return failed(f"answered in another shape than agreed: {wrong}")
+    if answer["success"] and done.returncode:
+        return failed("says that it succeeded, and did not")
+    if not answer["success"]:
+        said = answer.get("error") or answer.get("output") or "it does not say why"
+        return failed(f"failed: {_text(said)}")
+    return _succeeded(plugin, answer.get("output", ""), answer.get("metadata", {}))
+
+
+def _misshapen(answer: Json) -> str:
+    if not isinstance(answer["success"], bool):
+        return f"success must be true or false, not {shown(answer['success'])}"
+    if unknown := sorted(answer.keys() - KEYS):
+        return f"{shown(unknown[0])} means nothing beside success"
+    if not isinstance(answer.get("error", ""), str | None):
+        return f"error must be text, not {shown(answer['error'])}"
+    if not isinstance(answer.get("metadata", {}), dict):
+        return f"metadata must be an object, not {shown(answer['metadata'])}"
+    if len(canonical(answer.get("metadata"))) > METADATA_BYTES:
+        return f"metadata has more than {METADATA_BYTES} bytes"
+    return ""
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _short(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else visible(str(error))[:200]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _succeeded(plugin: "LoadedPlugin", output: object, metadata: Mapping[str, Any]) -> ToolResult:
+    about = {"plugin": plugin.plugin.name, **({"plugin_metadata": dict(metadata)} if metadata else {})}
+    return ToolResult(visible(_text(output)) or "(nothing)", metadata=about)
+
+
+def _failed(plugin: "LoadedPlugin", one: PluginTool, done: Finished, what: str) -> ToolResult:
+    """What went wrong, its exit code, and the end of what it said on stderr: none of it is our word alone."""
+    ended = ""
+    if done.returncode > 0:
+        ended = f"ended with exit code {done.returncode}"
+    elif done.returncode < 0 and not (done.timed_out or done.flooded):
+        ended = f"was ended by signal {-done.returncode}"
+    lines = [f"{_who(plugin, one)} {'; it '.join(filter(None, (what, ended)))}"]
+    if said := visible(done.stderr.decode("utf-8", "replace")).strip():
+        cut = "… " if len(said) > SAID_CHARS or done.stderr_cut else ""
+        lines.append(f"stderr: {cut}{said[-SAID_CHARS:]}")
+    return rejected("\n".join(lines), own=False)

@@ -1,0 +1,330 @@
+"""A home is kept in one file while it is used, put back only if every byte and receipt is right, and taken away."""
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import time
+import zipfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.world import World, call, text
+from tests.rows import rows
+
+BOMB = 2 << 30
+SECRETS = ("receipt.key", "webhooks.json", "credentials.key")
+
+
+@pytest.fixture
+def used(world: World) -> World:
+    (world.workspace / "a.txt").write_text("hello\n", encoding="utf-8")
+    world.script(call("file_list", path="."), call("file_read", path="a.txt"), text("done"))
+    assert world.agent("look").code == 0
+    (world.cli.data / "webhooks.json").write_text('{"door": "s3cret-value"}', encoding="utf-8")
+    return world
+
+
+def made(world: World, *more: str) -> Path:
+    target = world.cli.home.parent / "kept.zip"
+    done = world.cli("backup", str(target), *more, "--output-format", "json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["receipts"]["valid"]
+    return target
+
+
+def restored(world: World, archive: Path, home: str, *more: str) -> dict[str, Any]:
+    done = world.cli("restore", str(archive), "--to", str(world.cli.home / home), *more, "--output-format", "json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def test_a_backup_is_restored_whole_and_goes_on(used: World) -> None:
+    archive = made(used, "--with-secrets")
+    assert stat.S_IMODE(archive.stat().st_mode) == 0o600
+    home = used.cli.home / "again"
+    found = restored(used, archive, "again")
+    assert found["sealed"]
+    assert found["receipts"]["receipts"] == 2
+    used.cli.env["ADDERCLAW_HOME"] = str(home)
+    assert "valid: 2 receipts" in used.cli("receipt", "verify").out
+    assert "look" in used.cli("memory", "list").out or used.cli("runs", "list").code == 0
+    used.script(call("file_list", path="."), text("again"))
+    assert used.agent("once more").code == 0
+    assert "valid: 3 receipts" in used.cli("receipt", "verify").out
+
+
+def test_secrets_stay_out_unless_they_are_asked_for(used: World) -> None:
+    archive = made(used)
+    with zipfile.ZipFile(archive) as kept:
+        assert not [name for name in kept.namelist() if name.endswith(SECRETS)]
+        assert not any(b"s3cret-value" in kept.read(name) for name in kept.namelist())
+    said = used.cli("backup", str(archive), "--replace").out
+    assert "left out: receipt.key" in said
+    assert "webhooks.json" in said
+    found = restored(used, archive, "bare")
+    assert not found["sealed"]
+    assert any("receipt.key" in note for note in found["notes"])
+
+
+def test_a_backup_while_a_session_writes_is_of_one_moment(used: World) -> None:
+    """The writer appends receipts all the time: the copy verifies, and the session loses nothing."""
+    for number in range(30):
+        (used.workspace / f"{number}.txt").write_text(f"{number}\n", encoding="utf-8")
+    used.script(*[call("file_read", path=f"{number}.txt") for number in range(30)], text("done"))
+    process = used.cli.start("agent", "-m", "go on")
+    for number in range(4):
+        target = used.cli.home.parent / f"{number}.zip"
+        done = used.cli("backup", str(target), "--output-format", "json")
+        assert done.code == 0, done.err
+        kept = json.loads(done.out)["receipts"]
+        assert kept["valid"]
+        assert kept["completeness"]["unmirrored"] == 0
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, (out, err)
+    assert restored(used, used.cli.home.parent / "3.zip", "middle")["receipts"]["valid"]
+
+
+def test_a_home_that_is_there_is_put_aside_only_when_asked_and_unused(used: World) -> None:
+    archive = made(used)
+    refused = used.cli("restore", str(archive))
+    assert refused.code == 2
+    assert "is not empty: --replace puts it aside" in refused.err
+    with closing(sqlite3.connect(used.database)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchone()
+        busy = used.cli("restore", str(archive), "--replace")
+    assert busy.code == 2
+    assert "is in use" in busy.err
+    before = sorted(path.name for path in used.cli.data.iterdir())
+    found = json.loads(used.cli("restore", str(archive), "--replace", "--output-format", "json").out)
+    aside = Path(found["kept_aside"])
+    assert sorted(path.name for path in aside.iterdir()) == before
+    assert found["sealed"], "the key of the home before fits, and stays"
+    assert "webhooks.json" in found["secrets"]
+    assert used.cli("receipt", "verify").code == 0
+    assert not [*used.cli.home.glob(".*restoring*")]
+
+
+def test_a_home_that_cannot_be_put_aside_stays(used: World) -> None:
+    archive, mine = made(used), used.cli.data / "mine"
+    mine.write_text("mine", encoding="utf-8")
+    now = time.time()
+    for second in range(90):
+        stamp = time.strftime("%Y%m%d-%H%M%SZ", time.gmtime(now + second))
+        taken = used.cli.data.with_name(f"{used.cli.data.name}.before-restore-{stamp}")
+        taken.mkdir()
+        (taken / "full").touch()
+    done = used.cli("restore", str(archive), "--replace")
+    assert done.code != 0
+    assert "Traceback" not in done.err
+    assert mine.read_text(encoding="utf-8") == "mine"
+    assert not [*used.cli.data.parent.glob(".*restoring*")]
+
+
+def test_a_dry_run_changes_nothing(used: World) -> None:
+    archive = made(used)
+    home = used.cli.home / "never"
+    assert "could be restored" in used.cli("restore", str(archive), "--to", str(home), "--dry-run").out
+    assert not home.exists()
+    assert not [*used.cli.home.glob(".*restoring*")]
+
+
+# ------------------------------------------------------------------ hostile archives
+
+type Change = Callable[[dict[str, bytes], dict[str, Any]], None]
+
+
+def _renamed(name: str) -> Change:
+    def change(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
+        files[name] = files.pop("home/config.toml")
+        manifest["files"][name] = manifest["files"].pop("home/config.toml")
+
+    return change
+
+
+def _changed(files: dict[str, bytes], _: dict[str, Any]) -> None:
+    files["store/tool_receipts.log"] = files["store/tool_receipts.log"].replace(b"allowed", b"alloweD")
+
+
+def _rehashed(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    """Somebody who knows the format changes a receipt and its hash in the manifest."""
+    import hashlib
+
+    _changed(files, manifest)
+    data = files["store/tool_receipts.log"]
+    manifest["files"]["store/tool_receipts.log"] |= {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+
+
+def _extra(files: dict[str, bytes], _: dict[str, Any]) -> None:
+    files["home/hooks/evil.sh"] = b"#!/bin/sh"
+
+
+def _missing(files: dict[str, bytes], _: dict[str, Any]) -> None:
+    del files["home/config.toml"]
+
+
+def _newer(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    manifest |= {"format": 99, "adderclaw": "9.9.9"}
+
+
+def _rolled_back(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    manifest["head"] = f"7:{'a' * 64}"
+
+
+def _mode(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    manifest["files"]["home/config.toml"]["mode"] = 0o4755
+
+
+def _bomb(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    manifest["files"]["home/config.toml"]["size"] = BOMB
+
+
+def _no_manifest(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    manifest.clear()
+
+
+HOSTILE: dict[str, tuple[Change, str]] = {
+    "absolute": (_renamed("/tmp/evil"), "is an absolute path"),
+    "drive": (_renamed("C:/evil"), "is an absolute path"),
+    "upwards": (_renamed("home/../../evil"), "leads out of the folder"),
+    "backslash": (_renamed("home\\..\\evil"), "is no name of a file"),
+    "control": (_renamed("home/\x1b[2Jevil"), "is no name of a file"),
+    "elsewhere": (_renamed("bin/evil"), "belongs nowhere in a home"),
+    "twice": (_renamed("home/memory.sqlite"), "holds already"),
+    "changed": (_changed, "is not what the manifest says"),
+    "rehashed": (_rehashed, "its receipts do not verify"),
+    "extra": (_extra, "the manifest does not know it"),
+    "missing": (_missing, "it is missing"),
+    "newer": (_newer, "made by a newer adderclaw (9.9.9, format 99), and this is"),
+    "other head": (_rolled_back, "end elsewhere than the manifest says"),
+    "mode": (_mode, "has the mode 4755"),
+    "bomb": (_bomb, "that is a bomb"),
+    "no manifest": (_no_manifest, "manifest.json is damaged"),
+}
+
+
+def rewritten(archive: Path, change: Change, link: str = "") -> Path:
+    with zipfile.ZipFile(archive) as kept:
+        files = {name: kept.read(name) for name in kept.namelist()}
+    manifest = json.loads(files.pop("manifest.json"))
+    change(files, manifest)
+    target = archive.with_name("hostile.zip")
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in {**files, "manifest.json": json.dumps(manifest).encode()}.items():
+            info = zipfile.ZipInfo("placeholder")
+            info.filename = name
+            kind = stat.S_IFLNK if name == link else stat.S_IFREG
+            info.external_attr = (kind | 0o600) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            made.writestr(info, data)
+            if manifest.get("files", {}).get(name, {}).get("size") == BOMB:
+                info.file_size = BOMB  # what the directory of the archive says, too
+    return target
+
+
+@rows("case", HOSTILE)
+def test_a_hostile_archive_is_refused_and_nothing_is_written(used: World, case: str) -> None:
+    change, why = HOSTILE[case]
+    kept = used.cli.home.parent / "kept.zip"
+    archive = rewritten(kept if kept.exists() else made(used), change)
+    home = used.cli.home / "target"
+    before = sorted(used.cli.home.rglob("*"))
+    done = used.cli("restore", str(archive), "--to", str(home))
+    assert done.code == 1, (done.out, done.err)
+    assert why in done.err, done.err
+    assert "Traceback" not in done.err
+    assert "\x1b" not in done.err
+    assert not home.exists()
+    assert sorted(used.cli.home.rglob("*")) == before
+    assert not Path("/tmp/evil").exists()
+
+
+def test_links_duplicates_and_rubbish_are_refused(used: World) -> None:
+    archive = made(used)
+    home = str(used.cli.home / "target")
+    link = rewritten(archive, lambda files, manifest: None, link="home/config.toml")
+    assert "is a link, and a backup holds only files" in used.cli("restore", str(link), "--to", home).err
+    twice = archive.with_name("twice.zip")
+    shutil.copy(archive, twice)
+    with zipfile.ZipFile(twice, "a") as more, pytest.warns(UserWarning, match="Duplicate"):
+        more.writestr("home/config.toml", "x")
+    assert "is in it twice" in used.cli("restore", str(twice), "--to", home).err
+    cut = archive.with_name("cut.zip")
+    cut.write_bytes(archive.read_bytes()[:-200])
+    assert "is no backup that can be read" in used.cli("restore", str(cut), "--to", home).err
+    flipped = bytearray(archive.read_bytes())
+    flipped[2000] ^= 1
+    cut.write_bytes(flipped)
+    assert used.cli("restore", str(cut), "--to", home).code == 1
+    assert used.cli("restore", str(used.workspace), "--to", home).code == 2
+    assert used.cli("restore", "/no/such/file", "--to", home).code == 2
+    assert not Path(home).exists()
+
+
+def test_bad_targets_are_named(used: World) -> None:
+    inside = used.cli("backup", str(used.cli.data / "b.zip"))
+    assert inside.code == 2
+    assert "lies in the home itself" in inside.err
+    assert "is no folder" in used.cli("backup", "/no/such/folder/b.zip").err
+    archive = made(used)
+    assert "is there already" in used.cli("backup", str(archive)).err
+    used.cli.env["ADDERCLAW_HOME"] = "/no/such/home"
+    assert "there is no home" in used.cli("backup", str(archive), "--replace").err
+
+
+def test_broken_receipts_are_kept_and_said_and_restored_only_on_purpose(used: World) -> None:
+    used.log.write_bytes(used.log.read_bytes().replace(b'"status":"allowed"', b'"status":"alloweD"', 1))
+    target = used.cli.home.parent / "broken.zip"
+    done = used.cli("backup", str(target))
+    assert done.code == 1
+    assert "do NOT verify" in done.out
+    home = str(used.cli.home / "target")
+    assert "--unverified restores it all the same" in used.cli("restore", str(target), "--to", home).err
+    assert used.cli("restore", str(target), "--to", home, "--unverified").code == 0
+
+
+# ------------------------------------------------------------------ uninstall
+
+
+def test_uninstall_lists_first_and_removes_what_it_made(used: World) -> None:
+    completion = used.cli.home / ".config/fish/completions/adderclaw.fish"
+    completion.parent.mkdir(parents=True)
+    completion.write_text("complete", encoding="utf-8")
+    listed = used.cli("uninstall")
+    assert listed.code == 0
+    assert f"would be removed: completion: {completion}" in listed.out
+    assert "nothing was removed: --yes removes it" in listed.out
+    assert used.database.exists()
+    with closing(sqlite3.connect(used.database)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchone()
+        assert "is in use" in used.cli("uninstall", "--yes").err
+    assert used.cli("uninstall", "--yes", "--dry-run").code == 0
+    assert used.database.exists()
+    done = used.cli("uninstall", "--yes", "--output-format", "json")
+    found = json.loads(done.out)
+    assert done.code == 0
+    assert all(item["removed"] for item in found["items"])
+    assert found["program"]["remove"]
+    assert not used.cli.data.exists()
+    assert not completion.exists()
+    assert (used.workspace / "a.txt").exists()
+
+
+def test_uninstall_removes_no_folder_that_is_not_its_own(used: World) -> None:
+    other = used.cli.home / "photos"
+    other.mkdir()
+    (other / "cat.jpg").write_text("meow", encoding="utf-8")
+    for home, why in ((str(other), "holds nothing that adderclaw makes"), (str(used.cli.home), "no home of adderclaw")):
+        used.cli.env["ADDERCLAW_HOME"] = home
+        done = used.cli("uninstall", "--yes")
+        assert done.code == 2
+        assert why in done.err
+    assert (other / "cat.jpg").exists()
+    assert os.path.exists(used.database)

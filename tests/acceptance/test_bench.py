@@ -1,0 +1,126 @@
+"""`bench tasks` through the program: what is solved passes, what is not does not, and bad input is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adderclaw.channels.bench import catalogue
+from adderclaw.channels.bench.results import wilson
+from tests.acceptance.world import World
+from tests.bench.models import MODELS, Model
+from tests.program import PROGRAM, Soak
+
+JSON = ("--output-format", "json")
+SOME = ("--only", "py-slug-fix", "--only", "git-revert")
+CONFIG = """
+default_provider = "scripted"
+[providers.models.scripted]
+kind = "openai-compatible"
+base_url = "{url}"
+model = "scripted"
+api_key_env = "NO_KEY"
+"""
+
+
+def bench(world: World, model: str, *more: str) -> dict[str, Any]:
+    with Model(MODELS[model]) as served:
+        world.cli.configure(CONFIG.format(url=served.base_url))
+        world.cli.env["NO_KEY"] = "none"
+        done = world.cli("bench", "tasks", *more, *JSON)
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def test_solved_tasks_pass_and_each_is_a_run_that_can_be_proved(world: World, tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    found = bench(world, "reference", *SOME, "--jobs", "2", "--report", str(page))
+    assert (found["passed"], found["attempts"], found["left"]) == (2, 2, 0)
+    assert found["by_kind"] == {"fix": "1/1", "git": "1/1"}
+    assert "| py-slug-fix | fix | 1 | pass |" in page.read_text(encoding="utf-8")
+    assert world.cli("replay", found["results"][0]["run_id"], "--verify").code == 0
+    assert world.cli("receipt", "verify").code == 0
+    again = world.cli("bench", "tasks", "--resume", "last", *JSON)
+    assert json.loads(again.out)["passed"] == 2, "nothing is left, and nothing runs"
+
+
+def test_an_idle_and_a_cheating_model_pass_nothing_and_see_no_check(world: World, tmp_path: Path) -> None:
+    assert bench(world, "idle", *SOME)["passed"] == 0
+    keep = tmp_path / "kept"
+    keep.mkdir()
+    found = bench(world, "cheating", *SOME, "--keep", str(keep))
+    assert (found["passed"], found["attempts"]) == (0, 2)
+    for one in found["results"]:
+        planted = Path(one["workspace"], "found.txt")
+        assert not planted.exists() or not planted.read_text(encoding="utf-8").strip()
+    assert "[[check]]" not in json.dumps(world.entries("tool_result"))
+
+
+@pytest.mark.soak
+def test_all_fifty_are_solved_by_their_reference_solutions(world: World, soak: Soak) -> None:
+    names = catalogue.names()
+    some = [word for number in soak.of(len(names)) for word in ("--only", names[number])]
+    found = bench(world, "reference", *some, "--jobs", "2")
+    assert found["passed"] == found["attempts"] == len(some) // 2, found["results"]
+
+
+def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(world: World) -> None:
+    with Model(MODELS["reference"]) as served:
+        world.cli.configure(CONFIG.format(url=served.base_url))
+        env = {**world.cli.env, "NO_KEY": "none"}
+        argv = [str(PROGRAM), "bench", "tasks", "--only", "git", *JSON]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(argv, env=env, cwd=world.workspace, stdout=pipe, stderr=pipe, text=True)
+        assert process.stderr
+        assert "[  1/4]" in process.stderr.readline()
+        time.sleep(0.2)
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 130, err
+        before = json.loads(out)
+        assert 1 <= before["passed"] < 4
+        assert f"--resume {before['bench_id']}" in err
+        world.cli.env["NO_KEY"] = "none"
+        after = json.loads(world.cli("bench", "tasks", "--resume", before["bench_id"], *JSON).out)
+    assert (after["passed"], after["left"]) == (4, 0)
+    first = {one["run_id"] for one in before["results"] if one["counted"]}
+    assert first <= {one["run_id"] for one in after["results"]}, "what was done is not done again"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--only", "py-slug-fx"), "did you mean py-slug-fix?"),
+        (("--report", "results.txt"), ".html or .md"),
+        (("--report", "/no/such/folder/results.md"), "there is no folder"),
+        (("--keep", "/no/such/folder"), "make it first"),
+        (("--resume", "nothing"), "none was begun"),
+        (("--resume", "last", "--model", "x"), "leave the others out"),
+        (("--limit", "speed=1"), "NAME is one of"),
+        (("--repeat", "0"), "--repeat"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_runs(words: tuple[str, ...], said: str, world: World) -> None:
+    done = world.cli("bench", "tasks", *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert "Traceback" not in done.err
+    assert not (world.cli.data / "bench").exists()
+
+
+def test_no_cost_is_no_attempt(world: World) -> None:
+    done = world.cli("bench", "tasks", *SOME, "--max-cost", "0", *JSON)
+    assert done.code == 4
+    assert json.loads(done.out)["attempts"] == 0
+    assert "--max-cost 0" in done.err
+
+
+def test_the_interval_is_wilsons() -> None:
+    assert [round(bound, 3) for bound in wilson(0.5, 50)] == [0.366, 0.634]
+    assert [round(bound, 3) for bound in wilson(1.0, 50)] == [0.929, 1.0]
+    assert wilson(0.0, 0) == (0.0, 1.0)

@@ -1,0 +1,364 @@
+"""What /etc/adderclaw says binds everybody: no file, variable, option or project loosens it, and nothing ignores it.
+
+The program runs in a mount namespace with an /etc of its own; the place itself cannot be changed.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adderclaw.config import managed
+from adderclaw.providers import anthropic, gemini, openai_server
+from tests.acceptance.world import World, call, text
+from tests.program import Done
+
+BOUNDS = """
+[security]
+autonomy = "supervised"
+raw_bash = "deny"
+network = "deny"
+sandbox_required = true
+forbidden_commands = ["curl"]
+allowed_domains = ["docs.corp.example"]
+registries = ["pypi.corp.example"]
+[limits]
+cost_usd = 1.0
+tool_calls = 7
+[runtime]
+max_turns = 3
+[receipts]
+enabled = true
+[telemetry]
+enabled = false
+[permissions]
+deny = ["Read(secret.txt)"]
+allowManagedPermissionRulesOnly = true
+[managed]
+providers = ["api.anthropic.com", "*.corp.example"]
+mcp = ["mcp.corp.example", "/opt/servers/good"]
+plugins = []
+skills = ["/opt/skills"]
+"""
+
+LOOSE = """
+[security]
+autonomy = "full"
+raw_bash = "ask"
+network = "allow"
+sandbox_required = false
+forbidden_commands = ["rm"]
+allowed_domains = ["*"]
+registries = ["evil.example"]
+[limits]
+cost_usd = 500.0
+tool_calls = 5
+[runtime]
+max_turns = 99
+profile = "permissive"
+[receipts]
+enabled = false
+[telemetry]
+enabled = true
+protocol = "otlp"
+endpoint = "https://evil.example"
+[permissions]
+allow = ["Bash", "Read(secret.txt)"]
+defaultMode = "bypassPermissions"
+[managed]
+providers = ["*"]
+"""
+
+
+class Managed:
+    """A world whose /etc/adderclaw is a folder of the test's own."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.folder = world.cli.home.parent / "etc-adderclaw"
+        self.folder.mkdir(mode=0o755)
+        bwrap = shutil.which("bwrap")
+        if bwrap is None:
+            pytest.skip("needs bubblewrap for an /etc of its own")
+        world.cli.before = (bwrap, *self._mounts())
+
+    def _mounts(self) -> list[str]:
+        words = ["--dev-bind", "/", "/", "--tmpfs", "/etc"]
+        for name in sorted(os.listdir("/etc")):
+            path = f"/etc/{name}"
+            words += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]
+        return [*words, "--bind", str(self.folder), "/etc/adderclaw"]
+
+    def write(self, content: str, name: str = "managed.toml") -> Path:
+        path = self.folder / name
+        path.write_text(content, encoding="utf-8")
+        path.chmod(0o644)
+        return path
+
+    def shown(self, *more: str) -> dict[str, Any]:
+        done = self.world.cli("config", "show", "--origin", "--output-format", "json", *more)
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+
+@pytest.fixture
+def bounded(world: World) -> Managed:
+    made = Managed(world)
+    made.write(BOUNDS)
+    return made
+
+
+def value(found: dict[str, Any], key: str) -> Any:
+    here: Any = found["config"]
+    for part in key.split("."):
+        here = here[part]
+    return here
+
+
+BOUND: dict[str, object] = {
+    "security.autonomy": "supervised",
+    "security.raw_bash": "deny",
+    "security.network": "deny",
+    "security.sandbox_required": True,
+    "security.forbidden_commands": ["curl", "rm"],
+    "security.allowed_domains": ["docs.corp.example"],
+    "security.registries": ["pypi.corp.example"],
+    "limits.cost_usd": 1.0,
+    "limits.tool_calls": 5,
+    "runtime.max_turns": 3,
+    "runtime.profile": "supervised",
+    "receipts.enabled": True,
+    "telemetry.enabled": False,
+    "permissions.deny": ["Read(secret.txt)"],
+    "permissions.allow": [],
+    "permissions.defaultMode": "default",
+    "managed.providers": ["api.anthropic.com", "*.corp.example"],
+}
+
+
+def test_nothing_that_a_user_sets_loosens_it(bounded: Managed) -> None:
+    """By the user's own file, by a project's that is trusted, by `--config`: the same bounds hold."""
+    world = bounded.world
+    (world.cli.data / "config.toml").write_text(LOOSE, encoding="utf-8")
+    elsewhere = world.workspace / "other.toml"
+    elsewhere.write_text(LOOSE, encoding="utf-8")
+    wrong: list[str] = []
+    for options in ((), ("--config", str(elsewhere))):
+        found = bounded.shown(*options)
+        for key, wanted in BOUND.items():
+            if value(found, key) != wanted:
+                wrong.append(f"{options} {key}: {value(found, key)!r}, not {wanted!r}")
+        origins = found["origins"]
+        assert origins["limits.cost_usd"] == managed.FILE
+        assert origins["security.autonomy"] == managed.FILE
+        assert str(origins["limits.tool_calls"]) != managed.FILE, "a lower limit is the user's own"
+        assert any(managed.FILE in warning for warning in found["warnings"])
+    assert not wrong, "\n".join(wrong)
+    assert not [*world.cli.data.glob("cache/config-*")], "what is kept lies where the user can write"
+
+
+def test_options_variables_and_rows_do_not_either(bounded: Managed) -> None:
+    world = bounded.world
+    (world.workspace / "secret.txt").write_text("s\n", encoding="utf-8")
+    world.script(text("hi"))
+    for options in (("--profile", "permissive"), ("--profile", "sandboxed")):
+        done = world.agent("hi", *options)
+        assert done.code == 2, done.err
+        assert f"{managed.FILE} allows supervised at most" in done.err
+    world.script(call("file_read", path="secret.txt"), text("done"))
+    done = world.agent("read it", "--permission-mode", "bypassPermissions", "--limit", "cost_usd=100")
+    assert "permissions.defaultMode" in done.err
+    assert "limits.cost_usd = 100" in done.err
+    assert [receipt["status"] for receipt in world.receipts()] == ["denied"]
+    row = json.dumps({"permissions": {"allow": ["Read"], "deny": [], "ask": []}, "hooks": []})
+    import sqlite3
+
+    with sqlite3.connect(world.database) as connection:
+        connection.execute("UPDATE settings_snapshot SET json = ? WHERE scope = 'effective'", (row,))
+    done = world.agent("read it again")
+    assert [receipt["status"] for receipt in world.receipts()] == ["denied", "denied"], done.err
+
+
+def test_a_provider_that_is_not_on_the_list_is_not_asked(bounded: Managed) -> None:
+    world = bounded.world
+    other = '[providers.models.other]\nkind = "openai-compatible"\nmodel = "m"\nbase_url = "{url}"\n'
+    world.configure(more=other.format(url="https://evil.example/v1"))
+    assert "no provider has the name 'other'" in world.agent("hi", "--provider", "other").err
+    world.configure(more=other.format(url="https://llm.corp.example/v1"))
+    assert "other" in value(bounded.shown(), "providers.models")
+    chosen = 'default_provider = "other"\n' + other.format(url="https://evil.example/v1")
+    (world.cli.data / "config.toml").write_text(chosen, encoding="utf-8")
+    done = world.agent("hi")
+    assert done.code == 2
+    assert "asks evil.example, which the administrator of this machine does not allow" in done.err
+    done = world.cli("config", "show", env={"OPENAI_BASE_URL": "https://evil.example"})
+    assert done.code == 2
+
+
+def test_no_variable_leads_an_allowed_provider_elsewhere(bounded: Managed) -> None:
+    for variable, entry in (
+        ("ANTHROPIC_BASE_URL", "anthropic"),
+        ("ANTHROPIC_UNIX_SOCKET", "anthropic"),
+        ("GOOGLE_GEMINI_BASE_URL", "gemini"),
+    ):
+        there = '[managed]\nproviders = ["api.anthropic.com", "generativelanguage.googleapis.com"]\n'
+        bounded.write(there)
+        bounded.world.cli.configure(f'default_provider = "{entry}"\n')
+        assert bounded.world.cli("config", "show").code == 0
+        done = bounded.world.cli("config", "show", env={variable: "https://evil.example"})
+        stops(done, "which the administrator of this machine does not allow")
+
+
+def test_bypass_that_is_switched_off_stays_off(world: World) -> None:
+    made = Managed(world)
+    made.write('[permissions]\ndisableBypassPermissionsMode = "disable"\n')
+    world.cli.configure('[permissions]\ndefaultMode = "bypassPermissions"\n')
+    found = made.shown()
+    assert (value(found, "permissions.defaultMode"), value(found, "security.autonomy")) == ("default", "supervised")
+    world.script(call("Write", file_path="a.txt", content="a"), text("done"))
+    world.agent("write", "--permission-mode", "bypassPermissions")
+    assert not (world.workspace / "a.txt").exists()
+
+
+def test_options_that_count_after_the_files_are_bound_too(world: World) -> None:
+    made = Managed(world)
+    made.write("[runtime]\nmax_tool_rounds = 6\n[permissions]\nadditionalDirectories = []\n")
+    other = world.cli.home / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("elsewhere", encoding="utf-8")
+    world.script(call("file_read", path=str(other / "a.txt")), *[call("file_list", path=".")] * 9, text("done"))
+    world.cli("-p", "look", "--add-dir", str(other), cwd=world.workspace)
+    statuses = [receipt["status"] for receipt in world.receipts()]
+    assert statuses[0] == "denied", statuses
+    assert len(statuses) <= 7, "the rounds, and the call that is one too many"
+
+
+def test_a_hook_adds_no_rule_where_only_the_administrators_count(world: World) -> None:
+    Managed(world).write("[permissions]\nallowManagedPermissionRulesOnly = true\n")
+    rule = {"type": "addRules", "rules": [{"toolName": "Write"}], "behavior": "allow", "destination": "session"}
+    decision = {"behavior": "allow", "updatedPermissions": [rule]}
+    said = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
+    answer = world.cli.home / "answer.json"
+    answer.write_text(json.dumps(said), encoding="utf-8")
+    hook = f'[[hooks]]\nhook_event_name = "PermissionRequest"\nmatcher = "*"\ncommand = "cat {answer}"\n'
+    world.configure(more=hook)
+    world.script(call("Write", file_path="a.txt", content="a"), text("done"))
+    assert "only its administrator's allow rules count" in world.agent("write").err
+
+
+def test_servers_plugins_and_skills_come_from_the_list(bounded: Managed) -> None:
+    world = bounded.world
+    server = '[mcp_servers.bad]\nurl = "https://evil.example/mcp"\n[mcp_servers.worse]\ncommand = "npx"\nargs = ["x"]\n'
+    world.configure(more=server)
+    skill = world.cli.data / "skills" / "mine"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: mine\ndescription: d\n---\nhello\n", encoding="utf-8")
+    plugin = world.cli.home / "plug"
+    (plugin / "commands").mkdir(parents=True)
+    (plugin / "commands" / "c.md").write_text("do it", encoding="utf-8")
+    (plugin / ".claude-plugin").mkdir()
+    (plugin / ".claude-plugin" / "plugin.json").write_text('{"name": "plug"}', encoding="utf-8")
+    world.script(text("hi"))
+    done = world.agent("hi", "--plugin-dir", str(plugin))
+    assert "'bad' does not count" in done.err, done.err
+    assert "'worse' does not count" in done.err
+    assert "nothing of it counts: the administrator of this machine has not allowed its content" in done.err
+    assert "mine" not in world.cli("skills", "list").out
+
+
+def test_managed_hooks_run_whatever_the_user_switches_off(world: World) -> None:
+    made = Managed(world)
+    marker = world.cli.home / "seen"
+    made.write(
+        'allowManagedHooksOnly = true\n[[hooks]]\nhook_event_name = "PreToolUse"\nmatcher = "*"\n'
+        f'command = "echo managed >> {marker}"\n'
+    )
+    mine = world.cli.home / "mine"
+    loose = 'disableAllHooks = true\n[[hooks]]\nhook_event_name = "PreToolUse"\nmatcher = "*"\ncommand = "touch {}"\n'
+    world.cli.configure(loose.format(mine) + '[providers.models.local]\nkind = "mock"\nmodel = "mock"\n')
+    world.script(call("file_list", path="."), text("done"))
+    done = world.agent("look")
+    assert done.code == 0, done.err
+    assert marker.exists(), done.err
+    assert not mine.exists()
+    marker.unlink()
+    world.script(call("file_list", path="."), text("done"))
+    world.cli.env["SDLC_DISABLE_ALL_HOOKS"] = "1"
+    world.agent("look")
+    assert marker.exists(), "a variable does not switch them off either"
+    plugin = world.cli.home / "plug"
+    (plugin / ".claude-plugin").mkdir(parents=True)
+    (plugin / ".claude-plugin" / "plugin.json").write_text('{"name": "plug"}', encoding="utf-8")
+    (plugin / "hooks").mkdir()
+    hook = {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": f"touch {mine}"}]}]}}
+    (plugin / "hooks" / "hooks.json").write_text(json.dumps(hook), encoding="utf-8")
+    world.script(call("file_list", path="."), text("done"))
+    world.agent("look", "--plugin-dir", str(plugin))
+    assert not mine.exists(), "nor does a plugin bring others"
+
+
+def test_a_managed_policy_denies_for_everybody(world: World) -> None:
+    made = Managed(world)
+    made.write('[file_read]\ndeny = ["*.secret"]\n', "policy.toml")
+    (world.workspace / "a.secret").write_text("x", encoding="utf-8")
+    world.configure(autonomy="full", more='[permissions]\nallow = ["Read"]\n')
+    world.script(call("file_read", path="a.secret"), text("done"))
+    world.agent("read")
+    assert [receipt["status"] for receipt in world.receipts()] == ["denied"]
+
+
+def stops(done: Done, why: str) -> None:
+    assert done.code == 2, (done.out, done.err)
+    assert why in done.err, done.err
+    assert "Traceback" not in done.err
+
+
+def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
+    world, file = bounded.world, bounded.folder / "managed.toml"
+    for content, why in (
+        ("limits = [", "managed.toml"),
+        ("[limits]\ncost = 1\n", "unknown key"),
+        ('[limits]\ncost_usd = "much"\n', "limits.cost_usd"),
+        ('[permissions]\ndeny = ["Read("]\n', "is no rule and is dropped"),
+    ):
+        bounded.write(content)
+        stops(world.cli("config", "validate"), why)
+    bounded.write(BOUNDS)
+    bounded.write("nonsense = [", "policy.toml")
+    stops(world.cli("config", "validate"), "policy.toml")
+    (bounded.folder / "policy.toml").unlink()
+    file.chmod(0o666)
+    stops(world.cli("config", "validate"), "can be written by others than root (mode 666)")
+    assert "can be written by others" in world.cli("doctor").out
+    file.chmod(0o644)
+    file.unlink()
+    file.symlink_to("/dev/null")
+    stops(world.cli("config", "validate"), "cannot be read")
+    file.unlink()
+    bounded.folder.chmod(0o777)
+    stops(world.cli("config", "validate"), "/etc/adderclaw: can be written by others than root")
+    bounded.folder.chmod(0o755)
+    if os.geteuid() == 0:
+        bounded.write(BOUNDS)
+        os.chown(file, 12345, 0)
+        stops(world.cli("config", "validate"), "belongs to the user 12345, and not to root")
+
+
+def test_doctor_shows_it(bounded: Managed) -> None:
+    out = bounded.world.cli("doctor").out
+    assert "managed" in out
+    assert "/etc/adderclaw bounds" in out
+
+
+def test_the_usual_hosts_are_the_providers_own() -> None:
+    def host(url: str) -> str:
+        return url.split("/")[2]
+
+    assert managed.HOSTS["anthropic"] == host(anthropic.BASE_URL)
+    assert managed.HOSTS["gemini"] == host(gemini.BASE_URL)
+    assert managed.URL_VARIABLES["gemini"] == gemini.BASE_URL_VARIABLE
+    for kind, url in openai_server.BASE_URLS.items():
+        assert managed.HOSTS[kind] == host(url).partition(":")[0]

@@ -1,0 +1,32 @@
+"""The reference solutions of `bench tasks`, and plausible wrong ones, which their checks must tell apart."""
+
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from adderclaw.channels.bench.catalogue import Task
+
+FOLDER = Path(__file__).with_name("solutions")
+
+
+class Solution(NamedTuple):
+    """What is done to the workspace: files as they are in the end, then a script."""
+
+    why: str
+    files: dict[str, str]
+    run: str
+
+
+def solutions(name: str, task: Task) -> tuple[Solution, list[Solution]]:
+    """The right one, and wrong ones."""
+    found = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    return _made(found["right"], task), [_made(one, task) for one in found.get("wrong", [])]
+
+
+def _made(given: dict[str, Any], task: Task) -> Solution:
+    files = dict(given.get("files", {}))
+    for name, old, new in given.get("edits", []):
+        text = files.get(name, task.files.get(name, ""))
+        assert text.count(old) == 1, f"{name}: {old!r} is there {text.count(old)} times"
+        files[name] = text.replace(old, new)
+    return Solution(given.get("why", "the reference"), files, given.get("run", ""))

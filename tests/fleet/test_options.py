@@ -1,0 +1,154 @@
+"""Options of the fleet on real workers: bounds on models, stops of labels and runs, cancel, drain, versions, specs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import yaml
+
+from tests.fleet.farm import Farm, call, reached, text
+from tests.fleet.scripts import scripted
+from tests.program import Cli
+
+ROOT = Path(__file__).parents[2]
+
+
+def asked(farm: Farm, model: str) -> list[Any]:
+    """Model calls that were made, with when each began and ended, in seconds."""
+    return farm.rows(
+        "SELECT run, extract(epoch FROM begun)::float8 AS began, extract(epoch FROM settled)::float8 AS ended"
+        " FROM fleet.reservations WHERE model = %s AND held_tokens > 0 ORDER BY begun",
+        model,
+    )
+
+
+def model(farm: Farm, name: str, *steps: dict[str, Any], called: str = "") -> tuple[str, str]:
+    """A model with a name of its own, so that its bounds are its own; or with that of another."""
+    words = scripted(farm, name, *steps)
+    config = farm.cli.data / "config.toml"
+    head, _, tail = config.read_text().rpartition('model = "mock"')
+    price = "" if called else f"[models.{name}]\ninput_per_mtok = 1.0\noutput_per_mtok = 1.0\n"
+    config.write_text(f'{head}model = "{called or name}"{tail}{price}')
+    return words
+
+
+def test_bounds_on_a_model_hold_for_all_workers_together(farm: Farm) -> None:
+    here = ("--workspace", str(farm.workspace))
+    once = model(farm, "once", {**text("ok"), "delay_ms": 700})
+    minute = model(farm, "minute", text("ok"))
+    busy = model(farm, "busy", {"error": {"kind": "rate_limit", "message": "slow down"}}, text("ok"))
+    calm = model(farm, "calm", text("ok"), called="busy")
+    assert farm.fleet("pace", "once", "--at-once", "1").code == 0
+    assert farm.fleet("pace", "minute", "--per-minute", "2").code == 0
+    together = [farm.submit("-m", "x", *here, *once)[0] for _ in range(2)]
+    rationed = [farm.submit("-m", "x", *here, *minute)[0] for _ in range(3)]
+    (refused,) = farm.submit("-m", "x", *here, *busy, "--priority", "0")
+    for name in ("w1", "w2"):
+        farm.worker(name, slots=4)
+    farm.until(lambda: farm.rows("SELECT 1 FROM fleet.pace WHERE model = 'busy' AND not_before > now()"))
+    (limit,) = farm.rows("SELECT extract(epoch FROM not_before)::float8 AS at FROM fleet.pace WHERE model = 'busy'")
+    (other,) = farm.submit("-m", "x", *here, *calm, "--priority", "0")  # asks the same model, and was never refused
+    farm.until(lambda: len(asked(farm, "minute")) == 2)
+    rows = farm.ended(*together, refused, other)
+    assert {row.outcome for row in rows} == {"completed"}, [row.reason for row in rows]
+    first, second = asked(farm, "once")
+    assert second.began >= first.ended - 0.05  # a time is that of the beginning of a transaction, which may wait
+    later = [one for one in asked(farm, "busy") if one.run == other]
+    assert later
+    assert later[0].began >= limit.at - 0.05
+    assert len(asked(farm, "minute")) == 2  # the third waits for the minute to be over
+    assert farm.fleet("pace", "minute").code == 0  # and for it no longer
+    assert {row.outcome for row in farm.ended(*rationed)} == {"completed"}
+
+
+def test_stops_of_a_label_and_of_a_run_cancel_and_drain(farm: Farm) -> None:
+    here = ("--workspace", str(farm.workspace))
+    slow = scripted(farm, "slow", call("Bash", command="echo one >> log; sleep 60"), text("ok"))
+    quick = scripted(farm, "quick", text("ok"))
+    (labelled,) = farm.submit("-m", "gpu", *here, *slow, "--label", "gpu")
+    (cancelled,) = farm.submit("-m", "cancel me", *here, *slow)
+    (drained,) = farm.submit("-m", "drain", *here, *scripted(farm, "d", {**text("ok"), "delay_ms": 2500}))
+    worker = farm.worker("w1", "--labels", "gpu", slots=4)
+    farm.until(lambda: len(farm.rows("SELECT 1 FROM fleet.calls")) == 2)
+    assert farm.fleet("stop", "--label", "gpu", "--run", labelled).code == 2
+    assert farm.fleet("stop", "--label", "gpu", "--reason", "too hot").code == 0
+    (row,) = farm.ended(labelled)
+    assert (row.outcome, row.reason) == ("stopped", "the fleet was stopped for the label gpu: too hot")
+    assert farm.run(cancelled).state == "running"
+    (held,) = farm.submit("-m", "gpu", *here, *quick, "--label", "gpu")
+    farm.until(lambda: farm.run(held).state == "held")
+    assert farm.fleet("cancel", cancelled[:20]).code == 0
+    row = farm.run(cancelled)
+    assert (row.outcome, row.reason.startswith("cancelled by ")) == ("stopped", True)
+    assert "had ended" in farm.fleet("cancel", cancelled).out
+    quickly = [call("Bash", command="echo one >> log"), text("ok")]
+    farm.fixture.with_name("slow.json").write_text(json.dumps({"steps": quickly, "partial": True}))
+    assert farm.json("resume", "--label", "gpu")["runs"] == 2
+    assert {one.outcome for one in farm.ended(labelled, held)} == {"completed"}
+    assert farm.ended(drained)[0].outcome == "completed"
+    assert farm.json("drain", "w1")["workers"]
+    assert worker.process.wait(timeout=30) == 0
+    assert farm.fleet("drain", "w1").code == 2  # it is no longer there
+    (alone,) = farm.submit("-m", "x", *here, *quick)
+    assert farm.fleet("stop", "--run", alone).code == 0
+    (never,) = farm.submit("-m", "x", *here, *quick)
+    farm.worker("w2")
+    assert farm.ended(never)[0].outcome == "completed"
+    farm.until(lambda: farm.run(alone).state == "held")
+    assert farm.fleet("resume", "--run", alone).code == 0
+    assert farm.ended(alone)[0].outcome == "completed"
+    assert farm.fleet("submit", "-m", "x", *here, "--after", cancelled).code == 2  # it will never be completed
+    farm.until(lambda: not worker.children(), 10)
+
+
+def test_a_specification_and_a_run_of_a_newer_version(farm: Farm) -> None:
+    here = ("--workspace", str(farm.workspace))
+    farm.agentfile(2)
+    config = farm.cli.data / "config.toml"
+    config.write_text(config.read_text() + '[spec]\nverify = "off"\n')
+    (farm.workspace / "SPEC.md").write_text("# A program that greets\n")
+    status = farm.workspace / ".adderclaw" / "status.json"
+    status.parent.mkdir()
+    names = [{"id": f"S{number}", "feature": "f", "name": f"n{number}", "passed": False} for number in (1, 2)]
+    status.write_text(json.dumps({"scenarios": names}))
+    passes = [call("UpdateStatus", scenario_id=f"S{number}", passed=True) for number in (1, 2)]
+    spec = farm.submit("--spec", "SPEC.md", *here, *scripted(farm, "s", *passes, text("done")))[0]
+    slow = scripted(farm, "a", {"delay_ms": 600}, call("Bash", command="echo one >> log"), {"delay_ms": 600}, reached())
+    (run_id,) = farm.submit("--agentfile", "Agentfile", *here, *slow)
+    first = farm.worker("w1", slots=1)
+    (row,) = farm.ended(spec)
+    assert row.outcome == "completed", row.reason
+    done = json.loads((farm.fetched(spec) / "workspace" / ".adderclaw" / "status.json").read_text())
+    assert [one["passed"] for one in done["scenarios"]] == [True, True]
+    farm.until(lambda: farm.run(run_id).units == 1)
+    first.kill()
+    known = farm.run(run_id).schema
+    with psycopg.connect(farm.url) as connection:  # as a worker of a later version would have written it
+        connection.execute("UPDATE fleet.runs SET schema = 999, version = '9.1.0' WHERE id = %s", (run_id,))
+    farm.worker("w2", slots=1)
+    farm.until(lambda: farm.run(run_id).state == "held")
+    assert "waits for a worker of AdderClaw 9.1.0 (store 999) or newer" in farm.fleet("list").out
+    assert farm.json("show", run_id)["reason"].startswith("it waits for a worker")
+    (other,) = farm.submit("-m", "x", *here)  # which goes on beside it
+    assert farm.ended(other)[0].outcome == "completed"
+    with psycopg.connect(farm.url) as connection:
+        connection.execute("UPDATE fleet.runs SET schema = %s WHERE id = %s", (known, run_id))
+    (row,) = farm.ended(run_id)
+    assert (row.outcome, row.units, row.reason) == ("completed", 2, "")
+
+
+def test_the_compose_file_asks_for_what_there_is(cli: Cli) -> None:
+    made = yaml.safe_load((ROOT / "compose.fleet.yaml").read_text())
+    services = {name: one for name, one in made["services"].items() if name != "database"}
+    assert len([one for one in services.values() if one["command"][1] == "worker"]) == 2
+    for name, one in services.items():
+        program, command, *words = one["command"]
+        help = cli(program, command, "--help").out
+        options = [word for word in words if word.startswith("--")]
+        assert options, name
+        assert [word for word in options if word not in help] == [], (name, help)
+        assert set(one["secrets"]) <= made["secrets"].keys()
+        assert one["read_only"]
+        assert one["networks"] == ["inside"]
+    assert made["networks"]["inside"]["internal"]

@@ -1,0 +1,176 @@
+"""Folders as objects: what was there comes back, what did not change is not sent again, nothing leads out."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.fleet import trees
+from adderclaw.fleet.keys import Key
+from adderclaw.fleet.objects import Bucket, Objects
+from adderclaw.fleet.state import Folder, clone
+from adderclaw.types import Json
+
+
+class Memory:
+    """A place that counts."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, bytes] = {}
+
+    def put(self, name: str, body: bytes) -> None:
+        self.held[name] = body
+
+    def get(self, name: str) -> bytes | None:
+        return self.held.get(name)
+
+    def has(self, name: str) -> bool:
+        return name in self.held
+
+
+@pytest.fixture
+def place() -> Memory:
+    return Memory()
+
+
+@pytest.fixture
+def objects(place: Memory) -> Objects:
+    return Objects(place, Key(bytes(32)))
+
+
+def filled(folder: Path) -> Path:
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "a.txt").write_text("a" * 1000)
+    (folder / "deep" / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "deep" / "run.sh").chmod(0o755)
+    (folder / "empty").write_text("")
+    (folder / "odd \udcff name").write_text("odd")
+    (folder / "link").symlink_to("deep/run.sh")
+    (folder / "out").symlink_to("/etc/passwd")
+    return folder
+
+
+def test_what_was_there_comes_back(objects: Objects, tmp_path: Path) -> None:
+    name = trees.Saver(objects).save({"workspace": str(filled(tmp_path / "one"))})
+    trees.restore(objects, name, {"workspace": str(tmp_path / "two")})
+    two = tmp_path / "two"
+    assert (two / "a.txt").read_text() == "a" * 1000
+    assert (two / "deep" / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert (two / "empty").read_text() == ""
+    assert (two / "odd \udcff name").read_text() == "odd"
+    assert os.readlink(two / "out") == "/etc/passwd"
+    assert (two / "deep" / "er").is_dir()
+
+
+def test_large_files_and_many_small_ones_come_back(objects: Objects, tmp_path: Path) -> None:
+    one = tmp_path / "one"
+    one.mkdir()
+    bodies = {f"{number}": os.urandom(number * 37) for number in range(100)}
+    for name, body in bodies.items():
+        (one / name).write_bytes(body)
+    name = trees.Saver(objects, part=1000).save({"w": str(one)})
+    trees.restore(objects, name, {"w": str(tmp_path / "two")})
+    assert {path.name: path.read_bytes() for path in (tmp_path / "two").iterdir()} == bodies
+
+
+def test_what_did_not_change_is_not_sent_again(objects: Objects, place: Memory, tmp_path: Path) -> None:
+    one = filled(tmp_path / "one")
+    (one / "large").write_bytes(os.urandom(500_000))
+    saver = trees.Saver(objects)
+    first = saver.save({"w": str(one)})
+    (one / "a.txt").write_text("changed")
+    second = saver.save({"w": str(one)})
+    assert len(place.held[second]) < 5_000 < len(place.held[first])
+    later = trees.Saver(objects, trees.load(objects, second))  # another worker goes on from there
+    trees.restore(objects, second, {"w": str(tmp_path / "two")})
+    third = later.save({"w": str(tmp_path / "two")})
+    assert len(place.held[third]) < 5_000
+    trees.restore(objects, third, {"w": str(tmp_path / "three")})
+    assert (tmp_path / "three" / "large").read_bytes() == (one / "large").read_bytes()
+
+
+def test_a_path_that_leads_out_is_refused(objects: Objects, tmp_path: Path) -> None:
+    bad = trees.Tree({"w/../../x": trees.File(0o600, 0, 0, "", ())}, {}, {})
+    name = objects.put(trees._packed(bad, b""))  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(UsageError, match="leads out of its folder"):
+        trees.restore(objects, name, {"w": str(tmp_path / "two")})
+
+
+def test_a_link_is_not_written_through(objects: Objects, tmp_path: Path) -> None:
+    """A manifest with a link and a file below it: the file is there first, and the link cannot take its place."""
+    bad = trees.Tree({"w/d/x": trees.File(0o600, 0, 0, "", ())}, {"w/d": str(tmp_path)}, {})
+    name = objects.put(trees._packed(bad, b""))  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(FileExistsError):
+        trees.restore(objects, name, {"w": str(tmp_path / "two")})
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("links", [{"w": "{out}"}, {"w/a": "{out}", "w/a/b": "x"}, {"w/a": "{out}", "w/a/b/c": "x"}])
+def test_a_link_leads_no_other_out(objects: Objects, tmp_path: Path, links: dict[str, str]) -> None:
+    """Not by a folder that is a link, and not by one in the place of the whole."""
+    out = tmp_path / "out"
+    out.mkdir()
+    bad = trees.Tree({}, {name: target.format(out=out) for name, target in links.items()}, {})
+    name = objects.put(trees._packed(bad, b""))  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(UsageError, match="leads out of its folder"):
+        trees.restore(objects, name, {"w": str(tmp_path / "two")})
+    assert not list(out.iterdir())
+    assert not (tmp_path / "two").is_symlink()
+
+
+def test_a_state_brings_no_configuration(objects: Objects, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    (saved / "config.toml").write_text("")
+    row: Json = {"id": "one", "saved": trees.Saver(objects).save({"home": str(saved)}), "place": {}}
+    with pytest.raises(AdderClawError, match="which is no part of one"):
+        Folder(str(tmp_path / "run")).fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
+
+
+def test_a_commit_is_no_option_of_git(tmp_path: Path) -> None:
+    with pytest.raises(AdderClawError, match="that is no commit"):
+        clone(str(tmp_path), "--orphan=x", str(tmp_path / "two"))
+    assert not (tmp_path / "two").exists()
+
+
+def test_what_is_no_file_is_passed_over(objects: Objects, tmp_path: Path) -> None:
+    one = filled(tmp_path / "one")
+    os.mkfifo(one / "pipe")
+    name = trees.Saver(objects).save({"w": str(one)}, leave_out=frozenset({"w/deep"}))
+    tree = trees.load(objects, name)
+    assert "w/pipe" not in tree.files
+    assert not any("deep/" in path for path in tree.files)
+
+
+@pytest.mark.parametrize("damage", ["changed", "other", "gone", "key"])
+def test_a_changed_object_is_found(objects: Objects, place: Memory, tmp_path: Path, damage: str) -> None:
+    name = trees.Saver(objects).save({"w": str(filled(tmp_path / "one"))})
+    other = objects.put(b"other")
+    match damage:
+        case "changed":
+            place.held[name] = place.held[name][:-1] + b"x"
+        case "other":
+            place.held[name] = place.held[other]
+        case "gone":
+            del place.held[name]
+        case _:
+            objects = Objects(place, Key(b"1" * 32))
+    with pytest.raises(Exception, match=r"does not open|is not what|was removed"):
+        trees.load(objects, name)
+
+
+def test_nothing_of_a_content_can_be_read_where_it_is_kept(objects: Objects, place: Memory, tmp_path: Path) -> None:
+    one = tmp_path / "one"
+    one.mkdir()
+    (one / "a").write_text("canary-canary-canary")
+    trees.Saver(objects).save({"w": str(one)})
+    assert not any(b"canary" in body for body in place.held.values())
+
+
+def test_a_folder_is_an_object_store(tmp_path: Path) -> None:
+    objects = Objects(Bucket(str(tmp_path / "store")), Key(bytes(32)))
+    name = objects.put(b"hello")
+    assert objects.put(b"hello") == name
+    assert objects.get(name) == b"hello"
+    assert not any(b"hello" in path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file())

@@ -1,0 +1,121 @@
+"""A store with schedules, a clock that is set by hand, and runs that end when a test says so."""
+
+import asyncio
+import itertools
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from adderclaw.drivers.driver import Driver
+from adderclaw.schedules import when
+from adderclaw.schedules.terms import Terms
+from adderclaw.schedules.tick import Scheduler, Told
+from adderclaw.schedules.when import When
+from adderclaw.store import Store
+from adderclaw.store import schedules as rows
+from adderclaw.store.schedules import Fired, Schedule
+from adderclaw.store.text import iso
+from adderclaw.types import Json
+
+KEY = b"k" * 32
+
+
+class SetClock:
+    """Shows what it is set to."""
+
+    def __init__(self, at: float) -> None:
+        self.at = self.up = at
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.up
+
+    async def sleep(self, seconds: float) -> None:
+        self.go(seconds)
+
+    def go(self, seconds: float) -> None:
+        self.at += seconds
+        self.up += max(seconds, 0.0)
+
+
+class ScriptedRun:
+    """A run that ends when it is let go."""
+
+    def __init__(self, id: str, driver: Driver, schedule: Schedule, *, ends: bool) -> None:
+        self.id, self.driver, self.schedule = id, driver, schedule
+        self.report: Json = {"outcome": "completed", "reason": "", "cost": None}
+        self._over = asyncio.Event()
+        if ends:
+            self._over.set()
+
+    def end(self, **report: Any) -> None:
+        self.report |= report
+        self._over.set()
+
+    async def ended(self) -> Json:
+        await self._over.wait()
+        return self.report
+
+
+class Place:
+    """One store on disk, and as many schedulers of it as a test wants."""
+
+    def __init__(self, folder: Path, at: float) -> None:
+        self.folder, self.clock, self.stopped = folder, SetClock(at), False
+        self.path = str(folder / "memory.db")
+        self.store = Store.open(self.path)
+        self.begun: list[ScriptedRun] = []
+        self.told: list[tuple[Told, str, str]] = []
+        self.ends = True
+        self.dies = False
+        """This process is killed when a run is about to begin."""
+        self._ids = itertools.count(1)
+
+    def scheduler(self, store: Store | None = None) -> Scheduler:
+        async def begin(driver: Driver, schedule: Schedule) -> ScriptedRun:
+            if self.dies:
+                os.kill(os.getpid(), signal.SIGKILL)
+            one = ScriptedRun(f"run-{next(self._ids)}", driver, schedule, ends=self.ends)
+            self.begun.append(one)
+            return one
+
+        return Scheduler(
+            store or self.store,
+            self.clock,
+            begin,
+            lambda: self.stopped,
+            key=KEY,
+            notify=lambda kind, schedule, text: self.told.append((kind, schedule.name, text)),
+        )
+
+    def add(self, name: str, begins: When, terms: Terms | None = None, **what: Any) -> Schedule:
+        now = self.clock.now()
+        made = rows.signed(
+            Schedule(
+                rows.fresh_id(),
+                name,
+                str(self.folder),
+                begins.as_json(),
+                what or {"message": "say hello"},
+                (terms or Terms()).as_json(),
+                "",
+                iso(now),
+                "test",
+                "",
+                None,
+                now,
+                when.after(begins, now),
+            ),
+            KEY,
+        )
+        rows.add(self.store, made)
+        return made
+
+    def history(self, schedule: Schedule, limit: int = 1_000) -> list[Fired]:
+        return list(reversed(rows.history(self.store, [schedule.id], limit)))
+
+    def states(self, schedule: Schedule) -> list[str]:
+        return [row.state for row in self.history(schedule)]

@@ -1,0 +1,322 @@
+"""How the program is handed out: packages, the single file's first start, install.sh, completions, manual, `update`."""
+
+import hashlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROGRAM = Path(sys.executable).parent / "adderclaw"
+
+
+def building() -> dict[str, str]:
+    """An environment in which uv and Python are found wherever `make setup` found or put them."""
+    python = str(Path(sys.executable).resolve())
+    for uv in ("uv", f"{python} -m uv", "python3 -m uv", f"{ROOT}/.uv/bin/uv"):
+        if subprocess.run(f"{uv} --version", shell=True, cwd="/", capture_output=True).returncode == 0:
+            return {**os.environ, "UV": uv, "PYTHON": python}
+    raise AssertionError("no uv: run `make setup`")
+
+
+def run(
+    *command: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*map(str, command)], env=env, cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+# ------------------------------------------------------------------ wheel
+
+
+def test_the_wheel_is_the_same_bytes_when_it_is_built_again(tmp_path: Path) -> None:
+    """From two checkouts with other paths, times and modes; what builds it is held to the hashes of the lock."""
+    made: list[bytes] = []
+    for name, umask in (("one", 0o022), ("two", 0o077)):
+        copy = tmp_path / name
+        copy.mkdir()
+        for part in ("src", "scripts", "pyproject.toml", "uv.lock", "README.md", "LICENSE"):
+            source = ROOT / part
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, copy / part, ignore=ignored) if source.is_dir() else shutil.copy(source, copy)
+        for index, path in enumerate(sorted((copy / "src").rglob("*.py"))):
+            os.utime(path, (1_000_000_000 + index, 1_000_000_000 + index))
+        env = {**building(), "SOURCE_DATE_EPOCH": "1700000000"}
+        done = run("bash", "-c", f"umask {umask:o}; scripts/build-packages --wheel out", env=env, cwd=copy)
+        assert done.returncode == 0, done.stderr
+        (wheel,) = (copy / "out").glob("*.whl")
+        made.append(wheel.read_bytes())
+    assert made[0] == made[1]
+
+
+# ------------------------------------------------------------------ the single file
+
+
+def single_file(folder: Path, *, damaged: bool = False) -> Path:
+    """The stub of the real one with a small archive behind it: its interpreter is a script that says what it got."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("build_single_file", ROOT / "scripts/build_single_file.py")
+    assert spec
+    assert spec.loader
+    builder = module_from_spec(spec)
+    spec.loader.exec_module(builder)
+    tree = folder / "tree"
+    (tree / "bin").mkdir(parents=True)
+    (tree / "bin" / builder.VERSION).write_text('#!/bin/sh\nshift 3; echo "$ADDERCLAW_SINGLE_FILE" "$@"\n')
+    (tree / "bin" / builder.VERSION).chmod(0o755)
+    (tree / "whole").touch()
+    builder.archive(tree, folder / "archive")
+    archive = (folder / "archive").read_bytes()
+    sha256 = hashlib.sha256(archive).hexdigest()
+    filled = {
+        "version": "1",
+        "system": "a system",
+        "python": builder.VERSION,
+        "sha256": sha256,
+        "digest": f"1-{sha256[:16]}",
+    }
+    stub = builder.STUB.format(**filled, lines=builder.STUB.count("\n") + 1)
+    made = folder / "adderclaw"
+    made.write_bytes(stub.encode() + (archive[:-9] + b"damaged!!" if damaged else archive))
+    made.chmod(0o755)
+    return made
+
+
+def test_the_single_file_unpacks_itself_once_and_whole(tmp_path: Path) -> None:
+    made = single_file(tmp_path)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home"), "ADDERCLAW_UNPACK": ""}
+    started = [subprocess.Popen([made, "a b", "c"], env=env, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert {one.communicate(timeout=30)[0] for one in started} == {f"{made} a b c\n"}  # all at once, and the first
+    cache = tmp_path / "home/.cache/adderclaw"
+    (only,) = cache.iterdir()
+    assert {one.name for one in only.iterdir()} == {"bin", "whole", "used"}
+    assert (cache.stat().st_mode & 0o777) == 0o700
+    old, others = shutil.copytree(only, cache / "0-older"), cache / "somebody's"
+    others.mkdir()
+    for one in (old, others):
+        (one / "used").touch()
+        os.utime(one / "used", (1_000_000_000, 1_000_000_000))
+    shutil.rmtree(only)
+    assert run(made, env=env).returncode == 0
+    assert others.exists(), "what it did not unpack is not its own"
+    assert not old.exists(), "what was not started for 30 days goes when another is unpacked"
+
+
+@pytest.mark.parametrize("how", ["damaged", "no home", "no folder", "read-only"])
+def test_a_single_file_that_cannot_start_says_why(how: str, tmp_path: Path) -> None:
+    made = single_file(tmp_path, damaged=how == "damaged")
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")}
+    match how:
+        case "no home":
+            del env["HOME"]
+        case "no folder":
+            (tmp_path / "home").touch()
+        case "read-only":
+            env["ADDERCLAW_UNPACK"] = "/proc/adderclaw"
+        case _:
+            pass
+    done = run(made, env=env)
+    assert done.returncode == 1
+    assert done.stderr.startswith("adderclaw: ")
+    assert ("fetch it again" if how == "damaged" else "ADDERCLAW_UNPACK") in done.stderr
+    assert not [*(tmp_path / "home").rglob("whole")]
+
+
+# ------------------------------------------------------------------ install.sh
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A release as the workflow makes it, of a program that is a script, served on loopback."""
+    folder = tmp_path_factory.mktemp("release")
+    machine = os.uname().machine
+    file = folder / ("adderclaw-linux" if machine == "x86_64" else "adderclaw-linux-arm64")
+    file.write_text('#!/bin/sh\ncase $1 in --version) echo "adderclaw 9.9.9" ;; *) echo "for" "$@" ;; esac\n')
+    handler = partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        env = {**os.environ, "RELEASE_KEY": new_key(), "FROM": url}
+        assert run(ROOT / "scripts/sign-release", folder, env=env).returncode == 0
+        yield folder, url
+        server.shutdown()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        return None
+
+
+def new_key() -> str:
+    return run("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256").stdout
+
+
+def installing(script: Path, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    home.mkdir(exist_ok=True)
+    return run("sh", script, *words, env={"PATH": "/usr/bin:/bin", "HOME": str(home)}, cwd=home)
+
+
+def test_install_sh_verifies_and_installs(release: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = release
+    done = installing(folder / "install.sh", tmp_path / "home")
+    assert done.returncode == 0, done.stderr
+    assert "adderclaw 9.9.9 is in" in done.stdout
+    assert "is not on your PATH" in done.stdout
+    assert run(tmp_path / "home/.local/bin/adderclaw", "--version").stdout == "adderclaw 9.9.9\n"
+    share = tmp_path / "home/.local/share"
+    assert (share / "man/man1/adderclaw.1").read_text() == "for --man\n"
+    assert (share / "bash-completion/completions/adderclaw").read_text() == "for --show-completion bash\n"
+    assert (share / "zsh/site-functions/_adderclaw").is_file()
+    assert (tmp_path / "home/.config/fish/completions/adderclaw.fish").is_file()
+
+
+BAD = {
+    "another file": "is not what SHA256SUMS says",
+    "other sums": "is not signed by the release's key",
+    "another key": "is not signed by the release's key",
+    "no signature": "could not be fetched",
+    "not named": "does not name adderclaw-linux",
+    "plain http": "only https is used",
+    "no release": "belongs to no release",
+    "no value": "--to needs a value",
+    "no such option": "--lucky is not an option",
+    "does not start": "does not start here",
+}
+
+
+@pytest.mark.parametrize("how", BAD)
+def test_install_sh_installs_nothing_that_it_cannot_verify(how: str, release: tuple[Path, str], tmp_path: Path) -> None:
+    good, _ = release
+    folder, home, words = tmp_path / "release", tmp_path / "home", list[str]()
+    shutil.copytree(good, folder)
+    sums, file = folder / "SHA256SUMS", next(folder.glob("adderclaw-linux*"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        words = ["--from", url]
+        sign = {**os.environ, "FROM": url, "RELEASE_KEY": new_key()}
+        match how:
+            case "another file":
+                file.write_text("#!/bin/sh\ntouch ~/was-here\n")
+            case "other sums":
+                sums.write_text(sums.read_text().replace("a", "b"))
+            case "another key":
+                (folder / "install.sh").unlink()
+                run(ROOT / "scripts/sign-release", folder, env=sign)
+                shutil.copy(good / "install.sh", folder)
+            case "no signature":
+                (folder / "SHA256SUMS.sig").unlink()
+            case "not named" | "does not start":
+                if how == "not named":
+                    file.rename(folder / "another")
+                else:
+                    file.write_text("#!/bin/sh\nexit 3\n")
+                run(ROOT / "scripts/sign-release", folder, env=sign)
+                if how == "not named":
+                    (folder / "another").rename(file)
+            case "plain http":
+                words = ["--from", "http://example.invalid/release"]
+            case "no release":
+                shutil.copy(ROOT / "install.sh", folder)
+                words = []
+            case "no value":
+                words = ["--to"]
+            case _:
+                words = ["--lucky"]
+        done = installing(folder / "install.sh", home, *words)
+        server.shutdown()
+    assert done.returncode == 1
+    assert BAD[how] in done.stderr
+    assert [*home.rglob("*")] == [], "nothing was installed, and nothing started"
+
+
+# ------------------------------------------------------------------ manual, completions, update
+
+
+def test_the_manual_page_renders_and_names_every_command(tmp_path: Path) -> None:
+    from adderclaw.channels.cli import COMMANDS
+
+    page = tmp_path / "adderclaw.1"
+    page.write_text(run(PROGRAM, "--man").stdout)
+    env = {**os.environ, "MANWIDTH": "200", "LC_ALL": "C.UTF-8", "MAN_KEEP_FORMATTING": ""}
+    done = run("man", "--warnings", "-l", page, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = done.stdout
+    for name, command in COMMANDS.items():
+        assert f"adderclaw {name}" in shown
+        assert command.help.split(":")[0].split(";")[0] in " ".join(shown.split())
+    assert "--output-format" in shown
+
+
+COMPLETIONS = {
+    "bash": """eval "$(adderclaw --show-completion bash)"; COMP_WORDS=(adderclaw receipt ver); COMP_CWORD=2
+               _adderclaw_completion adderclaw; printf '%s\\n' "${COMPREPLY[@]}" """,
+    "zsh": """autoload -U compinit; compinit -u; eval "$(adderclaw --show-completion zsh)"
+              compadd() { print -l -- "$@" }; _arguments() { print -l -- "$@" }; _describe() { print -l -- "${(@P)2}" }
+              words=(adderclaw receipt ver); CURRENT=3; _adderclaw_completion""",
+    "fish": "adderclaw --show-completion fish | source; complete --do-complete 'adderclaw receipt ver'",
+}
+
+
+@pytest.mark.parametrize("shell", COMPLETIONS)
+def test_completion_completes_in_its_shell(shell: str, tmp_path: Path) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not there")
+    env = {"PATH": f"{PROGRAM.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    done = run(shell, "-c", COMPLETIONS[shell], env=env)
+    assert "verify" in done.stdout, done.stderr
+    assert "list" not in done.stdout.split()
+
+
+UPDATES = {
+    "uv tool": ("uv-receipt.toml", "uv tool upgrade adderclaw"),
+    "pipx": ("pipx_metadata.json", "pipx upgrade adderclaw"),
+    "pip": ("", "-m pip install --upgrade adderclaw"),
+    "single file": ("", "sh install.sh --to "),
+    "image": ("", "docker pull somewhere/adderclaw"),
+}
+
+
+@pytest.mark.parametrize("way", UPDATES)
+def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) -> None:
+    """In an environment like the one that each installer makes: the package is there, and the installer's own file."""
+    marker, command = UPDATES[way]
+    environment = tmp_path / "environment"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin/python").symlink_to(Path(sys.executable).resolve())
+    (environment / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    packages = environment / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    (packages / "adderclaw-0.1.0.dist-info").mkdir(parents=True)
+    (packages / "adderclaw-0.1.0.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: adderclaw\nVersion: 0.1.0\n"
+    )
+    (packages / "adderclaw-0.1.0.dist-info/INSTALLER").write_text("pip\n")
+    brought = next(Path(one) for one in sys.path if one.endswith("site-packages"))
+    (packages / "others.pth").write_text(f"{ROOT / 'src'}\n{brought}\n")
+    if marker:
+        (environment / marker).touch()
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "ADDERCLAW_HOME": str(tmp_path / "home")}
+    if way == "single file":
+        env["ADDERCLAW_SINGLE_FILE"] = "/some where/adderclaw"
+    if way == "image":
+        env["ADDERCLAW_IMAGE"] = "somewhere/adderclaw"
+    words = ("-c", "from adderclaw.channels.entry import main; main()", "update", "--output-format", "json")
+    found = json.loads(run(environment / "bin/python", *words, env=env).stdout)
+    assert found["way"] == way
+    assert command in found["update"]
+    if way == "single file":
+        assert found["update"].endswith("'/some where'")
+
+
+def test_update_in_a_checkout_changes_nothing() -> None:
+    said = run(PROGRAM, "update").stdout
+    assert f"installed by checkout in {ROOT}" in said
+    assert f"git -C {ROOT} pull" in said
