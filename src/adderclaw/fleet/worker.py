@@ -64,6 +64,8 @@ class Worker:
         self._attempts: dict[str, Attempt] = {}
         self._lock = threading.Lock()
         self._stops: list[Stop] = []
+        self._reported: set[int] = set()
+        """Stops that PostgreSQL knows this worker to have received: also one that was set while it started."""
         self._works: set[Work] = set()
         self._taken: dict[str, float] = {}
         """Workflows that came from the queue and have not begun yet, and since when."""
@@ -330,18 +332,19 @@ class Worker:
         return False
 
     def _obey(self, stops: list[Stop]) -> None:
-        known = {stop.id for stop in self._stops}
-        self._stops = stops
-        if known - {stop.id for stop in stops}:
+        standing = {stop.id for stop in stops}
+        if {stop.id for stop in self._stops} - standing:
             self.rouse()
+        self._stops = stops
         with self._lock:
             attempts = list(self._attempts.values())
         for stop in stops:
             held = [one for one in attempts if stop.holds(one.run, one.label) and one.stopped is None]
             for attempt in held:
                 attempt.stop(stop)
-            if held or stop.id not in known:
+            if held or stop.id not in self._reported:
                 threading.Thread(target=self._see_off, args=(stop, held), daemon=True).start()
+        self._reported = standing
 
     def _see_off(self, stop: Stop, attempts: list[Attempt]) -> None:
         """What does not end by itself in time is ended; when all had ended is written down."""
