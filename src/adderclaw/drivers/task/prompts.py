@@ -126,7 +126,8 @@ class _Draft:
         rest = len(excerpt.text) - characters - len(CUT)
         if rest >= LEAST:
             self.excerpts[place] = excerpt._replace(text=excerpt.text[:rest] + CUT, weight=excerpt.weight - 1)
-            self.trimmed.append(f"shortened {excerpt.name}")
+            if (note := f"shortened {excerpt.name}") not in self.trimmed:  # it may take a second cut
+                self.trimmed.append(note)
         else:
             del self.excerpts[place]
             self.trimmed.append(f"left out {excerpt.name}")
