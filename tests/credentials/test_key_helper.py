@@ -111,6 +111,33 @@ def test_cancelling_kills_it(tmp_path: Path) -> None:
     assert gone(int(pid.read_text()))
 
 
+def test_cancelling_while_it_starts_kills_all_of_it(tmp_path: Path) -> None:
+    """The shell and what it started: neither is there when the call has returned."""
+    pids = tmp_path / "pids"
+    command = f"sleep 60 & echo $$ $! > {pids}; wait"
+
+    async def cancelled() -> None:
+        for turns in range(3, 12):  # from when it has been started until all of its pipes are known
+            pids.unlink(missing_ok=True)
+            task = asyncio.create_task(
+                key_helper.run(command, timeout=50, workspace="", path=os.environ["PATH"], secrets=Secrets())
+            )
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            written(pids)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert all(gone(int(pid)) for pid in pids.read_text().split())
+
+    run(cancelled())
+
+
+def written(file: Path) -> None:
+    while not (file.exists() and file.read_text()):
+        time.sleep(0.01)
+
+
 def gone(pid: int) -> bool:
     for _ in range(3000):
         try:

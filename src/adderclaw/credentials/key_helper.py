@@ -31,17 +31,7 @@ async def run(command: str, *, timeout: float, workspace: str, path: str, secret
             f"apiKeyHelper names {inside}, which lies in the workspace where the agent can change it; "
             "keep the helper and its files elsewhere"
         )
-    process = await asyncio.create_subprocess_exec(
-        "/bin/sh",
-        "-c",
-        command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=home if os.path.isdir(home) else "/",
-        env={**os.environ, "PATH": path},
-        start_new_session=True,
-    )
+    process = await _started(command, home, path)
     assert process.stdout is not None
     assert process.stderr is not None
     try:
@@ -53,6 +43,27 @@ async def run(command: str, *, timeout: float, workspace: str, path: str, secret
     finally:
         await _end(process)
     return _judged(said.decode("utf-8", "replace").strip(), complained, code, secrets)
+
+
+async def _started(command: str, home: str, path: str) -> asyncio.subprocess.Process:
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-c",
+            command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=home if os.path.isdir(home) else "/",
+            env={**os.environ, "PATH": path},
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:  # cancelled while it starts, asyncio would end the shell alone, not its children
+        await _end(await starting)
+        raise
 
 
 def _judged(key: str, complained: bytes, code: int, secrets: Secrets) -> str:
