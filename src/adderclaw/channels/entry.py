@@ -1,10 +1,16 @@
 """Where the program begins: until the command line can report Ctrl-C, it ends the process as it does any program."""
 
+import atexit
+import os
 import signal
 import sys
 
+_ending: list[int] = []
+"""The exit code, once the program has ended in order."""
+
 
 def main() -> None:
+    atexit.register(_leave)  # the first that is registered is the last that is called
     early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else whoever started us wants it ignored
     if early:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -14,5 +20,21 @@ def main() -> None:
         if early:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         cli.main()
+        _ending.append(0)
+    except SystemExit as ended:
+        _ending.append(int(isinstance(ended.code, str)) if not isinstance(ended.code, int) else ended.code)
+        raise
     except KeyboardInterrupt:  # while it was reported that another one came
         sys.exit(130)
+
+
+def _leave() -> None:
+    """Nothing is left to do: the interpreter would take every module apart, which takes longer than many a command."""
+    if not _ending or sys.gettrace() is not None:  # what measures coverage wants to write it down
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        return  # the interpreter reports it
+    os._exit(_ending[0] & 0xFF)

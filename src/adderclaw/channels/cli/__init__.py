@@ -83,7 +83,10 @@ def main() -> None:
     """Run the program; the exit code is the outcome's, and an error is one message, never a traceback."""
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
-        print(f"adderclaw {__version__}")
+        try:
+            print(f"adderclaw {__version__}", flush=True)
+        except OSError as error:
+            _end(f"standard output: {error.strerror}", 1)
         return
     # A step leaves some dozens of objects in cycles, and the way to the first request 40,000 that all stay: looking for
     # cycles every 700 objects is wasted.
