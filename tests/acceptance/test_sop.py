@@ -351,15 +351,14 @@ def test_the_stop_and_the_limits_hold_for_every_step(sops: Procedures) -> None:
     sops.put(tool("one", "time") + tool("two", "time") + approval())
     limit = sops.run("--limit", "tool_calls=1")
     assert limit.code == 4, limit.err
-    assert f"sop resume {sops.run_id} --limit tool_calls=MORE" in limit.err
+    run_id = sops.run_id
+    assert f"sop resume {run_id} --limit tool_calls=MORE" in limit.err
     assert sops.cli("estop").code == 0
-    stopped = sops.cli("sop", "resume", sops.run_id, "--limit", "tool_calls=9")
+    stopped = sops.cli("sop", "resume", run_id, "--limit", "tool_calls=9")
     assert stopped.code == 6, stopped.err
     assert sops.run().code == 6
     assert sops.cli("estop", "--clear").code == 0
-    assert (
-        sops.cli("sop", "resume", sops.world.rows("SELECT run_id FROM runs")[0][0], "--limit", "tool_calls=9").code == 5
-    )
+    assert sops.cli("sop", "resume", run_id, "--limit", "tool_calls=9").code == 5
     assert len(sops.world.receipts()) == 3, "one refused by the limit, two made"
 
 
