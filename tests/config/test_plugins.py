@@ -181,6 +181,17 @@ def _deep(folder: Path) -> None:
     (folder / "/".join("d" * 40)).mkdir(parents=True)
 
 
+def _link_by_way_of_another(folder: Path) -> None:
+    """By its words it leads to a file of the plugin; really to one beside the plugin's folder."""
+    for name in ("top", "deep/er/way"):
+        (folder / name).mkdir(parents=True)
+    (folder / "deep" / "outside").write_text("decoy")
+    (folder.parent / "outside").write_text("not the plugin's")
+    (folder / "deep" / "er" / "up").symlink_to("../../top")
+    (folder / "link").symlink_to("deep/er/up/../../outside")
+    assert (folder / "link").read_text() == "not the plugin's"
+
+
 def _link(target: str) -> Callable[[Path], None]:
     return lambda folder: (folder / "link").symlink_to(target)
 
@@ -192,6 +203,7 @@ def _named(name: str) -> Callable[[Path], None]:
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link out": (_link("../../../outside"), "no file or folder of the plugin"),
     "an absolute link": (_link("/etc/passwd"), "no file or folder of the plugin"),
+    "a link out by way of another": (_link_by_way_of_another, "no file or folder of the plugin"),
     "a link to nothing": (_link("nothing"), "no file or folder of the plugin"),
     "a link to itself": (_link("link"), "no file or folder of the plugin"),
     "a pipe": (_fifo, "neither a file, a folder nor a link"),

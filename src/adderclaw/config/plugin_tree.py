@@ -5,6 +5,7 @@ import os
 import stat
 import unicodedata
 from collections.abc import Iterator
+from itertools import takewhile
 
 from adderclaw.config.paths import followed
 from adderclaw.config.safe_open import ANCHOR, READ, open_real, opener
@@ -112,9 +113,15 @@ def walked(root: int, shown: str, leave_out: frozenset[str] = frozenset()) -> It
 
 
 def _led(link: Found) -> str:
-    """Where a link leads inside the folder; empty where it leads out of it."""
+    """Where a link leads inside the folder; empty where it leads out of it, or may do so by another link.
+
+    `a/..` is the folder above what `a` is, and `a` may be a link: what is read off the words is true of no other kind.
+    """
+    words = link.target.split("/")
+    if os.path.isabs(link.target) or ".." in words[sum(1 for _ in takewhile(lambda word: word == "..", words)) :]:
+        return ""
     target = os.path.normpath(os.path.join(os.path.dirname(link.path), link.target))
-    return "" if os.path.isabs(link.target) or target.split("/", 1)[0] == ".." else target
+    return "" if target.split("/", 1)[0] == ".." else target
 
 
 def _target(root: int, path: str, shown: str) -> str:
