@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from adderclaw.drivers.driver import MessageDriver
+from adderclaw.drivers.sop import parse
 from adderclaw.errors import Stopped, UsageError
 from adderclaw.schedules import when
 from adderclaw.schedules.terms import Overlap, Terms
 from adderclaw.schedules.tick import NotBegun, Scheduler
-from adderclaw.store import Store
+from adderclaw.store import Store, workflows
 from adderclaw.store import schedules as rows
+from adderclaw.store.text import iso
 from tests.schedules.oracle import utc
 from tests.schedules.world import KEY, Place
 
@@ -222,6 +224,122 @@ def test_a_budget_is_reserved_before_a_run_and_ends_the_rest_of_the_day(place: P
     assert [round(one, 2) for one in allowed] == [0.7, 0.3, 0.6], "the run's own limit is what is left"
     assert place.states(one) == ["ended", "ended", "skipped", "ended"]
     assert [kind for kind, _, _ in place.told] == ["budget"]
+
+
+def test_a_budget_is_not_forgotten_with_the_rows_that_are_pruned(place: Place) -> None:
+    one = place.add("one", hourly(), Terms(budget=1.0, period="month"), message="say hello")
+    place.ends = False
+
+    async def play(scheduler: Scheduler) -> None:
+        place.clock.go(HOUR)
+        await scheduler.tick()
+        place.begun[0].end(cost=1.0)
+        await scheduler.settled()
+        with place.store.write() as cursor:
+            for number in range(rows.KEPT + 1):
+                now = place.clock.now()
+                rows.claim(cursor, one.id, f"skipped {number}", cause="time", state="skipped", now=now)
+        place.clock.go(HOUR)
+        await scheduler.tick()
+
+    played(place, play)
+    assert len(place.begun) == 1
+    assert [kind for kind, _, _ in place.told] == ["budget"]
+
+
+def test_a_request_that_began_nothing_may_come_again(place: Place) -> None:
+    hook = place.add("hook", when.webhook("UTC"))
+    place.ends = False
+
+    async def play(scheduler: Scheduler) -> None:
+        await scheduler.request(hook.id, "1", {})
+        for _ in range(2):
+            with pytest.raises(NotBegun, match="still under way"):
+                await scheduler.request(hook.id, "2", {})
+        place.begun[0].end()
+        await scheduler.settled()
+        assert await scheduler.request(hook.id, "2", {}) == "run-2"
+
+    played(place, play)
+    assert place.states(hook) == ["ended", "skipped", "skipped", "ended"]
+
+
+def test_a_schedule_that_is_removed_meanwhile_keeps_no_other_from_its_time(place: Place) -> None:
+    gone, stays = place.add("gone", hourly(), Terms(budget=1.0)), place.add("stays", hourly())
+
+    async def play(scheduler: Scheduler) -> None:
+        place.clock.go(HOUR)
+        ticking = asyncio.ensure_future(scheduler.tick())
+        for _ in range(5_000):
+            await asyncio.sleep(0.001)
+            if place.history(gone):
+                break
+        rows.remove(place.store, gone)
+        await ticking
+
+    played(place, play)
+    assert place.states(stays) == ["ended"]
+
+
+SOP = """
+name = "wait"
+[[steps]]
+id = "ok"
+kind = "approval"
+prompt = "Go on?"
+"""
+
+
+@pytest.fixture
+def answered(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """With a run of a SOP that ended at its approval, which was answered a minute ago."""
+    monkeypatch.setenv("ADDERCLAW_HOME", str(place.folder))
+    file = place.folder / "SOP.toml"
+    file.write_text(SOP, encoding="utf-8")
+    made = parse.parse(SOP, str(file))
+    at = iso(place.clock.now() - 60)
+    with place.store.write() as cursor:
+        cursor.execute(
+            "INSERT INTO conversations(id, project_dir, phase) VALUES ('c', ?, 'idle')", (str(place.folder),)
+        )
+        cursor.execute("INSERT INTO sessions(session_id, conversation_id) VALUES ('s', 'c')")
+        ended = "'r', 'sop', 'c', 's', 1, 'needs_input'"
+        cursor.execute(f"INSERT INTO runs(run_id, kind, conversation_id, session_id, pid, outcome) VALUES ({ended})")
+        workflows.begin(cursor, workflows.Begun("r", str(file), made.name, made.fingerprint, {}, {}))
+        cursor.execute(
+            "INSERT INTO approvals(id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at,"
+            " stays, answer, answered_at) VALUES ('a', 's', 't', 'x', 'medium', '', '', '', 1, ?, 1, 'yes', ?)",
+            (at, at),
+        )
+    return place
+
+
+def test_an_answer_that_comes_while_there_is_no_room_is_acted_on_later(answered: Place) -> None:
+    place = answered
+    place.full = True
+
+    async def play(scheduler: Scheduler) -> None:
+        await scheduler.tick()
+        assert place.begun == []
+        place.full = False
+        await scheduler.tick()
+        await scheduler.tick()
+
+    played(place, play)
+    assert len(place.begun) == 1
+
+
+def test_of_an_answer_that_cannot_be_acted_on_the_operator_is_told_once(answered: Place) -> None:
+    place = answered
+    (place.folder / "SOP.toml").write_text(SOP.replace("Go on?", "Delete all?"), encoding="utf-8")
+
+    async def play(scheduler: Scheduler) -> None:
+        await scheduler.tick()
+        await scheduler.tick()
+
+    played(place, play)
+    [(kind, _, text)] = place.told
+    assert (kind, "has changed since run r began" in text) == ("stuck", True)
 
 
 def test_what_cannot_begin_is_written_down_and_told(place: Place) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adderclaw.drivers.driver import Driver
+from adderclaw.hosted.watched import Full
 from adderclaw.schedules import when
 from adderclaw.schedules.terms import Terms
 from adderclaw.schedules.tick import Scheduler, Told
@@ -65,19 +66,23 @@ class Place:
 
     def __init__(self, folder: Path, at: float) -> None:
         self.folder, self.clock, self.stopped = folder, SetClock(at), False
-        self.path = str(folder / "memory.db")
+        self.path = str(folder / "memory.sqlite")
         self.store = Store.open(self.path)
         self.begun: list[ScriptedRun] = []
         self.told: list[tuple[Told, str, str]] = []
         self.ends = True
         self.dies = False
         """This process is killed when a run is about to begin."""
+        self.full = False
+        """There is no room for another run."""
         self._ids = itertools.count(1)
 
     def scheduler(self, store: Store | None = None) -> Scheduler:
         async def begin(driver: Driver, schedule: Schedule) -> ScriptedRun:
             if self.dies:
                 os.kill(os.getpid(), signal.SIGKILL)
+            if self.full:
+                raise Full("no room")
             one = ScriptedRun(f"run-{next(self._ids)}", driver, schedule, ends=self.ends)
             self.begun.append(one)
             return one

@@ -25,6 +25,7 @@ TITLES: dict[Told, str] = {
     "missed": "Schedule {name} missed its time",
     "budget": "The budget of schedule {name} is used up",
     "failed": "Schedule {name} could not begin",
+    "stuck": "A SOP was answered and cannot go on",
 }
 
 
@@ -86,14 +87,15 @@ def _notices(store: Store, clock: Clock, options: Options) -> Notify:
             return
         from adderclaw.sinks.notices import Notice, send
 
+        is_schedule = kind != "stuck"
         notice = Notice(
-            "held" if kind == "failed" else kind,
+            "held" if kind in ("failed", "stuck") else kind,
             TITLES[kind].format(name=schedule.name),
-            f"{text}\nadderclaw schedule history {schedule.name}",
+            f"{text}\nadderclaw schedule history {schedule.name}" if is_schedule else text,
             about=f"{schedule.id} {kind} {text}",
             workspace=schedule.workspace,
-            facts={"schedule": schedule.name, "reason": text},
-            page=f"/ui/schedules/{schedule.name}",
+            facts={"schedule": schedule.name, "reason": text} if is_schedule else {"reason": text},
+            page=f"/ui/schedules/{schedule.name}" if is_schedule else "/ui/sops",
         )
         send(settings, store, notice, now=clock.now())
 

@@ -41,7 +41,8 @@ CHANGED_ROW = "its row was changed by another program: remove it, and add it aga
 ANSWERS = "answers"
 """Stands for a schedule in the rows of answers that were acted on."""
 
-type Told = Literal["held", "missed", "budget", "failed"]
+type Told = Literal["held", "missed", "budget", "failed", "stuck"]
+"""stuck: a SOP whose question was answered cannot go on."""
 
 
 class Begun(Protocol):
@@ -116,11 +117,11 @@ class Scheduler:
         if self._closed or self._stopped():
             return []
         now = self._clock.now()
+        self.recover()
         await self._go_on_with_answered(now)
         if not rows.is_any(self._store):
             return []
         self._note()
-        self.recover()
         touched: list[int] = []
         for schedule in rows.looked_for(self._store, now):
             try:
@@ -132,11 +133,15 @@ class Scheduler:
             ) as error:  # one that is broken keeps no other from its time
                 touched += self._broken(schedule, now, str(error))
         touched += await self._take_queued()
-        begins = [self._start(id) for id in touched if rows.fired(self._store, id).state == "claimed"]
+        begins = [self._start(row.id) for row in self._still(touched) if row.state == "claimed"]
         for failed in await asyncio.gather(*begins, return_exceptions=True):
             if isinstance(failed, BaseException):
                 raise failed
-        return [rows.fired(self._store, id) for id in touched]
+        return self._still(touched)
+
+    def _still(self, ids: Sequence[int]) -> list[Fired]:
+        """Those rows, but not of a schedule that was removed meanwhile."""
+        return [row for id in ids if (row := rows.find(self._store, id)) is not None]
 
     async def _dealt_with(self, schedule: Schedule, now: float) -> list[int]:
         if not schedule.is_genuine(self._key):
@@ -269,7 +274,7 @@ class Scheduler:
     def _known(self, schedule: Schedule, made: Sequence[int | None]) -> list[int]:
         """The rows that are ours; what keeps a run from beginning is told."""
         ids = [id for id in made if id is not None]
-        for row in (rows.fired(self._store, id) for id in ids):
+        for row in self._still(ids):
             if row.state == "skipped" and "budget" in row.reason:
                 self._notify("budget", schedule, row.reason)
         return ids
@@ -293,8 +298,12 @@ class Scheduler:
             if row.state != "queued" or row.schedule_id in busy:
                 continue
             busy.add(row.schedule_id)
-            schedule = rows.get(self._store, row.schedule_id)
-            if schedule.paused_at is None and (id := await self._take(schedule, row)) is not None:
+            schedule = rows.by_id(self._store, row.schedule_id)
+            if (
+                schedule is not None
+                and schedule.paused_at is None
+                and (id := await self._take(schedule, row)) is not None
+            ):
                 taken.append(id)
         return taken
 
@@ -379,6 +388,7 @@ class Scheduler:
         self.recover()
         claiming = _Claiming(cause, self._clock.now(), self._ticker, await self._cap(schedule), inputs)
         with self._store.write() as cursor:
+            rows.try_again(cursor, schedule.id, at)
             id = self._claim(cursor, schedule, at, claiming)
         if id is None:
             raise NotBegun(f"schedule {schedule.name} has begun for {at} already")
@@ -392,8 +402,10 @@ class Scheduler:
 
     async def _start(self, id: int) -> None:
         """Begin what was claimed; what cannot begin has its reason in its row."""
-        row = rows.fired(self._store, id)
-        schedule = rows.get(self._store, row.schedule_id)
+        row = rows.find(self._store, id)
+        schedule = rows.by_id(self._store, row.schedule_id) if row is not None else None
+        if row is None or schedule is None:
+            return  # it was removed meanwhile
         if not schedule.is_genuine(self._key):  # also what was queued before, or by another program
             self._settle(id, "held", CHANGED_ROW)
             self._notify("held", schedule, CHANGED_ROW)
@@ -450,8 +462,13 @@ class Scheduler:
         try:
             driver = await asyncio.to_thread(work.resumed, run.run_id, folder, self._options, limits)
             one = await self._begin(driver, schedule)
+        except Full:  # a later tick finds room
+            rows.forget(self._store, id)
+            return
         except (AdderClawError, OSError) as error:
             self._settle(id, "failed", str(error))
+            fix = f"`adderclaw sop resume {run.run_id}` goes on with it once that is mended"
+            self._notify("stuck", schedule._replace(workspace=folder), f"{error}\n{fix}")
             return
         rows.begun(self._store, id, one.id)
         self._follow(self._to_its_end(schedule, id, one))
@@ -494,9 +511,11 @@ class Scheduler:
         rows.settle(self._store, id, state, self._clock.now(), reason=reason)
 
     def _settle_left(self, row: Fired) -> None:
-        now = self._clock.now()
-        schedule = {one.id: one for one in rows.listing(self._store)}.get(row.schedule_id)
-        run_id = row.run_id
+        now, run_id = self._clock.now(), row.run_id
+        if row.schedule_id == ANSWERS and run_id is None:
+            rows.forget(self._store, row.id)  # nothing was done with the answer
+            return
+        schedule = rows.by_id(self._store, row.schedule_id)
         if run_id is None and schedule is not None:
             run_id = rows.lost_run(self._store, client_of(schedule), row.claimed_at)
         run = runs.get(self._store, run_id) if run_id is not None else None

@@ -24,6 +24,8 @@ MOST = 500
 """Schedules of one database."""
 KEPT = 1_000
 """Rows of history that each schedule keeps."""
+LONGEST_PERIOD = 32 * 86_400.0
+"""Seconds for which a row with a part of a budget is kept in any case: no month is longer."""
 
 type State = Literal["queued", "claimed", "running", "ended", "skipped", "missed", "held", "failed", "interrupted"]
 """queued: begins as soon as the one before has ended. claimed: a process is about to begin it. running, ended: its run
@@ -161,6 +163,12 @@ def get(store: Store, name: str) -> Schedule:
     return _schedule(rows[0])
 
 
+def by_id(store: Store, id: str) -> Schedule | None:
+    """None: it was removed."""
+    found = store.read(f"{_SELECT} WHERE id = ?", (id,))
+    return _schedule(found[0]) if found else None
+
+
 def is_any(store: Store) -> bool:
     return bool(store.read("SELECT 1 FROM schedules LIMIT 1"))
 
@@ -241,10 +249,26 @@ def claim(
         return None
     id = made.lastrowid
     cursor.execute(
-        "DELETE FROM schedule_runs WHERE schedule_id = ? AND id <= ? AND state NOT IN ('queued', 'claimed', 'running')",
-        (schedule_id, _oldest(cursor, schedule_id)),
+        "DELETE FROM schedule_runs WHERE schedule_id = ? AND id <= ? AND state NOT IN ('queued', 'claimed', 'running')"
+        " AND NOT (reserved > 0 AND claimed_at > ?)",
+        (schedule_id, _oldest(cursor, schedule_id), now - LONGEST_PERIOD),
     )
     return id
+
+
+def try_again(cursor: sqlite3.Cursor, schedule_id: str, due: str) -> None:
+    """What began nothing keeps its row under another name: the same request may come again."""
+    cursor.execute(
+        "UPDATE schedule_runs SET due = due || ' ' || id WHERE schedule_id = ? AND due = ? AND run_id IS NULL"
+        " AND state IN ('skipped', 'held', 'failed')",
+        (schedule_id, due),
+    )
+
+
+def forget(store: Store, id: int) -> None:
+    """A claim that came to nothing: the next tick may claim the same."""
+    with store.write() as cursor:
+        cursor.execute("DELETE FROM schedule_runs WHERE id = ?", (id,))
 
 
 def _oldest(cursor: sqlite3.Cursor, schedule_id: str) -> int:
@@ -327,8 +351,17 @@ def _as_it_is_now(store: Store, row: Fired) -> Fired:
     return row._replace(outcome=found[0][0], cost=found[0][1], reason=found[0][2] or "", state="ended")
 
 
+def find(store: Store, id: int) -> Fired | None:
+    """None: its schedule was removed meanwhile."""
+    found = store.read(f"{_FIRED} WHERE id = ?", (id,))
+    return _fired(found[0]) if found else None
+
+
 def fired(store: Store, id: int) -> Fired:
-    return _fired(store.read(f"{_FIRED} WHERE id = ?", (id,))[0])
+    found = find(store, id)
+    if found is None:
+        raise UsageError("the schedule was removed meanwhile")
+    return found
 
 
 def of_run(store: Store, run_id: str) -> Fired | None:
