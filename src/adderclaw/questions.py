@@ -6,6 +6,9 @@ from typing import Any, Literal, Protocol
 from adderclaw.record import NamedTuple, record
 from adderclaw.types import Json, Risk
 
+type Kind = Literal["call", "step"]
+"""What waits for a yes: a tool call, or a step of a workflow that is there to ask a person and has no risk."""
+
 
 @record
 class ApprovalRequest:
@@ -39,6 +42,7 @@ class ApprovalRequest:
     """With nobody there to answer it stays open: the run ends, and the one that resumes it finds the answer."""
     seconds: float | None = None
     """How long a question that stays may be answered; None: for ever."""
+    kind: Kind = "call"
 
     @property
     def why(self) -> str:

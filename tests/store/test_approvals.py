@@ -13,7 +13,17 @@ import pytest
 from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import BY_ROW, Durable, NotCounted, answer_row, shown
 from adderclaw.kernel.clock import SystemClock
-from adderclaw.questions import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest, Replies, replied
+from adderclaw.questions import (
+    Answer,
+    ApprovalRequest,
+    Kind,
+    Operator,
+    Option,
+    Question,
+    QuestionRequest,
+    Replies,
+    replied,
+)
 from adderclaw.store import Store, approvals, transcript
 from adderclaw.store.approvals import Approval
 from tests.store.book import child, codes, numbered
@@ -260,6 +270,23 @@ def test_a_yes_to_a_question_that_was_changed_is_a_no(store: Store, column: str)
     change = f"{column} = 'harmless', mac = ?"
     said = answered_in_the_database(store, change, lambda asked: (signed(asked, other={column: "harmless"}),))
     assert "the question was changed" in said.comment
+
+
+def test_a_call_cannot_be_made_to_look_like_a_step(store: Store) -> None:
+    """Of a step no risk is shown."""
+    seen = answered_in_the_database(
+        store, "kind = 'step', mac = ?", lambda asked: (signed(asked, other={"kind": "step"}),)
+    )
+    assert "the question was changed" in seen.comment
+
+
+@pytest.mark.parametrize(
+    ("kind", "head"), [("call", "SOP x, step y (medium risk: why)"), ("step", "SOP x, step y asks: why")]
+)
+def test_a_step_is_known_by_its_kind_and_not_by_its_name(store: Store, kind: Kind, head: str) -> None:
+    asked = ApprovalRequest("SOP x, step y", "medium", "why", "what", "t", kind=kind)
+    asyncio.run(durable(store, Slow(0)).approve(asked))
+    assert [shown(asked).head, shown(row(store)).head] == [head] * 2
 
 
 def answered_in_the_database(

@@ -17,7 +17,7 @@ MUTABLE = {
         "agent",
         "answered_who",
         "used_at",
-        *("terminal", "questions_json", "replies_json"),  # under the answer's own signature
+        *("terminal", "questions_json", "replies_json", "kind"),  # under the answer's own signature
     },  # runs of before have none; receipts name who answered
     "model_calls": {"entry_sequence"},  # which entry a reply became: a link for the view of the memory
     "runs": {"began_json"},  # runs of before have none; a replay that begins elsewhere differs at once

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.errors import StoreError
-from adderclaw.store import Store, migrations, transcript
+from adderclaw.store import Store, approvals, migrations, transcript
 from adderclaw.store.migrations import MIGRATIONS, apply_or_restore
 from tests.program import Soak
 from tests.store.book import abandoned, child, codes, integrity
@@ -337,6 +337,21 @@ def test_an_older_database_is_copied_before_it_is_changed(tmp_path: Path) -> Non
     made = copy.stat().st_mtime_ns
     Store.open(str(path)).close()  # nothing is left to do: no further copy
     assert copy.stat().st_mtime_ns == made
+
+
+def test_the_open_question_of_a_sop_becomes_one_of_a_step(tmp_path: Path) -> None:
+    path = tmp_path / "memory.sqlite"
+    an_older_database(path, "m073_notices")
+    columns = "id, session_id, tool_use_id, risk, reason, shown, plan_hash, pid, created_at, tool, stays, answer"
+    asked = [("open", "SOP x, step y", 1, None), ("call", "Bash", 1, None), ("done", "SOP x, step y", 1, "yes")]
+    with sqlite3.connect(path) as connection:
+        for id, *rest in asked:
+            row = (id, "s", "t", "medium", "why", "what", "h", 1, "2026-01-01", *rest)
+            connection.execute(f"INSERT INTO approvals({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    store = Store.open(str(path))
+    found = [approvals.get(store, id) for id, *_ in asked]
+    assert [one.kind for one in found if one is not None] == ["step", "call", "call"]
+    store.close()
 
 
 def test_a_step_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:

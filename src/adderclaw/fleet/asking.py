@@ -56,6 +56,7 @@ def _as_json(asked: approvals.Approval) -> Json:
         "agent": asked.agent,
         "terminal": bool(asked.terminal),
         "questions": asked.questions,
+        "kind": asked.kind,
     }
 
 
@@ -75,6 +76,7 @@ def row_of(asked: Json, at: str = "") -> approvals.Approval:
         agent=asked.get("agent", ""),
         terminal=int(asked["terminal"]),
         questions=asked["questions"],
+        kind=asked.get("kind", "call"),
     )
 
 

@@ -12,7 +12,17 @@ from adderclaw.credentials.redaction import lookalikes, visible
 from adderclaw.errors import AdderClawError, StaysOpen, Stopped, UsageError
 from adderclaw.events import Body
 from adderclaw.json_text import canonical, digest
-from adderclaw.questions import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest, Replies, replied
+from adderclaw.questions import (
+    Answer,
+    ApprovalRequest,
+    Kind,
+    Operator,
+    Option,
+    Question,
+    QuestionRequest,
+    Replies,
+    replied,
+)
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, approvals
 from adderclaw.types import Clock, Ids, Json
@@ -37,11 +47,8 @@ class Shown(NamedTuple):
     lookalikes: list[str]
     """Words with letters of several alphabets, those letters written out."""
     risk: str = ""
-
-    @property
-    def is_step(self) -> bool:
-        """No tool call: a step of an SOP that waits for a person. No tool has a name of two words."""
-        return self.tool.startswith("SOP ")
+    is_step: bool = False
+    """No tool call: a step of a workflow that waits for a person."""
 
     @property
     def head(self) -> str:
@@ -59,7 +66,7 @@ def shown(asked: ApprovalRequest | approvals.Approval) -> Shown:
 
     why = asked.why if isinstance(asked, ApprovalRequest) else asked.reason
     text = visible(asked.shown, directions=False)
-    return Shown(line(asked.tool), line(why), text, lookalikes(asked.shown), asked.risk)
+    return Shown(line(asked.tool), line(why), text, lookalikes(asked.shown), asked.risk, asked.kind == "step")
 
 
 def too_long(asked: ApprovalRequest | approvals.Approval) -> str:
@@ -122,6 +129,7 @@ class Durable:
             terminal=request.at_terminal,
             stays=stays,
             seconds=request.seconds if stays else self._seconds,
+            kind=request.kind,
         )
         asked = replace(request, id=row.id)
         return await self._settled(row, request.reason, lambda: self._operator.approve(asked), stays=stays)
@@ -194,6 +202,7 @@ class Durable:
         questions: str = "",
         stays: bool = False,
         seconds: float | None = None,
+        kind: Kind = "call",
     ) -> approvals.Approval:
         """The row: a new one, or that of the same call, which a process that has ended left."""
         with self._store.write() as cursor:
@@ -215,6 +224,7 @@ class Durable:
                 terminal=terminal,
                 questions=questions,
                 stays=stays,
+                kind=kind,
             )
 
     async def _first(self, id: str, asking: "asyncio.Future[Answer]", *, stays: bool) -> Answer:

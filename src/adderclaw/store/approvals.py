@@ -55,6 +55,8 @@ class Approval(NamedTuple):
     """JSON of what was answered to them."""
     stays: int = 0
     """1: it waits for an answer also when the process that asked has ended."""
+    kind: str = "call"
+    """call or step: `questions.Kind`."""
 
     def is_signed(self, key: bytes) -> bool:
         """Whether its yes was given by somebody who has the key."""
@@ -75,7 +77,8 @@ class Approval(NamedTuple):
     def about(self) -> tuple[str, ...]:
         """Who asks, and about exactly what: a call that is resumed asks the same."""
         who = (self.session_id, self.tool_use_id, self.agent)
-        more = (*(("terminal",) if self.terminal else ()), *((self.questions,) if self.questions else ()))
+        marks = [word for word, there in (("terminal", self.terminal), ("step", self.kind == "step")) if there]
+        more = (*marks, *((self.questions,) if self.questions else ()))
         return (*who, self.plan_hash, self.tool, self.risk, self.reason, self.shown, *more)
 
     @property
@@ -98,7 +101,7 @@ class Approval(NamedTuple):
 _SELECT = (
     "SELECT id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at, expires_at,"
     " answer, answered_by, answered_at, comment, mac, channel, agent, answered_who, used_at, terminal, questions_json,"
-    " replies_json, stays FROM approvals"
+    " replies_json, stays, kind FROM approvals"
 )
 
 
@@ -121,6 +124,7 @@ def ask(
     terminal: bool = False,
     questions: str = "",
     stays: bool = False,
+    kind: str = "call",
 ) -> Approval:
     """Write a question down, or take up the same one that an ended process left: answered or not.
 
@@ -144,6 +148,7 @@ def ask(
         terminal=int(terminal),
         questions=plain(questions),
         stays=int(stays),
+        kind=kind,
     )
     same = _left(cursor, new, ours, now, stays=stays)
     _settle(cursor, new, ours, same)
@@ -151,9 +156,9 @@ def ask(
         return same
     cursor.execute(
         "INSERT INTO approvals(id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at,"
-        " expires_at, channel, agent, terminal, questions_json, stays)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*new[:11], new.channel, new.agent, new.terminal, new.questions, new.stays),
+        " expires_at, channel, agent, terminal, questions_json, stays, kind)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*new[:11], new.channel, new.agent, new.terminal, new.questions, new.stays, new.kind),
     )
     return new
 

@@ -53,6 +53,7 @@ MIGRATIONS = {
     "m071_schedules": "schedules",
     "m072_deliveries": "deliveries",
     "m073_notices": "notices",
+    "m074_kinds": "questions",
 }
 """Step → the module of `steps` that has it, in their order. It is imported where the step is still to be done."""
 

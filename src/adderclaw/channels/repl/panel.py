@@ -211,7 +211,7 @@ def _question(question: Question) -> Panel:
 def _asked_about(request: ApprovalRequest, text: str, marks: Sequence[str], drawing: Drawing) -> list[Fragments]:
     """What is asked about, whole: a change as a diff, a command as its plan, other calls by their arguments."""
     head = [("warn", f"{drawing.marks.call} "), ("tool", request.tool), ("dim", f" risk: {request.risk}")]
-    if request.tool.startswith("SOP "):  # a step that waits for a person: no call, no risk
+    if request.kind == "step":
         head = [("warn", f"{drawing.marks.call} "), ("tool", _line(request.tool)), ("dim", " asks for your approval")]
     rows: list[Fragments] = [head]
     if request.preview:

@@ -339,6 +339,7 @@ class WorkflowExecution:
             shown=_view(result),
             tool_use_id=self.session.ids("goal"),
             plan_hash=digest([self.workflow.name, goal.name, result.as_json()]),
+            kind="step",
         )
         answer = await self.session.operator.approve(request)
         if answer.approved:

@@ -318,6 +318,7 @@ class SopExecution:
             plan_hash=digest([self.sop.fingerprint, step.id, about, session.secrets.scrub_all(so_far)]),
             stays=True,
             seconds=seconds,
+            kind="step",
         )
         session.store.flush()
         session.bus.catch_up()

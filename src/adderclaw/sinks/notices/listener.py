@@ -101,7 +101,9 @@ class Listener:
         id, tool, risk = (str(payload.get(name, "")) for name in ("approval_id", "tool", "risk"))
         row = approvals.get(scene.store, id)
         with_options = row is not None and bool(row.questions)
-        what = f"{tool} asks you something" if with_options else f"{tool} ({risk} risk) waits for a yes"
+        is_step = row is not None and row.kind == "step"
+        call = tool if is_step else f"{tool} ({risk} risk)"
+        what = f"{tool} asks you something" if with_options else f"{call} waits for a yes"
         command = f"adderclaw approvals answer {id} " + ("REPLY" if with_options else "yes")
         look = "\nadderclaw approvals list shows it whole." if with_options or row is not None else ""
         self._send(

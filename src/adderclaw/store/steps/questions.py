@@ -91,3 +91,9 @@ def m038_replies(cursor: sqlite3.Cursor) -> None:
 def m070_stays(cursor: sqlite3.Cursor) -> None:
     """Questions that wait for an answer also when the process that asked has ended."""
     cursor.execute("ALTER TABLE approvals ADD COLUMN stays INTEGER NOT NULL DEFAULT 0")
+
+
+def m074_kinds(cursor: sqlite3.Cursor) -> None:
+    """Whether a tool call or a step of a SOP waits for a yes. A yes that was given before is to the old question."""
+    cursor.execute("ALTER TABLE approvals ADD COLUMN kind TEXT NOT NULL DEFAULT 'call'")
+    cursor.execute("UPDATE approvals SET kind = 'step' WHERE stays AND answer IS NULL AND tool GLOB 'SOP *, step *'")
