@@ -263,9 +263,9 @@ def test_servers_plugins_and_skills_come_from_the_list(bounded: Managed) -> None
     (plugin / ".claude-plugin" / "plugin.json").write_text('{"name": "plug"}', encoding="utf-8")
     world.script(text("hi"))
     done = world.agent("hi", "--plugin-dir", str(plugin))
-    assert "'bad' does not count" in done.err, done.err
-    assert "'worse' does not count" in done.err
-    assert "nothing of it counts: the administrator of this machine has not allowed its content" in done.err
+    assert "'bad' is denied" in done.err, done.err
+    assert "'worse' is denied" in done.err
+    assert "nothing of it is used: the administrator of this machine has not allowed its content" in done.err
     assert "mine" not in world.cli("skills", "list").out
 
 

@@ -371,7 +371,7 @@ def test_the_repl_lists_shows_and_switches_off(world: World, tmp_path: Path) -> 
     out, _ = talk(world, "/plugin", "/plugin show kit", "/hi Ada", "/plugin disable kit", "/kit:hi Bob", "/plugin x")
     assert "kit                      1          enabled    1 command" in out
     assert sha256 in out
-    assert "It counts from the next conversation on" in out
+    assert "It takes effect in the next conversation" in out
     assert "No such command 'x'" in out
     sent = [entry["content"][0]["text"] for entry in world.entries("user")]
     assert "Say hello to Ada." in sent[0]
@@ -392,5 +392,5 @@ def test_the_trust_question_is_asked_at_the_terminal(world: World, tmp_path: Pat
         terminal.wait("Its hook runs as you, outside of the sandbox. Trust it?")
         terminal.write("y")
         terminal.press("Enter")
-        terminal.wait("It counts from the next conversation on")
+        terminal.wait("It takes effect in the next conversation")
     assert json.loads(world.cli("plugin", "list", "--output-format", "json").out)[0]["state"] == "enabled"

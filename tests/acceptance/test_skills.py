@@ -162,7 +162,7 @@ def test_what_a_skill_asks_for_counts_only_when_it_is_trusted(world: World) -> N
     steps = (call("Skill", skill="greet"), call("Write", **WRITE), text("ok"))
     world.script(*steps)
     world.agent("before trust")
-    assert "allowed-tools do not count" in results(world)[0]
+    assert "allowed-tools are ignored" in results(world)[0]
     assert "Denied" in results(world)[1]
     assert not (world.workspace / "out.txt").exists()
     assert world.cli("trust", str(world.workspace)).code == 0

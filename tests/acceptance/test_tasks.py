@@ -284,7 +284,7 @@ def test_what_a_skill_is_allowed_counts_where_somebody_vouches_for_it(place: Pla
     made = (decision("release-notes"), decision("release-notes", command("mkdir made")))
     before = place.run("anthropic", TASK, *made, more=more, flags=flags)
     assert before.code == 3, before.err
-    assert "its allowed-tools do not count" in before.err
+    assert "its allowed-tools are ignored" in before.err
     assert place.cli("trust", str(place.folder)).code == 0
     after = place.run(
         "anthropic",

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.channels.facts import sops
 from adderclaw.drivers.driver import MessageDriver
 from adderclaw.drivers.sop import parse
 from adderclaw.errors import Stopped, UsageError
 from adderclaw.schedules import when
 from adderclaw.schedules.terms import Overlap, Terms
 from adderclaw.schedules.tick import NotBegun, Scheduler
-from adderclaw.store import Store, workflows
+from adderclaw.store import Store, runs, workflows
 from adderclaw.store import schedules as rows
 from adderclaw.store.text import iso
 from tests.schedules.oracle import utc
@@ -340,6 +341,11 @@ def test_of_an_answer_that_cannot_be_acted_on_the_operator_is_told_once(answered
     played(place, play)
     [(kind, _, text)] = place.told
     assert (kind, "has changed since run r began" in text) == ("stuck", True)
+    run = runs.get(place.store, "r")
+    assert run is not None
+    shown = sops.of_run(place.store, run)
+    assert shown is not None
+    assert str(shown["reason"]).startswith("it was answered and could not go on: ")
 
 
 def test_what_cannot_begin_is_written_down_and_told(place: Place) -> None:

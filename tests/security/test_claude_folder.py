@@ -153,7 +153,7 @@ def test_11_nor_what_a_person_types(world: Den) -> None:
     assert not (world.workspace / "w.txt").exists()
     sent = json.dumps(world.entries("user"))
     assert sent.count("was not run: this project is not trusted") == 4, sent
-    assert "allowed-tools do not count" in sent
+    assert "allowed-tools are ignored" in sent
     assert {one["status"] for one in world.receipts()} == {"denied"}
 
 

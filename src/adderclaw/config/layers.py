@@ -380,7 +380,7 @@ class Composition:
             if not one["trusted"]:
                 folder = self.project if one["file"] == project else os.path.dirname(one["file"])
                 self.warnings.append(
-                    f"{one['file']}: this project is not trusted, so that what its policy allows does not count; "
+                    f"{one['file']}: this project is not trusted, so what its policy allows is ignored; "
                     f"what it denies does. To trust it: adderclaw trust {folder}"
                 )
         return tuple(found)

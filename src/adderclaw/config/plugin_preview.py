@@ -11,6 +11,7 @@ from adderclaw.config.plugin_tree import EXECUTABLE
 from adderclaw.config.plugins import Plugin
 from adderclaw.config.safe_open import ANCHOR, READ, open_real, opener
 from adderclaw.credentials.redaction import Secrets, visible
+from adderclaw.json_text import canonical
 from adderclaw.types import Json
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ WORD = re.compile(r"[A-Za-z0-9_+/=~.-]{16,}")
 """What a secret may be, and no command: nothing that a shell would take for more than one word."""
 GRANTS = ("allowed-tools", "tools", "disallowedTools", "disallowed-tools", "model", "permissionMode", "context")
 """What of a head says more than what the text is about."""
+IGNORED = ("permissionMode", "hooks", "mcpServers")
+"""What has no effect in the head of an agent."""
 
 
 def rows(plugin: Plugin) -> list[Json]:
@@ -63,6 +66,19 @@ def seen(value: Any) -> Any:
             return value
 
 
+def lines(value: Any) -> list[str]:
+    """A value for a person, whole, a line for each of its keys."""
+    shown = seen(value)
+    if isinstance(shown, dict):
+        table = cast(Json, shown)
+        return [f"{key}: {_words(item)}" for key, item in table.items() if item not in ("", [], {})]
+    return [_words(shown)]
+
+
+def _words(value: object) -> str:
+    return value if isinstance(value, str) else canonical(value)
+
+
 def _row(what: str, name: str, value: Any) -> Json:
     return {"what": what, "name": name, "value": value}
 
@@ -101,6 +117,8 @@ def _text(root: int, what: str, name: str, path: str) -> Json:
         said |= {key: head[key] for key in GRANTS if head.get(key)}
         if head.get("hooks"):
             said["hooks"] = head["hooks"]
+        if what == "agent" and (ignored := [key for key in IGNORED if head.get(key)]):
+            said["ignored"] = f"{', '.join(ignored)}: an agent may do no more than the session that begins it"
     except frontmatter.Malformed as error:
         if what != "command":  # which may do without a head
             said["problem"] = str(error)

@@ -44,7 +44,7 @@ class SessionPlugins:
         others = [plugin for plugin in counting if allowed is not None and plugin.plugin.sha256 not in allowed]
         counting = [plugin for plugin in counting if plugin not in others]
         self.refused = [
-            f"plugin {one.name}: nothing of it counts: {NOT_ALLOWED} ({one.plugin.sha256})" for one in others
+            f"plugin {one.name}: nothing of it is used: {NOT_ALLOWED} ({one.plugin.sha256})" for one in others
         ]
         self.loaded = tuple(sorted(counting, key=lambda plugin: plugin.name))
         self.by_name = {plugin.name: plugin for plugin in self.loaded}

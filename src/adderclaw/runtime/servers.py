@@ -60,7 +60,7 @@ def _is_allowed(runtime: Runtime, entry: Entry) -> bool:
     else:
         there = os.path.isabs(server.command or "") and server.command in allowed
     if not there:
-        message = f"the MCP server {entry.given!r} does not count: {managed.FILE} does not allow it"
+        message = f"the MCP server {entry.given!r} is denied: {managed.FILE} does not allow it"
         runtime.bus.tell({"event_type": "warning", "message": message})
     return there
 

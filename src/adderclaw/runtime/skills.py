@@ -135,12 +135,12 @@ class Skills:
     def _granted(self, skill: Skill) -> tuple[tuple[str, ...], str]:
         administrators = self._runtime.loaded.managed.get("permissions", {})
         if skill.allowed_tools and administrators.get("allowManagedPermissionRulesOnly"):
-            return (), "its allowed-tools do not count: on this machine only its administrator's allow rules do"
+            return (), "its allowed-tools are ignored: on this machine only its administrator allows tools"
         if (plugin := self._plugin(skill)) is not None:
             return tuple(map(plugin.filled, skill.allowed_tools)), ""
         if not skill.allowed_tools or self._vouched(skill):
             return skill.allowed_tools, ""
-        return (), "its allowed-tools do not count: this project's skills are not trusted (`adderclaw trust`)"
+        return (), "its allowed-tools are ignored: this project's skills are not trusted (`adderclaw trust`)"
 
     def _unrun(self, skill: Skill) -> str:
         """Why commands in a skill's text are not run; empty where they are."""

@@ -38,8 +38,6 @@ CENT = 0.01
 ANSWERED = 5.0
 """Seconds after an answer in which whoever gave it may go on with the run."""
 CHANGED_ROW = "its row was changed by another program: remove it, and add it again"
-ANSWERS = "answers"
-"""Stands for a schedule in the rows of answers that were acted on."""
 
 type Told = Literal["held", "missed", "budget", "failed", "stuck"]
 """stuck: a SOP whose question was answered cannot go on."""
@@ -441,8 +439,8 @@ class Scheduler:
             with self._store.write() as cursor:
                 claimed = rows.claim(
                     cursor,
-                    ANSWERS,
-                    f"{run_id}-{asked.id}",
+                    rows.ANSWERS,
+                    rows.answer_key(run_id, asked.id),
                     cause="answer",
                     state="claimed",
                     now=now,
@@ -512,7 +510,7 @@ class Scheduler:
 
     def _settle_left(self, row: Fired) -> None:
         now, run_id = self._clock.now(), row.run_id
-        if row.schedule_id == ANSWERS and run_id is None:
+        if row.schedule_id == rows.ANSWERS and run_id is None:
             rows.forget(self._store, row.id)  # nothing was done with the answer
             return
         schedule = rows.by_id(self._store, row.schedule_id)

@@ -24,6 +24,8 @@ MOST = 500
 """Schedules of one database."""
 KEPT = 1_000
 """Rows of history that each schedule keeps."""
+ANSWERS = "answers"
+"""Stands for a schedule in the rows of answers that were acted on."""
 LONGEST_PERIOD = 32 * 86_400.0
 """Seconds for which a row with a part of a budget is kept in any case: no month is longer."""
 
@@ -263,6 +265,20 @@ def try_again(cursor: sqlite3.Cursor, schedule_id: str, due: str) -> None:
         " AND state IN ('skipped', 'held', 'failed')",
         (schedule_id, due),
     )
+
+
+def answer_key(run_id: str, approval_id: str) -> str:
+    """What stands for the due time in the row of an answer."""
+    return f"{run_id}-{approval_id}"
+
+
+def why_stuck(store: Store, run_id: str, approval_id: str) -> str:
+    """Why a run could not go on after an answer; empty where nobody tried, or it did."""
+    found = store.read(
+        "SELECT reason FROM schedule_runs WHERE schedule_id = ? AND due = ? AND state = 'failed'",
+        (ANSWERS, answer_key(run_id, approval_id)),
+    )
+    return str(found[0][0]) if found else ""
 
 
 def forget(store: Store, id: int) -> None:

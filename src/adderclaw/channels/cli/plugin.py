@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import sys
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,12 +12,11 @@ from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.restoring import asker
 from adderclaw.config import home, plugins
-from adderclaw.config.plugin_preview import question, seen
+from adderclaw.config.plugin_preview import lines, question, seen
 from adderclaw.config.plugin_tree import NOT_COPIED
 from adderclaw.config.plugins import Plugin
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import ConfigError, DeniedError, NeedsInput, UsageError
-from adderclaw.json_text import canonical
 from adderclaw.runtime import plugin_changes, plugin_folders
 from adderclaw.runtime.plugin_changes import Offer
 from adderclaw.types import Json
@@ -29,7 +28,7 @@ Trust = Annotated[
     str | None,
     typer.Option("--trust", metavar="SHA256", help="Trust exactly this content, which --dry-run or `show` prints."),
 ]
-UNTRUSTED = "its tools, hooks, servers, skills, commands and agents do not count until you trust it"
+UNTRUSTED = "none of its tools, hooks, servers, skills, commands and agents is used until you trust it"
 clean = Secrets().clean
 
 
@@ -269,26 +268,13 @@ def _show(offer: Offer) -> None:
         say("  from " + " ".join(f"{clean(value)}" for key, value in offer.origin.items() if key != "kind"))
     for row in offer.rows:
         say(f"  {row['what']} {row['name']}")
-        for line in _lines(row["value"]):
+        for line in lines(row["value"]):
             say(f"    {line}")
     for mark in offer.changed:
         say(f"  since it was trusted: {mark}")
     for warning in offer.warnings:
         say(f"  cannot be used: {clean(warning)}")
     say(f"  sha256 {plugin.sha256}")
-
-
-def _lines(value: Any) -> list[str]:
-    """A value, whole, a line for each of its keys."""
-    shown = seen(value)
-    if isinstance(shown, dict):
-        table = cast(Json, shown)
-        return [f"{key}: {_text(item)}" for key, item in table.items() if item not in ("", [], {})]
-    return [_text(shown)]
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else canonical(value)
 
 
 def _offered(offer: Offer) -> Json:

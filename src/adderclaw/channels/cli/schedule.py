@@ -205,7 +205,7 @@ def list_schedules(config: ConfigFile = None, output_format: OutputFormat = "tex
         return
     for one in found:
         after = one.next_text[0] if one.next_text and one.state != "paused" else "–"
-        last = _outcome(one.last) if one.last is not None else "never ran"
+        last = _shortened(_outcome(one.last)) if one.last is not None else "never ran"
         print(visible(f"{one.name:<20}  {one.state:<8}  {one.when_text}  next {after}  {last}", keep_newlines=False))
     if not found:
         print("no schedules")
@@ -410,6 +410,11 @@ def _print_fired(one: FiredRow, zone: str) -> None:
     cost = f"  ${one.cost:g}" if one.cost else ""
     run_id = f"  {one.run_id}" if one.run_id else ""
     print(visible(f"{shown.due_text(one, zone):<40}  {_outcome(one)}{cost}{run_id}", keep_newlines=False))
+
+
+def _shortened(text: str) -> str:
+    """For a list: `schedule history` has it whole."""
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _outcome(one: FiredRow) -> str:

@@ -328,5 +328,6 @@ def _run_text(state: SopState) -> str:
         answered = f" (answered: {asked['answer']})" if asked["answer"] else ""
         rows += ["", f"{asked['id']}{answered}: {asked['reason']}"]
         rows += [f"  | {line}" for line in asked["shown"].split("\n")]
-        rows.append(f"`adderclaw sop approve {state['run_id']}` says yes and goes on; with --deny it says no")
+        approve = f"`adderclaw sop approve {state['run_id']}` says yes and goes on; with --deny it says no"
+        rows.append(f"`adderclaw sop resume {state['run_id']}` goes on with it" if asked["answer"] else approve)
     return "\n".join(rows)

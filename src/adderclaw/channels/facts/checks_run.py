@@ -143,8 +143,8 @@ def git(workspace: str, roots: Sequence[str]) -> Check:
 
 def trust(loaded: Loaded) -> Check:
     if loaded.trusted:
-        return Check("trust", "ok", f"{loaded.workspace}: what its files say counts, or there are none")
-    detail = f"{loaded.workspace} is not trusted: nothing that its files allow, set or start counts"
+        return Check("trust", "ok", f"{loaded.workspace}: its files are trusted, or it has none that ask for trust")
+    detail = f"{loaded.workspace} is not trusted: what its files allow, set or start is ignored"
     return Check("trust", "warning", detail, f"look at it: `adderclaw trust --show {loaded.workspace}`, then trust it")
 
 
@@ -169,10 +169,10 @@ def plugins() -> Iterator[Check]:
             yield Check("plugin", "broken", f"{named} cannot be used: {why}", f"`adderclaw plugin verify {name}`")
         elif plugin.state == "changed":
             fix = f"look at it (`adderclaw plugin show {name}`), then `adderclaw plugin enable {name}`"
-            yield Check("plugin", "broken", f"{named} is not as it was trusted: nothing of it counts. {why}", fix)
+            yield Check("plugin", "broken", f"{named} is not as it was trusted: nothing of it is used. {why}", fix)
         elif plugin.state == "untrusted":
             fix = f"`adderclaw plugin enable {name}` shows what it brings"
-            yield Check("plugin", "warning", f"{named} was never trusted: nothing of it counts", fix)
+            yield Check("plugin", "warning", f"{named} was never trusted: nothing of it is used", fix)
         else:
             yield Check("plugin", "ok", f"{named} is {plugin.state} and as it was trusted")
 

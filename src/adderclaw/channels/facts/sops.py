@@ -10,7 +10,8 @@ from adderclaw.drivers.sop.results import planned, state_of
 from adderclaw.drivers.sop.sop import InvalidSop, Sop
 from adderclaw.errors import UsageError
 from adderclaw.hosted import questions
-from adderclaw.store import Store, runs
+from adderclaw.store import Store, runs, schedules
+from adderclaw.store.approvals import Approval
 from adderclaw.store.runs import Run
 
 
@@ -124,12 +125,21 @@ def of_run(store: Store, run: Run) -> SopState | None:
         "file": state.begun.file,
         "inputs": state.begun.inputs,
         "status": run.status,
-        "reason": run.reason,
+        "reason": _reason(store, run, asked),
         "conversation_id": run.conversation_id,
         "steps": _steps(store, run, state.steps),
         "question": questions.as_json(asked) if asked is not None else None,
     }
     return clean(made)
+
+
+def _reason(store: Store, run: Run, asked: Approval | None) -> str | None:
+    """Why it ended; of one that was answered, what keeps it from going on."""
+    if asked is None or asked.answer is None:
+        return run.reason
+    if why := schedules.why_stuck(store, run.run_id, asked.id):
+        return f"it was answered and could not go on: {why}"
+    return "it was answered; the server goes on with it within seconds, or the next `adderclaw schedule tick`"
 
 
 def _steps(store: Store, run: Run, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ ENDPOINTS = (
         "/plugins/{name}/disable",
         "admin",
         disable,
-        "Let a plugin count no more, from the next conversation on; only a person at a terminal enables one.",
+        "Disable a plugin from the next conversation on; only a person at a terminal enables one.",
         gives=PluginRow,
     ),
 )

@@ -31,7 +31,7 @@ async def plugin(run: Run, rest: str) -> Done:
     said = await command_line.output(run, ["plugin", *words])
     print(said.splitlines()[-1] if "--trust" in words and said else said.rstrip("\n"))
     if words[0] in CHANGES and "--dry-run" not in words and not said.startswith("Usage:"):
-        print("It counts from the next conversation on; /clear begins one.")
+        print("It takes effect in the next conversation; /clear begins one.")
 
 
 async def _agreed(run: Run, words: list[str]) -> list[str] | None:

@@ -20,6 +20,7 @@ async def sop(run: Run, rest: str) -> Done:
         raise UsageError(f"a SOP runs in a terminal of its own: `adderclaw sop {rest}`, or with --detach in the server")
     if words[0] == "approve":
         await printed(run, ["sop", *words, "--no-resume"])
-        print("the server goes on with it; where none runs, `adderclaw sop resume RUN_ID` does")
+        named = next((word for word in words[1:] if not word.startswith("-")), "RUN_ID")
+        print(f"the server goes on with it; where none runs, `adderclaw sop resume {named}` does")
         return
     await printed(run, ["sop", *words])

@@ -11,8 +11,8 @@ from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, folder_field, found, here_options, tilde
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import Tone, badge, empty, facts, part, sent_form, table
+from adderclaw.config import plugin_preview
 from adderclaw.errors import AdderClawError
-from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple
 from adderclaw.view.html import Html, el
 
@@ -120,7 +120,7 @@ def _plugin(one: PluginRow, *, may_disable: bool) -> Html:
     if one["state"] != "enabled":
         command = f"adderclaw plugin {'remove' if one['state'] == 'broken' else 'enable'} {one['name']}"
         how = el("p", "At a terminal, after a look at it: ", el("code", command), class_="quiet small")
-    rows = [(el("b", item["what"]), item["name"], el("code", _said(item["value"]))) for item in one["brings"]]
+    rows = [(el("b", item["what"]), item["name"], _said(item["value"])) for item in one["brings"]]
     brings = table(("Brings", "Name", "What it says"), rows, caption=f"What {one['name']} brings") if rows else None
     wrong = [el("p", badge("bad", "wrong"), " ", text) for text in one["problems"][:20]]
     lead = el("p", one["description"], class_="quiet") if one["description"] else None
@@ -128,14 +128,15 @@ def _plugin(one: PluginRow, *, may_disable: bool) -> Html:
 
 
 def _switch(one: PluginRow) -> Html:
-    asked = f"Nothing of {one['name']} will count from the next conversation on. Its hooks guard nothing any more."
+    asked = f"Nothing of {one['name']} is used from the next conversation on. Its hooks guard nothing any more."
     button = el("button", "Disable", type="submit", class_="danger")
     return sent_form(f"/plugins/{quote(one['name'], safe='')}/disable", button, then="reload", confirm=asked)
 
 
-def _said(value: Any) -> str:
-    text = value if isinstance(value, str) else canonical(value)
-    return text if len(text) <= SAID else f"{text[:SAID]}…"
+def _said(value: Any) -> list[Html]:
+    """As a terminal shows it, a line for each key; a long one is cut."""
+    found = plugin_preview.lines(value)
+    return [el("div", el("code", text if len(text) <= SAID else f"{text[:SAID]}…")) for text in found]
 
 
 def _servers(servers: list[ServerRow]) -> Html:

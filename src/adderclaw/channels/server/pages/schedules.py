@@ -69,7 +69,12 @@ def _line(one: ScheduleRow) -> tuple[Child, ...]:
     name = el("a", one.name, href=address(one.name), class_="title")
     after = one.next_text[0] if one.next_text and one.state != "paused" else "–"
     last = el("div", _came(one.last), " ", moment(iso_seconds(one.last.begun_at))) if one.last is not None else "never"
-    return (name, _state(one.state), one.when_text, after, last, _buttons(one))
+    return (name, _state(one.state), one.when_text, _unbroken(after), last, _buttons(one))
+
+
+def _unbroken(text: str) -> list[Child]:
+    """A line ends between words, and not within a date."""
+    return [part for word in text.split() for part in (el("span", word, class_="nowrap"), " ")]
 
 
 def _buttons(one: ScheduleRow) -> Html:
@@ -142,9 +147,9 @@ def _history(history: list[FiredRow], zone: str) -> Html:
         return part("History", empty("It was never due."))
     rows = [
         (
-            facts.due_text(one, zone),
+            _unbroken(facts.due_text(one, zone)),
             _came(one),
-            el("a", one.run_id, href=run_address(one.run_id), class_="mono") if one.run_id else "–",
+            el("a", one.run_id, href=run_address(one.run_id), class_="mono nowrap") if one.run_id else "–",
             f"${one.cost:g}" if one.cost else "–",
             el("span", one.reason, class_="quiet small"),
         )
