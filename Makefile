@@ -63,7 +63,7 @@ compile: setup ## dist/adderclaw: one file that needs no Python; on Linux x86-64
 image: setup ## the container image, by docker, podman or buildah, whichever is here
 	@scripts/build-image
 
-release-check: setup ## the slow shows: single file in a root without Python, image, install, two Pythons; ARGS="--changed HEAD~1"
+release-check: setup ## the slow shows: single file in a root without Python, wheel, two Pythons, image; ARGS=--due: where an input changed
 	@.venv/bin/python scripts/release_check.py $(ARGS)
 
 clean: ## remove what the targets made

@@ -1,262 +1,138 @@
-"""The slow shows of a release: `make release-check`, or some of them: ARGS="single-file image".
+"""Run the slow shows of a release, or those whose inputs changed since they last held.
 
-`--changed REF` runs those whose inputs differ from REF, by git; the others are named as not run. The root without
-Python and the image need root rights, debootstrap, bubblewrap and buildah (Debian's packages of these names).
+`make release-check` runs all of them, ARGS="single-file image" these two. ARGS=--due runs those that
+acceptance/releases.toml does not record as held with the inputs as they are now. With --record, what came of each is
+written into that file: commit it with the change that made the show due, and CI need not run it again.
 """
 
 import argparse
-import os
-import resource
-import shutil
+import datetime
+import hashlib
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-ROOTS = ROOT / ".cache/roots"
-BUILDING = ("pyproject.toml", "uv.lock", "scripts", "LICENSE", ".python-version")
-RESTS_ON = {
-    "single-file": (*BUILDING, "src/adderclaw/channels/entry.py"),
-    "wheel": (*BUILDING, "demo"),
-    "readme": (*BUILDING, "Makefile", "README.md", "demo"),
-    "image": (*BUILDING, "Dockerfile", ".dockerignore"),
-}
-CLEAN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from release_shows import ROOT, SHOWS, Failed
 
-
-class Failed(Exception):
-    """What was to be shown did not hold."""
-
-
-def run(*command: str | Path, says: str = "", seconds: int = 1800, **more: object) -> str:
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=seconds, **more)  # type: ignore[call-overload]
-    said = f"{done.stdout}{done.stderr}"
-    if done.returncode or says not in said:
-        why = f"exit code {done.returncode}" if done.returncode else f"{says!r} is not in what it says"
-        raise Failed(f"{' '.join(map(str, command))[:200]}: {why}\n{said[-2000:]}")
-    return said
-
-
-def debian(folder: Path) -> None:
-    """A root as Debian's slim image is, without Python."""
-    archive = ROOTS / "bookworm.tar"
-    if not archive.exists():
-        ROOTS.mkdir(parents=True, exist_ok=True)
-        made = ROOTS / "bookworm"
-        mirror = os.environ.get("DEBIAN", "http://deb.debian.org/debian")
-        run("debootstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", made, mirror)
-        skipped = ("--exclude=./var/cache/apt/archives/*.deb", "--exclude=./dev/*")
-        run("tar", "--numeric-owner", "-C", made, "-cf", f"{archive}.part", *skipped, ".")
-        os.replace(f"{archive}.part", archive)
-        shutil.rmtree(made)
-    folder.mkdir(parents=True)
-    run("tar", "--numeric-owner", "-xf", archive, "-C", folder)
-
-
-def inside(root: Path, *more: str) -> tuple[str, ...]:
-    """The words before a command that is to run in this root, without a network."""
-    apart = ("--unshare-pid", "--unshare-net", "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev", "--clearenv")
-    variables = {**CLEAN, "HOME": "/root"}
-    return (
-        "bwrap",
-        "--bind",
-        str(root),
-        "/",
-        *apart,
-        *more,
-        *(w for k, v in variables.items() for w in ("--setenv", k, v)),
-    )
-
-
-def starts(*command: str | Path, env: dict[str, str]) -> float:
-    """Milliseconds of processor time that a start takes, the middle of nine."""
-    taken: list[float] = []
-    for _ in range(9):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([*map(str, command)], env=env, capture_output=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        taken.append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000)
-    return sorted(taken)[4]
-
-
-def single_file(work: Path) -> None:
-    """Built, put into a root without Python, and used there; its start beside the wheel's."""
-    run(ROOT / "scripts/compile")
-    root = work / "root"
-    debian(root)
-    shutil.copy(ROOT / "dist/adderclaw-linux", root / "usr/local/bin/adderclaw")
-    there = inside(root, "--chdir", "/root")
-    run(*there, "sh", "-c", "! command -v python3 && ! command -v python")
-    for words, says in (
-        ("--version", "adderclaw "),
-        ("init", "ready:"),
-        ("agent -m hello", "built-in `local` provider"),
-        ("doctor", "ok       python"),
-        ("update", "installed by single file"),
-        ("fleet --help", "fleet"),
-        ("serve --help", "--port"),
-    ):
-        run(*there, "adderclaw", *words.split(), says=says)
-    home = {**CLEAN, "HOME": str(work / "home")}
-    run(ROOT / "dist/adderclaw-linux", "--version", env=home)
-    run(ROOT / "scripts/install-locked", work / "wheel", env={**os.environ, "PYTHON": python()})
-    for words in (("--version",), ("config", "show")):
-        one, other = (
-            starts(p, *words, env=home) for p in (ROOT / "dist/adderclaw-linux", work / "wheel/bin/adderclaw")
-        )
-        print(f"  {' '.join(words)}: single file {one:.0f} ms, wheel {other:.0f} ms of processor time")
-
-
-def wheel(work: Path) -> None:
-    """Installed by pip into an empty environment, it runs the demo; built again, it is the same."""
-    for name in ("one", "two"):
-        run(ROOT / "scripts/build-packages", work / name)
-    for made in sorted((work / "one").glob("adderclaw*")):
-        if made.read_bytes() != (work / "two" / made.name).read_bytes():
-            raise Failed(f"{made.name} is not the same when it is built again")
-    (built,) = (work / "one").glob("*.whl")
-    run(python(), "-m", "venv", work / "empty")
-    run(work / "empty/bin/pip", "install", "--quiet", built)
-    shutil.copytree(ROOT / "demo", work / "demo")
-    env = {**CLEAN, "HOME": str(work / "home"), "PATH": f"{work}/empty/bin:{CLEAN['PATH']}"}
-    (work / "home").mkdir()
-    run(work / "empty/bin/python", work / "demo/run.py", env=env, cwd=work)
-    sizes = run("du", "-sm", work / "empty").split()[0]
-    print(f"  {built.name}: {built.stat().st_size / 1e6:.1f} MB, installed with what it needs and pip {sizes} MB")
-
-
-def readme(work: Path) -> None:
-    """The two commands of README.md, on a fresh clone with an empty home, on each Python that is here."""
-    pythons = [one for version in ("3.12", "3.13") if (one := python(version))]
-    for number, one in enumerate(pythons):
-        clone, home = work / f"clone{number}", work / f"home{number}"
-        home.mkdir()
-        run("git", "clone", "--quiet", ROOT, clone)
-        certificates = {key: value for key, value in os.environ.items() if "CERT" in key or "CA_" in key or key == "UV"}
-        env = {**CLEAN, **certificates, "HOME": str(home), "PATH": f"{Path(one).parent}:{CLEAN['PATH']}"}
-        run("make", "setup", env=env, cwd=clone)
-        run("make", "demo", env=env, cwd=clone)
-        print(f"  {run(clone / '.venv/bin/python', '--version').strip()}: make setup, make demo")
-    if len(pythons) < 2:
-        raise Failed("Python 3.12 and 3.13 are both needed: install them, for instance with pyenv")
-
-
-TOOLS = (
-    "git --version",
-    "curl --version",
-    "node --version",
-    "rg --version",
-    "bwrap --version",
-    "playwright-mcp --version",
-    "chromium --headless --no-sandbox --disable-gpu --dump-dom data:text/html,<p>drawn</p>",
-    "adderclaw --version",
-    "adderclaw doctor",
-    "adderclaw update",
+RECORD = ROOT / "acceptance/releases.toml"
+BUILDING = (
+    *("pyproject.toml", "uv.lock", ".python-version", "LICENSE", "scripts/release_shows.py"),
+    *("scripts/build-packages", "scripts/find-python", "scripts/uv"),
 )
-
-
-def image(_: Path) -> None:
-    """The Dockerfile, executed by buildah without a daemon; then each tool, as the image's user, its root read-only."""
-    env = {**os.environ, "STORAGE_DRIVER": os.environ.get("STORAGE_DRIVER", "vfs"), "BUILDAH_ISOLATION": "chroot"}
-    run(ROOT / "scripts/stand-in-images", ROOTS, Path(python()).resolve().parent.parent, env=env)
-    words = ("--pull-never", "--tag", "adderclaw-check", "--build-arg", "IMAGE=adderclaw-check")
-    run("buildah", "build", *words, ROOT, env=env, seconds=3600)
-    container = run("buildah", "from", "--pull-never", "adderclaw-check", env=env).strip()
-    try:
-        root = run("buildah", "mount", container, env=env).strip()
-        config = run(
-            "buildah", "inspect", "--format", "{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}", container, env=env
-        )
-        if config.split() != ["adderclaw", "[adderclaw]"]:
-            raise Failed(f"user and entry point are {config}")
-        for tool in TOOLS:
-            as_user = (
-                "--ro-bind",
-                root,
-                "/",
-                "--unshare-all",
-                "--uid",
-                "1000",
-                "--gid",
-                "1000",
-                "--proc",
-                "/proc",
-                "--dev",
-                "/dev",
-            )
-            places = ("--tmpfs", "/tmp", "--tmpfs", "/workspace", "--tmpfs", "/home/adderclaw", "--chdir", "/workspace")
-            variables = {**CLEAN, "HOME": "/home/adderclaw", "ADDERCLAW_IMAGE": "adderclaw-check"}
-            settings = ("--clearenv", *(w for k, v in variables.items() for w in ("--setenv", k, v)))
-            run(
-                "bwrap",
-                *as_user,
-                *places,
-                *settings,
-                *tool.split(maxsplit=5),
-                says="drawn" if "dump-dom" in tool else "",
-            )
-            print(f"  {tool.split()[0]} {tool.split()[1]}: runs")
-    finally:
-        subprocess.run(["buildah", "rm", container], env=env, capture_output=True)
-
-
-SHOWS: dict[str, Callable[[Path], None]] = {
-    "single-file": single_file,
-    "wheel": wheel,
-    "readme": readme,
-    "image": image,
+BUNDLING = ("scripts/build_single_file.py", "scripts/install-locked", "scripts/release-tool")
+RESTS_ON = {
+    "single-file": (*BUILDING, *BUNDLING, "scripts/compile", "src/adderclaw/channels/entry.py"),
+    "wheel": (*BUILDING, "demo"),
+    "readme": (*BUILDING, "scripts/setup", "Makefile", "demo"),
+    "image": (*BUILDING, *BUNDLING, "scripts/stand-in-images", "Dockerfile", ".dockerignore"),
 }
+"""What each show is about: how the program is built, packed and begun. Its source is not among it but for the entry
+point: the tests run that at every commit, installed, and with it each commit would make every show due."""
+HELD = "holds"
 
 
-def python(version: str = "3.12") -> str:
-    """An interpreter of this version that belongs to no environment; empty where there is none."""
-    kept = [str(one / "bin/python") for one in sorted(Path.home().glob(f".pyenv/versions/{version}*"))]
-    for one in (*kept, f"/usr/bin/python{version}", f"/usr/local/bin/python{version}", f"python{version}"):
-        asked = "import sys; print(sys.base_prefix, '%d.%d' % sys.version_info[:2])"
-        done = subprocess.run([one, "-c", asked], capture_output=True, text=True) if shutil.which(one) else None
-        if done and not done.returncode and done.stdout.split()[1] == version:
-            return f"{done.stdout.split()[0]}/bin/python{version}"
-    return ""
+class Outcome(NamedTuple):
+    """What came of a show, when, and of which inputs."""
+
+    outcome: str
+    date: str
+    seconds: int
+    inputs: Mapping[str, str]
 
 
-def changed(ref: str) -> set[str]:
-    """The shows one of whose inputs differs from that commit; all, where git does not know it."""
-    done = subprocess.run(["git", "diff", "--name-only", ref], cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        return {*SHOWS}
-    files = done.stdout.splitlines()
-    return {
-        show for show, parts in RESTS_ON.items() if any(f == p or f.startswith(f"{p}/") for f in files for p in parts)
-    }
+def digests(show: str, root: Path = ROOT) -> dict[str, str]:
+    """Each input with the digest of its files: names, whether they can be executed, and content."""
+    return {part: _digest(root / part) for part in RESTS_ON[show]}
+
+
+def _digest(path: Path) -> str:
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    whole = hashlib.sha256()
+    for file in files:
+        if file.is_file() and "__pycache__" not in file.parts:
+            runs = bool(file.stat().st_mode & 0o100)
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            whole.update(f"{file.relative_to(path.parent)} {runs} {content}\n".encode())
+    return whole.hexdigest()[:16]
+
+
+def read(path: Path) -> dict[str, Outcome]:
+    """The record; nothing where there is none."""
+    if not path.exists():
+        return {}
+    return {show: Outcome(**found) for show, found in tomllib.loads(path.read_text(encoding="utf-8")).items()}
+
+
+def write(path: Path, record: Mapping[str, Outcome]) -> None:
+    lines = ["# What came of the slow shows, and of which inputs. Written by `make release-check ARGS=--record`."]
+    for show in (one for one in SHOWS if one in record):
+        found = record[show]
+        lines += ["", f"[{show}]", f'outcome = "{found.outcome}"', f'date = "{found.date}"']
+        lines += [f"seconds = {found.seconds}", f"[{show}.inputs]"]
+        lines += [f'"{part}" = "{digest}"' for part, digest in found.inputs.items()]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def why_due(found: Outcome | None, inputs: Mapping[str, str]) -> str:
+    """Why a show has to be run; nothing where it held with exactly these inputs."""
+    if found is None:
+        return "no run of it is recorded"
+    if found.outcome != HELD:
+        return f"it failed on {found.date}"
+    parts = sorted(part for part in {*inputs, *found.inputs} if inputs.get(part) != found.inputs.get(part))
+    return f"{', '.join(parts)} changed since it held on {found.date}" if parts else ""
+
+
+def run(show: str) -> Outcome:
+    inputs, began = digests(show), time.monotonic()
+    print(f"{show}: {SHOWS[show].__doc__}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="adderclaw-release-", ignore_cleanup_errors=True) as work:
+        try:
+            SHOWS[show](Path(work))
+            outcome = HELD
+        except (Failed, subprocess.TimeoutExpired, OSError) as error:
+            outcome = "failed"
+            print(f"{show}: FAILED: {error}", flush=True)
+    seconds = round(time.monotonic() - began)
+    print(f"{show}: {outcome}, {seconds} s", flush=True)
+    return Outcome(outcome, datetime.datetime.now(datetime.UTC).date().isoformat(), seconds, inputs)
+
+
+def due(shows: Iterable[str], record: Mapping[str, Outcome]) -> list[str]:
+    """Those that have to be run; of each it is printed why, or when it held."""
+    reasons = {show: why_due(record.get(show), digests(show)) for show in shows}
+    for show, why in reasons.items():
+        held = f"not due, it held on {record[show].date} with the same inputs" if show in record else ""
+        print(f"{show}: {f'due, {why}' if why else held}", flush=True)
+    return [show for show, why in reasons.items() if why]
 
 
 def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("shows", nargs="*", metavar="SHOW", help=f"of {', '.join(SHOWS)}; default: all")
-    asked.add_argument("--changed", metavar="REF", help="only those whose inputs differ from this commit")
+    asked.add_argument("--due", action="store_true", help="only those whose inputs are not those with which they held")
+    asked.add_argument("--list", action="store_true", help="with --due: run nothing; exits 1 where one is due")
+    asked.add_argument("--record", action="store_true", help="write what came of them into acceptance/releases.toml")
+    asked.add_argument("--file", type=Path, default=RECORD, help="another record")
     given = asked.parse_args()
     if unknown := {*given.shows} - {*SHOWS}:
-        asked.error(f"{', '.join(unknown)}: the shows are {', '.join(SHOWS)}")
+        asked.error(f"{', '.join(sorted(unknown))}: the shows are {', '.join(SHOWS)}")
+    record = read(given.file)
     wanted = [one for one in SHOWS if one in (given.shows or SHOWS)]
-    due = changed(given.changed) if given.changed else {*wanted}
-    failed = 0
-    for name in wanted:
-        if name not in due:
-            print(f"{name}: not run, nothing that it rests on differs from {given.changed}")
-            continue
-        began = time.monotonic()
-        print(f"{name}: {SHOWS[name].__doc__}", flush=True)
-        with tempfile.TemporaryDirectory(prefix="adderclaw-release-", ignore_cleanup_errors=True) as work:
-            try:
-                SHOWS[name](Path(work))
-                print(f"{name}: holds, {time.monotonic() - began:.0f} s", flush=True)
-            except (Failed, subprocess.TimeoutExpired, OSError) as error:
-                failed += 1
-                print(f"{name}: FAILED: {error}", flush=True)
-    return 1 if failed else 0
+    if given.due:
+        wanted = due(wanted, record)
+    if given.list:
+        return 1 if wanted else 0
+    came = {show: run(show) for show in wanted}
+    if given.record:
+        write(given.file, {**record, **came})
+    return 0 if all(one.outcome == HELD for one in came.values()) else 1
 
 
 if __name__ == "__main__":
