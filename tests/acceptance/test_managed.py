@@ -5,16 +5,17 @@ The program runs in a mount namespace with an /etc of its own; the place itself 
 
 import json
 import os
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adderclaw.config import managed
 from adderclaw.providers import anthropic, gemini, openai_server
+from tests.acceptance.test_plugin_packages import hooks, install, plugin
 from tests.acceptance.world import World, call, text
+from tests.managed import Machine
 from tests.program import Done
+from tests.scripted import ScriptedModel
 
 BOUNDS = """
 [security]
@@ -73,30 +74,12 @@ providers = ["*"]
 """
 
 
-class Managed:
+class Managed(Machine):
     """A world whose /etc/adderclaw is a folder of the test's own."""
 
     def __init__(self, world: World) -> None:
+        super().__init__(world.cli)
         self.world = world
-        self.folder = world.cli.home.parent / "etc-adderclaw"
-        self.folder.mkdir(mode=0o755)
-        bwrap = shutil.which("bwrap")
-        if bwrap is None:
-            pytest.skip("needs bubblewrap for an /etc of its own")
-        world.cli.before = (bwrap, *self._mounts())
-
-    def _mounts(self) -> list[str]:
-        words = ["--dev-bind", "/", "/", "--tmpfs", "/etc"]
-        for name in sorted(os.listdir("/etc")):
-            path = f"/etc/{name}"
-            words += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]
-        return [*words, "--bind", str(self.folder), "/etc/adderclaw"]
-
-    def write(self, content: str, name: str = "managed.toml") -> Path:
-        path = self.folder / name
-        path.write_text(content, encoding="utf-8")
-        path.chmod(0o644)
-        return path
 
     def shown(self, *more: str) -> dict[str, Any]:
         done = self.world.cli("config", "show", "--origin", "--output-format", "json", *more)
@@ -269,6 +252,30 @@ def test_servers_plugins_and_skills_come_from_the_list(bounded: Managed) -> None
     assert "mine" not in world.cli("skills", "list").out
 
 
+def test_a_plugin_that_the_user_trusted_needs_the_administrators_word_too(world: World) -> None:
+    """Installed and trusted by its hash, it brings nothing until that hash is on the list; a changed one is off it."""
+    made = Managed(world)
+    made.write("[managed]\nplugins = []\n")
+    marker = world.cli.home / "ran"
+    folder = plugin(world.cli.home, "loud", **{"hooks/hooks.json": hooks(f"touch {marker}", matcher="*")})
+    content = install(world, folder)
+
+    def listed() -> str:
+        world.script(call("file_list", path="."), text("done"))
+        return world.agent("look").err
+
+    assert "the administrator of this machine has not allowed its content" in listed()
+    assert not marker.exists()
+    made.write(f'[managed]\nplugins = ["{content}"]\n')
+    listed()
+    assert marker.exists()
+    marker.unlink()
+    (folder / "more.txt").write_text("changed", encoding="utf-8")
+    assert install(world, folder, "--upgrade") != content
+    assert "has not allowed its content" in listed()
+    assert not marker.exists()
+
+
 def test_managed_hooks_run_whatever_the_user_switches_off(world: World) -> None:
     made = Managed(world)
     marker = world.cli.home / "seen"
@@ -345,6 +352,69 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
         bounded.write(BOUNDS)
         os.chown(file, 12345, 0)
         stops(world.cli("config", "validate"), "belongs to the user 12345, and not to root")
+
+
+# ------------------------------------------------------------------ money
+
+
+LEAST = '[limits]\ncost_usd = 0.65\n[models."priced*"]\ninput_per_mtok = 10.0\noutput_per_mtok = 100.0\n'
+FREE = "input_per_mtok = 0.0\noutput_per_mtok = 0.0\n"
+USAGE = {"prompt_tokens": 10_000, "completion_tokens": 1_000}
+"""$0.20 at the administrator's prices."""
+
+
+def test_nobody_makes_a_model_cheaper_than_the_administrator(world: World) -> None:
+    """By its name, or by a pattern: the money of the limit is counted by the administrator's prices."""
+    Managed(world).write(LEAST)
+    for named in ("priced-1", "priced-*", "*"):
+        with ScriptedModel([{**call("Time"), "usage": USAGE}] * 3) as server:
+            here = f'kind = "openai-compatible"\nbase_url = "{server.base_url}"\nmodel = "priced-1"\n'
+            world.configure(more=f'[providers.models.here]\n{here}[models."{named}"]\n{FREE}')
+            done = world.agent("go", "--provider", "here")
+        assert done.code == 4, (named, done.err)
+        assert "$0.6000 spent" in done.err, done.err
+        assert len(server.requests) == 3
+
+
+def test_the_packaged_prices_are_the_least_where_money_is_limited(world: World) -> None:
+    made = Managed(world)
+    made.write("[limits]\ncost_usd = 0.000001\n")
+    with ScriptedModel([]) as server:
+        here = f'kind = "openai-compatible"\nbase_url = "{server.base_url}"\nmodel = "gpt-4o"\n'
+        world.configure(more=f'[providers.models.here]\n{here}[models."gpt-4o"]\n{FREE}')
+        done = world.agent("go", "--provider", "here")
+    assert done.code == 4, done.err
+    assert server.requests == []
+
+
+def test_a_dearer_price_of_ones_own_counts(world: World) -> None:
+    Managed(world).write(LEAST)
+    with ScriptedModel([]) as server:
+        here = f'kind = "openai-compatible"\nbase_url = "{server.base_url}"\nmodel = "priced-1"\n'
+        mine = '[models."priced-1"]\ninput_per_mtok = 9000.0\noutput_per_mtok = 9000.0\n'
+        world.configure(more=f"[providers.models.here]\n{here}{mine}")
+        done = world.agent("go", "--provider", "here")
+    assert done.code == 4, done.err
+    assert server.requests == []
+
+
+# ------------------------------------------------------------------ schedules
+
+
+def test_a_schedule_begins_its_run_within_the_bounds(world: World) -> None:
+    """Its own limits and profile, and the user's settings, loosen nothing of what a tick begins."""
+    made = Managed(world)
+    made.write('[limits]\ntool_calls = 1\n[permissions]\ndeny = ["Read(secret.txt)"]\n')
+    (world.workspace / "secret.txt").write_text("s\n", encoding="utf-8")
+    world.configure(autonomy="full", more='[permissions]\nallow = ["Read"]\n')
+    world.script(call("file_read", path="secret.txt"), *[call("file_list", path=".")] * 3, text("done"))
+    what = ("--message", "read it", "--limit", "tool_calls=50")
+    done = world.cli("schedule", "add", "one", "--every", "1h", *what)
+    assert done.code == 0, done.err
+    done = world.cli("schedule", "run", "one")
+    assert world.receipts()[0]["status"] == "denied", done.err
+    ((outcome, reason),) = world.rows("SELECT outcome, reason FROM runs")
+    assert (outcome, "limits.tool_calls" in reason) == ("limit", True)
 
 
 def test_doctor_shows_it(bounded: Managed) -> None:

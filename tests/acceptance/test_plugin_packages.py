@@ -39,7 +39,7 @@ def prepared(world: World) -> None:
 
 def install(world: World, folder: Path, *more: str) -> str:
     """As a script does it that was told the hash; the plugin's hash."""
-    shown = json.loads(world.cli("plugin", "install", str(folder), "--dry-run", "--output-format", "json").out)
+    shown = json.loads(world.cli("plugin", "install", str(folder), "--dry-run", *more, "--output-format", "json").out)
     done = world.cli("plugin", "install", str(folder), "--trust", shown["sha256"], *more)
     assert done.code == 0, done.err
     return shown["sha256"]

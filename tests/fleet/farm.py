@@ -65,11 +65,11 @@ class WorkerProcess:
         words = ("fleet", "worker", "--name", name, "--lease", str(lease), "--slots", str(slots), *more)
         environment = {**self.cli.env, **env}
         self.process: Forked | subprocess.Popen[bytes]
-        if farm.forks is not None:
+        if farm.forks is not None and not farm.before:
             self.process = farm.forks.start(words, environment, str(self.home), self.log.fileno())
         else:
             self.process = subprocess.Popen(
-                [str(PROGRAM), *words], env=environment, cwd=self.home, stdout=self.log, stderr=self.log
+                [*farm.before, str(PROGRAM), *words], env=environment, cwd=self.home, stdout=self.log, stderr=self.log
             )
 
     @property
@@ -130,6 +130,9 @@ class WorkerProcess:
 
 
 class Farm:
+    before: tuple[str, ...] = ()
+    """What starts workers, where that is not the test itself."""
+
     def __init__(self, url: str, cli: Cli, root: Path, forks: Forks | None = None) -> None:
         """`forks`: what starts workers where that makes no difference."""
         self.url, self.cli, self.root, self.forks = url, cli, root, forks

@@ -13,7 +13,7 @@ import pytest
 
 from adderclaw.channels.terminal import Terminal
 from adderclaw.config.model_catalogue import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
-from adderclaw.config.schema import Config, Limits, ModelEntry, ProviderEntry, Providers, Runtime
+from adderclaw.config.schema import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers, Runtime
 from adderclaw.errors import LimitError, ProviderError
 from adderclaw.history import History
 from adderclaw.kernel.limits import TYPICAL_ANSWER, Budget, LoopDetector
@@ -361,6 +361,36 @@ def test_own_hardware_is_free_unless_it_is_given_a_price() -> None:
     assert facts_of("far", "gpt-4o", config).context_tokens == 7
     priced = replace(config, models={"gpt-4o": ModelEntry(input_per_mtok=1.0, output_per_mtok=1.0)})
     assert cost(Usage(10**6, 0), facts_of("mine", "gpt-4o", priced)) == 1.0
+
+
+def test_where_an_administrator_limits_money_nobody_makes_a_model_cheaper() -> None:
+    free = ModelEntry(input_per_mtok=0.0, output_per_mtok=0.0)
+    bound = Managed(prices={"house*": ModelEntry(input_per_mtok=5.0, output_per_mtok=9.0, cache_read_per_mtok=1.0)})
+    config = replace(
+        entries(
+            far=ProviderEntry(kind="openai-compatible", base_url="https://llm.example/v1"),
+            named=ProviderEntry(kind="ollama", base_url="https://llm.example/v1"),
+            here=ProviderEntry(kind="ollama"),
+            nobody=ProviderEntry(kind="mock"),
+        ),
+        models={"*": free},
+        managed=bound,
+    )
+    for name in ("far", "named", "gone"):
+        assert cost(Usage(10**6, 10**6), facts_of(name, "house-1", config)) == 14.0, name
+        assert cost(Usage(10**6), facts_of(name, "gpt-4o", config)) == 2.5, name
+        assert cost(Usage(10**6), facts_of(name, "unheard-of", config)) == 0.0, name
+    assert facts_of("far", "house-1", config).cache_read_per_mtok == 1.0
+    assert facts_of("far", "house-1", config).cache_write_per_mtok == 5.0, "without one of its own it costs as input"
+    for name in ("here", "nobody"):
+        assert cost(Usage(10**6, 10**6), facts_of(name, "house-1", config)) == 0.0, name
+    dear = replace(config, models={"house-1": ModelEntry(input_per_mtok=50.0, output_per_mtok=1.0)})
+    assert cost(Usage(10**6, 10**6), facts_of("far", "house-1", dear)) == 59.0
+    asked = Served("far", "an-alias")
+    assert Prices(config).before(*asked).facts.input_per_mtok == 0.0
+    assert Prices(config).after(asked, Served("far", "house-2")).facts.input_per_mtok == 5.0
+    anybody = replace(config, managed=Managed())
+    assert cost(Usage(10**6, 10**6), facts_of("far", "house-1", anybody)) == 0.0
 
 
 def test_who_answers_is_who_is_billed() -> None:

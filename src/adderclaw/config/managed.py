@@ -131,6 +131,9 @@ def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
         _only_managed_hooks(tree, origins, data.get("hooks", []))
     if data.get("hooks"):
         _fix(tree, origins, ("disableAllHooks",), bool(data.get("disableAllHooks")))
+    if data.get("models") or "cost_usd" in data.get("limits", {}):
+        least: Json = {**data.get("models", {}), **(data.get("managed", {}).get("prices") or {})}
+        _fix(tree, origins, ("managed", "prices"), least)
     said += _bind_profile(tree, origins, data)
     said += without_bypass(tree, origins)
     said += _bind_mode(tree, origins, data)
@@ -228,7 +231,11 @@ def without_others(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
     if allowed is None:
         return
     models: dict[str, Json] = tree["providers"]["models"]
-    gone = {name: host for name, entry in models.items() if (host := _host_of(entry)) and not is_allowed(host, allowed)}
+    gone = {
+        name: host
+        for name, entry in models.items()
+        if (host := host_of(entry.get("kind", ""), entry.get("base_url"))) and not is_allowed(host, allowed)
+    }
     for name in gone:
         del models[name]
         for key in [key for key in origins if key.startswith(f"providers.models.{name}.")]:
@@ -244,17 +251,17 @@ def without_others(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
 NOT_ALLOWED = "which the administrator of this machine does not allow"
 
 
-def _host_of(entry: Json) -> str:
+def host_of(kind: str, base_url: str | None) -> str:
+    """Where an entry is asked; nothing for one that asks nobody."""
     from urllib.parse import urlsplit
 
     from adderclaw.credentials.sources import SOCKET
 
-    kind = entry.get("kind", "")
     if kind in NO_HOST:
         return ""
     if kind == "anthropic" and os.environ.get(SOCKET, "").strip():
         return f"what listens at {SOCKET}"
-    address = entry.get("base_url") or os.environ.get(URL_VARIABLES.get(kind, "")) or ""
+    address = base_url or os.environ.get(URL_VARIABLES.get(kind, "")) or ""
     try:
         return urlsplit(address).hostname or ("an unknown host" if address else HOSTS.get(kind, "an unknown host"))
     except ValueError:

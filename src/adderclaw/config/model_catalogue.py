@@ -44,10 +44,40 @@ def facts_of(provider: str, model: str, config: Config) -> ModelFacts:
     entry = config.providers.models.get(provider)
     known = facts(model, config)
     if entry is None:
-        return known
+        return _no_cheaper(known, model, config)
     if entry.kind in OWN_HARDWARE:
         known = _with(_unpriced(known)._replace(**_prices(FREE)), _found(model, config.models))
+    if not _is_here(entry):
+        known = _no_cheaper(known, model, config)
     return known._replace(context_tokens=entry.context_tokens) if entry.context_tokens else known
+
+
+def _no_cheaper(known: ModelFacts, model: str, config: Config) -> ModelFacts:
+    """Where an administrator limits money, nobody makes a model cheaper than he or the packaged list says."""
+    if config.managed.prices is None:
+        return known
+    return _dearer(known, _with(_found(model, _packaged()), _found(model, config.managed.prices)))
+
+
+def _is_here(entry: ProviderEntry) -> bool:
+    """Whether it is asked on this machine: what an entry calls itself is up to whoever wrote it."""
+    from adderclaw.config import managed
+
+    host = managed.host_of(entry.kind, entry.base_url) if entry.kind in OWN_HARDWARE else "elsewhere"
+    return host in ("", "localhost", "::1") or host.startswith("127.")
+
+
+def _dearer(one: ModelFacts, other: ModelFacts) -> ModelFacts:
+    """The first, each of its prices no lower than the other's."""
+    if not one.priced or not other.priced:
+        return one if one.priced or not other.priced else one._replace(**_prices(other))
+    pairs = zip(_effective(one), _effective(other), strict=True)
+    return one._replace(**dict(zip(_prices(one), map(max, pairs), strict=True)))
+
+
+def _effective(known: ModelFacts) -> list[float]:
+    """Its prices in their order; a cache without one costs as input does."""
+    return [value if value is not None else known.input_per_mtok or 0.0 for value in _prices(known).values()]
 
 
 def cost(usage: Usage, known: ModelFacts) -> float | None:
@@ -120,6 +150,8 @@ class Prices:
         own = self._config.providers.models.get(provider)
         model = asked.model if provider == asked.provider or own is None else own.model or asked.model
         quote = self.before(provider, model)
+        if self._config.managed.prices is not None and answered.model:
+            return quote._replace(facts=_dearer(quote.facts, self.before(provider, answered.model).facts))
         return quote if quote.facts.priced or not answered.model else self._better(quote, provider, answered.model)
 
     def _better(self, quote: Quote, provider: str, model: str) -> Quote:

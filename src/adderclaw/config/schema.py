@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from adderclaw.config.meanings import Amount, Count, PathText, Positive, Seconds, Url, Variable, WorkspacePath
 from adderclaw.config.schema_channels import Notices, WebhookChannel
 from adderclaw.config.schema_managed import Managed
+from adderclaw.config.schema_models import ModelEntry
 from adderclaw.config.schema_terminal import AfterEdit, Git, Repl, StatusLine
 from adderclaw.decode import Between
 from adderclaw.record import record
@@ -132,30 +133,6 @@ class ProviderEntry:
     text_tool_calls: bool = False
     """For models that cannot call tools properly: calls that they write into their text, in `<tool_call>` tags or in a
     fenced block marked `json` or `tool_call`, count. Only chat completions, and only tools that were offered."""
-
-
-@record
-class ModelEntry:
-    """What is known of a model, over the packaged list. NAME is a model's name, or the beginning of it and `*`."""
-
-    context_tokens: Positive | None = None
-    """Size of its window."""
-    max_output_tokens: Positive | None = None
-    """Longest answer that it can give."""
-    input_per_mtok: Amount | None = None
-    """US dollars for a million tokens in."""
-    output_per_mtok: Amount | None = None
-    """US dollars for a million tokens out."""
-    cache_read_per_mtok: Amount | None = None
-    """US dollars for a million tokens read from the provider's cache; as input when absent."""
-    cache_write_per_mtok: Amount | None = None
-    """US dollars for a million tokens written to it; as input when absent."""
-    vision: bool | None = None
-    """It takes images."""
-    pdf: bool | None = None
-    """It takes PDF documents."""
-    thinking: bool | None = None
-    """It can think before it answers."""
 
 
 def _models() -> dict[str, ProviderEntry]:

@@ -1,6 +1,7 @@
 """What only the administrator of a machine can say, for everybody on it."""
 
 from adderclaw.config.meanings import PathText
+from adderclaw.config.schema_models import ModelEntry
 from adderclaw.record import record
 
 
@@ -17,3 +18,7 @@ class Managed:
     """Plugins, each by the hash over its content that `adderclaw plugin show` prints. Absent: all."""
     skills: list[PathText] | None = None
     """Folders that skills and commands may come from, beside those of allowed plugins. Absent: all."""
+    prices: dict[str, ModelEntry] | None = None
+    """The least that models cost, for every limit of money: filled in from `[models]` of the same file where it has
+    that or `limits.cost_usd`. A model that it does not name costs no less than by the packaged list. Absent: the
+    prices of each user."""

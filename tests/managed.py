@@ -1,0 +1,34 @@
+"""A machine with an administrator: the program runs in a mount namespace with an /etc/adderclaw of the test's own."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.program import Cli
+
+
+class Machine:
+    """What `cli` starts from now on sees `folder` as /etc/adderclaw; the place itself cannot be changed."""
+
+    def __init__(self, cli: Cli) -> None:
+        self.folder = cli.home.parent / "etc-adderclaw"
+        self.folder.mkdir(mode=0o755)
+        bwrap = shutil.which("bwrap")
+        if bwrap is None:
+            pytest.skip("needs bubblewrap for an /etc of its own")
+        cli.before = (bwrap, *self._mounts())
+
+    def _mounts(self) -> list[str]:
+        words = ["--die-with-parent", "--dev-bind", "/", "/", "--tmpfs", "/etc"]
+        for name in sorted(os.listdir("/etc")):
+            path = f"/etc/{name}"
+            words += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]
+        return [*words, "--bind", str(self.folder), "/etc/adderclaw"]
+
+    def write(self, content: str, name: str = "managed.toml") -> Path:
+        path = self.folder / name
+        path.write_text(content, encoding="utf-8")
+        path.chmod(0o644)
+        return path
