@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -295,7 +296,7 @@ def test_broken_receipts_are_kept_and_said_and_restored_only_on_purpose(used: Wo
 def test_uninstall_lists_first_and_removes_what_it_made(used: World) -> None:
     completion = used.cli.home / ".config/fish/completions/adderclaw.fish"
     completion.parent.mkdir(parents=True)
-    completion.write_text("complete", encoding="utf-8")
+    completion.write_text(used.cli("--show-completion", "fish").out, encoding="utf-8")
     listed = used.cli("uninstall")
     assert listed.code == 0
     assert f"would be removed: completion: {completion}" in listed.out
@@ -317,14 +318,109 @@ def test_uninstall_lists_first_and_removes_what_it_made(used: World) -> None:
     assert (used.workspace / "a.txt").exists()
 
 
-def test_uninstall_removes_no_folder_that_is_not_its_own(used: World) -> None:
-    other = used.cli.home / "photos"
+def everything(folder: Path) -> dict[str, bytes | str]:
+    """Each path beneath a folder with what is in it, or where it leads."""
+    return {
+        str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_symlink() or path.is_file()
+    }
+
+
+def photos(folder: Path) -> None:
+    (folder / "cat.jpg").write_text("meow", encoding="utf-8")
+
+
+def similar(folder: Path) -> None:
+    """Every name that could be ours, with what others have in such files."""
+    (folder / "config.toml").write_text("[server]\nport = 1\n", encoding="utf-8")
+    (folder / "settings.json").write_text("{}", encoding="utf-8")
+    (folder / "receipt.key").write_text("mine", encoding="utf-8")
+    (folder / "tool_receipts.log").write_text('{"seq": 1, "tool": "hammer"}\n', encoding="utf-8")
+    (folder / "cache").mkdir()
+    (folder / "cache" / "kept").write_text("kept", encoding="utf-8")
+    with closing(sqlite3.connect(folder / "memory.sqlite")) as other:
+        other.execute("CREATE TABLE events (id)")
+
+
+NOT_OURS: dict[str, Callable[[Path], None]] = {"photos": photos, "similar names": similar}
+
+
+@pytest.mark.parametrize("what", NOT_OURS)
+def test_uninstall_removes_no_folder_that_is_not_its_own(used: World, what: str) -> None:
+    other = used.cli.home / "other"
     other.mkdir()
-    (other / "cat.jpg").write_text("meow", encoding="utf-8")
-    for home, why in ((str(other), "holds nothing that adderclaw makes"), (str(used.cli.home), "no home of adderclaw")):
+    NOT_OURS[what](other)
+    before = everything(other)
+    used.cli.env["ADDERCLAW_HOME"] = str(other)
+    done = used.cli("uninstall", "--yes")
+    assert (done.code, "is not proved to be a home of adderclaw's" in done.err) == (2, True), done.err
+    assert everything(other) == before
+
+
+def test_uninstall_refuses_a_home_that_is_everything_or_a_link(used: World) -> None:
+    link = used.cli.home / "link"
+    link.symlink_to(used.cli.data)
+    before = everything(used.cli.data)
+    for home, why in (
+        ("/", "no home of adderclaw's own"),
+        (str(used.cli.home), "no home of adderclaw's own"),
+        (str(used.cli.home.parent), "no home of adderclaw's own"),
+        (str(link), "is a link"),
+        (str(used.workspace / "a.txt"), "is no folder"),
+    ):
         used.cli.env["ADDERCLAW_HOME"] = home
         done = used.cli("uninstall", "--yes")
-        assert done.code == 2
-        assert why in done.err
-    assert (other / "cat.jpg").exists()
-    assert os.path.exists(used.database)
+        assert (done.code, why in done.err) == (2, True), (home, done.err)
+    if os.geteuid() == 0:
+        theirs = used.cli.home / "theirs"
+        shutil.copytree(used.cli.data, theirs)
+        os.chown(theirs, 12345, 0)
+        used.cli.env["ADDERCLAW_HOME"] = str(theirs)
+        assert "belongs to another user (uid 12345)" in used.cli("uninstall", "--yes").err
+    assert everything(used.cli.data) == before
+
+
+def test_uninstall_leaves_what_others_put_into_its_home_and_places(used: World) -> None:
+    """Files of one's own, similar names, links out, another completion, another program's database."""
+    home, outside = used.cli.data, used.cli.home / "outside"
+    outside.mkdir()
+    (outside / "kept.txt").write_text("kept", encoding="utf-8")
+    for name in ("config.toml.bak", "memory.sqlite.mine", "fleet.key.old", "policy.toml"):
+        (home / name).write_text("mine", encoding="utf-8")
+    (home / "skills" / "mine").mkdir(parents=True)
+    (home / "skills" / "mine" / "SKILL.md").write_text("mine", encoding="utf-8")
+    (home / "caches").mkdir(exist_ok=True)
+    (home / "caches" / "out").symlink_to(outside)
+    (home / "bench").symlink_to(outside)
+    completion = used.cli.home / ".zfunc" / "_adderclaw"
+    completion.parent.mkdir()
+    completion.write_text("# my own\n", encoding="utf-8")
+    (used.cli.home / ".bashrc").write_text("source ~/.bash_completions/adderclaw.sh\n", encoding="utf-8")
+    other = outside / "places.sqlite"
+    with closing(sqlite3.connect(other)) as made:
+        made.execute("CREATE TABLE bookmarks (id)")
+    config = home / "config.toml"
+    config.write_text(f'{config.read_text()}\n[memory]\npath = "{other}"\n', encoding="utf-8")
+    done = used.cli("uninstall", "--yes")
+    assert done.code == 0, (done.out, done.err)
+    left = ["bench", "config.toml.bak", "fleet.key.old", "memory.sqlite.mine", "policy.toml", "skills"]
+    assert sorted(os.listdir(home)) == left
+    assert f"in {home}, not made by adderclaw: {', '.join(left)}" in done.out
+    assert f"left: {completion}, which adderclaw did not write as it is" in done.out
+    assert "left: a line of ~/.bashrc, which is yours: source ~/.bash_completions/adderclaw.sh" in done.out
+    assert sorted(os.listdir(outside)) == ["kept.txt", "places.sqlite"]
+    assert completion.exists()
+
+
+def test_every_name_that_the_source_puts_into_a_home_is_known() -> None:
+    """What is not would be left behind; a name that people write themselves would be removed."""
+    from adderclaw.channels.homes import made
+
+    named = re.compile(r"""join\((?:self\._?|config\.|places\.|configuration\.|runtime\.)?home(?:\(\))?, "([^"]+)\"""")
+    source = Path(made.__file__).parents[2]
+    found = {name for file in source.rglob("*.py") for name in named.findall(file.read_text(encoding="utf-8"))}
+    assert len(found) > 20
+    known = made.FILES | made.FOLDERS | made.USERS | {"memory.sqlite", "tool_receipts.log"}
+    assert not found - known
+    assert not made.USERS & (made.FILES | made.FOLDERS)

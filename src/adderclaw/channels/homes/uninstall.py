@@ -1,18 +1,17 @@
-"""Lists what this program made on this machine, and removes it; what is not its own is named and left."""
+"""Lists what this program made on this machine, and removes it; what is not proved to be its own is named and left."""
 
 import os
 import shutil
 from collections.abc import Callable, Iterator
 
 from adderclaw.channels import installed_by
+from adderclaw.channels.homes import made
 from adderclaw.channels.homes.restore import in_use
+from adderclaw.channels.service.backend import BACKENDS
 from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import AdderClawError, StoreError, UsageError
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
-
-OWN_NAMES = ("config.toml", "memory.sqlite", "tool_receipts.log", "receipt.key", "settings.json", "cache")
-"""A folder with none of these is no home of ours, and is not removed."""
 
 
 class Item(NamedTuple):
@@ -53,11 +52,19 @@ def uninstall(home: str, *, really: bool) -> Listed:
 
 
 def _require_ours(home: str) -> None:
-    real = followed(home)
-    if beneath(followed(os.path.expanduser("~")), real):
+    if beneath(followed(os.path.expanduser("~")), followed(home)):
         raise UsageError(f"ADDERCLAW_HOME is {home}: that is no home of adderclaw's own, and nothing is removed")
-    if os.path.isdir(home) and os.listdir(home) and not any(os.path.lexists(os.path.join(home, n)) for n in OWN_NAMES):
-        raise UsageError(f"{home} holds nothing that adderclaw makes ({', '.join(OWN_NAMES)}): nothing is removed")
+    if os.path.islink(home):
+        raise UsageError(f"{home} is a link: set ADDERCLAW_HOME to the folder that it leads to; nothing is removed")
+    if not os.path.lexists(home):
+        return
+    if not os.path.isdir(home):
+        raise UsageError(f"{home} is no folder: nothing is removed")
+    if (owner := os.stat(home).st_uid) != os.geteuid():
+        raise UsageError(f"{home} belongs to another user (uid {owner}): run this as that user; nothing is removed")
+    if os.listdir(home) and not made.is_home(home):
+        why = "it has no database, no receipts and no settings that adderclaw wrote"
+        raise UsageError(f"{home} is not proved to be a home of adderclaw's: {why}. Nothing is removed")
 
 
 type Remove = Callable[[], None]
@@ -67,18 +74,16 @@ def _parts(home: str) -> Iterator[tuple[Item, Remove]]:
     """The home comes last: what was in it says what the others are."""
     yield from _services()
     yield from _secrets(home)
-    yield from ((Item("completion", path), _unlink(path)) for path in completions())
+    yield from ((Item("completion", path), _unlink(path)) for path in _places() if made.is_completion(path))
     yield from _elsewhere(home)
     if os.path.lexists(home):
-        yield Item("home, with database, receipts, settings, plugins and caches", home), _tree(home)
+        yield Item("home, with database, receipts, settings, plugins and caches", home), _emptied(home)
 
 
 def _services() -> Iterator[tuple[Item, Remove]]:
-    from adderclaw.channels.service.backend import BACKENDS
-
     for name, make in BACKENDS.items():
         found = make()
-        if os.path.lexists(found.unit):
+        if made.is_unit(found.unit):
             yield Item(f"service ({name})", found.unit), found.uninstall
 
 
@@ -105,8 +110,8 @@ def _forget(delete: Callable[[str], bool], name: str) -> Remove:
     return remove
 
 
-def completions() -> Iterator[str]:
-    """Files that `--install-completion`, install.sh or the packages may have written for this user."""
+def _places() -> list[str]:
+    """Where `--install-completion` and install.sh write for this user."""
     data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     places = (
@@ -116,11 +121,12 @@ def completions() -> Iterator[str]:
         os.path.join(settings, "fish/completions/adderclaw.fish"),
         os.path.join(data, "bash-completion/completions/adderclaw"),
         os.path.join(data, "zsh/site-functions/_adderclaw"),
-        os.path.join(data, "fish/vendor_completions.d/adderclaw.fish"),
         os.path.join(data, "man/man1/adderclaw.1"),
-        os.path.join(data, "applications/adderclaw.desktop"),
     )
-    return (path for path in dict.fromkeys(places) if os.path.isfile(path))
+    return [path for path in dict.fromkeys(places) if os.path.lexists(path)]
+
+
+_PROVED = {"database": made.is_database, "receipts": made.is_receipts}
 
 
 def _elsewhere(home: str) -> Iterator[tuple[Item, Remove]]:
@@ -134,7 +140,7 @@ def _elsewhere(home: str) -> Iterator[tuple[Item, Remove]]:
     except ConfigError:
         return
     for what, path in (("database", now.memory.path), ("receipts", now.receipts.path)):
-        if beneath(followed(path), followed(home)):
+        if beneath(followed(path), followed(home)) or not _PROVED[what](path):
             continue
         for ending in ("", *OWN_ENDINGS):
             one = f"{path}{ending}"
@@ -146,11 +152,16 @@ def _unlink(path: str) -> Remove:
     return lambda: os.unlink(path)
 
 
-def _tree(path: str) -> Remove:
+def _emptied(home: str) -> Remove:
+    """Remove what is its own in a home, and the home where nothing else is in it."""
+
     def remove() -> None:
-        if os.path.islink(path):
-            raise AdderClawError("it is a link: remove it, and what it leads to, yourself")
-        shutil.rmtree(path)
+        for name in os.listdir(home):
+            if made.in_home(home, name):
+                path = os.path.join(home, name)
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+        if not os.listdir(home):
+            os.rmdir(home)
 
     return remove
 
@@ -169,6 +180,17 @@ def _done(item: Item, remove: Remove, really: bool) -> Item:
 
 
 def _left(home: str) -> Iterator[str]:
+    others = [name for name in sorted(os.listdir(home)) if not made.in_home(home, name)] if os.path.isdir(home) else []
+    if others:
+        yield f"in {home}, not made by adderclaw: {', '.join(others)}"
+    for path in _places():
+        if not made.is_completion(path):
+            yield f"{path}, which adderclaw did not write as it is"
+    for name, make in BACKENDS.items():
+        if os.path.lexists(unit := make().unit) and not made.is_unit(unit):
+            yield f"{unit}, which was edited: `adderclaw service uninstall --backend {name}` removes it"
+    for file, line in _start_up():
+        yield f"a line of {file}, which is yours: {line}"
     for line in _crontab():
         yield f"a line of your crontab, which is yours: `crontab -e` and remove: {line}"
     if folders := _run_folders(home):
@@ -178,6 +200,13 @@ def _left(home: str) -> Iterator[str]:
         yield f"a home that `restore` put aside: {path}"
     if os.path.isdir("/etc/adderclaw"):
         yield "/etc/adderclaw, which the administrator of this machine made"
+
+
+def _start_up() -> Iterator[tuple[str, str]]:
+    """Lines that begin adderclaw's completion in start-up files of shells."""
+    for file in ("~/.bashrc", "~/.zshrc", "~/.profile", "~/.config/fish/config.fish"):
+        lines = made.beginning(followed(os.path.expanduser(file))).splitlines()
+        yield from ((file, line.strip()) for line in lines if "adderclaw" in line and line.strip()[:1] != "#")
 
 
 def _crontab() -> list[str]:

@@ -1,0 +1,98 @@
+"""How it is known that this program made a file: by what is in it; in a home that is proved so, by its exact name."""
+
+import contextlib
+import json
+import os
+import re
+import sqlite3
+import stat
+
+from adderclaw.config.paths import OWN_ENDINGS
+
+SETTINGS = frozenset({"config.toml", "config.lock", "settings.json", "trust.json", "grants.json", "said.json"})
+SECRETS = frozenset({"receipt.key", "credentials.enc", "credentials.key", "credentials.lock", "keyring-names"})
+FLEET = frozenset({"fleet.toml", "fleet.key", "fleet-worker.key"})
+OTHERS = frozenset({"ESTOP", "repl_history", "plugins.json", "keys-declined", "service.env"})
+FILES = SETTINGS | SECRETS | FLEET | OTHERS | {"webhooks.json", "webhooks.lock"}
+"""Files that the program writes at the top of a home."""
+CACHES = frozenset({"cache", "caches", "fetched"})
+RECORDS = frozenset({"runs", "checkpoints", "set-aside", "bench", "fleet-runs", "restored-runs", "memory.sqlite.files"})
+RUNNING = frozenset({"server", "service", "locks", ".memory.sqlite.locks"})
+FOLDERS = CACHES | RECORDS | RUNNING | {"plugins", "plugin_data"}
+"""Folders that it makes there; all that is in them is its own."""
+USERS = frozenset({"AGENTS.md", "CLAUDE.md", "agents", "commands", "skills", "sops", "policy.toml"})
+"""What it reads there and people write: that stays."""
+_KEPT = re.compile(r"memory\.sqlite(\.before-m\d{3}_\w+)?|tool_receipts\.log(\.\d{8}T\d{6}Z)?|\.trial-\d+\.toml")
+"""The database and its copies before an update, the log of receipts and its earlier parts, a trial of settings."""
+TABLES = frozenset({"schema_meta", "transcript_entries", "tool_permission_log"})
+"""Tables that our database had in every version."""
+RECEIPT = frozenset({"args_hash", "previous_hash", "receipt_hash", "seq", "tool"})
+"""What every receipt says."""
+FIRST_LINE = "# AdderClaw's own configuration."
+"""How the settings begin that `init` writes."""
+COMPLETION, MANUAL = "_ADDERCLAW_COMPLETE", ".TH ADDERCLAW "
+MOST_BYTES = 262_144
+
+
+def in_home(home: str, name: str) -> bool:
+    """Whether it is by its name and kind what the program makes at the top of a home; a link is somebody's own."""
+    mode = os.lstat(os.path.join(home, name)).st_mode
+    if stat.S_ISDIR(mode):
+        return name in FOLDERS
+    base = next((name.removesuffix(end) for end in OWN_ENDINGS if name.endswith(end) and name not in FILES), name)
+    return stat.S_ISREG(mode) and (name in FILES or _KEPT.fullmatch(base) is not None)
+
+
+def is_home(home: str) -> bool:
+    """Whether a folder is proved to be a home: by its database, its receipts, or the settings that `init` wrote."""
+    return (
+        is_database(os.path.join(home, "memory.sqlite"))
+        or is_receipts(os.path.join(home, "tool_receipts.log"))
+        or beginning(os.path.join(home, "config.toml")).startswith(FIRST_LINE)
+    )
+
+
+def is_database(path: str) -> bool:
+    """Whether it is an SQLite file with our tables."""
+    if not beginning(path).startswith("SQLite format 3\0"):
+        return False
+    from urllib.parse import quote
+
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as found:
+            return {name for (name,) in found.execute("SELECT name FROM sqlite_master")} >= TABLES
+    except sqlite3.Error:
+        return False
+
+
+def is_receipts(path: str) -> bool:
+    """Whether its first line is a receipt."""
+    first, end, _ = beginning(path).partition("\n")
+    try:
+        found = json.loads(first) if end else None
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.keys() >= RECEIPT
+
+
+def is_completion(path: str) -> bool:
+    """Whether it is a shell's completion or a manual page that this program printed."""
+    text = beginning(path)
+    return COMPLETION in text or text.startswith(MANUAL)
+
+
+def is_unit(path: str) -> bool:
+    """Whether it is the service's file, as `service install` wrote it."""
+    from adderclaw.channels.service.sealed import is_unchanged
+
+    return is_unchanged(beginning(path))
+
+
+def beginning(path: str) -> str:
+    """The first bytes of a regular file, as text; nothing of anything else, and through no link."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            return file.read(MOST_BYTES).decode("utf-8", "replace") if is_file else ""
+    except OSError:
+        return ""
