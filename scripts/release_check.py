@@ -8,6 +8,7 @@ written into that file: commit it with the change that made the show due, and CI
 import argparse
 import datetime
 import hashlib
+import json
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,7 @@ RESTS_ON = {
 }
 """What each show is about: how the program is built, packed and begun. Its source is not among it but for the entry
 point: the tests run that at every commit, installed, and with it each commit would make every show due."""
+CHECKERS = frozenset({"ruff", "pyright", "pytest", "importlinter", "coverage"})
 HELD = "holds"
 
 
@@ -57,9 +59,18 @@ def _digest(path: Path) -> str:
     for file in files:
         if file.is_file() and "__pycache__" not in file.parts:
             runs = bool(file.stat().st_mode & 0o100)
-            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            content = hashlib.sha256(_counted(file)).hexdigest()
             whole.update(f"{file.relative_to(path.parent)} {runs} {content}\n".encode())
     return whole.hexdigest()[:16]
+
+
+def _counted(file: Path) -> bytes:
+    """What is in it; of pyproject.toml not what checkers and tests read there."""
+    if file.name != "pyproject.toml":
+        return file.read_bytes()
+    found = tomllib.loads(file.read_text(encoding="utf-8"))
+    found["tool"] = {name: table for name, table in found.get("tool", {}).items() if name not in CHECKERS}
+    return json.dumps(found, sort_keys=True).encode()
 
 
 def read(path: Path) -> dict[str, Outcome]:

@@ -60,6 +60,8 @@ CHANGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "another name": (lambda at: (at / "demo/run.py").rename(at / "demo/runs.py"), ["demo"]),
     "a file that can be executed": (lambda at: (at / "demo/run.py").chmod(0o755), ["demo"]),
     "a part that is gone": (lambda at: (at / "uv.lock").unlink(), ["uv.lock"]),
+    "what is built": (lambda at: (at / "pyproject.toml").write_text("[project]\nname = 'a'\n"), ["pyproject.toml"]),
+    "what a checker reads": (lambda at: (at / "pyproject.toml").write_text("[tool.ruff]\nline = 9\n"), []),
     "bytecode": (lambda at: (at / "demo/__pycache__/a.pyc").touch(), []),
     "something that it does not rest on": (lambda at: (at / "README.md").write_text("other"), []),
 }
@@ -69,7 +71,9 @@ CHANGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
 def test_what_is_a_change(name: str, tmp_path: Path) -> None:
     for part in check.RESTS_ON["readme"]:
         (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / part).mkdir() if part == "demo" else (tmp_path / part).write_text(part)
+        (tmp_path / part).mkdir() if part == "demo" else (tmp_path / part).write_text(
+            "[tool.ruff]\n" if part.endswith(".toml") else part
+        )
     (tmp_path / "demo/run.py").touch()
     (tmp_path / "demo/__pycache__").mkdir()
     before = check.digests("readme", tmp_path)
