@@ -8,14 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Error, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Error,
+    Page,
+    Request,
+    ViewportSize,
+    sync_playwright,
+)
 
 from tests.program import Cli
 from tests.scripted import ScriptedModel
 from tests.server.conftest import Process
 
-WIDE = {"width": 1280, "height": 860}
-PHONE = {"width": 390, "height": 844}
+WIDE: ViewportSize = {"width": 1280, "height": 860}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 @contextmanager

@@ -5,9 +5,9 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.acceptance.world import call, text
 from tests.server import axe
@@ -17,14 +17,19 @@ from tests.server.seeded import Seeded, seed
 HOOKS = {
     "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo '<b>seen</b>' >&2"}]}]}
 }
-LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"viewport": WIDE, "color_scheme": "light"},
-    "dark": {"viewport": WIDE, "color_scheme": "dark"},
-    "phone": {"viewport": PHONE, "color_scheme": "light"},
+
+
+class Look(NamedTuple):
+    rules: str
+    size: ViewportSize
+    scheme: Literal["light", "dark"]
+
+
+LOOKS = {
+    "light": Look("all", WIDE, "light"),
+    "dark": Look("colours", WIDE, "dark"),
+    "phone": Look("sizes", PHONE, "light"),
 }
-
-
-RULES = {"light": "all", "dark": "colours", "phone": "sizes"}
 
 
 def SEED(data: Path, workspace: Path) -> Seeded:
@@ -68,17 +73,19 @@ def pages(found: Seeded) -> dict[str, str]:
 def test_every_page_in_light_dark_and_on_a_phone(chromium: Browser, site: Site) -> None:
     """No serious finding of axe, nothing wider than the window, no word of the console, no request elsewhere."""
     found: list[str] = []
-    for look, options in LOOKS.items():
-        tab = Tab(chromium, site, **options)
-        tab.login("/ui/runs")
-        for path, title in pages(seeded(site)).items():
-            page = tab.goto(path)
-            expect(page.get_by_role("heading", level=1)).to_contain_text(title)
-            found += [f"{path} {look}: {one}" for one in axe.findings(page, RULES[look])]
+    tab = Tab(chromium, site, viewport=WIDE, color_scheme="light")
+    tab.login("/ui/runs")
+    for path, title in pages(seeded(site)).items():
+        page = tab.goto(path)
+        expect(page.get_by_role("heading", level=1)).to_contain_text(title)
+        for name, look in LOOKS.items():
+            page.set_viewport_size(look.size)
+            page.emulate_media(color_scheme=look.scheme)
+            found += [f"{path} {name}: {one}" for one in axe.findings(page, look.rules)]
             if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
-                found.append(f"{path} {look}: wider than the window")
-        tab.context.close()
-        tab.check()
+                found.append(f"{path} {name}: wider than the window")
+    tab.context.close()
+    tab.check()
     assert found == []
 
 
