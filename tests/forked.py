@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-PRELOADED = ("asyncio", "ctypes", "sqlite3", "ssl", "tomllib")
+PRELOADED = ("asyncio", "ctypes", "lark", "pathspec", "rapidfuzz.fuzz", "sqlite3", "ssl", "tomlkit", "tomllib", "yaml")
 OURS = (
     *("channels.cli", "channels.print_mode", "fleet", "schedules", "hosted", "mcp"),
     *("runtime", "replay", "drivers", "kernel", "hooks", "skills", "sinks", "tools", "providers", "gate", "sandbox"),
