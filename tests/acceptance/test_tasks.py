@@ -23,6 +23,7 @@ from syrupy.extensions.json import JSONSnapshotExtension
 
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.world import World
+from tests.platforms import WIN32
 from tests.program import PROGRAM, Done, Soak
 from tests.scripted import ScriptedModel
 from tests.scripted_anthropic import ScriptedMessages
@@ -513,6 +514,22 @@ def test_a_signal_ends_the_run_and_its_children(place: Place, times: int) -> Non
         process.communicate(timeout=90)
     assert process.returncode in (143, -signal.SIGTERM)  # a shell says 143 of both
     assert place.world.rows("SELECT outcome, exit_code, reason FROM runs") == [("stopped", 143, "SIGTERM received")]
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _holds(path, f"sleep\0{mark}\0".encode())]
+    told = [one for one in kinds(place) if one.startswith(("run_", "signal_", "graceful_"))]
+    assert told == ["run_started", "signal_received", "graceful_shutdown_started", "run_failed"]
+
+
+def test_s_43_ctrl_c_where_loops_know_no_signals(place: Place) -> None:
+    """As on Windows (tests/platforms/win32): no SIGHUP, no signal mask, and Python's own handlers alone."""
+    mark = str(2_000_000 + os.getpid())
+    with ScriptedMessages([answered("anthropic", decision(None, command(f"sleep {mark} | sleep {mark}")))]) as model:
+        place.configure("anthropic", model.base_url)
+        process = place.cli.start("run", TASK, env={"PYTHONPATH": WIN32, "ADDERCLAW_TEST_SIGNALS_ALONE": "1"})
+        until(lambda: "Bash" in place.approved())
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=90)
+    assert process.returncode == 130, err
+    assert place.world.rows("SELECT outcome, exit_code, reason FROM runs") == [("stopped", 130, "SIGINT received")]
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _holds(path, f"sleep\0{mark}\0".encode())]
     told = [one for one in kinds(place) if one.startswith(("run_", "signal_", "graceful_"))]
     assert told == ["run_started", "signal_received", "graceful_shutdown_started", "run_failed"]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from adderclaw.record import NamedTuple
+from adderclaw.sandbox import process_groups
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import search_path
@@ -212,7 +213,7 @@ async def run(
 
 def bare(order: Order) -> Started:
     """Start without any confinement."""
-    return _Bare(order)
+    return Bare(order)
 
 
 def prepare() -> None:
@@ -371,7 +372,7 @@ class _Child:
         return code
 
 
-class _Bare:
+class Bare:
     """A command without any confinement, in its own process group."""
 
     note = ""
@@ -379,6 +380,7 @@ class _Bare:
     def __init__(self, order: Order) -> None:
         from subprocess import Popen
 
+        self._groups = process_groups.of_system()
         self._dog = watchdog()
         self._mark = self._dog.mark()
         given, out, err = order.streams
@@ -391,8 +393,8 @@ class _Bare:
                 stdin=given,
                 stdout=out,
                 stderr=err,
-                start_new_session=True,
                 pass_fds=order.pass_fds,
+                **self._groups.options(),
             )
         except BaseException:
             self._dog.kill_marked(self._mark)
@@ -406,11 +408,10 @@ class _Bare:
 
     def signal(self, number: int) -> None:
         # The leader is not reaped yet, so its number cannot belong to anybody else.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+        self._groups.signal(self._process.pid, number)
 
     def kill(self) -> None:
-        self.signal(signal.SIGKILL)
+        self._groups.kill(self._process.pid)
         self._dog.kill_marked(self._mark)
 
     def close(self) -> int:
