@@ -567,7 +567,7 @@ def test_without_bubblewrap_landlock_confines(home: Path, tmp_path: Path, monkey
     monkeypatch.setenv("PATH", str(tmp_path))
     said: list[str] = []
     assert confinement.chosen("supervised", said.append, ()) == "landlock"
-    assert said == [confinement.LESSER]
+    assert said == [confinement.LESSER["landlock"]]
 
 
 def test_sandboxed_starts_on_landlock_only_where_that_is_accepted(

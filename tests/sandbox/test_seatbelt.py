@@ -1,64 +1,31 @@
-"""The profile for `sandbox-exec` is made of the same room as bubblewrap's mounts; it is read here, and not run."""
+"""Seatbelt: what a profile says, and commands that really start under one.
 
-import subprocess
+There is no Seatbelt here: `tests/platforms/sandbox_exec.py` stands in for `sandbox-exec`, reads the profile and has
+bubblewrap enforce it.
+"""
+
+import asyncio
+import os
+import stat
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox import seatbelt
+from adderclaw.sandbox import confinement, seatbelt
+from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
-
-type Form = str | list["Form"]
-
-
-def read(text: str) -> list[Form]:
-    """A small reader of S-expressions: lists, words, and strings with backslashes."""
-    stack: list[list[Form]] = [[]]
-    at = 0
-    while at < len(text):
-        char = text[at]
-        if char == "(":
-            stack.append([])
-        elif char == ")":
-            done = stack.pop()
-            stack[-1].append(done)
-        elif char == '"':
-            word, at = "", at + 1
-            while text[at] != '"':
-                at += text[at] == "\\"
-                word, at = word + text[at], at + 1
-            stack[-1].append(f'"{word}')
-        elif not char.isspace():
-            start = at
-            while at < len(text) and not text[at].isspace() and text[at] not in '()"':
-                at += 1
-            stack[-1].append(text[start:at])
-            continue
-        at += 1
-    assert len(stack) == 1, "every list is closed"
-    return stack[0]
-
-
-def may(forms: list[Form], what: str, path: str) -> bool:
-    """Whether a profile lets somebody do that with a path: the last rule that fits decides."""
-    verdict = False
-    for form in forms:
-        assert isinstance(form, list)
-        words = [word for word in form[1:] if isinstance(word, str)]
-        places = [place for place in form[1:] if isinstance(place, list)]
-        if not any(word == what or (word.endswith("*") and what.startswith(word[:-1])) for word in words):
-            continue
-        fits = not places
-        for place in places:
-            kind, named = str(place[0]), str(place[1])[1:]
-            fits = fits or path == named or (kind == "subpath" and path.startswith(f"{named}/"))
-        verdict = form[0] == "allow" if fits else verdict
-    return verdict
-
+from adderclaw.sandbox.process import Finished, View, environment, in_view, run
+from adderclaw.sandbox.protected_paths import Mounts
+from tests.platforms import SANDBOX_EXEC
+from tests.platforms.sandbox_exec import may, read
+from tests.rows import rows
 
 ODD = '/Users/ada/a "quoted" (deny) \\ ünï'
+ROOM = Room(roots=("/w",), hidden=("/w/.env", "/w/later"), kept=("/w/hooks.sh",), traces=("/w/runs",))
+MOUNTS = Mounts(kept=("/w/.git", "/w/a/b"), pinned=("/w/a",))
 
 
 def test_hostile_names_stay_names() -> None:
@@ -66,32 +33,180 @@ def test_hostile_names_stay_names() -> None:
     assert may(forms, "file-write-data", f"{ODD}/x")
     assert not may(forms, "file-read-data", f"{ODD}/.env")
     assert not may(forms, "file-read-data", "/Users/ada/other")
-    for path in ("/a\nb", "/a\x1b", "relative", "/a\udcff"):
-        with pytest.raises(AdderClawError, match="Seatbelt"):
-            seatbelt.profile(Room(roots=("/w",), hidden=(path,)))
 
 
-def test_what_a_room_says_is_what_the_profile_holds() -> None:
-    room = Room(roots=("/w",), hidden=("/w/.env",), kept=("/w/.git/hooks",), traces=("/w/runs",), fixed=("/w/a/b",))
-    forms = read(seatbelt.profile(room, tmp="/private/tmp/s"))
-    assert may(forms, "file-read-data", "/usr/bin/env")
-    assert not may(forms, "file-write-data", "/usr/bin/env")
-    assert not may(forms, "file-read-data", "/Users/ada/.ssh/id")
-    assert may(forms, "file-write-data", "/private/tmp/s/x")
-    assert may(forms, "file-read-data", "/w/.git/hooks/pre-commit")
-    assert not may(forms, "file-write-data", "/w/.git/hooks/pre-commit")
-    assert not may(forms, "file-write-data", "/w/runs/x")
-    assert not may(forms, "file-write-unlink", "/w/a")
-    assert not may(forms, "network-outbound", "")
+@rows("path", ["/a\nb", "/a\x1b", "relative", "/a\udcff"])
+def test_a_path_that_cannot_be_quoted_is_refused(path: str) -> None:
+    with pytest.raises(AdderClawError, match="Seatbelt"):
+        seatbelt.profile(Room(roots=("/w",), hidden=(path,)))
+
+
+DENIED = [
+    ("all", "file-read-data", "/Users/ada/.ssh/id"),
+    ("all", "file-read-data", "/w/.env"),
+    ("all", "file-read-data", "/w/later/deep"),
+    ("all", "process-exec", "/w/.env"),
+    ("all", "file-write-data", "/usr/bin/env"),
+    ("all", "file-write-data", "/w/.git/config"),
+    ("all", "file-write-data", "/w/a/b"),
+    ("all", "file-write-unlink", "/w/a"),
+    ("all", "file-write-data", "/w/hooks.sh"),
+    ("all", "file-write-data", "/w/runs/x"),
+    ("all", "network-outbound", ""),
+    ("all", "network-bind", ""),
+    ("all", "file-write-data", "/private/tmp/other"),
+    ("look", "file-write-data", "/w/x"),
+    ("look", "file-write-data", "/private/tmp/s/x"),
+]
+ALLOWED = [
+    ("all", "file-read-data", "/usr/bin/env"),
+    ("all", "file-read-data", "/w/.git/config"),
+    ("all", "file-write-data", "/w/x"),
+    ("all", "file-write-data", "/w/a/c"),
+    ("all", "file-write-data", "/private/tmp/s/x"),
+    ("all", "file-write-data", "/dev/null"),
+    ("look", "file-read-data", "/w/x"),
+]
+
+
+@rows("view, what, path", DENIED)
+def test_what_a_profile_denies(view: View, what: str, path: str) -> None:
+    assert not may(read(seatbelt.profile(ROOM, tmp="/private/tmp/s", mounts=MOUNTS, view=view)), what, path)
+
+
+@rows("view, what, path", ALLOWED)
+def test_what_a_profile_allows(view: View, what: str, path: str) -> None:
+    assert may(read(seatbelt.profile(ROOM, tmp="/private/tmp/s", mounts=MOUNTS, view=view)), what, path)
+
+
+def test_the_network_is_reached_only_where_the_room_says_so() -> None:
     assert not may(read(seatbelt.profile(Room(roots=("/w",), read_only=True))), "file-write-data", "/w/x")
     assert may(read(seatbelt.profile(Room(network=True))), "network-outbound", "")
-    assert not may(read(seatbelt.profile(Room(network=True), offline=True)), "network-outbound", "")
+    for view in ("look", "offline"):
+        assert not may(read(seatbelt.profile(Room(network=True), view=view)), "network-outbound", "")
+    assert '(deny network-outbound (remote ip "*:8123"))' in seatbelt.profile(Room(network=True), shut_port=8123)
 
 
-def test_the_command_is_started_with_its_profile(tmp_path: Path) -> None:
-    """With another program in the place of sandbox-exec, which is not here."""
-    stand_in = tmp_path / "sandbox-exec"
-    stand_in.write_text(f"#!{sys.executable}\nimport os, sys\nos.execvp(sys.argv[3], sys.argv[3:])\n", encoding="utf-8")
-    stand_in.chmod(0o755)
-    argv = seatbelt.command(seatbelt.profile(Room(roots=("/w",))), ("echo", "a b", '"'), str(stand_in))
-    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == 'a b "\n'
+def test_a_hook_keeps_all_but_the_server(stand_in: Path, tmp_path: Path) -> None:
+    program, flag, text = seatbelt.without((str(tmp_path / "key"),), 8123, ())
+    assert (program, flag) == (str(stand_in), "-p")
+    assert read(text)[1] == ["allow", "default"]
+    assert not may(read(text), "file-read-data", str(tmp_path / "key"))
+    assert '(remote ip "*:8123")' in text
+
+
+# ------------------------------------------------------------------ commands that start
+
+
+def put(folder: Path, text: str) -> Path:
+    """A program of the name `sandbox-exec`."""
+    made = folder / "sandbox-exec"
+    made.write_text(text, encoding="utf-8")
+    made.chmod(made.stat().st_mode | stat.S_IXUSR)
+    return made
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    if why := confinement.trial("bubblewrap", ()):
+        pytest.skip(f"bubblewrap does not start on this machine: {why}")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return put(folder, f'#!/bin/sh\nexec {sys.executable} -I -S {SANDBOX_EXEC} "$@"\n')
+
+
+def test_a_rung_that_confines_is_taken(stand_in: Path) -> None:
+    assert seatbelt.proof(()) is None
+    assert confinement.trial("seatbelt", ()) == f"seatbelt does not exist on {sys.platform}", "macOS alone has it"
+    with pytest.raises(AdderClawError, match="no `sandbox-exec`"):
+        seatbelt.proof((str(stand_in.parent),))  # one of the workspace is not run
+
+
+HOLES = [
+    ('shift 2; exec "$@"', "it let a command read a file outside of the workspace"),
+    ("echo 'unknown operation' >&2; exit 65", "sandbox-exec ended with 65: unknown operation"),
+    ("exit 0", "sandbox-exec ended with 0"),
+    ("exit 9", "a command could not write in its own workspace"),
+]
+
+
+@rows("text, why", HOLES)
+def test_a_rung_that_does_not_hold_is_not_taken(stand_in: Path, text: str, why: str) -> None:
+    put(stand_in.parent, f"#!/bin/sh\n{text}\n")
+    assert str(seatbelt.proof(())).startswith(why)
+
+
+WEAKER = [
+    ("(deny file-read*", "(deny file-ioctl", "it let a command read a hidden file"),
+    ("(deny file-write* (subpath", "(deny file-ioctl (subpath", "it let a command change a protected file"),
+    ("(deny network*)", "(allow network*)", "it let a command reach the network"),
+]
+
+
+@rows("rule, other, why", WEAKER)
+def test_each_rule_is_proved(stand_in: Path, rule: str, other: str, why: str) -> None:
+    """As if this version of the system did not know that rule."""
+    known = f"import sys; sys.path.insert(0, {str(SANDBOX_EXEC.parent)!r}); import sandbox_exec as s"
+    weaken = f"sys.argv[2] = sys.argv[2].replace({rule!r}, {other!r}); s.KNOWN.add('file-ioctl'); s.main(sys.argv[1:])"
+    put(stand_in.parent, f"#!{sys.executable} -IS\n{known}; {weaken}\n")
+    assert seatbelt.proof(()) == why
+
+
+@pytest.fixture
+def root(tmp_path: Path, home: Path) -> Path:
+    folder = tmp_path / "ws"
+    (folder / ".git" / "hooks").mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / ".git" / "config").write_text("[core]\n")
+    (folder / ".env").write_text("KEY=1\n")
+    (home / "secret").write_text("secret\n")
+    return folder
+
+
+@pytest.fixture
+def box(stand_in: Path, root: Path) -> Generator[Box]:
+    made = confinement.box("seatbelt", Room((str(root),), hidden=(str(root / ".env"),)))
+    yield made
+    made.close()
+
+
+def bash(text: str, box: Box, root: Path, view: View = "all", timeout: float = 60) -> Finished:
+    env = environment(workspace_roots=(str(root),))
+    start = in_view(box.start, view)
+    return asyncio.run(run(("bash", "-c", text), cwd=str(root), env=env, timeout=timeout, start=start))
+
+
+def test_a_session_by_its_effects(box: Box, root: Path, home: Path) -> None:
+    tried = (
+        f"cat {home}/secret; cat .env; echo x >> .git/config; mv .git away; echo x > {home}/new; "
+        "echo x > /usr/new; (exec 3<> /dev/tcp/127.0.0.1/9)"
+    )
+    done = bash(f"{tried}; echo made > made; echo $HOME $TMPDIR; cat .git/HEAD", box, root)
+    assert b"secret" not in done.stdout
+    assert b"KEY" not in done.stdout
+    assert done.stdout.endswith(b"ref: refs/heads/main\n")
+    assert str(home).encode() not in done.stdout, "its home is the session's"
+    assert (root / "made").read_text() == "made\n"
+    assert (root / ".git" / "config").read_text() == "[core]\n"
+    assert not (home / "new").exists()
+    assert bash("echo kept > $TMPDIR/x", box, root).returncode == 0
+    assert bash("cat $TMPDIR/x", box, root).stdout == b"kept\n", "its /tmp lasts as long as the session"
+    assert bash("echo x >> made", box, root, "look").returncode != 0
+    assert bash("echo '[user]' >> .git/config; echo x > .git/hooks/pre-commit", box, root, "git").returncode != 0
+    assert (root / ".git" / "config").read_text() == "[core]\n[user]\n", "git's own view"
+    assert not (root / ".git" / "hooks" / "pre-commit").exists()
+
+
+def test_time_limits_and_ends(box: Box, root: Path) -> None:
+    done = bash("sleep 600 & sleep 600", box, root, timeout=1.5)
+    assert done.timed_out
+    box.close()
+    with pytest.raises(OSError, match="no-such-program"):
+        asyncio.run(run(("no-such-program",), cwd=str(root), env={}, timeout=9, start=box.start))
+
+
+def test_what_it_cannot_do_is_refused(stand_in: Path, root: Path) -> None:
+    copied = confinement.box("seatbelt", Room((str(root),), stand_in=str(root)))
+    with pytest.raises(AdderClawError, match="takes bubblewrap"):
+        copied.open()

@@ -5,11 +5,18 @@ import os
 import signal
 import sys
 
+NATIVE_WINDOWS = (
+    "adderclaw: Windows is supported under WSL 2 alone: run `wsl --install`, then install adderclaw in that Linux and "
+    "start it there (docs/systems.md)"
+)
 _ending: list[int] = []
 """The exit code, once the program has ended in order."""
 
 
 def main() -> None:
+    if sys.platform == "win32":
+        print(NATIVE_WINDOWS, file=sys.stderr)
+        sys.exit(1)
     atexit.register(_leave)  # the first that is registered is the last that is called
     early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else whoever started us wants it ignored
     if early:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
 
@@ -76,6 +77,8 @@ def open_real(path: str, flags: int = READ) -> int:
 @cache
 def opener() -> Opener:
     """openat2 where this kernel, and whatever filters its calls, lets us have it."""
+    if sys.platform != "linux":  # the number means another call there, or ends the process
+        return by_walk
     root = os.open("/", ANCHOR)
     try:
         os.close(by_openat2(root, ".", ANCHOR))

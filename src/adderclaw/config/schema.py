@@ -86,9 +86,9 @@ class Sandbox:
     read_paths: list[PathText] = field(default_factory=list[str])
     """Files and folders that commands may read, beside the system's programs, the toolchains of PATH and the workspace;
     `adderclaw doctor` shows what they see."""
-    accept: Literal["bubblewrap", "landlock"] = "bubblewrap"
-    """The weakest sandbox in which the profile `sandboxed` runs commands without asking. Landlock holds less inside the
-    workspace: docs/deployment.md lists what."""
+    accept: Literal["bubblewrap", "landlock", "seatbelt"] = "bubblewrap"
+    """The sandbox, beside bubblewrap, in which the profile `sandboxed` runs commands without asking. Landlock holds
+    less inside the workspace (docs/deployment.md lists what), and so does Seatbelt on macOS (docs/systems.md)."""
 
 
 @record

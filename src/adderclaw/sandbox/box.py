@@ -1,23 +1,19 @@
 """One sandbox per session, started with its first command; what lies in the workspace is looked at around each one."""
 
 import contextlib
-import errno
 import os
-import signal
-import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from adderclaw.config.paths import followed, settled
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import known, protected_paths, seen
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.sandbox.holder import START_WAIT, Inside, Kind
-from adderclaw.sandbox.process import Order
-from adderclaw.sandbox.programs import resolve
-from adderclaw.sandbox.protected_paths import Recorder
-from adderclaw.sandbox.watchdog import MARK, watchdog
+from adderclaw.sandbox.process import Order, Started
+from adderclaw.sandbox.protected_paths import Mounts, Recorder
+from adderclaw.sandbox.started_inside import NOTE
+from adderclaw.sandbox.watchdog import watchdog
 from adderclaw.workspace.shut import NOTHING, Shut
 from adderclaw.workspace.survey import Survey, Surveyor
 
@@ -37,10 +33,49 @@ NO_SUPERVISOR = (
     "attributes of files, not even in the workspace; install bubblewrap"
 )
 UNMOUNTED = "{count} places that other programs run later are not read-only to commands: changes of them are reported"
-NOTE = "\nadderclaw: {report}\n"
-LEFT = "{count} of this command's processes were killed and are not dead yet: they end with the sandbox at the latest"
 UNREACHED = "{root} is not there, or cannot be reached: no command sees it, and nothing in it is looked at"
 RENEWED = "the sandbox was started again ({why}): its /tmp and home are empty"
+
+
+type Kind = Literal["bubblewrap", "landlock", "seatbelt"]
+
+
+class Place(Protocol):
+    """Where a session's commands are started: `holder.Inside`, on macOS `seatbelt.Profiles`."""
+
+    room: Room
+    running: int
+    gits: int
+    """Commands that run in it, and those of them that are git's own."""
+    is_used: bool
+    """Whether a command ever did."""
+    refuses: bool
+    """Whether changes of modes, owners, times and attributes are refused everywhere."""
+    env: dict[str, str]
+    defaults: dict[str, str]
+    """What counts unless a command is given something else."""
+
+    def greet(self) -> None:
+        """Wait until it is ready, once. Raises AdderClawError where it does not start."""
+        ...
+
+    def is_alive(self) -> bool: ...
+
+    def begin(self, order: Order, mark: str, roots: Sequence[str]) -> Started: ...
+
+    def keep(self, everywhere: Mounts, for_git: Mounts) -> None:
+        """What of the workspace is read-only from now on: to every command, and to git."""
+        ...
+
+    def forget_mounts(self) -> None: ...
+
+    def tell(self, *words: str) -> None:
+        """`hold`: stop what runs in it; `go`: let that go on."""
+        ...
+
+    def close(self) -> None:
+        """End everything inside."""
+        ...
 
 
 class Furniture(Protocol):
@@ -95,7 +130,7 @@ class Box:
         """What the next look is made by, as it was given and with links followed."""
         self._furniture: Furniture = _Fixed(room)
         self._proxy = proxy if kind == "bubblewrap" and not room.network else None
-        self._inside: Inside | None = None
+        self._inside: Place | None = None
         self._calls = 0
         self._running = 0
         """Commands whose end was not taken in yet, those of a sandbox that has ended as well."""
@@ -179,7 +214,7 @@ class Box:
         wanted = furniture.room(self._outlined(), self._survey())
         return not ({*wanted.hidden} <= {*inside.room.hidden} and {*wanted.masked} <= {*inside.room.masked})
 
-    def _hold(self, inside: Inside) -> None:
+    def _hold(self, inside: Place) -> None:
         """Stop all others, once."""
         if not self._holds:
             self._holds = True
@@ -193,7 +228,7 @@ class Box:
         self._is_large = not survey.is_whole
         return survey
 
-    def _look_before(self, inside: Inside, survey: Survey) -> None:
+    def _look_before(self, inside: Place, survey: Survey) -> None:
         """Where nothing else runs, what has changed since the last look is the operator's or a tool's own work."""
         self._widen(survey)
         if self._items is None:
@@ -234,7 +269,7 @@ class Box:
             self._recorder.changed(found, survey.items)
         return protected_paths.REPORT.format(names=protected_paths.named(found, self.room.roots)) if found else ""
 
-    def _mount(self, inside: Inside, survey: Survey) -> None:
+    def _mount(self, inside: Place, survey: Survey) -> None:
         roots, survey = self.room.roots, protected_paths.with_traces(survey, self.room.traces)
         mounts = protected_paths.for_all(survey, roots, self.room.fixed)
         inside.keep(mounts, protected_paths.for_git(survey, tuple(map(settled, self.room.kept))))
@@ -257,7 +292,7 @@ class Box:
             return
         self._furniture = furniture
         self._refurnish(furniture.room(self._outlined(), Survey()))
-        self._inside = Inside(self.kind, self.room, self._proxy)
+        self._inside = self._made()
 
     def close(self) -> None:
         """End everything inside."""
@@ -265,7 +300,7 @@ class Box:
             self._inside.close()
             self._inside = None
 
-    def ended(self, inside: Inside, *, git: bool, watched: bool) -> str:
+    def ended(self, inside: Place, *, git: bool, watched: bool) -> str:
         """A command is over; the line that says what of what other programs run later was changed meanwhile."""
         self._running -= 1
         inside.running -= 1
@@ -286,13 +321,22 @@ class Box:
             self._go_on(inside) if not inside.gits else None
         return NOTE.format(report=note) if note else ""
 
-    def _go_on(self, inside: Inside) -> None:
+    def _go_on(self, inside: Place) -> None:
         if self._holds:
             self._holds = False
             with contextlib.suppress(AdderClawError, OSError):
                 inside.tell("go")
 
-    def _ready(self) -> Inside:
+    def _made(self) -> Place:
+        if self.kind == "seatbelt":
+            from adderclaw.sandbox.seatbelt import Profiles
+
+            return Profiles(self.room)
+        from adderclaw.sandbox.holder import Inside
+
+        return Inside(self.kind, self.room, self._proxy)
+
+    def _ready(self) -> Place:
         inside = self._inside
         if inside is not None and self._is_usable(inside):
             self._say_late(inside)
@@ -302,14 +346,14 @@ class Box:
             why = _difference(inside.room, self.room) if alive else "the program inside had ended"
             self._tell(RENEWED.format(why=why))
         self.close()
-        made = Inside(self.kind, self.room, self._proxy)
+        made = self._made()
         made.greet()
         self._inside, self._holds = made, False
         if made.refuses:
             self._once(NO_SUPERVISOR)
         return made
 
-    def _is_usable(self, inside: Inside) -> bool:
+    def _is_usable(self, inside: Place) -> bool:
         if not inside.is_alive() or not (inside.running or _same(inside.room, self.room)):
             return False
         try:
@@ -331,7 +375,7 @@ class Box:
         shown = tuple(path for path in map(followed, room.shown) if path not in ("/", *seen.homes()))
         return replace(room, roots=roots, shown=shown, named=(*room.roots, *room.shown))
 
-    def _say_late(self, inside: Inside) -> None:
+    def _say_late(self, inside: Place) -> None:
         """What runs in there would end with it: so what has changed counts when it has ended. Said once."""
         if _same(inside.room, self.room) or self._late == self.room:
             return
@@ -352,97 +396,30 @@ def _difference(old: Room, new: Room) -> str:
 
 
 class Held:
-    """One command inside."""
+    """One command inside, and the look at the workspace when it has ended."""
 
-    def __init__(self, box: Box, inside: Inside, order: Order, mark: str, *, watched: bool) -> None:
+    def __init__(self, box: Box, inside: Place, order: Order, mark: str, *, watched: bool) -> None:
         self.note = ""
         self._box, self.inside, self._mark = box, inside, mark
         self._git, self._watched = order.view == "git", watched
-        self._code = -int(signal.SIGKILL)
-        self._over = self._ending = False
-        self._left = 0
-        """Processes that are killed and not dead yet."""
-        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            payload = _payload(order, {**inside.defaults, **order.env, **inside.env}, mark, box.room.roots)
-            inside.send(payload, [theirs.fileno(), *order.streams, *order.pass_fds])
-        except BaseException:
-            self._channel.close()
-            raise
-        finally:
-            theirs.close()
-        self.fd = self._channel.fileno()
+        env = {**inside.defaults, **order.env, **inside.env}
+        self._command = inside.begin(order._replace(env=env), mark, box.room.roots)
+        self.fd = self._command.fd
 
     def has_ended(self) -> bool:
-        message = self._heard(socket.MSG_DONTWAIT)
-        if message is None:
-            return False
-        word, *rest = message.split(b" ", 2)
-        numbers = [int(part) for part in rest if part.removeprefix(b"-").isdigit()]
-        if word == b"exit" and len(numbers) == 2:
-            self._code, self._over = numbers[0], bool(numbers[1])
-        elif word == b"error" and numbers:
-            self._over = True
-            raise OSError(numbers[0], os.strerror(numbers[0]), os.fsdecode(rest[-1]) if len(rest) > 1 else None)
-        else:
-            self._over = True  # the channel is closed: nothing of it runs any more, or nothing at all does
-        return True
-
-    def _heard(self, flags: int = 0) -> bytes | None:
-        try:
-            message = self._channel.recv(4096, flags)
-            if message.startswith(b"left "):
-                self._left = int(message[5:])
-            return message
-        except BlockingIOError:
-            return None
-        except TimeoutError:
-            raise
-        except OSError:
-            return b""
+        return self._command.has_ended()
 
     def signal(self, number: int) -> None:
-        self._say(b"signal %d" % number)
+        self._command.signal(number)
 
     def kill(self) -> None:
-        if not self._ending:
-            self._ending = True
-            self._say(b"end")
-
-    def _say(self, text: bytes) -> None:
-        with contextlib.suppress(OSError):
-            self._channel.send(text, socket.MSG_DONTWAIT)
+        self._command.kill()
 
     def close(self) -> int:
-        if not self._over:
-            self.kill()
-            self._channel.settimeout(START_WAIT)
-            try:
-                while self._heard():
-                    pass
-            except TimeoutError:
-                self.inside.close()  # it does not answer: then everything in it ends
-        self._channel.close()
+        code = self._command.close()
         if self._box.kind == "landlock":
             dog = watchdog()
             dog.forget(self._mark) if self.inside.is_alive() else dog.kill_marked(self._mark)
-        self.note = NOTE.format(report=LEFT.format(count=self._left)) if self._left else ""
+        self.note = self._command.note
         self.note += self._box.ended(self.inside, git=self._git, watched=self._watched)
-        return self._code
-
-
-def _payload(order: Order, env: dict[str, str], mark: str, roots: tuple[str, ...]) -> bytes:
-    program = order.argv[0]
-    if not os.path.isabs(program):
-        found = resolve(program, roots)
-        if found is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
-        program = found
-    if (wrong := next((name for name in env if not name or "=" in name), None)) is not None:
-        raise ValueError(f"no name for an environment variable: {wrong!r}")
-    words = [" ".join(map(str, (order.view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
-    words += [f"{name}={value}" for name, value in env.items()]
-    text = "\0".join((*words, f"{MARK}={mark}"))
-    if text.count("\0") != len(words):
-        raise ValueError("embedded null byte")
-    return os.fsencode(text)
+        return code

@@ -16,6 +16,7 @@ import sys
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.config import home
+from adderclaw.errors import AdderClawError
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import resolve, search_path
 from adderclaw.sandbox.proxy import Forward, Proxy
@@ -31,6 +32,7 @@ OPTIONS = ("-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "PermitLocalCommand=no
 PASSED = ("HOME", "LANG", "LOGNAME", "USER", "SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "KRB5CCNAME")
 PASSED_TO_HELPERS = (*PASSED, "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR")
 MOST_CERTIFICATES = 1 << 22
+NO_BROKER = "git reaches no remote from here: the broker for keys works on Linux alone; let the operator fetch or push"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -81,6 +83,8 @@ class Broker:
         self._ways: list[Proxy] = []
         self._is_clear = False
         """Whether what git-lfs sends to a server on this machine comes to us, and to nobody else inside."""
+        if sys.platform != "linux":  # its socket and its certificates rest on Linux
+            raise AdderClawError(NO_BROKER)
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
 

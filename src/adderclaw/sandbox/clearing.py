@@ -30,3 +30,23 @@ def _unlinked(entry: "os.DirEntry[str]") -> bool:
 
 def _free(top: str, names: "count[int]") -> str:
     return next(path for number in names if not os.path.lexists(path := os.path.join(top, f"lifted-{number}")))
+
+
+def sweep(top: str) -> None:
+    """Remove the folders of programs that were killed before they could."""
+    for entry in os.scandir(top):
+        owner = entry.name.removeprefix("adderclaw-").partition("-")[0]
+        if not entry.name.startswith("adderclaw-") or not owner.isdigit() or _is_there(int(owner)):
+            continue
+        if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+            clear(entry.path)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # somebody else's, or no number that a process can have
+        return True
+    return True

@@ -1,4 +1,7 @@
-"""Which confinement this system offers, found out by running it: bubblewrap, else Landlock, else none."""
+"""Which confinement this system offers, found out by running it: bubblewrap, else Landlock, else none.
+
+On macOS it is Seatbelt or none.
+"""
 
 import errno
 import os
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.proxy import Proxy
     from adderclaw.workspace.survey import Surveyor
 
-LADDER = ("bubblewrap", "landlock")
-"""From the strongest down."""
+LADDERS = {"linux": ("bubblewrap", "landlock"), "darwin": ("seatbelt",)}
+"""By system, from the strongest down."""
 PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
 """What a trial may fail by though the system has that confinement."""
 NO_WORD = "it says nothing"
@@ -28,24 +31,38 @@ UNTRIED = (
 )
 NO_SANDBOX = (
     "the {by} needs an OS sandbox, and none starts on this system: {why}. "
-    "Install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`) and check with `adderclaw doctor`, "
-    "or go on without one: {way}"
+    "{mend} and check with `adderclaw doctor`, or go on without one: {way}"
 )
-NOT_ACCEPTED = (
-    "the profile `sandboxed` needs bubblewrap, which does not start on this system: {why}. Landlock could confine "
-    "commands, but holds less inside the workspace (docs/deployment.md lists what). Install bubblewrap, or accept "
-    'Landlock with `accept = "landlock"` under [sandbox] in {file}, or use --profile supervised, which asks about each '
-    "command"
-)
+MEND = {"linux": "Install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`)"}
+NO_MEND = "Work in a Linux container or virtual machine with bubblewrap"
+NOT_ACCEPTED = {
+    "landlock": "the profile `sandboxed` needs bubblewrap, which does not start on this system: {why}. Landlock could "
+    "confine commands, but holds less inside the workspace (docs/deployment.md lists what). Install bubblewrap, or "
+    'accept Landlock with `accept = "landlock"` under [sandbox] in {file}, or use --profile supervised, which asks '
+    "about each command",
+    "seatbelt": "the profile `sandboxed` needs bubblewrap: {why}. Seatbelt could confine commands, but holds less "
+    '(docs/systems.md lists what). Accept it with `accept = "seatbelt"` under [sandbox] in {file}, or use '
+    "--profile supervised, which asks about each command",
+}
 UNCONFINED = "no OS sandbox starts on this system, so commands run unconfined: `adderclaw doctor` says why"
-LESSER = (
-    "bubblewrap does not start here; Landlock confines commands: other processes can be seen, allowed_domains does not "
-    "reach inside, and changes of protected places in the workspace are reported, not prevented"
-)
+LESSER = {
+    "landlock": "bubblewrap does not start here; Landlock confines commands: other processes can be seen, "
+    "allowed_domains does not reach inside, and changes of protected places in the workspace are reported, not "
+    "prevented",
+    "seatbelt": "Seatbelt confines commands: other processes can be seen, allowed_domains does not reach inside, a "
+    "process that leaves its process group is not ended with its command, and nothing bounds processes and memory",
+}
+
+
+def ladder() -> tuple[str, ...]:
+    """The confinements that this system can have, from the strongest down."""
+    return LADDERS.get(sys.platform, ())
 
 
 def probe(roots: Sequence[str]) -> str:
-    """The confinement of this system: "bubblewrap", "landlock" or "none". Tried once per boot, which takes a moment.
+    """The confinement of this system: "bubblewrap", "landlock", "seatbelt" or "none".
+
+    Tried once per boot, which takes a moment.
 
     Raises AdderClawError where a rung could not be tried for want of resources: that is no reason for a weaker one.
     That none starts is never kept: it is tried again with each start.
@@ -53,7 +70,7 @@ def probe(roots: Sequence[str]) -> str:
     known = _kept(roots)
     if known:
         return known
-    for kind in LADDER:
+    for kind in ladder():
         why = trial(kind, roots)
         if why is not None and is_passing(why):
             why = trial(kind, roots)
@@ -77,7 +94,7 @@ def _kept(roots: Sequence[str]) -> str:
             known, _, answer = file.read().partition("\n")
     except (OSError, UnicodeDecodeError):
         return ""
-    return answer if known == _system(roots) and answer in LADDER else ""
+    return answer if known == _system(roots) and answer in ladder() else ""
 
 
 def _file() -> str:
@@ -101,10 +118,10 @@ def required(roots: Sequence[str], *, needed: bool = False) -> str:
     """The confinement of a session that must have one; refuses where none can start."""
     found = probe(roots)
     if found == "none":
-        why = "; ".join(f"{kind}: {trial(kind, roots) or 'it failed at the last trial'}" for kind in LADDER)
+        why = failures(roots)
         by = "setting security.sandbox_required" if needed else "profile `sandboxed`"
         way = "--profile permissive" if needed else "--profile supervised, each risky call being asked about"
-        raise AdderClawError(NO_SANDBOX.format(by=by, why=why, way=way))
+        raise AdderClawError(NO_SANDBOX.format(by=by, why=why, way=way, mend=MEND.get(sys.platform, NO_MEND)))
     return found
 
 
@@ -125,28 +142,38 @@ def chosen(
     found = required(roots, needed=needed) if profile == "sandboxed" or needed else probe(roots)
     if found == "none":
         warn(UNCONFINED)
-    elif LADDER.index(found) > LADDER.index(accept):
+    elif found not in ("bubblewrap", accept):
         if profile == "sandboxed":
-            raise AdderClawError(not_accepted(roots))
-        warn(LESSER)
+            raise AdderClawError(not_accepted(found, roots))
+        warn(LESSER[found])
     return found
 
 
-def not_accepted(roots: Sequence[str]) -> str:
-    """Why `sandboxed` does not start on Landlock, and how to go on."""
+def not_accepted(found: str, roots: Sequence[str]) -> str:
+    """Why `sandboxed` does not start on what is weaker than bubblewrap, and how to go on."""
     from adderclaw.config import home
 
-    why = trial(LADDER[0], roots) or "it failed at the last trial"
-    return NOT_ACCEPTED.format(why=why, file=os.path.join(home(), "config.toml"))
+    why = trial("bubblewrap", roots) or "it failed at the last trial"
+    return NOT_ACCEPTED[found].format(why=why, file=os.path.join(home(), "config.toml"))
+
+
+def failures(roots: Sequence[str]) -> str:
+    """Why no sandbox starts here, each kind with its reason."""
+    tried = (f"{kind}: {trial(kind, roots) or 'it failed at the last trial'}" for kind in ladder())
+    return "; ".join(tried) or f"there is none for {sys.platform}"
 
 
 def trial(kind: str, roots: Sequence[str]) -> str | None:
     """Start a sandbox of the real form; what went wrong, or None. No bwrap of the workspace is started for it."""
-    if sys.platform != "linux":
+    if kind not in ladder():
         return f"{kind} does not exist on {sys.platform}"
-    from adderclaw.sandbox.bubblewrap import Room
-
     try:
+        if kind == "seatbelt":
+            from adderclaw.sandbox import seatbelt
+
+            return seatbelt.proof(roots)
+        from adderclaw.sandbox.bubblewrap import Room
+
         made = box(kind, Room(unsearched=tuple(roots)))
         try:
             made.open()
@@ -167,8 +194,7 @@ def box(
     surveyor: "Surveyor | None" = None,
 ) -> "Box":
     """A session's sandbox; nothing is started yet."""
-    from adderclaw.sandbox.box import Box
-    from adderclaw.sandbox.holder import Kind
+    from adderclaw.sandbox.box import Box, Kind
 
     for known in get_args(Kind.__value__):
         if kind == known:
@@ -180,21 +206,23 @@ def bound() -> str:
     """What keeps the number of processes inside in bounds; empty if nothing does."""
     from adderclaw.sandbox import limits
 
+    if sys.platform != "linux":
+        return ""
     if os.geteuid() != 0:
         return f"at most {limits.PROCESSES} processes, by rlimit"
     return f"at most {limits.PROCESSES} processes, by control group" if limits.can_group() else ""
 
 
 def _system(roots: Sequence[str]) -> str:
-    """Changes with everything that the answer rests on: this boot, this user, this bwrap, this program."""
+    """Changes with all that the answer rests on: this boot, this user, this bwrap or sandbox-exec, this program."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
     except OSError:
-        boot = "?"
-    bwrap = resolve("bwrap", roots)
-    stat = os.stat(bwrap) if bwrap else None
-    return f"{boot} {os.geteuid()} {bwrap} {stat and (stat.st_ino, stat.st_mtime_ns)} {__version__}"
+        boot = os.uname().version  # it changes with the system
+    program = resolve("sandbox-exec" if sys.platform == "darwin" else "bwrap", roots)
+    stat = os.stat(program) if program else None
+    return f"{boot} {os.geteuid()} {program} {stat and (stat.st_ino, stat.st_mtime_ns)} {__version__}"
 
 
 def _keep(path: str, text: str) -> None:

@@ -10,19 +10,20 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.paths import followed
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import caches, limits, seen
 from adderclaw.sandbox.bubblewrap import Room, hidden, options
-from adderclaw.sandbox.clearing import clear
+from adderclaw.sandbox.clearing import clear, sweep
 from adderclaw.sandbox.confinement import NO_WORD
 from adderclaw.sandbox.memory import memory_file
-from adderclaw.sandbox.process import KILL_WAIT
+from adderclaw.sandbox.process import KILL_WAIT, Order
 from adderclaw.sandbox.programs import inside, resolve
 from adderclaw.sandbox.protected_paths import NO_MOUNTS, Mounts
+from adderclaw.sandbox.started_inside import StartedInside
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -144,7 +145,7 @@ class Inside:
 
         if secret := next((path for path in hidden(room) if inside(path, room.roots)), None):
             raise AdderClawError(UNHIDDEN.format(secret=secret))
-        _sweep(tempfile.gettempdir())
+        sweep(tempfile.gettempdir())
         self._folder = followed(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
         away = hidden(room)
@@ -255,6 +256,9 @@ class Inside:
             said = answer.removeprefix(b"done ").decode("utf-8", "replace") or "the program inside does not answer"
             raise AdderClawError(f"the sandbox cannot keep protected places as they are: {words[0]}: {said}")
 
+    def begin(self, order: Order, mark: str, roots: Sequence[str]) -> StartedInside:
+        return StartedInside(self, order, mark, roots, START_WAIT)
+
     def send(self, payload: bytes, fds: list[int]) -> None:
         """Hand over a command. Raises OSError where nobody takes it."""
         if len(payload) <= MESSAGE_BYTES:
@@ -311,16 +315,6 @@ def _opened(path: str, stack: contextlib.ExitStack) -> int | None:
         return None
     stack.callback(os.close, fd)
     return fd
-
-
-def _sweep(top: str) -> None:
-    """Remove the folders of programs that were killed before they could."""
-    for entry in os.scandir(top):
-        owner = entry.name.removeprefix("adderclaw-").partition("-")[0]
-        if not entry.name.startswith("adderclaw-") or not owner.isdigit() or os.path.exists(f"/proc/{owner}"):
-            continue
-        if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
-            clear(entry.path)
 
 
 def _interpreter() -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 A hook keeps all that it has: the whole environment, every file, the network. It loses the operator's key, without which
 nobody makes a token or signs an answer; the server's folder; its port; and the sight of its process. The key and the
-folder lie under mounts where bubblewrap starts; else Landlock keeps the key from being read.
+folder lie under mounts where bubblewrap starts; else Landlock keeps the key from being read. On macOS a profile of
+Seatbelt does it, and the process can be seen.
 """
 
 import os
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 
 from adderclaw.config.places import home
 from adderclaw.net import own_server
-from adderclaw.sandbox import confinement, landlock, shut_port
+from adderclaw.sandbox import confinement, landlock, seatbelt, shut_port
 from adderclaw.sandbox.process import Order, Start, Started, bare
 from adderclaw.sandbox.programs import resolve
 
@@ -29,6 +30,10 @@ def start(roots: Sequence[str]) -> Start | None:
         return None
     away = (os.path.join(home(), "receipt.key"), own_server.folder(), *filter(None, [running.socket]))
     bwrap = resolve("bwrap", roots) if kind == "bubblewrap" else None
+
+    if kind == "seatbelt":
+        words = seatbelt.without(away, running.port, roots)
+        return lambda order: bare(order._replace(argv=(*words, *order.argv)))
 
     def begin(order: Order) -> Started:
         if bwrap is None:

@@ -1,13 +1,24 @@
-"""Seatbelt on macOS: the description of a room as a profile for `sandbox-exec`. It was not run on a Mac yet."""
+"""Seatbelt on macOS: a room as a profile for `sandbox-exec`, a new one for each command.
+
+Nothing of this has run on a Mac. So it is used only where `proof` has just shown that it holds: a command under a
+profile of the real form read, wrote and reached nothing that it must not.
+"""
 
 import os
+import signal
+import socket
 from collections.abc import Iterable, Sequence
 
+from adderclaw.config.paths import followed
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.net import own_server
+from adderclaw.sandbox import caches, clearing, seen
+from adderclaw.sandbox.bubblewrap import Room, hidden
+from adderclaw.sandbox.process import Bare, Order, View
+from adderclaw.sandbox.programs import resolve
 from adderclaw.sandbox.protected_paths import NO_MOUNTS, Mounts
 
-PROGRAM = "/usr/bin/sandbox-exec"
+PROGRAM = "sandbox-exec"
 SYSTEM = (
     "/usr",
     "/bin",
@@ -20,39 +31,85 @@ SYSTEM = (
     "/private/etc/ssl",
     "/private/etc/resolv.conf",
     "/private/var/db/timezone",
+    "/private/var/db/dyld",
     "/private/var/select",
 )
 """What every command may read: the system's programs, and what they need."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/dtracehelper")
+ALWAYS = (
+    "(version 1)",
+    "(deny default)",
+    "(allow process-fork)",
+    "(allow process-exec)",
+    "(allow process-info* (target same-sandbox))",
+    "(allow signal (target same-sandbox))",
+    "(allow sysctl-read)",
+    "(allow ipc-posix-sem)",
+    '(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))',
+    "(allow file-map-executable)",
+    '(allow file-read* (literal "/"))',
+)
+"""What a program needs to start at all."""
+SECONDS = 20
+"""How long the trial may take."""
+TRIAL = """
+cat "$1" && exit 3
+cat hidden && exit 4
+: > "$2" && exit 5
+: > kept && exit 6
+mv above moved && exit 7
+(exec 3<> "/dev/tcp/127.0.0.1/$3") && exit 8
+echo 1 > new && echo 1 > "$TMPDIR/new" && cat kept || exit 9
+"""
+FAILED = {
+    3: "it let a command read a file outside of the workspace",
+    4: "it let a command read a hidden file",
+    5: "it let a command write outside of the workspace",
+    6: "it let a command change a protected file",
+    7: "it let a command move a folder above a protected file",
+    8: "it let a command reach the network",
+    9: "a command could not write in its own workspace",
+}
 
 
-def profile(room: Room, *, tmp: str = "", mounts: Mounts = NO_MOUNTS, offline: bool = False) -> str:
-    """The rules, the last that fits counting: nothing but what is listed, then what stays closed in that."""
-    shown = (*SYSTEM, *room.shown, *((room.cache,) if room.cache else ()))
-    writable = [] if room.read_only else [*room.roots, *([room.cache] if room.cache else [])]
-    writable += [tmp] if tmp else []
+def profile(
+    room: Room, *, tmp: str = "", mounts: Mounts = NO_MOUNTS, view: View = "all", shut_port: int | None = None
+) -> str:
+    """The rules. The last one that fits decides: nothing but what is listed, then what stays closed in that."""
+    shown = (*SYSTEM, *seen.readable(room.roots, room.shown), *filter(None, (room.cache, tmp)))
+    writable = () if room.read_only else (*room.roots, *filter(None, (room.cache,)))
+    writable = () if view == "look" else (*writable, tmp)
     lines = [
-        "(version 1)",
-        "(deny default)",
-        "(allow process-fork)",
-        "(allow process-exec)",
-        "(allow signal (target same-sandbox))",
-        "(allow sysctl-read)",
-        _rule("allow", "file-read-metadata", "literal", _above((*shown, *room.roots, tmp))),
+        *ALWAYS,
+        _rule("allow", "file-read-metadata", "literal", _above((*shown, *room.roots))),
         _rule("allow", "file-read*", "subpath", (*shown, *room.roots)),
         _rule("allow", "file-read* file-write*", "literal", DEVICES),
         _rule("allow", "file-read* file-write*", "subpath", writable),
-        _rule("deny", "file-write*", "subpath", (*mounts.kept, *room.kept, *room.traces)),
-        _rule("deny", "file-write*", "literal", (*mounts.pinned, *_above(room.fixed, room.roots))),
-        "(allow network*)" if room.network and not offline else "(deny network*)",
-        _rule("deny", "file-read* file-write* process-exec", "subpath", room.hidden),
+        _rule("deny", "file-write*", "subpath", (*mounts.kept, *map(followed, (*room.kept, *room.traces)))),
+        _rule("deny", "file-write*", "literal", mounts.pinned),
+        *_network(reached=room.network and view not in ("look", "offline"), shut_port=shut_port),
+        _rule("deny", "file-read* file-write* process-exec network-outbound", "subpath", _hidden(room)),
     ]
     return "\n".join(filter(None, lines)) + "\n"
 
 
-def command(text: str, argv: Sequence[str], program: str = PROGRAM) -> tuple[str, ...]:
-    """What is started in place of a command."""
-    return (program, "-p", text, *argv)
+def _network(*, reached: bool, shut_port: int | None) -> list[str]:
+    if not reached:
+        return ["(deny network*)"]
+    shut = [f'(deny network-outbound (remote ip "*:{shut_port}"))'] if shut_port is not None else []
+    return ["(allow network*)", *shut]
+
+
+def _hidden(room: Room) -> tuple[str, ...]:
+    """Also what is not there yet: a rule needs no file."""
+    return (*hidden(room), *room.hidden, *map(followed, room.hidden))
+
+
+def without(away: Iterable[str], port: int, roots: Sequence[str]) -> tuple[str, ...]:
+    """What stands before a program that keeps all that it has, but for these paths and this port of the machine."""
+    paths = _rule("deny", "file-read* file-write* network-outbound", "subpath", map(followed, away))
+    rules = "\n".join(("(version 1)", "(allow default)", paths, *_network(reached=True, shut_port=port)[1:]))
+    return _program(roots), "-p", rules
 
 
 def quoted(path: str) -> str:
@@ -68,14 +125,145 @@ def _rule(verdict: str, what: str, how: str, paths: Iterable[str]) -> str:
     return f"({verdict} {what} {' '.join(found)})" if found else ""
 
 
-def _above(paths: Iterable[str], below: Sequence[str] = ("/",)) -> list[str]:
-    """The folders on the way to paths: their names must be found, and those of fixed places must not be moved."""
+def _above(paths: Iterable[str]) -> list[str]:
+    """The folders on the way to paths: whoever goes there asks for each of them."""
     found: dict[str, None] = {}
     for path in paths:
         folder = os.path.dirname(path)
-        while path and folder not in found and (folder == "/" or below == ("/",) or folder not in below):
+        while folder not in found:
             found[folder] = None
-            if folder == os.path.dirname(folder):
-                break
             folder = os.path.dirname(folder)
-    return [folder for folder in found if below == ("/",) or folder != "/"]
+    return [*found]
+
+
+class Profiles:
+    """A session's place to start commands (`box.Place`). No program waits in it: each command has its own profile."""
+
+    def __init__(self, room: Room) -> None:
+        import tempfile
+
+        if room.stand_in:
+            raise AdderClawError("Seatbelt cannot show a copy of the workspace in its place: that takes bubblewrap")
+        self.room = room
+        self.running = self.gits = 0
+        self.is_used = self.refuses = False
+        self._program = _program((*room.roots, *room.unsearched))
+        clearing.sweep(tempfile.gettempdir())
+        self._folder = followed(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
+        self.env = {"TMPDIR": self._folder, "HOME": self._folder}
+        self.defaults: dict[str, str] = {}
+        self._cache = -1
+        if room.cache and not room.read_only:
+            os.makedirs(room.cache, mode=0o700, exist_ok=True)
+            self.defaults = caches.environment(room.cache)
+            self._cache = caches.hold(room.cache, room.roots[0])
+        self._everywhere, self._for_git = NO_MOUNTS, NO_MOUNTS
+        self._commands: set[Bare] = set()
+
+    def greet(self) -> None:
+        """It is ready as soon as it is there."""
+
+    def is_alive(self) -> bool:
+        return bool(self._folder)
+
+    def begin(self, order: Order, mark: str, roots: Sequence[str]) -> Bare:  # noqa: ARG002 - `Bare` marks its own
+        server = own_server.found() if self.room.network else None
+        rules = profile(
+            self.room,
+            tmp=self._folder,
+            mounts=self._for_git if order.view == "git" else self._everywhere,
+            view=order.view,
+            shut_port=server.port if server is not None else None,
+        )
+        program = order.argv[0]
+        if not os.path.isabs(program):
+            found = resolve(program, roots)
+            if found is None:
+                raise FileNotFoundError(2, os.strerror(2), program)
+            program = found
+        return _Confined(order._replace(argv=(self._program, "-p", rules, program, *order.argv[1:])), self._commands)
+
+    def keep(self, everywhere: Mounts, for_git: Mounts) -> None:
+        """It is in the profile of every command that starts from now on."""
+        self._everywhere, self._for_git = everywhere, for_git
+
+    def forget_mounts(self) -> None:
+        """A rule is by path: a new file of the same name is kept as well."""
+
+    def tell(self, *words: str) -> None:
+        number = signal.SIGSTOP if words == ("hold",) else signal.SIGCONT
+        for command in tuple(self._commands):
+            command.signal(number)
+
+    def close(self) -> None:
+        for command in tuple(self._commands):
+            command.kill()
+        if self._folder:
+            clearing.clear(self._folder)
+            self._folder = ""
+        if self._cache >= 0:
+            os.close(self._cache)
+            self._cache = -1
+
+
+class _Confined(Bare):
+    """One command under its profile."""
+
+    def __init__(self, order: Order, among: set[Bare]) -> None:
+        super().__init__(order)
+        self._among = among
+        among.add(self)
+
+    def close(self) -> int:
+        self._among.discard(self)
+        return super().close()
+
+
+def _program(roots: Sequence[str]) -> str:
+    found = resolve(PROGRAM, roots)
+    if found is None:
+        raise AdderClawError(f"no `{PROGRAM}` on the PATH")
+    return found
+
+
+def proof(roots: Sequence[str]) -> str | None:
+    """Try every promise of a profile with one command; what does not hold, or None. Raises AdderClawError, OSError."""
+    import subprocess
+    import tempfile
+
+    program = _program(roots)
+    with tempfile.TemporaryDirectory(prefix="adderclaw-trial-") as folder, _listening() as door:
+        top = followed(folder)
+        work, tmp, secret, other = (os.path.join(top, name) for name in ("work", "tmp", "secret", "other"))
+        for made in (os.path.join(work, "above"), tmp):
+            os.makedirs(made)
+        for name in ("work/hidden", "work/kept", "work/above/kept", "secret"):
+            with open(os.path.join(top, name), "w", encoding="ascii") as file:
+                file.write("text\n")
+        above = os.path.join(work, "above")
+        rules = profile(
+            Room(roots=(work,), hidden=(os.path.join(work, "hidden"),), kept=(os.path.join(work, "kept"),)),
+            tmp=tmp,
+            mounts=Mounts(kept=(os.path.join(above, "kept"),), pinned=(above,)),
+        )
+        port = str(door.getsockname()[1])
+        argv = (program, "-p", rules, "/bin/bash", "--norc", "--noprofile", "-c", TRIAL, "trial", secret, other, port)
+        env = {"PATH": "/usr/bin:/bin", "TMPDIR": tmp}
+        try:
+            done = subprocess.run(
+                argv, cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            return f"{PROGRAM} did not end within {SECONDS} seconds"
+        if done.returncode == 0 and os.path.exists(os.path.join(work, "new")):
+            return None
+        said = done.stderr.decode("utf-8", "replace").strip()[-300:]
+        return FAILED.get(done.returncode) or f"{PROGRAM} ended with {done.returncode}: {said}"
+
+
+def _listening() -> socket.socket:
+    """A door on this machine that a command must not reach."""
+    door = socket.socket()
+    door.bind(("127.0.0.1", 0))
+    door.listen(1)
+    return door

@@ -226,7 +226,7 @@ class Ledger:
             written = os.write(self._fd, data)
             if written != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fdatasync(self._fd)
+            getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has the second alone
         except OSError as error:
             self._shorten(before)
             raise LedgerError(f"{self.path}: the receipt could not be written: {error.strerror}: free space") from error

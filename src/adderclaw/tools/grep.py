@@ -68,6 +68,12 @@ class Spot(NamedTuple):
     tell: Callable[[str], str]
 
 
+NO_PROC = (
+    "Grep searches here only what commands see in the sandbox: this system has no /proc, by which the rest would be "
+    "opened safely. Read the files that you need."
+)
+
+
 async def grep(
     place: PathFact, arguments: GrepArguments, ctx: ToolContext, start: "Start | None", *, anywhere: bool
 ) -> ToolResult:
@@ -87,6 +93,8 @@ async def grep(
         from adderclaw.sandbox import process
 
         spot = _spot(place, fd, ctx, start, is_folder=is_folder)
+        if spot is None:
+            return rejected(NO_PROC)
         env = process.environment(workspace_roots=(ctx.workspace.root, *ctx.workspace.extra))
 
         clock = asyncio.get_running_loop().time
@@ -213,10 +221,11 @@ def _opened(place: PathFact, ctx: ToolContext, *, anywhere: bool) -> tuple[int, 
         return paths.open_folder(place.real, ctx, anywhere=anywhere), True
 
 
-def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Start | None", *, is_folder: bool) -> Spot:
+def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Start | None", *, is_folder: bool) -> Spot | None:
     """ripgrep opens files by their paths, which a command can exchange meanwhile: so it sees what commands see.
 
-    Where no command sees anything it searches by our descriptor what was judged, and nobody can exchange it.
+    Where no command sees anything it searches by our descriptor what was judged, and nobody can exchange it: None where
+    the system has no such paths.
     """
 
     from_here = paths.from_here(ctx)
@@ -232,6 +241,8 @@ def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Start | None", *, 
         looking = in_view(start, "look")
         return Spot(place.real, "./", looking, tell) if is_folder else Spot("/", place.real, looking, tell)
     descriptor = f"/proc/{os.getpid()}/fd/{fd}"
+    if not os.path.lexists(descriptor):
+        return None
     return Spot(descriptor, "./", None, tell) if is_folder else Spot("/", descriptor, None, tell)
 
 

@@ -92,6 +92,8 @@ def _put(place: Place, data: bytes, old: os.stat_result | None, parent: int, mod
 def _put_nameless(name: str, data: bytes, old: os.stat_result | None, parent: int, mode: int | None) -> bool:
     """Fill a file that has no name before it is whole, and then give it one: a process that is killed meanwhile leaves
     nothing behind. Whether this file system, and /proc, can do that."""
+    if not hasattr(os, "O_TMPFILE"):
+        return False
     try:
         made = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=parent)
     except OSError:

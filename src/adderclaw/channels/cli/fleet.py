@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import time
 from typing import Annotated
 
@@ -132,11 +133,13 @@ def _confined() -> None:
     """A worker runs what others submit, and nobody is there to be asked: without a sandbox it takes nothing."""
     from adderclaw.sandbox import confinement
 
+    if sys.platform != "linux":  # a run's processes are known by pidfd alone
+        raise AdderClawError(f"a worker runs on Linux, and this system is {sys.platform}; submit runs from here")
     config = load().config
     if config.runtime.profile == "permissive" and not config.security.sandbox_required:
         return
     if confinement.probe(()) == "none":
-        why = "; ".join(f"{kind}: {confinement.trial(kind, ()) or 'it failed before'}" for kind in confinement.LADDER)
+        why = confinement.failures(())
         fix = 'install bubblewrap, or say that runs need none: profile = "permissive" under [runtime] in config.toml'
         raise AdderClawError(f"a worker needs an OS sandbox, and none starts on this system: {why}; {fix}")
 

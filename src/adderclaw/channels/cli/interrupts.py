@@ -16,7 +16,9 @@ def never_ignored() -> None:
 @contextmanager
 def heard_in_pauses() -> Generator[Callable[[float], None]]:
     """A `sleep` that SIGINT ends even when it came just before, or when its exception got lost in a destructor."""
-    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
 
     def pause(seconds: float) -> None:

@@ -21,6 +21,7 @@ from adderclaw.sandbox import confinement, programs
 
 FREE_BYTES = 50 << 20
 SQLITE = (3, 37, 0)
+MEND = "install bubblewrap" if sys.platform == "linux" else "work in a Linux container or virtual machine"
 UNBOUND = "root's processes inside are not bounded in number: no control group can be made here"
 
 
@@ -84,8 +85,8 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
         yield Check("managed", "ok", f"{MANAGED_FOLDER} bounds {keys}; `adderclaw config show --origin` shows how")
     for warning in loaded.warnings:
         yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
-    if sandbox == "landlock":
-        yield _accepted(loaded.config.sandbox.accept)
+    if sandbox not in ("bubblewrap", "none"):
+        yield _accepted(sandbox, loaded.config.sandbox.accept)
     yield _bash(loaded.config.runtime.shell_linux)
     yield _folder("workspace", loaded.workspace, "create it, or name another with --workspace")
     yield _seen(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
@@ -180,7 +181,7 @@ def _ripgrep(roots: Sequence[str]) -> Check:
 def _sandbox(roots: Sequence[str]) -> tuple[str, Check]:
     """Which rung of the ladder holds here, tried now, and why those above it do not."""
     failed: list[str] = []
-    for kind in confinement.LADDER:
+    for kind in confinement.ladder():
         why = confinement.trial(kind, roots)
         if why is None:
             confinement.correct(kind, roots)  # what the next session goes by is what stands here
@@ -188,24 +189,28 @@ def _sandbox(roots: Sequence[str]) -> tuple[str, Check]:
         if confinement.is_passing(why):
             return "none", Check("sandbox", "broken", confinement.UNTRIED.format(kind=kind, why=why))
         failed.append(f"{kind}: {why}")
-    fix = "install bubblewrap; until then commands run unconfined and --profile sandboxed is refused"
-    return "none", Check("sandbox", "warning", f"none starts: {'; '.join(failed)}", fix)
+    fix = f"{MEND}; until then commands run unconfined and --profile sandboxed is refused"
+    why = "; ".join(failed) or f"there is none for {sys.platform}"
+    return "none", Check("sandbox", "warning", f"none starts: {why}", fix)
 
 
 def _confined(kind: str, failed: list[str]) -> Check:
     bound = confinement.bound()
+    if kind == "seatbelt":
+        return Check("sandbox", "warning", f"seatbelt starts. {confinement.LESSER[kind]}", "docs/systems.md says more")
     if not failed:
         return Check("sandbox", "ok" if bound else "warning", f"{kind} starts; {bound or UNBOUND}")
     detail = f"{kind} confines commands, since {'; '.join(failed)}; {bound or UNBOUND}"
-    return Check("sandbox", "warning", f"{detail}. {confinement.LESSER}", "install bubblewrap")
+    return Check("sandbox", "warning", f"{detail}. {confinement.LESSER[kind]}", "install bubblewrap")
 
 
-def _accepted(accept: str) -> Check:
-    """What Landlock means for the profile that asks nobody."""
-    if accept == "landlock":
-        return Check("sandbox.accept", "ok", "landlock: `sandboxed` runs commands in it without asking")
-    fix = 'install bubblewrap, or set accept = "landlock" under [sandbox], or use --profile supervised'
-    return Check("sandbox.accept", "warning", f"{accept}: the profile `sandboxed` is refused in Landlock", fix)
+def _accepted(kind: str, accept: str) -> Check:
+    """What a weaker sandbox means for the profile that asks nobody."""
+    if accept == kind:
+        return Check("sandbox.accept", "ok", f"{kind}: `sandboxed` runs commands in it without asking")
+    other = "install bubblewrap, or " if sys.platform == "linux" else ""
+    fix = f'{other}set accept = "{kind}" under [sandbox], or use --profile supervised'
+    return Check("sandbox.accept", "warning", f"{accept}: the profile `sandboxed` is refused in {kind.title()}", fix)
 
 
 def _rules(loaded: Loaded, kind: str) -> Check:
@@ -226,7 +231,7 @@ def _rules(loaded: Loaded, kind: str) -> Check:
         return Check("rules", "warning", "; ".join((*policy.rules.warnings, *held.limits)), fix)
     if kind == "none" and number:
         detail = f"{number} files and folders are kept from commands by the verdict alone: there is no sandbox"
-        return Check("rules", "warning", detail, "install bubblewrap")
+        return Check("rules", "warning", detail, MEND)
     if held.limits:
         return Check("rules", "warning", "; ".join(held.limits), "install bubblewrap, or write rules on folders")
     return Check("rules", "ok", f"{number} files and folders are kept from every command by the sandbox")

@@ -78,7 +78,9 @@ class Supervisor:
         self._stopping = False
         self._failures: list[float] = []
         self._libc = ctypes.CDLL(None)
-        self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._woken, self._wake = os.pipe()
+        for end in (self._woken, self._wake):
+            os.set_blocking(end, False)
 
     def run(self) -> None:
         if self._me is not None:
@@ -101,7 +103,7 @@ class Supervisor:
     def _serve(self) -> int:
         """Start a server and wait for its end; its exit code."""
         self._say("starting")
-        reader, writer = os.pipe2(os.O_CLOEXEC)
+        reader, writer = os.pipe()
         os.set_blocking(reader, False)
         try:
             server = self._started(writer)
