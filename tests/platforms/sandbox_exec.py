@@ -11,7 +11,7 @@ type Form = str | list["Form"]
 KNOWN = {
     *("process-fork", "process-exec", "process-info*", "signal", "sysctl-read", "ipc-posix-sem", "mach-lookup"),
     *("file-map-executable", "file-read*", "file-read-metadata", "file-write*", "network*", "network-outbound"),
-    "default",
+    *("file-write-setugid", "default"),
 }
 """The operations that our profiles name: sandbox-exec refuses a profile with any that it does not know."""
 

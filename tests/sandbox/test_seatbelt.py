@@ -55,6 +55,8 @@ DENIED = [
     ("all", "network-outbound", ""),
     ("all", "network-bind", ""),
     ("all", "file-write-data", "/private/tmp/other"),
+    ("all", "file-write-setugid", "/w/x"),
+    ("git", "process-exec", "/w/tool"),
     ("look", "file-write-data", "/w/x"),
     ("look", "file-write-data", "/private/tmp/s/x"),
 ]
@@ -65,6 +67,8 @@ ALLOWED = [
     ("all", "file-write-data", "/w/a/c"),
     ("all", "file-write-data", "/private/tmp/s/x"),
     ("all", "file-write-data", "/dev/null"),
+    ("all", "process-exec", "/w/tool"),
+    ("git", "process-exec", "/usr/bin/ssh"),
     ("look", "file-read-data", "/w/x"),
 ]
 

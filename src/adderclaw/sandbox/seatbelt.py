@@ -19,22 +19,6 @@ from adderclaw.sandbox.programs import resolve
 from adderclaw.sandbox.protected_paths import NO_MOUNTS, Mounts
 
 PROGRAM = "sandbox-exec"
-SYSTEM = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/System",
-    "/Library/Apple",
-    "/Library/Developer",
-    "/Applications/Xcode.app",
-    "/opt/homebrew",
-    "/private/etc/ssl",
-    "/private/etc/resolv.conf",
-    "/private/var/db/timezone",
-    "/private/var/db/dyld",
-    "/private/var/select",
-)
-"""What every command may read: the system's programs, and what they need."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/dtracehelper")
 ALWAYS = (
     "(version 1)",
@@ -54,9 +38,14 @@ SECONDS = 20
 """How long the trial may take."""
 TRIAL = """
 cat "$1" && exit 3
+ln "$1" second && exit 3
 cat hidden && exit 4
+ln hidden third && cat third && exit 4
+mv hidden moved && exit 4
 : > "$2" && exit 5
 : > kept && exit 6
+ln kept fourth && : > fourth && exit 6
+rm -f kept && exit 6
 mv above moved && exit 7
 (exec 3<> "/dev/tcp/127.0.0.1/$3") && exit 8
 echo 1 > new && echo 1 > "$TMPDIR/new" && cat kept || exit 9
@@ -76,7 +65,7 @@ def profile(
     room: Room, *, tmp: str = "", mounts: Mounts = NO_MOUNTS, view: View = "all", shut_port: int | None = None
 ) -> str:
     """The rules. The last one that fits decides: nothing but what is listed, then what stays closed in that."""
-    shown = (*SYSTEM, *seen.readable(room.roots, room.shown), *filter(None, (room.cache, tmp)))
+    shown = (*seen.readable(room.roots, room.shown), *filter(None, (room.cache, tmp)))
     writable = () if room.read_only else (*room.roots, *filter(None, (room.cache,)))
     writable = () if view == "look" else (*writable, tmp)
     lines = [
@@ -88,6 +77,9 @@ def profile(
         _rule("deny", "file-write*", "subpath", (*mounts.kept, *map(followed, (*room.kept, *room.traces)))),
         _rule("deny", "file-write*", "literal", mounts.pinned),
         *_network(reached=room.network and view not in ("look", "offline"), shut_port=shut_port),
+        # git starts programs that a repository names: those of the workspace it cannot
+        _rule("deny", "process-exec", "subpath", room.roots if view == "git" else ()),
+        "(deny file-write-setugid)",
         _rule("deny", "file-read* file-write* process-exec network-outbound", "subpath", _hidden(room)),
     ]
     return "\n".join(filter(None, lines)) + "\n"

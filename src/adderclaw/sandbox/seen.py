@@ -14,6 +14,11 @@ from adderclaw.sandbox.programs import search_path
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 """Programs and libraries; some of them are links to others."""
+if sys.platform == "darwin":
+    SYSTEM = (
+        *("/usr", "/bin", "/sbin", "/System", "/Library/Apple", "/Library/Developer", "/Applications/Xcode.app"),
+        *("/opt/homebrew", "/nix/store", "/private/var/db/timezone", "/private/var/db/dyld", "/private/var/select"),
+    )
 FILES = (
     *("passwd", "group", "nsswitch.conf", "hosts", "host.conf", "hostname", "resolv.conf", "gai.conf", "networks"),
     *("localtime", "timezone", "locale.alias", "locale.conf", "services", "protocols", "rpc", "shells", "inputrc"),
