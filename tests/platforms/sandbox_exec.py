@@ -11,7 +11,7 @@ type Form = str | list["Form"]
 KNOWN = {
     *("process-fork", "process-exec", "process-info*", "signal", "sysctl-read", "ipc-posix-sem", "mach-lookup"),
     *("file-map-executable", "file-read*", "file-read-metadata", "file-write*", "network*", "network-outbound"),
-    *("file-write-setugid", "default"),
+    *("file-write-setugid", "network-inbound", "network-bind", "system-socket", "default"),
 }
 """The operations that our profiles name: sandbox-exec refuses a profile with any that it does not know."""
 
@@ -71,14 +71,15 @@ def mounts(forms: list[Form]) -> list[str]:
     made = ["--dev", "/dev", "--proc", "/proc"]
     for link in ("/bin", "/sbin", "/lib", "/lib64"):
         made += ["--symlink", os.readlink(link), link] if os.path.islink(link) else []
-    network = True
+    network = False
     rules = [parts(form) for form in forms[1:]]
     pinned = [rule for rule in rules if rule[0] == "deny" and [kind for kind, _ in rule[2]][:1] == ["literal"]]
     kept = next((at for at, rule in enumerate(rules) if rule[0] == "deny" and rule[2]), len(rules))
     # a mount that pins a folder must not lie on those in it
     for verdict, words, places in (*rules[:kept], *pinned, *(rule for rule in rules[kept:] if rule not in pinned)):
         assert set(words) <= KNOWN, f"operations that Seatbelt does not know: {set(words) - KNOWN}"
-        network = verdict == "allow" if words == ["network*"] else network
+        network = network if "network*" not in words else verdict == "allow"
+        network = network or (verdict == "allow" and "network-bind" in words)
         for kind, path in places:
             if path.startswith("/dev/") or not os.path.isabs(path) or not os.path.exists(path):
                 continue

@@ -52,8 +52,8 @@ DENIED = [
     ("all", "file-write-unlink", "/w/a"),
     ("all", "file-write-data", "/w/hooks.sh"),
     ("all", "file-write-data", "/w/runs/x"),
-    ("all", "network-outbound", ""),
-    ("all", "network-bind", ""),
+    ("all", "network-outbound", "*:*"),
+    ("all", "network-bind", "*:*"),
     ("all", "file-write-data", "/private/tmp/other"),
     ("all", "file-write-setugid", "/w/x"),
     ("git", "process-exec", "/w/tool"),
@@ -85,9 +85,12 @@ def test_what_a_profile_allows(view: View, what: str, path: str) -> None:
 
 def test_the_network_is_reached_only_where_the_room_says_so() -> None:
     assert not may(read(seatbelt.profile(Room(roots=("/w",), read_only=True))), "file-write-data", "/w/x")
-    assert may(read(seatbelt.profile(Room(network=True))), "network-outbound", "")
+    whole = read(seatbelt.profile(Room(network=True)))
+    assert may(whole, "network-outbound", "*:*")
+    for path in ("/var/run/docker.sock", "/private/tmp/com.apple.launchd.x/Listeners"):
+        assert not may(whole, "network-outbound", path), "a socket with a path"
     for view in ("look", "offline"):
-        assert not may(read(seatbelt.profile(Room(network=True), view=view)), "network-outbound", "")
+        assert not may(read(seatbelt.profile(Room(network=True), view=view)), "network-outbound", "*:*")
     assert '(deny network-outbound (remote ip "*:8123"))' in seatbelt.profile(Room(network=True), shut_port=8123)
 
 

@@ -34,6 +34,13 @@ ALWAYS = (
     '(allow file-read* (literal "/"))',
 )
 """What a program needs to start at all."""
+REACHED = (
+    "(allow system-socket)",
+    '(allow network-outbound (remote ip "*:*"))',
+    '(allow network-inbound network-bind (local ip "*:*"))',
+    '(allow network-outbound (literal "/private/var/run/mDNSResponder"))',
+)
+"""What the machine's network takes, names of hosts among it."""
 SECONDS = 20
 """How long the trial may take."""
 TRIAL = """
@@ -86,10 +93,14 @@ def profile(
 
 
 def _network(*, reached: bool, shut_port: int | None) -> list[str]:
+    """Hosts, and no socket of the machine that has a path: an agent for keys or containers may listen there."""
     if not reached:
         return ["(deny network*)"]
-    shut = [f'(deny network-outbound (remote ip "*:{shut_port}"))'] if shut_port is not None else []
-    return ["(allow network*)", *shut]
+    return [*REACHED, *_shut(shut_port)]
+
+
+def _shut(port: int | None) -> list[str]:
+    return [f'(deny network-outbound (remote ip "*:{port}"))'] if port is not None else []
 
 
 def _hidden(room: Room) -> tuple[str, ...]:
@@ -100,7 +111,7 @@ def _hidden(room: Room) -> tuple[str, ...]:
 def without(away: Iterable[str], port: int, roots: Sequence[str]) -> tuple[str, ...]:
     """What stands before a program that keeps all that it has, but for these paths and this port of the machine."""
     paths = _rule("deny", "file-read* file-write* network-outbound", "subpath", map(followed, away))
-    rules = "\n".join(("(version 1)", "(allow default)", paths, *_network(reached=True, shut_port=port)[1:]))
+    rules = "\n".join(("(version 1)", "(allow default)", paths, *_shut(port)))
     return _program(roots), "-p", rules
 
 
