@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -240,9 +241,9 @@ def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Start | None", *, 
 
         looking = in_view(start, "look")
         return Spot(place.real, "./", looking, tell) if is_folder else Spot("/", place.real, looking, tell)
-    descriptor = f"/proc/{os.getpid()}/fd/{fd}"
-    if not os.path.lexists(descriptor):
+    if sys.platform != "linux":
         return None
+    descriptor = f"/proc/{os.getpid()}/fd/{fd}"
     return Spot(descriptor, "./", None, tell) if is_folder else Spot("/", descriptor, None, tell)
 
 
