@@ -277,18 +277,19 @@ def test_completion_completes_in_its_shell(shell: str, tmp_path: Path) -> None:
 
 
 UPDATES = {
-    "uv tool": ("uv-receipt.toml", "uv tool upgrade adderclaw"),
-    "pipx": ("pipx_metadata.json", "pipx upgrade adderclaw"),
-    "pip": ("", "-m pip install --upgrade adderclaw"),
-    "single file": ("", "sh install.sh --to "),
-    "image": ("", "docker pull somewhere/adderclaw"),
+    "uv tool": ("uv-receipt.toml", "uv tool upgrade adderclaw", "uv tool install --force 'adderclaw[fleet]'"),
+    "pipx": ("pipx_metadata.json", "pipx upgrade adderclaw", "pipx install --force 'adderclaw[fleet]'"),
+    "pip": ("", "-m pip install --upgrade adderclaw", "-m pip install 'adderclaw[fleet]'"),
+    "single file": ("", "sh install.sh --to ", "sh install.sh --to "),
+    "image": ("", "docker pull somewhere/adderclaw", "docker pull somewhere/adderclaw"),
 }
+"""How it was installed → the file that tells so, what updates it, what brings an extra."""
 
 
 @pytest.mark.parametrize("way", UPDATES)
 def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) -> None:
     """In an environment like the one that each installer makes: the package is there, and the installer's own file."""
-    marker, command = UPDATES[way]
+    marker, command, bring = UPDATES[way]
     environment = tmp_path / "environment"
     (environment / "bin").mkdir(parents=True)
     (environment / "bin/python").symlink_to(Path(sys.executable).resolve())
@@ -312,6 +313,14 @@ def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) 
     found = json.loads(run(environment / "bin/python", *words, env=env).stdout)
     assert found["way"] == way
     assert command in found["update"]
+    asked = run(
+        environment / "bin/python",
+        "-c",
+        "from adderclaw.installed import lacking; print(lacking('fleet', 'dbos'))",
+        env=env,
+    )
+    assert "the extra `fleet` is not installed (dbos is missing): `" in asked.stdout
+    assert bring in asked.stdout
     if way == "single file":
         assert found["update"].endswith("'/some where'")
 

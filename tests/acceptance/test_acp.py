@@ -550,4 +550,4 @@ def test_without_its_package_one_error_says_what_to_install(world: World, tmp_pa
     (tmp_path / "acp.py").write_text("raise ModuleNotFoundError(name='acp')\n")
     done = world.cli("acp", env={"PYTHONPATH": str(tmp_path)})
     assert (done.code, done.out) == (2, "")
-    assert "adderclaw[server]" in done.err
+    assert "the extra `server` is not installed" in done.err

@@ -101,10 +101,10 @@ def test_otlp_without_its_packages_is_refused_with_what_mends_it(
     world.script(text("answered"))
     refused = world.agent("hi")
     assert refused.code == 2
-    assert "adderclaw[telemetry]" in refused.err
+    assert "the extra `telemetry` is not installed" in refused.err
     doctor = world.cli("doctor").out
     assert "broken   telemetry" in doctor
-    assert "pip install 'adderclaw[telemetry]'" in doctor
+    assert "setup` brings it" in doctor
     configure(world, "http", receiver.url)
     assert world.agent("hi").out == "answered\n"
     assert receiver.posts

@@ -13,4 +13,4 @@ def test_help_names_the_fleet_without_its_extra(cli: Cli, tmp_path: Path) -> Non
     assert "fleet" in done.out
     done = cli("fleet", "list")
     assert done.code == 2
-    assert "adderclaw[fleet]" in done.err
+    assert "the extra `fleet` is not installed" in done.err

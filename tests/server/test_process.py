@@ -219,5 +219,5 @@ def test_without_the_packages_of_the_extra_the_fix_is_named(cli: Cli, tmp_path: 
     done = cli("serve", env={"PYTHONPATH": str(missing)})
     assert (done.code, done.out) == (2, "")
     assert "starlette is missing" in done.err
-    assert "pip install 'adderclaw[server]'" in done.err
+    assert "the extra `server` is not installed" in done.err
     assert cli("token", "list", env={"PYTHONPATH": str(missing)}).code == 0

@@ -17,7 +17,9 @@ try:
     from adderclaw.fleet.database import Database
     from adderclaw.fleet.where import Fleet
 except ModuleNotFoundError as missing:  # an installation without the extra
-    raise UsageError(f"{missing.name} is not installed: install adderclaw[fleet]") from missing
+    from adderclaw.installed import lacking
+
+    raise UsageError(lacking("fleet", missing.name)) from missing
 
 app = group("Runs on many machines: submit, workers, stop, verify; on PostgreSQL.")
 

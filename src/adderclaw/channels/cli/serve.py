@@ -66,5 +66,6 @@ def serve(
 
 def without_extra(command: str, error: ModuleNotFoundError) -> UsageError:
     """What to do where the server's own packages are not installed."""
-    fix = "install them with `pip install 'adderclaw[server]'`"
-    return UsageError(f"`adderclaw {command}` needs packages that are not installed ({error.name} is missing): {fix}")
+    from adderclaw.installed import lacking
+
+    return UsageError(f"`adderclaw {command}`: {lacking('server', error.name)}")

@@ -2,9 +2,9 @@
 
 import typer
 
+from adderclaw import installed
 from adderclaw.channels.cli.common import OutputFormat
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import installed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 
-from adderclaw.channels import installed_by
+from adderclaw import installed
 from adderclaw.channels.homes import made
 from adderclaw.channels.homes.restore import in_use
 from adderclaw.channels.service.backend import BACKENDS
@@ -25,7 +25,7 @@ class Listed(NamedTuple):
     items: list[Item]
     left: list[str]
     """What is named and left, with how to remove it."""
-    program: installed_by.Way
+    program: installed.Installed
     really: bool
 
     @property
@@ -36,7 +36,7 @@ class Listed(NamedTuple):
         return {
             "items": [item._asdict() for item in self.items],
             "left": self.left,
-            "program": self.program._asdict(),
+            "program": dict(self.program),
             "removed": self.really,
         }
 
@@ -48,7 +48,7 @@ def uninstall(home: str, *, really: bool) -> Listed:
         raise UsageError(f"{home} is in use ({why}): end that first; nothing was removed")
     left = [*_left(home)]
     items = [_done(item, remove, really) for item, remove in [*_parts(home)]]
-    return Listed(items, left, installed_by.way(), really)
+    return Listed(items, left, installed.found(), really)
 
 
 def _require_ours(home: str) -> None:
@@ -253,6 +253,6 @@ def said(done: Listed) -> Iterator[str]:
     if not done.items:
         yield "nothing that this program made is left."
     yield from (f"left: {one}" for one in done.left)
-    yield f"the program itself ({done.program.kind}, {done.program.place}): {done.program.remove}"
+    yield f"the program itself ({done.program['way']}, {done.program['where']}): {done.program['remove']}"
     if not done.really and done.items:
         yield "nothing was removed: --yes removes it"

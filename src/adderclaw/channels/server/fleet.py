@@ -60,7 +60,9 @@ def opened() -> "Fleet":
     try:
         from adderclaw.fleet import where
     except ModuleNotFoundError as error:
-        raise AdderClawError(f"{error.name} is not installed: install adderclaw[fleet]") from error
+        from adderclaw.installed import lacking
+
+        raise AdderClawError(lacking("fleet", error.name)) from error
     return where.read(home(), patience=1.0)
 
 

@@ -55,10 +55,10 @@ def lacking(protocol: str) -> str:
             return ""
     except ModuleNotFoundError:  # not even what it is a part of
         pass
-    return (
-        'telemetry.protocol is "otlp", and the packages for it are not installed: '
-        '`pip install \'adderclaw[telemetry]\'` brings them; "http" and "file" need none'
-    )
+    from adderclaw import installed
+
+    why, _, fix = installed.lacking("telemetry", EXTRA).partition(": ")
+    return f'{why}, and telemetry.protocol is "otlp": {fix}; "http" and "file" need none'
 
 
 def _exporter(config: "Config", session: str, say: Callable[[str], None], workspace: str) -> Exporter:
