@@ -6,10 +6,13 @@ as JSON. `{}` in the command is the number of the call; it prints `turn-` and th
 
 import json
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from time import monotonic
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bench.measuring import Prompts, serve
 
 SHELLS = ("Bash", "shell")
 
@@ -22,10 +25,9 @@ class Script:
         self.received: list[float] = []
         self.answered: list[float] = []
         self.bodies: list[int] = []
-        self.kept: list[float] = []
+        self.prompts = Prompts()
         self.tools = 0
         self.lost: list[int] = []
-        self._prompt = ""
 
     def answer(self, raw: bytes) -> dict[str, Any]:
         """The message for one request; the request's number is the number of tool results in it."""
@@ -33,7 +35,7 @@ class Script:
         results = [message for message in body["messages"] if message["role"] == "tool"]
         if results and f"turn-{len(results)}" not in str(results[-1]["content"]):
             self.lost.append(len(results))
-        self._compare(body)
+        self.prompts.add("\n".join(json.dumps(part) for part in (body.get("tools"), *body["messages"])))
         self.bodies.append(len(raw))
         if len(results) >= self.calls:
             return {"role": "assistant", "content": "done"}
@@ -47,27 +49,15 @@ class Script:
         call = {"id": f"call_{number}", "type": "function", "function": function}
         return {"role": "assistant", "content": None, "tool_calls": [call]}
 
-    def _compare(self, body: dict[str, Any]) -> None:
-        """How much of the last prompt, in the order in which a provider reads it, the new one repeats."""
-        prompt = "\n".join(json.dumps(part) for part in (body.get("tools"), *body["messages"]))
-        before, self._prompt = self._prompt, prompt
-        if before:
-            same = len(before) if prompt.startswith(before) else _shared(before, prompt)
-            self.kept.append(100 * same / len(before))
-
     def seen(self) -> dict[str, Any]:
         return {
             "received": self.received,
             "answered": self.answered,
             "bodies": self.bodies,
-            "kept": self.kept,
+            "kept": self.prompts.kept,
             "tools": self.tools,
             "lost": self.lost,
         }
-
-
-def _shared(one: str, other: str) -> int:
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def chunks(message: dict[str, Any]) -> bytes:
@@ -123,11 +113,7 @@ def handler(script: Script) -> type[BaseHTTPRequestHandler]:
 
 def main() -> None:
     script = Script(int(sys.argv[1]), *sys.argv[3:])
-    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), handler(script))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(server.server_address[1], flush=True)
-    sys.stdin.read()
-    print(json.dumps(script.seen()), flush=True)
+    serve(script, handler(script), int(sys.argv[2]))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,27 +19,14 @@ from statistics import median
 from time import monotonic
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bench.measuring import CONFIG, Memory, Page, gaps, processor
+
 HERE = Path(__file__).resolve().parent
 PROGRAM = Path(sys.executable).with_name("adderclaw")
 TASK = "Run the commands that you are asked to run."
 RUNS = "echo turn-{}"
-PAGE = HERE.parent / "docs" / "performance.md"
-RESULTS = HERE / "results.json"
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
-
-CONFIG = """\
-workspace_dir = "{work}"
-default_provider = "bench"
-[security]
-autonomy = "full"
-[runtime]
-max_tool_rounds = 100000
-[providers.models.bench]
-kind = "openai-compatible"
-base_url = "http://127.0.0.1:{port}/v1"
-model = "scripted"
-api_key_env = "BENCH_KEY"
-"""
+PAGE = Page(HERE / "results.json", HERE.parent / "docs" / "performance.md", "bench")
 
 
 class Run(NamedTuple):
@@ -80,7 +66,7 @@ def adderclaw(*options: str, edited: bool = False) -> Command:
     def command(place: Place) -> list[str]:
         config = place.home / ".adderclaw" / "config.toml"
         config.parent.mkdir(mode=0o700, exist_ok=True)
-        text = CONFIG.format(work=place.work, port=place.port)
+        text = CONFIG.format(work=place.work, url=f"http://127.0.0.1:{place.port}", key="BENCH_KEY")
         config.write_text(f"{text}# edited {monotonic()}\n" if edited else text)
         return [str(PROGRAM), "agent", *options, "-m", TASK]
 
@@ -102,7 +88,7 @@ def measure(command: Command, place: Place, calls: int, runs: str = RUNS) -> Run
     argv = command(place)
     started = monotonic()
     process = subprocess.Popen(argv, env=place.env, cwd=place.work, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
-    memory = Memory(process.pid)
+    memory = Memory(process.pid, every=0.03)
     out, err = process.communicate(timeout=600)
     wall = monotonic() - started
     peak = memory.stop()
@@ -110,42 +96,8 @@ def measure(command: Command, place: Place, calls: int, runs: str = RUNS) -> Run
     answered = len(seen["answered"]) == calls + 1 and not seen["lost"] and out.strip() == b"done"
     if process.returncode or not answered:
         sys.exit(f"{argv} did not play {calls} calls (exit code {process.returncode}):\n{(out + err)[-3000:].decode()}")
-    gaps = [after - before for before, after in zip(seen["answered"], seen["received"][1:], strict=False)]
     kept = min(seen["kept"], default=100.0)
-    return Run(seen["received"][0] - started, gaps, peak, seen["bodies"][0], kept, seen["tools"], wall)
-
-
-class Memory:
-    """Samples the proportional set size of a process and its children, and keeps the highest sum."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid, self._peak, self._over = pid, 0, threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> float:
-        self._over.set()
-        self._thread.join()
-        return self._peak / 1024
-
-    def _watch(self) -> None:
-        while not self._over.wait(0.03):
-            self._peak = max(self._peak, tree(self._pid))
-
-
-def tree(pid: int, parents: bytes = b"") -> int:
-    """KB of a process and all below it."""
-    folder = Path(f"/proc/{pid}")
-    try:
-        command = (folder / "cmdline").read_bytes()
-        lines = (folder / "smaps_rollup").read_text().splitlines()
-        children = (folder / "task" / str(pid) / "children").read_text().split()
-    except OSError:
-        return 0
-    if command == parents:  # between vfork and exec a child has its parent's memory, which is counted already
-        return 0
-    own = next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
-    return own + sum(tree(int(child), command) for child in children)
+    return Run(seen["received"][0] - started, gaps(seen), peak, seen["bodies"][0], kept, seen["tools"], wall)
 
 
 # ------------------------------------------------------------------ figures
@@ -187,16 +139,8 @@ def figures(runs: dict[int, list[Run]]) -> Figures:
 
 
 def machine() -> dict[str, str]:
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if "model name" in line
-        ),
-        platform.machine(),
-    )
     return {
-        "cpu": f"{os.cpu_count()} × {model}",
+        "cpu": f"{os.cpu_count()} × {processor()}",
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "python": platform.python_version(),
         "load": f"{os.getloadavg()[0]:.1f}",
@@ -230,13 +174,6 @@ def table(results: dict[str, Any]) -> str:
         f"load average {what['load']} before the run, niceness {what['niceness']}."
     )
     return "\n".join(lines) + textwrap.fill(measured, 118)
-
-
-def write(results: dict[str, Any]) -> None:
-    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    page = PAGE.read_text()
-    head, rest = page.split(BEGIN)
-    PAGE.write_text(f"{head}{BEGIN}\n{table(results)}\n{END}{rest.split(END)[1]}")
 
 
 def main() -> None:
@@ -280,7 +217,7 @@ def main() -> None:
     }
     print("\n" + table(results))
     if not chosen.keep:
-        write(results)
+        PAGE.write(results, table(results))
 
 
 if __name__ == "__main__":

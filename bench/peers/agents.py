@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from bench.measuring import CONFIG
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PEERS = Path(os.environ.get("ADDERCLAW_PEERS", ROOT / ".cache" / "peers"))
@@ -75,19 +78,7 @@ def _floor(place: Place) -> list[str]:
 
 
 def _adderclaw(place: Place) -> None:
-    put(place.home / ".adderclaw/config.toml", f'''
-workspace_dir = "{place.work}"
-default_provider = "bench"
-[security]
-autonomy = "full"
-[runtime]
-max_tool_rounds = 100000
-[providers.models.bench]
-kind = "openai-compatible"
-base_url = "{place.url}/v1"
-model = "scripted"
-api_key_env = "OPENAI_API_KEY"
-''')  # fmt: skip
+    put(place.home / ".adderclaw/config.toml", CONFIG.format(work=place.work, url=place.url, key="OPENAI_API_KEY"))
 
 
 def _codex(place: Place) -> None:

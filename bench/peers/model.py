@@ -8,12 +8,16 @@ import json
 import sys
 import threading
 import zlib
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from time import monotonic
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from wires import Call, Gemini, Json, Wire, arguments, compact, minimal, shell, wanted_schema, wire_of
+
+from bench.measuring import Prompts, serve
 
 FINAL = "All turns are done."
 
@@ -26,12 +30,11 @@ class Script:
         self.received: list[float] = []
         self.answered: list[float] = []
         self.bodies: list[int] = []
-        self.kept: list[float] = []
+        self.prompts = Prompts()
         self.lost: list[int] = []
         self.others: set[str] = set()
         self.tools, self.aside = 0, 0
         self.pending: Call | None = None
-        self._prompt = ""
         self._lock = threading.Lock()
 
     def answer(self, wire: Wire, raw: bytes, body: Json, at: float, *, stream: bool) -> tuple[bytes, bool]:
@@ -48,7 +51,7 @@ class Script:
             self.tools = self.tools or len(tools)
             self.received.append(at)
             self.bodies.append(len(raw))
-            self._compare(wire, body)
+            self.prompts.add("\n".join(compact(_unmarked(part)) for part in wire.prompt(body)))
             if self.pending is not None and f"turn-{self.issued}" not in wire.result(body, self.pending):
                 self.lost.append(self.issued)
             self.pending = None
@@ -58,17 +61,9 @@ class Script:
             self.pending = Call(f"call_{self.issued:06d}", found, arguments(found, f"echo turn-{self.issued}"))
             return wire.reply(body, number, "", self.pending, stream=stream), True
 
-    def _compare(self, wire: Wire, body: Json) -> None:
-        """How much of the last prompt, in the order in which a provider reads it, the new one repeats."""
-        prompt = "\n".join(compact(_unmarked(part)) for part in wire.prompt(body))
-        before, self._prompt = self._prompt, prompt
-        if before:
-            same = next((i for i, (a, b) in enumerate(zip(before, prompt, strict=False)) if a != b), len(before))
-            self.kept.append(100 * min(same, len(prompt)) / len(before))
-
     def seen(self) -> Json:
         return {
-            "received": self.received, "answered": self.answered, "bodies": self.bodies, "kept": self.kept,
+            "received": self.received, "answered": self.answered, "bodies": self.bodies, "kept": self.prompts.kept,
             "lost": self.lost, "tools": self.tools, "aside": self.aside, "others": sorted(self.others),
             "issued": self.issued,
         }  # fmt: skip
@@ -149,11 +144,7 @@ def handler(script: Script) -> type[BaseHTTPRequestHandler]:
 
 def main() -> None:
     script = Script(int(sys.argv[1]))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(script))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(server.server_address[1], flush=True)
-    sys.stdin.read()
-    print(json.dumps(script.seen()), flush=True)
+    serve(script, handler(script))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,13 +24,14 @@ from statistics import median
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from agents import AGENTS, TASK, Agent, Place
+
+from bench.measuring import Memory, Page, gaps, processor
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-RESULTS = HERE / "results.json"
-PAGE = ROOT / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
+PAGE = Page(HERE / "results.json", ROOT / "docs" / "benchmarks.md", "peers")
 SECONDS = 600
 NEW_NETWORK = 0x40000000
 SUBREAPER = 36
@@ -74,7 +74,7 @@ def measure(agent: Agent, place: Place, calls: int) -> Run:
         process = subprocess.Popen(
             argv, env=env, cwd=place.work, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         )
-        memory = Memory(process.pid)
+        memory = Memory(process.pid, every=0.1)
         try:
             code = process.wait(timeout=SECONDS)
         except subprocess.TimeoutExpired:
@@ -87,10 +87,9 @@ def measure(agent: Agent, place: Place, calls: int) -> Run:
     if code or seen["issued"] != calls or seen["lost"] or len(seen["received"]) != calls + 1:
         said = printed.read_text(errors="replace")[-1500:]
         raise RuntimeError(f"exit code {code}, {seen['issued']} of {calls} calls, lost {seen['lost'][:3]}\n{said}")
-    gaps = [after - before for before, after in zip(seen["answered"], seen["received"][1:], strict=False)]
     kept = min(seen["kept"], default=100.0)
     first = seen["received"][0] - started
-    return Run(first, gaps, peak, seen["bodies"][0], kept, seen["tools"], wall, seen["aside"], seen["others"])
+    return Run(first, gaps(seen), peak, seen["bodies"][0], kept, seen["tools"], wall, seen["aside"], seen["others"])
 
 
 def reap(model: int) -> None:
@@ -107,39 +106,6 @@ def reap(model: int) -> None:
             except (ProcessLookupError, ChildProcessError):
                 pass
         sleep(0.02)
-
-
-class Memory:
-    """Samples the proportional set size of a process and its children, and keeps the highest sum."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid, self._peak, self._over = pid, 0, threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> float:
-        self._over.set()
-        self._thread.join()
-        return self._peak / 1024
-
-    def _watch(self) -> None:
-        while not self._over.wait(0.1):
-            self._peak = max(self._peak, tree(self._pid))
-
-
-def tree(pid: int, parents: bytes = b"") -> int:
-    """KB of a process and all below it."""
-    folder = Path(f"/proc/{pid}")
-    try:
-        command = (folder / "cmdline").read_bytes()
-        lines = (folder / "smaps_rollup").read_text().splitlines()
-        children = [one for task in (folder / "task").iterdir() for one in (task / "children").read_text().split()]
-    except OSError:
-        return 0
-    if command == parents:  # between vfork and exec a child has its parent's memory, which is counted already
-        return 0
-    own = next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
-    return own + sum(tree(int(child), command) for child in children)
 
 
 def new_place(folder: Path) -> Place:
@@ -238,12 +204,6 @@ def wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, 118)
 
 
-def write(results: dict[str, Any]) -> None:
-    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    PAGE.write_text(f"{head}{BEGIN}\n{table(results)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
-
-
 def load() -> str:
     return f"{os.getloadavg()[0]:.1f}"
 
@@ -301,13 +261,12 @@ def main() -> None:
     alone()
     before = load()
     agents = played([known[name] for name in names], chosen.calls, chosen.rounds, lambda line: print(line, flush=True))
-    cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), ": unknown")
-    machine = {"cpu": f"{os.cpu_count()} × {cpu.split(':', 1)[1].strip()}", "before": before, "after": load()}
+    machine = {"cpu": f"{os.cpu_count()} × {processor()}", "before": before, "after": load()}
     when = datetime.now(UTC).strftime("%Y-%m-%d")
     results = {"when": when, "rounds": chosen.rounds, "calls": chosen.calls, "machine": machine, "agents": agents}
     print("\n" + table(results))
     if not chosen.keep:
-        write(results)
+        PAGE.write(results, table(results))
 
 
 if __name__ == "__main__":
