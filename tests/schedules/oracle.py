@@ -69,19 +69,18 @@ def due_times(text: str, zone: str, start: float, end: float) -> list[float]:
             for at in range(quarter * 15, quarter * 15 + 15)
             if expression.matches(at + before)
         ]
-    found: set[float] = set()
+    found, every = set[float](), set(moved.values())
     first, last = min(moved) * 15 + moved[min(moved)], max(moved) * 15 + 14 + moved[max(moved)]
     for hour in range(first // 60, last // 60 + 1):  # all that a wall clock can show, whether or not this one does
         if hour % 24 in expression.sets[1]:
             for wall in (hour * 60 + minute for minute in expression.sets[0]):
                 if first <= wall <= last and expression.matches(wall):
-                    found |= _first_from(wall, last, moved)
+                    found |= _first_from(wall, last, moved, every)
     return sorted(found)
 
 
-def _first_from(wall: int, last: int, moved: dict[int, int]) -> set[float]:
-    """When the clocks first show this time, or the next one that they show at all."""
-    every = set(moved.values())
+def _first_from(wall: int, last: int, moved: dict[int, int], every: set[int]) -> set[float]:
+    """When the clocks first show this time, or the next one that they show at all; `every` offset of the zone."""
     while wall <= last:
         if shown := [wall - one for one in every if moved.get((wall - one) // 15) == one]:
             return {min(shown) * 60.0}
