@@ -422,3 +422,15 @@ def test_keys_come_from_a_file_that_nobody_else_reads(service: Service) -> None:
     place.write_text("export X", encoding="utf-8")
     done = service("restart")
     assert (done.code, "line 1: it is not NAME=value" in done.err) == (1, True)
+
+
+def test_a_file_of_keys_that_breaks_meanwhile_is_named_by_the_status(service: Service) -> None:
+    """It is read at each start; the supervisor gives up as with any failure, and does not fail itself."""
+    keys = service.cli.data / "service.env"
+    service.unit(delay_seconds=0.05, most_failures=2)
+    service.done("start")
+    keys.write_text("A=b\n", encoding="utf-8")
+    keys.chmod(0o644)
+    os.kill(service.state()["server"][0], signal.SIGKILL)
+    until(lambda: service.state()["phase"] == "failed", "it did not give up")
+    assert "can be read by others: `chmod 600" in service("status").out

@@ -76,6 +76,8 @@ class Supervisor:
         self._before = self._left_over()
         self._said = Said("starting", supervisor=list(self._me) if self._me else None)
         self._stopping = False
+        self._unstarted = ""
+        """Why the last start came to nothing."""
         self._failures: list[float] = []
         self._libc = ctypes.CDLL(None)
         self._woken, self._wake = os.pipe()
@@ -91,8 +93,9 @@ class Supervisor:
         while not self._stopping:
             try:
                 code = self._serve()
-            except OSError as error:  # the program is gone, or there is no memory for it
-                self._note(f"cannot start {self._unit.command[0]}: {error.strerror or error}")
+            except (OSError, AdderClawError) as error:  # the program is gone, no memory, keys that others can read
+                self._unstarted = f"cannot start {self._unit.command[0]}: {getattr(error, 'strerror', None) or error}"
+                self._note(self._unstarted)
                 code = 127
             if self._is_over(code):
                 return
@@ -112,6 +115,7 @@ class Supervisor:
             raise
         finally:
             os.close(writer)
+        self._unstarted = ""
         who = process_identity.found(server.pid)
         self._said = replace(self._said, server=list(who) if who else None, since=_now())
         self._say("running")
@@ -191,11 +195,12 @@ class Supervisor:
         self._failures = [one for one in self._failures if now - one < self._unit.within_seconds] + [now]
         if len(self._failures) >= self._unit.most_failures:
             within = f"{self._unit.most_failures} times within {self._unit.within_seconds:g} s"
-            self._say("failed", f"it failed {within} and is left alone: {exit_text(code)}; {self._log.last_said}")
+            why = self._unstarted or f"{exit_text(code)}; {self._log.last_said}"
+            self._say("failed", f"it failed {within} and is left alone: {why}")
             return True
         pause = min(self._unit.longest_delay_seconds, self._unit.delay_seconds * 2 ** (len(self._failures) - 1))
         self._said = replace(self._said, restarts=self._said.restarts + 1)
-        self._say("waiting", f"{exit_text(code)}; the next start is in {pause:g} s")
+        self._say("waiting", f"{self._unstarted or exit_text(code)}; the next start is in {pause:g} s")
         end = time.monotonic() + pause
         while not self._stopping and (left := end - time.monotonic()) > 0:
             self._wait(min(LOOKS, left))
