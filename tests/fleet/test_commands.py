@@ -43,7 +43,7 @@ def test_what_cannot_run_is_refused_before_anything_is_submitted(farm: Farm, tmp
         ("--agentfile", "Agentfile", "--workspace", here): "Agentfile",
         ("-m", "x", "--workspace", here, "--label", "No Such"): "small letters",
         ("-m", "x", "--workspace", here, "--after", "2026"): "there is no run",
-        ("-m", "x", "--repo", f"{tmp_path}/none@main"): "--repo",
+        ("-m", "x", "--repo", f"{tmp_path}/none@main"): "none that a worker clones",
         ("-m", "x", "--repo", "--upload-pack=touch x@main"): "it takes URL@REF",
     }
     for words, why in refused.items():
@@ -60,6 +60,8 @@ def test_what_cannot_run_is_refused_before_anything_is_submitted(farm: Farm, tmp
 
 def test_a_matrix_a_repository_and_runs_that_wait_for_each_other(farm: Farm, tmp_path: Path) -> None:
     """One worker, started once: many small things that only need it to be there."""
+    with (farm.cli.data / "fleet.toml").open("a") as file:
+        file.write("local_repos = true\n")
     farm.script(call("Bash", command="cat name"), text("{{last_result}}"))
     (farm.workspace / "name").write_text("folder")
     repo = tmp_path / "repo"
@@ -257,8 +259,12 @@ def test_an_answer_without_the_key_counts_for_nothing(farm: Farm) -> None:
     farm.worker("w1", slots=1)
     farm.until(lambda: farm.run(run_id).state == "waiting")
     farm.cli.env["ADDERCLAW_FLEET_KEY"] = "cd" * 32
-    assert farm.fleet("approve", run_id).code == 0
+    assert farm.fleet("approve", run_id).code == 1
     del farm.cli.env["ADDERCLAW_FLEET_KEY"]
+    yes = """'{"approved": true, "comment": ""}'"""
+    farm.rows(f"UPDATE fleet.questions SET answer = {yes}, by = 'me', mac = repeat('0', 64) RETURNING 1")
+    farm.rows("UPDATE fleet.runs SET state = 'queued', generation = 2 RETURNING 1")
+    farm.rows("SELECT fleet.enqueue(%s, 200)", run_id)
     (row,) = farm.ended(run_id)
     assert row.outcome == "error"
     assert "not given by anybody with the fleet's key" in row.reason

@@ -1,5 +1,6 @@
 """What is left of old runs is removed beside workers that work; what was signed and what is in use stays."""
 
+import json
 import os
 import threading
 import time
@@ -59,6 +60,11 @@ def test_old_runs_are_pruned_beside_one_that_works(farm: Farm, place: str, tmp_p
     farm.ended(old, young)
     with psycopg.connect(farm.url) as connection:
         connection.execute("UPDATE fleet.runs SET finished = finished - interval '40 days' WHERE id = %s", (old,))
+        connection.execute(  # what it began with is gone: nobody can say which objects that was
+            "INSERT INTO fleet.runs (id, submitter, wanted, place, state, outcome, finished)"
+            " VALUES ('broken', 'me', '{}', %s, 'ended', 'error', now())",
+            (json.dumps({"archive": f"box-{GARBAGE}"}),),
+        )
     shelf.garbage()
     shelf.age()
     farm.script(call("Bash", command="echo one >> log; sleep 3"), text("ok"))
@@ -69,7 +75,7 @@ def test_old_runs_are_pruned_beside_one_that_works(farm: Farm, place: str, tmp_p
     assert (planned["runs"], planned["objects"], before <= shelf.names) == (1, 2, True), planned
     done = farm.json("prune", "--older-than", "30d")
     assert {**done, "dry_run": True} == planned, done
-    assert (done["calls"], done["events"] > 0) == (1, True)
+    assert (done["calls"], done["events"] > 0, done["unreadable"]) == (1, True, ["broken"])
     assert before - shelf.names >= {GARBAGE, farm.run(old).saved}
     assert farm.ended(now)[0].outcome == "completed"
     for id in (young, now):
@@ -80,6 +86,10 @@ def test_old_runs_are_pruned_beside_one_that_works(farm: Farm, place: str, tmp_p
     assert proof.code == 0, proof.out
     assert "of 1 runs the states were pruned" in proof.out
     assert farm.json("prune", "--older-than", "30d")["runs"] == 0
+    shelf.age()
+    before, farm.cli.env["ADDERCLAW_FLEET_KEY"] = shelf.names, "cd" * 32
+    refused = farm.fleet("prune")  # with the key of another fleet nothing can be read, and all would be garbage
+    assert (refused.code, "none can be read with this key" in refused.err, shelf.names) == (1, True, before)
     for words in (("--older-than", "soon"), ("--older-than", "-1d")):
         assert farm.fleet("prune", *words).code == 2
 

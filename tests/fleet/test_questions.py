@@ -4,7 +4,11 @@ import json
 import time
 from typing import Any
 
+from psycopg.types.json import Jsonb
+
 from adderclaw.channels.server.house import House
+from adderclaw.fleet.keys import Key
+from adderclaw.json_text import canonical
 from adderclaw.net import signing
 from adderclaw.runtime import Options
 from tests.fleet.farm import Farm, call, reached, text
@@ -78,24 +82,49 @@ def test_a_row_that_shows_another_call_gets_no_yes(farm: Farm) -> None:
     farm.worker("w1", slots=1)
     farm.until(lambda: farm.json("approve"))
     harmless = """UPDATE fleet.questions SET question = question || '{"shown": "echo hello"}' RETURNING 1"""
+    (row,) = farm.rows("SELECT id, question FROM fleet.questions")
     assert farm.rows(harmless)
-    assert farm.fleet("approve", id).code == 0
+    (shown,) = farm.json("approve")
+    assert ("is not as a worker sealed it" in shown["reason"], shown["shown"]) == (True, "")
+    done = farm.fleet("approve", id)
+    assert (done.code, "is not as a worker sealed it" in done.err) == (1, True), done.err
+    said = {"approved": True, "comment": ""}  # and by somebody with the key, who saw something else
+    sealed = Key(bytes.fromhex("ab" * 32)).mac("answers", canonical([id, {**row.question, "shown": "x"}, said, "me"]))
+    sql = "UPDATE fleet.questions SET question = %s, answer = %s, by = 'me', mac = %s RETURNING 1"
+    farm.rows(sql, Jsonb({**row.question, "shown": "x"}), Jsonb(said), sealed)
     farm.ended(id)
     assert not (farm.fetched(id) / "workspace" / "log").exists()
 
 
-def test_a_run_is_not_called_like_a_place_on_the_worker(farm: Farm) -> None:
+def test_a_row_names_nothing_of_the_worker_and_nothing_of_others(farm: Farm) -> None:
+    """Ids that are paths, repositories that are, files of somebody else, and what is no place at all."""
     victim = farm.root / "victim"
     (victim / "1").mkdir(parents=True)
-    [fine] = farm.submit("-m", "do it", "--workspace", str(farm.workspace))
-    sql = "INSERT INTO fleet.runs (id, submitter, wanted, place, state) SELECT %s, 'eve', wanted, place, 'queued'"
-    farm.rows(f"{sql} FROM fleet.runs WHERE id = %s RETURNING id", str(victim), fine)
-    farm.rows("SELECT fleet.enqueue(%s, 200)", str(victim))
-    farm.worker("w1", slots=1)
-    refused, done = sorted(farm.ended(fine, str(victim)), key=lambda row: row.outcome, reverse=True)
-    assert (refused.id, refused.outcome, done.outcome) == (str(victim), "error", "completed")
-    assert "nobody begins it" in refused.reason
+    key = farm.cli.data / "fleet.key"
+    secret = key.read_text()
+    public = Key(bytes.fromhex(secret)).boxes.public.hex()
+    key.unlink()
+    with (farm.cli.data / "fleet.toml").open("a") as file:
+        file.write(f'public = "{public}"\n')
+    [fine] = farm.submit("-m", "do it", "--workspace", str(farm.workspace))  # who submits needs no key
+    assert "fleet's key is not in" in farm.fleet("verify").err
+    key.write_text(secret)
+    places = {str(victim): None, "stolen": None, "local": {"repo": str(victim), "commit": "0" * 40}, "odd": {"repo": 5}}
+    sql = "INSERT INTO fleet.runs (id, submitter, wanted, place, state) SELECT %s, 'eve', wanted,"
+    for id, place in places.items():
+        other = None if place is None else json.dumps(place)
+        farm.rows(
+            f"{sql} coalesce(%s::jsonb, place), 'queued' FROM fleet.runs WHERE id = %s RETURNING id", id, other, fine
+        )
+        farm.rows("SELECT fleet.enqueue(%s, 200)", id)
+    worker = farm.worker("w1", slots=1)
+    ended = {row.id: row for row in farm.ended(fine, *places)}
+    assert ended.pop(fine).outcome == "completed"
+    assert {row.outcome for row in ended.values()} == {"error"}
+    reasons = "nobody begins it", "was not submitted by eve", "none that a worker clones", "repo"
+    assert [why in ended[id].reason for id, why in zip(places, reasons, strict=True)] == [True] * 4, ended
     assert (victim / "1").is_dir()
+    assert "Traceback" not in worker.said
 
 
 def _refused(farm: Farm, server: Server, ids: dict[str, str], asked: dict[str, Any]) -> None:

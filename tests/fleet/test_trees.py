@@ -1,14 +1,17 @@
 """Folders as objects: what was there comes back, what did not change is not sent again, nothing leads out."""
 
+import json
 import os
+import zlib
 from pathlib import Path
 
 import pytest
 
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import trees
+from adderclaw.fleet.boxes import Sealer
 from adderclaw.fleet.keys import Key
-from adderclaw.fleet.objects import Bucket, Objects
+from adderclaw.fleet.objects import Boxes, Bucket, Objects
 from adderclaw.fleet.state import Folder, clone
 from adderclaw.types import Json
 
@@ -123,14 +126,14 @@ def test_a_state_brings_no_configuration(objects: Objects, tmp_path: Path) -> No
     saved = tmp_path / "saved"
     saved.mkdir()
     (saved / "config.toml").write_text("")
-    row: Json = {"id": "one", "saved": trees.Saver(objects).save({"home": str(saved)}), "place": {}}
+    row: Json = {"id": "one", "submitter": "me", "saved": trees.Saver(objects).save({"home": str(saved)}), "place": {}}
     with pytest.raises(AdderClawError, match="which is no part of one"):
         Folder(str(tmp_path / "run")).fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
 
 
 def test_a_commit_is_no_option_of_git(tmp_path: Path) -> None:
     with pytest.raises(AdderClawError, match="that is no commit"):
-        clone(str(tmp_path), "--orphan=x", str(tmp_path / "two"))
+        clone(str(tmp_path), "--orphan=x", str(tmp_path / "two"), local=True)
     assert not (tmp_path / "two").exists()
 
 
@@ -174,3 +177,82 @@ def test_a_folder_is_an_object_store(tmp_path: Path) -> None:
     assert objects.put(b"hello") == name
     assert objects.get(name) == b"hello"
     assert not any(b"hello" in path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file())
+
+
+def submitted(place: Memory, folder: Path, who: str) -> str:
+    """As somebody does who has the public key alone."""
+    return trees.Saver(Boxes(place, Sealer(Key(bytes(32)).boxes.public, who))).save({"workspace": str(folder)})
+
+
+def begun(objects: Objects, tmp_path: Path, who: str, archive: str) -> Path:
+    """The workspace that a run of this submitter begins with."""
+    folder = Folder(str(tmp_path / f"run-{who}"))
+    row: Json = {"id": "one", "submitter": who, "saved": None, "place": {"archive": archive}}
+    folder.fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
+    return Path(folder.workspace)
+
+
+def test_who_submits_seals_for_workers_alone(objects: Objects, place: Memory, tmp_path: Path) -> None:
+    one = filled(tmp_path / "one")
+    (one / "canary").write_text("canary-canary-canary")
+    name = submitted(place, one, "bob")
+    assert not any(b"canary" in body for body in place.held.values())
+    assert (begun(objects, tmp_path, "bob", name) / "canary").read_text() == "canary-canary-canary"
+    own = Sealer(Key(bytes(32)).boxes.public, "bob", b"1" * 32), Sealer(Key(bytes(32)).boxes.public, "eve", b"1" * 32)
+    assert own[0].sealed(b"x") == own[0].sealed(b"x")  # what is there already is not sent again
+    assert own[0].sealed(b"x")[1][:32] != own[1].sealed(b"x")[1][:32]
+
+
+def test_nobody_begins_with_the_files_of_another(objects: Objects, place: Memory, tmp_path: Path) -> None:
+    """Neither by their name, nor by an archive that says its files are in objects of others."""
+    one = filled(tmp_path / "one")
+    bobs, state = submitted(place, one, "bob"), trees.Saver(objects).save({"workspace": str(one)})
+    boxes = Boxes(place, Sealer(Key(bytes(32)).boxes.public, "eve"))
+    stolen = [
+        boxes.put(trees._packed(trees.load(objects, name), b""))  # pyright: ignore[reportPrivateUsage]
+        for name in (bobs, state)
+    ]
+    for number, name in enumerate((bobs, state, *stolen)):
+        with pytest.raises(AdderClawError, match="was not submitted"):
+            begun(objects, tmp_path / str(number), "eve", name)
+
+
+@pytest.mark.parametrize("damage", ["changed", "gone", "key", "short"])
+def test_a_changed_box_is_found(objects: Objects, place: Memory, tmp_path: Path, damage: str) -> None:
+    name = submitted(place, filled(tmp_path / "one"), "bob")
+    match damage:
+        case "changed":
+            place.held[name] = place.held[name][:-1] + b"x"
+        case "gone":
+            del place.held[name]
+        case "short":
+            place.held[name] = b""
+        case _:
+            objects = Objects(place, Key(b"1" * 32))
+    with pytest.raises(AdderClawError, match=r"does not open|is not what|was removed"):
+        begun(objects, tmp_path, "bob", name)
+
+
+LARGE = zlib.compress(bytes(trees.PART + 1))
+FILES = {"files": {"workspace/a": [0o644, 5, 0, "", [["", 0, len(LARGE)]]]}, "links": {}, "folders": {}}
+NO_FOLDERS = [
+    b"",
+    b"no manifest",
+    b"[]",
+    b"{}",
+    json.dumps({**FILES, "files": {"workspace/a": 1}}).encode(),
+    json.dumps({**FILES, "files": {"workspace/a": ["x", 5, 0, "", []]}}).encode(),
+    json.dumps({**FILES, "files": {"workspace/a": [0, 5 * 1024**3, 0, "", []]}}).encode(),
+    json.dumps({**FILES, "links": [1]}).encode(),
+    b"[" * 100_000,
+    json.dumps(FILES).encode(),
+]
+
+
+@pytest.mark.parametrize("manifest", NO_FOLDERS)
+def test_an_archive_of_nonsense_is_refused(objects: Objects, place: Memory, tmp_path: Path, manifest: bytes) -> None:
+    """Who submits may write anything: it is never more than it says, and no other error than ours."""
+    boxes, body = Boxes(place, Sealer(Key(bytes(32)).boxes.public, "eve")), zlib.compress(manifest)
+    name = boxes.put(LARGE + body + len(body).to_bytes(8))
+    with pytest.raises(UsageError, match=r"holds no folder|too much|more or less than it says"):
+        begun(objects, tmp_path, "eve", name)

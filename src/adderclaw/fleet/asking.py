@@ -80,19 +80,37 @@ def row_of(asked: Json, at: str = "") -> approvals.Approval:
     )
 
 
-def ask(database: Database, lease: Lease, asked: Json) -> None:
+def ask(database: Database, key: Key, lease: Lease, asked: Json) -> None:
     """The run's process waits for an answer to this."""
 
     def work(cursor: Cursor) -> None:
         require(cursor, lease)
-        cursor.execute(
-            "INSERT INTO fleet.questions (run, id, question, token) VALUES (%s, %s, %s::jsonb, %s)"
-            " ON CONFLICT DO NOTHING",
-            (lease.run, asked["id"], canonical(asked), lease.token),
-        )
+        put(cursor, key, lease.run, asked, lease.token)
         notify(cursor, f"waiting {lease.run}")
 
     database.do(work)
+
+
+def put(cursor: Cursor, key: Key, run_id: str, asked: Json, token: int = 0) -> None:
+    """A question as its worker seals it: who can only write rows shows an operator nothing else.
+
+    `token`: of the process that waits; 0: the run does.
+    """
+    cursor.execute(
+        "INSERT INTO fleet.questions (run, id, question, token, seal) VALUES (%s, %s, %s::jsonb, %s, %s)"
+        " ON CONFLICT DO NOTHING",
+        (run_id, asked["id"], canonical(asked), token, _seal(key, run_id, asked)),
+    )
+
+
+def _seal(key: Key, run_id: str, asked: Json) -> str:
+    return key.mac("questions", canonical([run_id, asked]))
+
+
+def _require_sealed(key: Key, run_id: str, id: str, asked: Json, seal: str) -> None:
+    if not hmac.compare_digest(seal, _seal(key, run_id, asked)) or asked.get("id") != id:
+        fix = "look at who writes to the database; or its worker is older than this program, or has another key"
+        raise AdderClawError(f"the question {id} of run {run_id} is not as a worker sealed it: {fix}")
 
 
 def given(database: Database, key: Key, lease: Lease, id: str, asked: Json | None) -> Json | None:
@@ -110,7 +128,7 @@ def given(database: Database, key: Key, lease: Lease, id: str, asked: Json | Non
 
 def _unfit(key: Key, run_id: str, row: Any, asked: Json | None) -> str:
     """Why an answer is none to what this run asks; empty where it is. A row may say what it likes."""
-    if not hmac.compare_digest(str(row.mac), key.mac(_signed(run_id, row.question, row.answer, row.by))):
+    if not hmac.compare_digest(str(row.mac), key.mac("answers", _signed(run_id, row.question, row.answer, row.by))):
         return f"the answer to {row.id} was not given by anybody with the fleet's key"
     if asked is None or row_of(row.question) != row_of(asked):
         return f"the answer to {row.id} is about another question"
@@ -135,18 +153,19 @@ def answer(
         if run is None:
             raise UsageError(f"there is no run {run_id!r}; `adderclaw fleet list` lists them")
         asked = cursor.execute(
-            "SELECT q.id, q.question FROM fleet.questions q JOIN fleet.runs r ON r.id = q.run"  # noqa: S608 - ours
+            "SELECT q.id, q.question, q.seal FROM fleet.questions q JOIN fleet.runs r ON r.id = q.run"  # noqa: S608 - ours
             f" WHERE q.run = %s AND {OPEN} AND (%s = '' OR q.id = %s) ORDER BY q.asked DESC LIMIT 1",
             (run_id, id, id),
         ).fetchone()
         if asked is None:
             what = f"the question {id}" if id else "an answer"
             raise AdderClawError(f"run {run_id} does not wait for {what}: it is {run.outcome or run.state}")
+        _require_sealed(key, run_id, asked.id, asked.question, asked.seal)
         said = _fit(row_of(asked.question), approved=approved, comment=comment, replies=replies)
         cursor.execute(
             "UPDATE fleet.questions SET answer = %s::jsonb, by = %s, mac = %s, answered = now()"
             " WHERE run = %s AND id = %s",
-            (canonical(said), by, key.mac(_signed(run_id, asked.question, said, by)), run_id, asked.id),
+            (canonical(said), by, key.mac("answers", _signed(run_id, asked.question, said, by)), run_id, asked.id),
         )
         if run.state == "waiting":
             queue.again(cursor, run)
@@ -197,10 +216,24 @@ def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
         store.close()
 
 
-def waiting(database: Database) -> list[Json]:
-    """Questions that somebody is to answer, the oldest first."""
+def waiting(database: Database, key: Key | None) -> list[Json]:
+    """Questions that somebody is to answer, the oldest first; what no worker sealed is shown as that alone.
+
+    Without the key nobody can answer, and nothing is compared.
+    """
     rows = database.rows(
-        "SELECT r.id, q.question, q.asked FROM fleet.runs r JOIN fleet.questions q ON q.run = r.id"  # noqa: S608
-        f" WHERE {OPEN} ORDER BY q.asked"
+        "SELECT r.id, q.id AS question_id, q.question, q.seal, q.asked FROM fleet.runs r"  # noqa: S608
+        f" JOIN fleet.questions q ON q.run = r.id WHERE {OPEN} ORDER BY q.asked"
     )
-    return [{"run_id": row.id, "asked": row.asked.isoformat(), **row.question} for row in rows]
+    return [{"run_id": row.id, "asked": row.asked.isoformat(), **_shown(key, row)} for row in rows]
+
+
+def _shown(key: Key | None, row: Any) -> Json:
+    try:
+        if key is not None:
+            _require_sealed(key, row.id, row.question_id, row.question, row.seal)
+    except AdderClawError as error:
+        unknown = approvals.Approval(row.question_id, "", "", "?", "high", str(error), "", "", 0, "", terminal=1)
+        return _as_json(unknown)
+    made: Json = row.question
+    return made

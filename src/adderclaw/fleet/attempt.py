@@ -44,6 +44,8 @@ class Means(NamedTuple):
     tracing: Tracing
     save_every: int
     """Tool calls after which a state is put away within a unit; 0: only at units."""
+    local_repos: bool = False
+    """Whether repositories may be paths of this machine's disk."""
 
 
 class Ended(NamedTuple):
@@ -102,7 +104,9 @@ class Attempt:
         about = {"adderclaw.run.id": self.run, "adderclaw.fleet.worker": self.lease.worker}
         self._span = means.tracing.begin("fleet attempt", self._row["trace"], {**about, "token": self.lease.token})
         lost = progress.begin(means.database, self.lease, int(self._row["saved_call"]))
-        self._saver = self.folder.fill(means.objects, self._row, means.key, means.home, lambda: self._unwanted)
+        self._saver = self.folder.fill(
+            means.objects, self._row, means.key, means.home, lambda: self._unwanted, local_repos=means.local_repos
+        )
         asking.take_answers(means.database, means.key, self.run, self.folder.home)
         ours, theirs = socket.socketpair()
         with open(os.path.join(self.folder.root, "child.log"), "ab") as log, theirs, self._starting:
@@ -209,7 +213,7 @@ class Attempt:
     def _asks(self, id: str) -> None:
         question = asking.question(self.folder.home, id)
         if question is not None:
-            asking.ask(self._means.database, self.lease, question)
+            asking.ask(self._means.database, self._means.key, self.lease, question)
             self._questions[id] = question
 
     def _reserved(self, message: Json) -> Json:
@@ -233,7 +237,7 @@ class Attempt:
             report = {**report, "reason": stop.said, "stopped_by": stop.id}
         saved, means = self._saved(), self._means
         if report["outcome"] == "needs_input" and (question := asking.open_question(self.folder.home)) is not None:
-            progress.keep_waiting(means.database, self.lease, saved, question, means.identity)
+            progress.keep_waiting(means.database, means.key, self.lease, saved, question, means.identity)
         else:
             progress.keep_end(means.database, self.lease, report, saved, means.identity)
         return Ended(report["outcome"])

@@ -18,7 +18,7 @@ from psycopg.sql import SQL, Identifier
 
 from adderclaw.errors import AdderClawError, UsageError
 
-MIGRATIONS = ("m001_fleet", "m002_roles", "m003_robust", "m004_complete", "m005_narrow")
+MIGRATIONS = ("m001_fleet", "m002_roles", "m003_robust", "m004_complete", "m005_narrow", "m006_sealed")
 """Each is a file below `sql/`, applied once, in this order."""
 OLDEST = 130000
 """The oldest server that is known to carry it."""

@@ -1,4 +1,4 @@
-"""The fleet's key, which every worker and submitter has and no database: states are sealed with what is made of it."""
+"""The fleet's key, which workers, operators and auditors have, and no database: what is stored is sealed with it."""
 
 import hmac
 import os
@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from adderclaw.errors import UsageError
+from adderclaw.fleet.boxes import Opener
 
 VARIABLE = "ADDERCLAW_FLEET_KEY"
 """The key itself, hexadecimal; or, with _FILE behind it, a file that holds it."""
@@ -29,6 +30,9 @@ class Key:
         self._seal, self._name = AESGCM(self._made("objects")), self._made("names")
         self.id = self._made("id").hex()[:16]
         """Tells two keys apart, and says nothing of either."""
+        self.boxes = Opener(self._made("boxes"))
+        self.own = self._made("own boxes")
+        """With what somebody who has the key makes boxes: the same content the same box."""
 
     def receipts(self, run_id: str) -> bytes:
         """With what the receipts of a run are sealed, on whichever worker."""
@@ -51,9 +55,9 @@ class Key:
             raise UsageError(f"object {name[:16]} is not what it is called: it was changed")
         return body
 
-    def mac(self, text: str) -> str:
-        """For what only somebody with the key may say."""
-        return hmac.digest(self._made("answers"), text.encode(), "sha256").hex()
+    def mac(self, purpose: str, text: str) -> str:
+        """For what only somebody with the key may say: questions and answers."""
+        return hmac.digest(self._made(purpose), text.encode(), "sha256").hex()
 
     def _made(self, purpose: str) -> bytes:
         return HKDF(SHA256(), LENGTH, salt=None, info=f"adderclaw fleet {purpose}".encode()).derive(self._secret)
@@ -66,6 +70,11 @@ def lent(environment: Mapping[str, str]) -> dict[str, str]:
 
 def path(home: str) -> str:
     return os.path.join(home, "fleet.key")
+
+
+def found(home: str) -> bool:
+    """Whether there is a key here: a machine that only submits needs none."""
+    return VARIABLE in os.environ or os.path.exists(os.environ.get(f"{VARIABLE}_FILE") or path(home))
 
 
 def read(home: str) -> Key:
@@ -84,6 +93,7 @@ def read(home: str) -> Key:
 def make(home: str) -> str:
     """A new key in this home; one that is there already stays. Where it is."""
     place = path(home)
+    os.makedirs(home, mode=0o700, exist_ok=True)
     try:
         fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

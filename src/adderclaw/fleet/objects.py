@@ -1,10 +1,12 @@
 """Where states and workspaces are kept: a folder, S3, GCS or Azure by obstore, or a table; sealed, named by content."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.fleet.boxes import Sealer, is_box
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.keys import Key
 
@@ -13,6 +15,10 @@ KEPT = 24 * 3600.0
 """Seconds for which an object is kept that nothing refers to: what does may not be written yet."""
 NEW = KEPT / 2
 """Seconds after which one that is used again is written again, so that it counts as new."""
+
+
+class Gone(AdderClawError):
+    """An object that is not in its store any more."""
 
 
 class Place(Protocol):
@@ -31,8 +37,14 @@ class Place(Protocol):
 class Objects:
     """What is put here is sealed first, and looked at when it comes back: no place needs to be trusted."""
 
-    def __init__(self, place: Place, key: Key) -> None:
+    def __init__(self, place: Place, key: Key, of: str | None = None, *, submitted: bool = False) -> None:
+        """`of`: no box of another submitter is opened; `submitted`: nothing but boxes is."""
         self._place, self._key = place, key
+        self._of, self._submitted = of, submitted
+
+    def of(self, submitter: str, *, submitted: bool = False) -> "Objects":
+        """The same for the runs of a submitter: what that one submitted, and what workers put away."""
+        return Objects(self._place, self._key, submitter, submitted=submitted)
 
     def put(self, body: bytes) -> str:
         """What it is called from now on; the same content is stored once."""
@@ -57,8 +69,28 @@ class Objects:
     def get(self, name: str) -> bytes:
         sealed = self._place.get(name)
         if sealed is None:
-            raise AdderClawError(f"object {name[:16]} is not in the object store: it was removed")
-        return self._key.opened(sealed, name)
+            raise Gone(f"object {name[:16]} is not in the object store: it was removed")
+        if not is_box(name):
+            if self._submitted:
+                raise AdderClawError(f"object {name[:16]} was not submitted as files of a run: submit them again")
+            return self._key.opened(sealed, name)
+        whose, body = self._key.boxes.opened(sealed, name)
+        if self._of not in (None, whose):
+            raise AdderClawError(f"object {name[:16]} was not submitted by {self._of}")
+        return body
+
+
+class Boxes:
+    """Where who submits puts files: it can read none of what is there."""
+
+    def __init__(self, place: Place, sealer: Sealer) -> None:
+        self._place, self._sealer = place, sealer
+
+    def put(self, body: bytes) -> str:
+        name, sealed = self._sealer.sealed(body)
+        if not self._place.has(name):
+            self._place.put(name, sealed)
+        return name
 
 
 class Table:
@@ -173,7 +205,7 @@ class Bucket:
             for some in self._obstore.list(self._store, chunk_size=1000):
                 for one in some:
                     name = str(one["path"]).rpartition("/")[2]
-                    is_ours = one["path"] == _key(name) and len(name) == 64
+                    is_ours = one["path"] == _key(name) and _NAME.fullmatch(name) is not None
                     if is_ours and time.time() - one["last_modified"].timestamp() > KEPT and not used(name):
                         yield name
         except self._error as error:
@@ -192,10 +224,13 @@ class Bucket:
             raise AdderClawError(f"the object store does not remove what it holds: {error}") from error
 
 
+_NAME = re.compile(r"(box-)?[0-9a-f]{64}")
+
+
 def _key(name: str) -> str:
-    return f"{name[:2]}/{name}"
+    return f"{name[-64:][:2]}/{name}"
 
 
-def opened(address: str, database: Database, key: Key) -> Objects:
+def opened(address: str, database: Database) -> Place:
     """`postgresql` is the fleet's own database; else a folder, or s3://, gs:// or az://."""
-    return Objects(Table(database) if address == IN_DATABASE else Bucket(address, database), key)
+    return Table(database) if address == IN_DATABASE else Bucket(address, database)

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from adderclaw.fleet import anchors, budgets, queue, versions
+from adderclaw.fleet import anchors, asking, budgets, queue, versions
 from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Cursor, Database, notify
+from adderclaw.fleet.keys import Key
 from adderclaw.fleet.leases import Lease, require
 from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple
@@ -102,16 +103,13 @@ def keep_end(database: Database, lease: Lease, report: Json, saved: Saved | None
     database.do(work)
 
 
-def keep_waiting(database: Database, lease: Lease, saved: Saved, question: Json, identity: Identity) -> None:
+def keep_waiting(database: Database, key: Key, lease: Lease, saved: Saved, question: Json, identity: Identity) -> None:
     """The run asks somebody: it takes no slot until there is an answer."""
 
     def work(cursor: Cursor) -> None:
         run = require(cursor, lease)
         _point(cursor, run, saved)
-        cursor.execute(
-            "INSERT INTO fleet.questions (run, id, question) VALUES (%s, %s, %s::jsonb) ON CONFLICT DO NOTHING",
-            (lease.run, question["id"], canonical(question)),
-        )
+        asking.put(cursor, key, lease.run, question)
         cursor.execute(
             "UPDATE fleet.runs SET state = 'waiting', worker = NULL, lease_until = NULL, strikes = 0, starts = 0,"
             " token = token + 1 WHERE id = %s",

@@ -4,15 +4,14 @@ An object is removed if no run that is left refers to it and it is a day old. Wh
 writes it again first (`objects.NEW`), so that what is being put away now is never removed.
 """
 
-import zlib
 from collections.abc import Iterator
 from itertools import batched
 from typing import Any
 
-from adderclaw.errors import AdderClawError
+from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import trees
 from adderclaw.fleet.database import Cursor, Database
-from adderclaw.fleet.objects import Objects
+from adderclaw.fleet.objects import Gone, Objects
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
@@ -27,22 +26,24 @@ class Pruned(NamedTuple):
     calls: int
     events: int
     objects: int
+    unreadable: tuple[str, ...]
+    """Runs of which a state or an archive cannot be read any more."""
 
 
 def prune(database: Database, objects: Objects, seconds: float, by: str, *, dry: bool = False) -> Pruned:
     """Remove what is left of runs that ended so long ago, then objects that nothing refers to any more."""
     runs, calls, events = _counted(database, seconds) if dry else _rows(database, seconds)
-    used = _used(database, objects, seconds if dry else None)
+    used, unreadable = _used(database, objects, seconds if dry else None)
     unused = objects.unused(lambda name: name in used)
     if dry:
-        return Pruned(runs, calls, events, sum(1 for _ in unused))
+        return Pruned(runs, calls, events, sum(1 for _ in unused), unreadable)
     gone = sum(objects.remove(some) for some in batched(unused, BATCH))
     database.run(
         "INSERT INTO fleet.prunings (by, older_than, runs, calls, events, objects)"
         " VALUES (%s, now() - make_interval(secs => %s), %s, %s, %s, %s)",
         *(by, seconds, runs, calls, events, gone),
     )
-    return Pruned(runs, calls, events, gone)
+    return Pruned(runs, calls, events, gone, unreadable)
 
 
 def _counted(database: Database, seconds: float) -> tuple[int, int, int]:
@@ -86,31 +87,44 @@ def _removed(cursor: Cursor, table: str, ids: list[str]) -> int:
     return int(row.n)
 
 
-def _used(database: Database, objects: Objects, seconds: float | None) -> set[str]:
-    """Every object that a run which is left goes on from, or began with; with `seconds`: that would be left."""
-    used: set[str] = set()
-    for name in _roots(database, seconds):
-        if name in used:
-            continue
-        try:
-            tree = trees.load(objects, name)
-        except (AdderClawError, zlib.error, ValueError) as error:
-            raise AdderClawError(f"nothing was removed of the objects: {name[:16]} cannot be read: {error}") from error
-        used.add(name)
-        used.update(piece[0] for file in tree.files.values() for piece in file.pieces)
-    return used
+def _used(database: Database, objects: Objects, seconds: float | None) -> tuple[set[str], tuple[str, ...]]:
+    """Every object that a run which is left goes on from, or began with, and runs of which one cannot be read.
+
+    What such a run put away before is kept instead: the state of each of its units. With `seconds`: that would be left.
+    """
+    used, unreadable = set[str](), dict[str, str]()
+    for run, name in _roots(database, seconds):
+        if name not in used and (why := _read(objects, name, used)):
+            unreadable[run] = why
+    if unreadable and not used:
+        why = next(iter(unreadable.values()))
+        raise AdderClawError(f"nothing was removed of the objects: none can be read with this key: {why}")
+    for row in database.rows("SELECT DISTINCT saved FROM fleet.units WHERE run = ANY(%s)", list(unreadable)):
+        _read(objects, row.saved, used)
+    return used, tuple(unreadable)
 
 
-def _roots(database: Database, seconds: float | None) -> Iterator[str]:
+def _read(objects: Objects, name: str, used: set[str]) -> str:
+    """Add what a state or an archive refers to; why it cannot be read, if so. A store that does not answer ends it."""
+    try:
+        tree = trees.load(objects, name)
+    except (Gone, UsageError) as error:
+        return str(error)
+    used.add(name)
+    used.update(piece[0] for file in tree.files.values() for piece in file.pieces)
+    return ""
+
+
+def _roots(database: Database, seconds: float | None) -> Iterator[tuple[str, str]]:
     number, dry = 0, "" if seconds is None else f" AND NOT ({_OLD})"
     while True:
         rows = database.rows(
-            f"SELECT number, saved, place->>'archive' AS archive FROM fleet.runs"  # noqa: S608 - ours
+            f"SELECT id, number, saved, place->>'archive' AS archive FROM fleet.runs"  # noqa: S608 - ours
             f" WHERE number > %s AND pruned IS NULL{dry} ORDER BY number LIMIT {BATCH}",
             number,
             *(() if seconds is None else (seconds,)),
         )
-        yield from (name for row in rows for name in (row.archive, row.saved) if name)
+        yield from ((row.id, name) for row in rows for name in (row.archive, row.saved) if name)
         if len(rows) < BATCH:
             return
         number = rows[-1].number

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import sqlite3
@@ -12,10 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO
 
+from adderclaw.decode import decode
 from adderclaw.errors import AdderClawError
-from adderclaw.fleet import trees
+from adderclaw.fleet import places, trees
 from adderclaw.fleet.keys import Key, lent
 from adderclaw.fleet.objects import Objects
+from adderclaw.fleet.places import Place
 from adderclaw.types import Json
 
 OPERATORS = ("config.toml", "policy.toml", "settings.json", "AGENTS.md")
@@ -48,11 +49,13 @@ class Folder:
         key: Key,
         operators_home: str,
         unwanted: Callable[[], bool] = lambda: False,
+        *,
+        local_repos: bool = False,
     ) -> trees.Saver:
         """Everything that the run's process needs; whoever saves it later. `unwanted` ends what takes long."""
         os.makedirs(self.home, mode=0o700)
         os.makedirs(self._saving, mode=0o700)
-        saver = self._state(objects, row, unwanted)
+        saver = self._state(objects, row, unwanted, local_repos=local_repos)
         for name in OPERATORS:
             source = os.path.join(operators_home, name)
             if os.path.isfile(source):
@@ -62,19 +65,19 @@ class Folder:
         os.close(fd)
         return saver
 
-    def _state(self, objects: Objects, row: Json, unwanted: Callable[[], bool]) -> trees.Saver:
-        place: Json = row["place"]
+    def _state(self, objects: Objects, row: Json, unwanted: Callable[[], bool], *, local_repos: bool) -> trees.Saver:
+        place, submitter = decode(Place, row["place"]), str(row["submitter"])
         if row["saved"]:
-            tree = trees.restore(objects, row["saved"], {"home": self.home, "workspace": self.workspace})
+            tree = trees.restore(objects.of(submitter), row["saved"], {"home": self.home, "workspace": self.workspace})
             for name in (*tree.files, *tree.links, *tree.folders):
                 if name.startswith("home/") and not name.startswith(tuple(f"home/{kept}" for kept in KEPT)):
                     raise AdderClawError(f"the state has {name!r}, which is no part of one: nobody goes on from it")
             self._relocate()
             return trees.Saver(objects, tree)
-        if "archive" in place:
-            tree = trees.restore(objects, place["archive"], {"workspace": self.workspace})
-            return trees.Saver(objects, tree)
-        clone(place["repo"], place["commit"], self.workspace, unwanted)
+        if place.archive is not None:
+            submitted = objects.of(submitter, submitted=True)
+            return trees.Saver(objects, trees.restore(submitted, place.archive, {"workspace": self.workspace}))
+        clone(place.repo or "", place.commit or "", self.workspace, unwanted, local=local_repos)
         return trees.Saver(objects)
 
     def save(self, saver: trees.Saver) -> str:
@@ -144,12 +147,15 @@ def _copied(source: str, target: str) -> None:
     copy.close()
 
 
-def clone(url: str, commit: str, target: str, unwanted: Callable[[], bool] = lambda: False) -> None:
+def clone(
+    url: str, commit: str, target: str, unwanted: Callable[[], bool] = lambda: False, *, local: bool = False
+) -> None:
     """A repository at one commit. Nothing of it runs: no hook, no filter, no other protocol than git's own."""
+    places.require_reachable(url, local=local)
     quiet = {**lent(os.environ), "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_LFS_SKIP_SMUDGE": "1"}
-    if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit) is None:
+    if places.COMMIT.fullmatch(commit) is None:
         raise AdderClawError(f"{url} at {commit[:100]!r} cannot be cloned: that is no commit")
-    careful = ("-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never", "-c", "core.fsmonitor=false")
+    careful = ("-c", "core.hooksPath=/dev/null", *places.protocols(local=local), "-c", "core.fsmonitor=false")
     steps = (
         ("git", *careful, "clone", "--quiet", "--no-checkout", "--", url, target),
         ("git", *careful, "-C", target, "checkout", "--quiet", "--detach", commit),

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from adderclaw.drivers.wanted import WHAT, RunParams, prepared
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import queue, trees
 from adderclaw.fleet.database import Cursor, Database
-from adderclaw.fleet.objects import Objects
+from adderclaw.fleet.objects import Boxes
 from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple, record
 from adderclaw.types import Json
@@ -50,35 +49,13 @@ class Submitted(NamedTuple):
     """False: a run with this dedupe key is there already."""
 
 
-def archived(objects: Objects, folder: str) -> Json:
-    """A folder as it is now, in the object store: the same content is there once, however many runs use it."""
+def archived(boxes: Boxes, folder: str) -> Json:
+    """A folder as it is now, in the object store."""
     path = os.path.abspath(os.path.expanduser(folder))
     if not os.path.isdir(path):
         raise UsageError(f"there is no folder {folder!r} to submit")
-    name = trees.Saver(objects).save({"workspace": path}, leave_out=frozenset({"workspace/runs"}))
+    name = trees.Saver(boxes).save({"workspace": path}, leave_out=frozenset({"workspace/runs"}))
     return {"archive": name}
-
-
-def repository(given: str) -> Json:
-    """`URL@REF` at the commit that it is now."""
-    url, at, ref = given.rpartition("@")
-    if not at or ("/" in ref and not url):
-        url, ref = given, "HEAD"
-    if url.startswith("-") or ref.startswith("-") or not url:
-        raise UsageError(f"--repo {given!r}: it takes URL@REF")
-    if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", ref):
-        return {"repo": url, "commit": ref}
-    quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": ""}
-    step = ("git", "-c", "protocol.ext.allow=never", "ls-remote", "--", url, ref, f"{ref}^{{}}")
-    try:
-        done = subprocess.run(step, capture_output=True, env=quiet, timeout=60, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise UsageError(f"--repo {url}: it did not answer within 60 s") from error
-    found = [line.split() for line in done.stdout.decode("utf-8", "replace").splitlines()]
-    if done.returncode or not found:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise UsageError(f"--repo {given}: {said[-1] if said else f'it has no {ref}'}")
-    return {"repo": url, "commit": found[-1][0]}
 
 
 def check(order: Order, workspace: str | None) -> None:

@@ -7,20 +7,29 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from adderclaw.errors import UsageError
-from adderclaw.fleet.objects import Objects
 from adderclaw.record import NamedTuple
 
 PART = 16 * 1024 * 1024
 """Bytes of a file that are one piece, and about which an object has."""
 MOST_BYTES = 4 * 1024**3
 MOST_FILES = 200_000
+_MANIFEST = 256 * 1024 * 1024
+"""Bytes that a manifest of so many files may have."""
 _TAIL = 8
 
 type Piece = tuple[str, int, int]
 """The object that holds it (empty: the one with the manifest), where in that, and how long."""
+
+
+class Puts(Protocol):
+    def put(self, body: bytes) -> str: ...
+
+
+class Gets(Protocol):
+    def get(self, name: str) -> bytes: ...
 
 
 class File(NamedTuple):
@@ -46,12 +55,13 @@ EMPTY = Tree({}, {}, {})
 class Seen(NamedTuple):
     identity: tuple[int, int, int, int]
     sha: str
+    size: int
 
 
 class Saver:
     """Puts the same folders away again and again: what did not change since is neither read nor sent."""
 
-    def __init__(self, objects: Objects, before: Tree = EMPTY, *, part: int = PART) -> None:
+    def __init__(self, objects: Puts, before: Tree = EMPTY, *, part: int = PART) -> None:
         """`part`: bytes of an object, about."""
         self._objects, self._part = objects, part
         self._seen: dict[str, Seen] = {}
@@ -75,7 +85,7 @@ class Saver:
 class _Saving:
     """One time: an object that cannot be put leaves nothing behind that the next time would believe in."""
 
-    def __init__(self, objects: Objects, known: dict[str, tuple[Piece, ...]], seen: dict[str, Seen], part: int) -> None:
+    def __init__(self, objects: Puts, known: dict[str, tuple[Piece, ...]], seen: dict[str, Seen], part: int) -> None:
         self._part = part
         self._objects, self._seen = objects, seen
         self.known = dict(known)
@@ -105,31 +115,33 @@ class _Saving:
         identity = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         seen = self._seen.get(name)
         if seen is not None and seen.identity == identity and seen.sha in self.known:
-            return File(status.st_mode & 0o777, status.st_size, status.st_mtime_ns, seen.sha, self.known[seen.sha])
+            return File(status.st_mode & 0o777, seen.size, status.st_mtime_ns, seen.sha, self.known[seen.sha])
         try:
             descriptor = found.open()
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ELOOP):
                 return None
             raise
-        sha, pieces = self._read(descriptor)
-        self._seen[name] = Seen(identity, sha)
-        return File(status.st_mode & 0o777, status.st_size, status.st_mtime_ns, sha, pieces)
+        sha, size, pieces = self._read(descriptor)
+        self._seen[name] = Seen(identity, sha, size)
+        return File(status.st_mode & 0o777, size, status.st_mtime_ns, sha, pieces)
 
-    def _read(self, descriptor: int) -> tuple[str, tuple[Piece, ...]]:
+    def _read(self, descriptor: int) -> tuple[str, int, tuple[Piece, ...]]:
         whole, pieces = hashlib.sha256(), list[Piece]()
         with os.fdopen(descriptor, "rb") as file:
             first = file.read(self._part)
             whole.update(first)
+            size = len(first)
             if len(first) == self._part:
                 pieces.append(self._own(first))
                 while part := file.read(self._part):
                     whole.update(part)
+                    size += len(part)
                     pieces.append(self._own(part))
         sha = whole.hexdigest()
         if sha not in self.known:
             self.known[sha] = tuple(pieces) if pieces or not first else (self._packed(first),)
-        return sha, self.known[sha]
+        return sha, size, self.known[sha]
 
     def _packed(self, content: bytes) -> Piece:
         """Small files share an object."""
@@ -177,34 +189,51 @@ def _packed(tree: Tree, pack: bytes) -> bytes:
     return pack + manifest + len(manifest).to_bytes(_TAIL)
 
 
-def load(objects: Objects, name: str) -> Tree:
-    """The manifest of what was saved under this name."""
+def load(objects: Gets, name: str) -> Tree:
+    """The manifest of what was saved under this name. Who submits it may write anything into it."""
     body = objects.get(name)
     length = int.from_bytes(body[-_TAIL:])
-    made: dict[str, Any] = json.loads(
-        zlib.decompress(body[-_TAIL - length : -_TAIL]).decode("utf-8", "surrogateescape")
-    )
-    files = {
-        path: File(mode, size, mtime, sha, tuple((held or name, start, length) for held, start, length in pieces))
-        for path, (mode, size, mtime, sha, pieces) in made["files"].items()
-    }
-    return Tree(files, made["links"], made["folders"])
+    try:
+        text = _inflated(body[-_TAIL - length : -_TAIL], _MANIFEST).decode("utf-8", "surrogateescape")
+        made: dict[str, Any] = json.loads(text)
+        files = {str(path): _file(name, *file) for path, file in made["files"].items()}
+        links = {str(path): str(target) for path, target in made["links"].items()}
+        tree = Tree(files, links, {str(path): int(mode) & 0o777 for path, mode in made["folders"].items()})
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise UsageError(f"object {name[:16]} holds no folder: {error}") from error
+    if len(tree.files) > MOST_FILES or sum(file.size for file in tree.files.values()) > MOST_BYTES:
+        raise UsageError(_too_much(f"object {name[:16]}"))
+    return tree
+
+
+def _file(name: str, mode: Any, size: Any, mtime: Any, sha: Any, pieces: Any) -> File:
+    made = tuple((str(held or name), int(start), int(length)) for held, start, length in pieces)
+    return File(int(mode) & 0o777, max(0, int(size)), int(mtime), str(sha), made)
+
+
+def _inflated(body: bytes, most: int) -> bytes:
+    """What was compressed, if it is no more than this: a few bytes may stand for many."""
+    engine = zlib.decompressobj()
+    made = engine.decompress(body, most + 1)
+    if len(made) > most or not engine.eof:
+        raise UsageError("the archive holds more or less than it says")
+    return made
 
 
 class _Pieces:
     """Reads pieces; the object that was read last is kept, for the next piece is mostly in the same."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Gets) -> None:
         self._objects, self._last = objects, ("", b"")
 
     def read(self, piece: Piece) -> bytes:
         name, start, length = piece
         if self._last[0] != name:
             self._last = (name, self._objects.get(name))
-        return zlib.decompress(self._last[1][start : start + length])
+        return _inflated(self._last[1][start : start + length], PART)
 
 
-def restore(objects: Objects, name: str, roots: dict[str, str]) -> Tree:
+def restore(objects: Gets, name: str, roots: dict[str, str]) -> Tree:
     """Write it all into folders that nobody else has yet; what is below no root is left out."""
     tree, pieces = load(objects, name), _Pieces(objects)
     for path, mode in sorted(tree.folders.items()):
@@ -228,8 +257,11 @@ def _write(place: str, file: File, pieces: _Pieces) -> None:
     os.makedirs(os.path.dirname(place), exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(place, flags, 0o600), "wb") as opened:
+        left = file.size
         for piece in file.pieces:
-            opened.write(pieces.read(piece))
+            left -= opened.write(pieces.read(piece))
+            if left < 0:
+                raise UsageError(f"the archive holds more of {os.path.basename(place)!r} than it says")
         os.fchmod(opened.fileno(), file.mode)
     os.utime(place, ns=(file.mtime_ns, file.mtime_ns))
 
@@ -300,7 +332,7 @@ def _entries(folder: int, prefix: str, leave_out: frozenset[str]) -> Iterator[Fo
                 raise
 
 
-def content(objects: Objects, name: str, path: str) -> bytes | None:
+def content(objects: Gets, name: str, path: str) -> bytes | None:
     """One file of what was saved; None where there is none."""
     file = load(objects, name).files.get(path)
     if file is None:

@@ -2,13 +2,14 @@
 
 import os
 import tomllib
+from dataclasses import asdict
 from typing import Any
 
 from adderclaw.decode import decode
 from adderclaw.errors import UsageError
-from adderclaw.fleet import keys, objects
+from adderclaw.fleet import boxes, keys, objects
 from adderclaw.fleet.database import Database
-from adderclaw.fleet.objects import IN_DATABASE, Objects
+from adderclaw.fleet.objects import IN_DATABASE, Boxes, Objects
 from adderclaw.record import record
 
 DATABASE = "ADDERCLAW_FLEET_DATABASE"
@@ -26,6 +27,10 @@ class Where:
     database: str
     objects: str = IN_DATABASE
     """`postgresql`, a folder, or s3://, gs://, az://."""
+    public: str = ""
+    """Of the fleet's key: all that a machine needs which only submits."""
+    local_repos: bool = False
+    """Whether this machine submits and clones repositories that are paths of its disk."""
 
 
 class Fleet:
@@ -38,12 +43,34 @@ class Fleet:
     def key(self) -> keys.Key:
         return keys.read(self.home)
 
+    def key_here(self) -> keys.Key | None:
+        """None where this machine has no key: it only submits, or looks."""
+        return self.key() if keys.found(self.home) else None
+
     def objects(self) -> Objects:
-        return objects.opened(self.where.objects, self.database, self.key())
+        return Objects(objects.opened(self.where.objects, self.database), self.key())
+
+    def boxes(self, submitter: str) -> Boxes:
+        """Where files go that are submitted. The fleet's public key is enough."""
+        key = self.key() if not self.where.public else self.key_here()
+        if key is None:
+            sealer = boxes.Sealer(boxes.public(self.where.public, path(self.home)), submitter)
+        else:
+            sealer = boxes.Sealer(key.boxes.public, submitter, key.own)
+        return Boxes(objects.opened(self.where.objects, self.database), sealer)
 
 
 def path(home: str) -> str:
     return os.path.join(home, "fleet.toml")
+
+
+def local_repos(home: str) -> bool:
+    """What the operator wrote into fleet.toml by hand, where there is one."""
+    try:
+        with open(path(home), "rb") as file:
+            return tomllib.load(file).get("local_repos") is True
+    except (OSError, tomllib.TOMLDecodeError):
+        return False
 
 
 def read(home: str, database: str | None = None, *, patience: float = 5.0) -> Fleet:
@@ -67,7 +94,7 @@ def write(home: str, where: Where) -> None:
     import tomlkit
 
     os.makedirs(home, mode=0o700, exist_ok=True)
-    text = tomlkit.dumps({"database": where.database, "objects": where.objects})  # pyright: ignore[reportUnknownMemberType]
+    text = tomlkit.dumps(asdict(where))  # pyright: ignore[reportUnknownMemberType]
     fd = os.open(path(home), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
         file.write(text)

@@ -4,6 +4,7 @@ import os
 import socket
 import sys
 import time
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -39,22 +40,21 @@ def init(
     """
     from adderclaw.fleet.engine import grant_engine, migrate_engine
 
-    chosen = Where(database=database, objects=os.path.abspath(objects) if objects.startswith(("/", ".")) else objects)
+    at = os.path.abspath(objects) if objects.startswith(("/", ".")) else objects
+    chosen = Where(database=database, objects=at, local_repos=where.local_repos(home()))
     create(database)
     fleet = Fleet(home(), chosen)
     applied = migrate(fleet.database)
     migrate_engine(database)
     fleet.database.do(grant_engine)
-    where.write(home(), chosen)
     key = keys.make(home())
-    keys.read(home())
+    where.write(home(), replace(chosen, public=keys.read(home()).boxes.public.hex()))
     if output_format == "json":
         print_json({"database": shown(database), "objects": chosen.objects, "applied": applied, "key": key})
         return
     print(f"the fleet is in {shown(database)}; states go to {chosen.objects}")
-    print(
-        f"every machine needs {key} and {where.path(home())}; then `adderclaw fleet enroll`, `adderclaw fleet worker`"
-    )
+    print(f"every worker needs {key} and {where.path(home())}; then `adderclaw fleet enroll`, `adderclaw fleet worker`")
+    print(f"a machine that only submits needs {where.path(home())} and no key")
 
 
 @app.command()
@@ -123,6 +123,7 @@ def worker(
         root=os.path.abspath(os.path.expanduser(root or os.path.join(home(), "fleet-runs"))),
         tracing=Tracing(load().config),
         save_every=save_every,
+        local_repos=fleet.where.local_repos,
     )
     if enrolls:
         anchors.enrol(fleet.database, means.identity.name, means.identity.public)

@@ -15,9 +15,9 @@ from adderclaw.config import home
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import UsageError
 from adderclaw.fleet import anchors, asking, facts
-from adderclaw.fleet.database import Database
 from adderclaw.fleet.prune import last, prune
 from adderclaw.fleet.verify import verify as verified
+from adderclaw.fleet.where import Fleet
 from adderclaw.json_text import canonical
 from adderclaw.kernel.approvals import questions_of, shown
 from adderclaw.questions import Replies
@@ -70,6 +70,8 @@ def prune_old(
     made = prune(fleet.database, fleet.objects(), seconds, who(), dry=dry_run)
     word = "would be removed" if dry_run else "removed"
     text = f"{word}: {made.events} events and {made.calls} calls of {made.runs} runs, {made.objects} objects"
+    for one in made.unreadable:
+        text += f"\nrun {one}: its last state or its archive cannot be read; what its units put away stays"
     said({**made._asdict(), "dry_run": dry_run}, text, output_format)
 
 
@@ -177,7 +179,7 @@ def approve(
     """
     fleet = opened(database)
     if run_id is None:
-        found = clean(asking.waiting(fleet.database))
+        found = clean(asking.waiting(fleet.database, fleet.key_here()))
         if output_format == "json":
             print_json(found)
             return
@@ -187,7 +189,7 @@ def approve(
             print("nothing waits for an answer")
         return
     run = whole_id(fleet.database, run_id)
-    asked = _asked(fleet.database, run, question)
+    asked = _asked(fleet, run, question)
     replies = None if no or asked is None else _replies(asked, reply or [])
     id = str(asked["id"]) if asked is not None else question
     made = asking.answer(
@@ -205,8 +207,8 @@ def _show(one: Json) -> None:
     print("".join(f"  {mark}\n" for mark in seen.marks), end="")
 
 
-def _asked(database: Database, run: str, question: str) -> Json | None:
-    found = [one for one in asking.waiting(database) if one["run_id"] == run]
+def _asked(fleet: Fleet, run: str, question: str) -> Json | None:
+    found = [one for one in asking.waiting(fleet.database, fleet.key_here()) if one["run_id"] == run]
     if len(found) > 1 and not question:
         names = ", ".join(one["id"] for one in found)
         raise UsageError(f"run {run} asks {len(found)} questions: say which with --question: {names}")

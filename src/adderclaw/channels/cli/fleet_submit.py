@@ -17,9 +17,11 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.decode import decode
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import submit
+from adderclaw.fleet.places import repository
 from adderclaw.fleet.submit import Order, Submitted
 from adderclaw.fleet.tracing import Tracing
 from adderclaw.fleet.tracing import given as given_trace
+from adderclaw.fleet.where import Fleet
 from adderclaw.types import Json
 
 ROW = ("task", "message", "agentfile", "spec", "sop", "repo", "workspace", "project", "label", "priority", "dedupe")
@@ -100,7 +102,8 @@ def submit_runs(
     batch = submit.new_batch() if matrix is not None else ""
     tracing = Tracing(load().config)
     span = tracing.begin("fleet submit", given_trace(), {"adderclaw.fleet.runs": len(orders)})
-    done = submit.submit(fleet.database, orders, _places(sources, fleet), batch, span.parent)
+    places = _places(sources, fleet, common["submitter"])
+    done = submit.submit(fleet.database, orders, places, batch, span.parent)
     span.end()
     tracing.close()
     _report(done, batch, output_format)
@@ -137,14 +140,14 @@ def _report(done: list[Submitted], batch: str, output_format: str) -> None:
         print(f"adderclaw: {len(done)} runs; `adderclaw fleet report {batch}` sums them up", file=sys.stderr)
 
 
-def _places(sources: list[Source], fleet: Any) -> list[Json]:
+def _places(sources: list[Source], fleet: Fleet, submitter: str) -> list[Json]:
     """Each folder is put away once, each repository looked up once."""
     made: dict[Source, Json] = {}
-    objects = fleet.objects()
+    boxes, local = fleet.boxes(submitter), fleet.where.local_repos
     for source in sources:
         if source not in made:
             repo, workspace = source
-            made[source] = submit.repository(repo) if repo else submit.archived(objects, workspace or "")
+            made[source] = repository(repo, local=local) if repo else submit.archived(boxes, workspace or "")
     return [made[source] for source in sources]
 
 

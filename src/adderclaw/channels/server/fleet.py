@@ -79,7 +79,8 @@ async def listing(called: Called) -> FleetQuestions:
         from adderclaw.credentials.redaction import Secrets
         from adderclaw.fleet import asking
 
-        found: list[dict[str, Any]] = Secrets().clean(asking.waiting(opened().database))
+        fleet = opened()
+        found: list[dict[str, Any]] = Secrets().clean(asking.waiting(fleet.database, fleet.key_here()))
         return found
 
     return FleetQuestions(await asyncio.to_thread(look))
@@ -116,7 +117,9 @@ def _settled(run_id: str, id: str, given: FleetAnswer, by: str) -> FleetAnswered
     from adderclaw.fleet import asking
 
     fleet = opened()
-    found = [one for one in asking.waiting(fleet.database) if one["run_id"] == run_id and one["id"] == id]
+    found = [
+        one for one in asking.waiting(fleet.database, fleet.key_here()) if (one["run_id"], one["id"]) == (run_id, id)
+    ]
     if not found:
         raise missing("question of the fleet", id)
     if given.plan and given.plan != found[-1]["plan"]:

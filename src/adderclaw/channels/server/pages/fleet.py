@@ -60,7 +60,7 @@ def look() -> tuple[Json, list[Json], list[Json]] | None:
 
     try:
         overview, runs = facts.overview(fleet.database), facts.runs(fleet.database, limit=LIMIT)
-        return overview, runs, Secrets().clean(asking.waiting(fleet.database))
+        return overview, runs, Secrets().clean(asking.waiting(fleet.database, fleet.key_here()))
     finally:
         fleet.database.close()
 

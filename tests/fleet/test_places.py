@@ -1,0 +1,66 @@
+"""Which repositories a worker clones: those of a host elsewhere; what is on its own disk only if it says so itself."""
+
+from pathlib import Path
+
+import pytest
+
+from adderclaw.errors import UsageError
+from adderclaw.fleet import places
+from adderclaw.fleet.state import clone
+
+COMMIT = "0" * 40
+CLONED = [
+    "https://github.com/o/r",
+    "https://git.example:8443/o/r.git",
+    "ssh://git@git.example:22/o/r",
+    "ssh://git.example/r",
+    "git@github.com:o/r.git",
+]
+REFUSED = [
+    "",
+    "/srv/secret",
+    "./here",
+    "../there",
+    "~/repo",
+    "here",
+    "file:///srv/secret",
+    "file://localhost/srv/secret",
+    "ext::sh -c touch% x",
+    "http://git.example/r",
+    "git://git.example/r",
+    "ftp://git.example/r",
+    "https:///srv/secret",
+    "https://git.example",
+    "https://me:password@git.example/r",
+    "https://token@git.example/r",
+    "ssh://me:password@git.example/r",
+    "ssh://-oProxyCommand=x/r",
+    "-oProxyCommand=x@git.example:r",
+    "git@-oProxyCommand=x:r",
+    "git.example:r",
+    "https://git.example/r\n--upload-pack=x",
+    "--upload-pack=x",
+]
+
+
+@pytest.mark.parametrize("url", REFUSED)
+def test_what_is_no_repository_elsewhere_is_refused_on_both_sides(url: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        places.repository(f"{url}@{COMMIT}", local=False)
+    with pytest.raises(UsageError, match="is none that a worker clones"):
+        clone(url, COMMIT, str(tmp_path / "two"))
+    assert not (tmp_path / "two").exists()
+
+
+@pytest.mark.parametrize("url", CLONED)
+def test_a_repository_elsewhere_is_submitted(url: str) -> None:
+    assert places.repository(f"{url}@{COMMIT}", local=False) == {"repo": url, "commit": COMMIT}
+    assert places.split(f"{url}@feature/x") == (url, "feature/x")
+    assert places.split(url) == (url, "HEAD")  # what is behind this @ is a host
+
+
+def test_a_path_is_cloned_only_where_the_machine_says_so() -> None:
+    assert places.repository(f"/srv/r@{COMMIT}", local=True) == {"repo": "/srv/r", "commit": COMMIT}
+    for url in ("./here", "http://git.example/r", "ext::sh", ""):
+        with pytest.raises(UsageError):
+            places.require_reachable(url, local=True)
