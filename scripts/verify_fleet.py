@@ -70,12 +70,17 @@ def runs(made, entries):
         if entry["kind"] == "unit":
             units[entry["run"]] = max(units.get(entry["run"], 0), entry["unit"])
         elif entry["kind"] == "end":
-            ends[entry["run"]] = entry["outcome"]
-    for id, state, outcome, count, _ in made["runs"]:
+            ends[entry["run"]] = entry
+    for id, state, outcome, count, _, *texts in made["runs"]:
         if units.get(id, 0) < count:
             wrong.append(f"run {id}: {count} units are said to be finished, {units.get(id, 0)} are signed")
-        if state == "ended" and outcome != "stopped" and ends.get(id) != outcome:
-            wrong.append(f"run {id}: it is said to have ended {outcome}, and {ends.get(id, 'nothing')} is signed")
+        if state != "ended" or outcome == "stopped":
+            continue
+        end = ends.get(id, {})
+        if end.get("outcome") != outcome:
+            wrong.append(f"run {id}: it is said to have ended {outcome}, and {end.get('outcome', 'nothing')} is signed")
+        elif [end.get("texts")] not in (texts, [None]):
+            wrong.append(f"run {id}: what was asked, or what came of it, is not what its worker signed")
     return wrong
 
 

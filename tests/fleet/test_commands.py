@@ -2,17 +2,20 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from adderclaw.fleet import budgets, leases
+from adderclaw.fleet import anchors, budgets, leases
 from adderclaw.fleet.database import Database
+from adderclaw.fleet.keys import Key
+from adderclaw.fleet.objects import Objects, Table
+from adderclaw.fleet.verify import verify
 from adderclaw.overseer import Asking, Granted
 from tests.fleet.farm import Farm, call, reached, text
 from tests.program import Cli
@@ -270,17 +273,15 @@ def test_an_answer_without_the_key_counts_for_nothing(farm: Farm) -> None:
     assert "not given by anybody with the fleet's key" in row.reason
 
 
-def forge(change: str) -> Callable[[Farm], None]:
-    def work(farm: Farm) -> None:
-        with psycopg.connect(farm.url) as connection:
-            connection.execute("ALTER TABLE fleet.anchors DISABLE TRIGGER ALL")
-            connection.execute(change.encode())
-
-    return work
-
-
 FORGERIES = {
     "a changed outcome": ("UPDATE fleet.runs SET outcome = 'error' WHERE number = 1", "outcome"),
+    "a changed answer": ("UPDATE fleet.runs SET answer = 'all is well'", "texts"),
+    "another task": ("""UPDATE fleet.runs SET wanted = wanted || '{"profile": "strict"}'""", "texts"),
+    "a run that nobody worked on": (
+        "INSERT INTO fleet.runs (id, submitter, wanted, place, state, outcome)"
+        " VALUES ('x', 'me', '{}', '{}', 'ended', 'completed')",
+        "outcome",
+    ),
     "a missing run": (
         "DELETE FROM fleet.reservations; DELETE FROM fleet.events; DELETE FROM fleet.calls; DELETE FROM fleet.units;"
         " DELETE FROM fleet.runs",
@@ -310,6 +311,7 @@ def test_verify_finds_every_forgery(farm: Farm, tmp_path: Path) -> None:
     assert (done.code, done.out.startswith("valid: 3 anchors, 1 runs, 4 receipts")) == (0, True), done.out
     with pytest.raises(psycopg.errors.RaiseException, match="only added to"):
         farm.rows("DELETE FROM fleet.anchors RETURNING 1")
+    alone = runpy.run_path(str(VERIFIER))
     name = farm.url.rpartition("/")[2]
     for number, (what, (sql, found)) in enumerate(FORGERIES.items()):
         copy = f"{name}_{number}"
@@ -319,13 +321,20 @@ def test_verify_finds_every_forgery(farm: Farm, tmp_path: Path) -> None:
         with psycopg.connect(url) as connection:
             connection.execute("ALTER TABLE fleet.anchors DISABLE TRIGGER ALL")
             connection.execute(sql.encode())
-        seen = farm.cli("fleet", "verify", "--database", url, "--output-format", "json")
-        assert seen.code == 1, (what, seen.err)
-        assert found in {one["what"] for one in json.loads(seen.out)["wrong"]}, (what, seen.out)
-        export = tmp_path / f"export-{number}.json"
-        assert farm.cli("fleet", "export", str(export), "--database", url).code == 0
-        alone = subprocess.run([sys.executable, str(VERIFIER), str(export)], capture_output=True, check=False)
-        assert alone.returncode == (0 if found in ("receipts", "state") else 1), (what, alone.stdout)
+        key, database = Key(bytes.fromhex("ab" * 32)), Database(url)
+        seen = verify(database, Objects(Table(database), key), key)
+        assert found in {one.what for one in seen.wrong}, (what, seen.wrong)
+        made = anchors.exported(database)
+        database.close()
+        wrong, entries = alone["chain"](made, made["workers"], None)
+        in_states = found in ("receipts", "state")  # which an export has not
+        assert bool(wrong or alone["runs"](made, entries)) != in_states, what
+        if number == 0:  # the commands, once
+            assert farm.cli("fleet", "verify", "--database", url).code == 1
+            export = tmp_path / "export.json"
+            assert farm.cli("fleet", "export", str(export), "--database", url).code == 0
+            done = subprocess.run([sys.executable, str(VERIFIER), str(export)], capture_output=True, check=False)
+            assert done.returncode == 1, done.stdout
 
 
 CANARY = "sk-canary-0123456789abcdef0123456789abcdef"

@@ -91,6 +91,15 @@ def append(cursor: Cursor, who: Identity, body: Json) -> None:
     cursor.execute("UPDATE fleet.anchor_head SET seq = %s, hash = %s", (seq, made))
 
 
+TEXTS = "submitter, project, wanted, place, outcome, reason, answer"
+"""What a run was asked to do, and what it came to: columns of its row."""
+
+
+def texts(row: Any) -> str:
+    """One hash for these columns: a worker signs it with the end of a run, and no text of the run is in it."""
+    return hashlib.sha256(canonical([getattr(row, name) for name in TEXTS.split(", ")]).encode()).hexdigest()
+
+
 def signed_by(public: str, text: bytes, signature: str) -> bool:
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(signature), text)
@@ -108,14 +117,15 @@ def exported(database: Database) -> Json:
         head: Any = cursor.execute("SELECT seq, hash FROM fleet.anchor_head").fetchone()
         workers = cursor.execute("SELECT name, public_key FROM fleet.identities ORDER BY name").fetchall()
         runs = cursor.execute(
-            "SELECT id, state, outcome, units, saved FROM fleet.runs WHERE began IS NOT NULL ORDER BY number"
+            f"SELECT id, state, units, saved, {TEXTS} FROM fleet.runs WHERE began IS NOT NULL"  # noqa: S608 - ours
+            " OR outcome NOT IN ('stopped', 'error') ORDER BY number"  # what no worker began cannot end otherwise
         ).fetchall()
         return {
             "format": "adderclaw-fleet-1",
             "head": {"seq": head.seq, "hash": head.hash},
             "workers": {row.name: row.public_key for row in workers},
             "anchors": [[row.seq, row.entry, row.hash, row.signature] for row in anchors],
-            "runs": [[row.id, row.state, row.outcome, row.units, row.saved] for row in runs],
+            "runs": [[row.id, row.state, row.outcome, row.units, row.saved, texts(row)] for row in runs],
         }
 
     return database.do(work)

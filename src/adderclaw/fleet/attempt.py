@@ -75,7 +75,6 @@ class Attempt:
         self._saver: Any = None
         self._link: Link | None = None
         self._process: Process | None = None
-        self._starting = threading.Lock()
         self.up = False
         """Whether the process has begun: what ends it before that is not the run."""
         self._events: list[Json] = []
@@ -109,11 +108,13 @@ class Attempt:
         )
         asking.take_answers(means.database, means.key, self.run, self.folder.home)
         ours, theirs = socket.socketpair()
-        with open(os.path.join(self.folder.root, "child.log"), "ab") as log, theirs, self._starting:
+        with open(os.path.join(self.folder.root, "child.log"), "ab") as log, theirs:
             if self._unwanted:
                 ours.close()
                 return self._stopped_end(None)
             self._process = means.warm.child(theirs, log.fileno(), self.folder.home, self.folder.workspace)
+        if self._unwanted:  # by whoever found no process to end
+            self.kill()
         self._link = Link(ours)
         order: Json = {
             "run": self.run,
@@ -272,16 +273,15 @@ class Attempt:
                 self._link.send({"lease": deadline})
 
     def stop(self, stop: Stop) -> None:
-        with self._starting:
-            if self.stopped is None:
-                self.stopped = stop
-                if self._process is not None:
-                    self.folder.stop()
+        """It waits for nobody: a process that starts right now is ended by who starts it."""
+        if self.stopped is None:
+            self.stopped = stop
+            if self._process is not None:
+                self.folder.stop()
 
     def take_away(self) -> None:
         """The lease is lost: the process ends, and nothing of it is written."""
-        with self._starting:
-            self.fenced = True
+        self.fenced = True
         self.kill()
 
     def kill(self) -> None:

@@ -28,6 +28,7 @@ def reserve(database: Database, lease: Lease, call: Asking, ticket: str) -> Refu
     name = ticket or uuid.uuid4().hex
 
     def work(cursor: Cursor) -> Refused | Granted:
+        cursor.execute("LOCK TABLE fleet.reservations IN ROW EXCLUSIVE MODE")  # nobody sets a budget meanwhile
         run = require(cursor, lease)
         known = cursor.execute("SELECT held_tokens FROM fleet.reservations WHERE id = %s", (name,)).fetchone()
         if known is not None and known.held_tokens:
@@ -156,6 +157,8 @@ class Turn(NamedTuple):
 
 
 def turn(database: Database, lease: Lease, model: str) -> Turn:
+    ticket = uuid.uuid4().hex
+
     def work(cursor: Cursor) -> Turn:
         pace = cursor.execute(
             "SELECT per_minute, at_once, extract(epoch FROM not_before - now())::float8 AS wait"
@@ -168,6 +171,8 @@ def turn(database: Database, lease: Lease, model: str) -> Turn:
             return Turn(0.0)
         run = require(cursor, lease)
         cursor.execute("SELECT 1 FROM fleet.pace WHERE model = %s FOR UPDATE", (model,))
+        if cursor.execute("SELECT 1 FROM fleet.reservations WHERE id = %s", (ticket,)).fetchone() is not None:
+            return Turn(0.0, ticket)  # this was committed, and nobody heard of it
         now = cursor.execute(
             "SELECT count(*) FILTER (WHERE settled IS NULL) AS open,"
             " count(*) FILTER (WHERE begun > now() - interval '1 minute') AS recent,"
@@ -181,7 +186,6 @@ def turn(database: Database, lease: Lease, model: str) -> Turn:
             return Turn(max(0.05, now.wait))
         if pace.at_once is not None and now.open >= pace.at_once:
             return Turn(0.1)
-        ticket = uuid.uuid4().hex
         cursor.execute(
             "INSERT INTO fleet.reservations (id, run, token, submitter, project, model, held_cost, held_tokens)"
             " VALUES (%s, %s, %s, %s, %s, %s, 0, 0)",

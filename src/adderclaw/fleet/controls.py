@@ -108,9 +108,32 @@ def resume(database: Database, scope: str, name: str) -> int:
             " FOR UPDATE",
             ([row.id for row in cleared],),
         ).fetchall()
-        for run in runs:
-            queue.again(cursor, run)
         notify(cursor, "resume")
-        return len(runs)
+        return _gone_on(cursor, runs)
 
     return database.do(work)
+
+
+def let_go_on(database: Database) -> int:
+    """Runs that a worker held or ended which had not heard yet that the stop was over; how many."""
+
+    def work(cursor: Cursor) -> int:
+        runs = cursor.execute(
+            "SELECT r.* FROM fleet.runs AS r JOIN fleet.controls AS c ON c.id = r.stopped_by AND c.cleared IS NOT NULL"
+            " WHERE r.state IN ('held', 'ended') ORDER BY r.number FOR UPDATE OF r SKIP LOCKED"
+        ).fetchall()
+        return _gone_on(cursor, runs)
+
+    return database.do(work)
+
+
+def _gone_on(cursor: Cursor, runs: list[Any]) -> int:
+    """They are queued again; but not where somebody submitted one with the same dedupe key since."""
+    count = 0
+    for run in runs:
+        if run.state == "ended" and queue.has_key(cursor, run) is not None:
+            cursor.execute("UPDATE fleet.runs SET stopped_by = NULL WHERE id = %s", (run.id,))
+            continue
+        queue.again(cursor, run)
+        count += 1
+    return count

@@ -46,6 +46,10 @@ class Unreachable(AdderClawError):
     """The server does not answer, or not any more."""
 
 
+class Taken(AdderClawError):
+    """Somebody else has just written a row with the same key: the same again finds it."""
+
+
 class _Together(psycopg.Cursor[Any]):
     """Sends with the next question whatever needs no answer.
 
@@ -114,6 +118,8 @@ class Database:
                     raise Unreachable(self.unreachable(error)) from error
                 time.sleep(wait)
                 wait = min(wait * 2, 1.0)
+            except psycopg.errors.UniqueViolation as error:
+                raise Taken(f"PostgreSQL refused: {str(error).splitlines()[0]}") from error
             except psycopg.errors.InvalidSchemaName as error:
                 raise UsageError(f"{shown(self.url)} has no fleet in it; `adderclaw fleet init` makes one") from error
             except psycopg.errors.UndefinedTable as error:
@@ -163,6 +169,8 @@ class Database:
 
     def unreachable(self, error: psycopg.Error) -> str:
         said = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)):
+            return f"PostgreSQL at {shown(self.url)} is busy: {said}; try again"
         fix = "start it, or name another with --database or ADDERCLAW_FLEET_DATABASE"
         return f"PostgreSQL at {shown(self.url)} cannot be reached: {said}; {fix}"
 

@@ -98,7 +98,9 @@ def keep_end(database: Database, lease: Lease, report: Json, saved: Saved | None
         if saved is not None:
             _point(cursor, run, saved)
         _end(cursor, run, report)
-        anchors.append(cursor, identity, _entry(lease, "end", saved, outcome=str(report["outcome"])))
+        sql = f"SELECT {anchors.TEXTS} FROM fleet.runs WHERE id = %s"  # noqa: S608 - ours
+        texts = anchors.texts(cursor.execute(sql.encode(), (lease.run,)).fetchone())
+        anchors.append(cursor, identity, _entry(lease, "end", saved, outcome=str(report["outcome"]), texts=texts))
 
     database.do(work)
 

@@ -68,6 +68,13 @@ def again(cursor: Cursor, run: Any, *, fresh: bool = False) -> None:
     enqueue(cursor, row)
 
 
+def has_key(cursor: Cursor, run: Any) -> str | None:
+    """The run that was submitted with the dedupe key of this one since it ended."""
+    sql = "SELECT id FROM fleet.runs WHERE dedupe = %s AND state <> 'ended' AND id <> %s"
+    other = cursor.execute(sql, (run.dedupe, run.id)).fetchone()
+    return None if other is None else str(other.id)
+
+
 def carried_on(cursor: Cursor, run: Any) -> bool:
     """Whether a run that is due had a workflow which has ended without it: then it has a new one."""
     row = cursor.execute(

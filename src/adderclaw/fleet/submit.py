@@ -1,5 +1,6 @@
 """Runs enter the fleet: checked whole before any of them does, in one transaction, each in its fair turn."""
 
+import contextlib
 import os
 import re
 import uuid
@@ -12,7 +13,7 @@ from adderclaw.decode import Between
 from adderclaw.drivers.wanted import WHAT, RunParams, prepared
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import queue, trees
-from adderclaw.fleet.database import Cursor, Database
+from adderclaw.fleet.database import Cursor, Database, Taken
 from adderclaw.fleet.objects import Boxes
 from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple, record
@@ -91,8 +92,8 @@ def submit(
     ids = [_id() for _ in orders]
 
     def work(cursor: Cursor) -> list[Submitted]:
-        if ids and cursor.execute("SELECT 1 FROM fleet.runs WHERE id = ANY(%s) LIMIT 1", (ids,)).fetchone() is not None:
-            return [Submitted(id, new=True) for id in ids]  # this was committed, and nobody heard of it
+        if (before := _committed(cursor, ids, orders)) is not None:
+            return before
         cursor.execute("SET LOCAL statement_timeout = 0")  # a matrix of 100,000 takes a minute
         cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '1min'")  # it locks the submitter's turn alone
         done: list[Submitted] = []
@@ -111,7 +112,20 @@ def submit(
         _queue(cursor, [one.id for one in done if one.new], dict(zip(ids, orders, strict=True)))
         return done
 
+    for _ in range(3):
+        with contextlib.suppress(Taken):  # of a dedupe key: another submits a run with it right now
+            return database.do(work)
     return database.do(work)
+
+
+def _committed(cursor: Cursor, ids: list[str], orders: Sequence[Order]) -> list[Submitted] | None:
+    """What was committed before, and nobody heard of it; None where nothing was."""
+    rows = cursor.execute("SELECT id FROM fleet.runs WHERE id = ANY(%s)", (ids,)).fetchall()
+    there = {row.id for row in rows}
+    if not there:
+        return None
+    known = (_known(cursor, order.dedupe) if order.dedupe else None for order in orders)
+    return [Submitted(id if id in there else str(one), id in there) for id, one in zip(ids, known, strict=True)]
 
 
 def _id() -> str:
@@ -197,6 +211,9 @@ def cancel(database: Database, run_id: str, by: str) -> str:
             raise UsageError(f"there is no run {run_id!r}; `adderclaw fleet list` lists them")
         if run.state != "ended":
             end_unworked(cursor, run, "stopped", f"cancelled by {by}")
+        elif run.stopped_by is not None:  # and no `fleet resume` lets it go on
+            sql = "UPDATE fleet.runs SET stopped_by = NULL, reason = %s WHERE id = %s"
+            cursor.execute(sql, (f"cancelled by {by}", run_id))
         return str(run.state)
 
     return database.do(work)
@@ -214,6 +231,8 @@ def retry(database: Database, run_id: str, *, fresh: bool) -> None:
             raise AdderClawError(f"run {run_id} {said}: there is nothing to try again")
         if run.pruned is not None:
             raise AdderClawError(f"run {run_id}: its files were pruned; submit it again")
+        if (other := queue.has_key(cursor, run)) is not None:
+            raise AdderClawError(f"run {other} has the key {run.dedupe!r} now: it does the same")
         queue.again(cursor, run, fresh=fresh)
 
     database.do(work)

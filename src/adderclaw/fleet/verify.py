@@ -21,7 +21,7 @@ class Wrong(NamedTuple):
     """One finding."""
 
     what: str
-    """chain, signature, worker, run, unit, outcome, state or receipts."""
+    """chain, signature, worker, run, unit, outcome, texts, state or receipts."""
     where: str
     why: str
 
@@ -42,7 +42,7 @@ def verify(database: Database, objects: Objects, key: Key) -> Verified:
     pruned = {row.id for row in database.rows("SELECT id FROM fleet.runs WHERE pruned IS NOT NULL")}
     latest = _latest(made)
     receipts = 0
-    for id, _, _, _, saved in made["runs"]:
+    for id, _, _, _, saved, *_ in made["runs"]:
         entry = latest.get(id)
         if entry is None or "state" not in entry or saved is None or id in pruned:
             continue
@@ -95,14 +95,17 @@ def _runs(made: Json, entries: list[Json]) -> Iterator[Wrong]:
             units[run] = max(units.get(run, 0), int(entry["unit"]))
         elif entry["kind"] == "end":
             ends[run] = entry
-    for id, state, outcome, count, _ in made["runs"]:
+    for id, state, outcome, count, _, *texts in made["runs"]:
         if units.get(id, 0) < count:
             yield Wrong("unit", id, f"{count} units are said to be finished, {units.get(id, 0)} are signed")
         if state != "ended" or outcome == "stopped":  # whoever cancels one is no worker
             continue
-        signed = ends.get(id, {}).get("outcome")
+        end = ends.get(id, {})
+        signed = end.get("outcome")
         if signed != outcome:
             yield Wrong("outcome", id, f"it is said to have ended {outcome}, and {signed or 'nothing'} is signed")
+        elif [end.get("texts")] not in (texts, [None]):
+            yield Wrong("texts", id, "what was asked, or what came of it, is not what its worker signed")
 
 
 def _latest(made: Json) -> dict[str, Json]:

@@ -284,6 +284,7 @@ class Worker:
                 del self._taken[one]
         if late:
             leases.due(self.database, [queue.run_id(one) for one in late])
+        controls.let_go_on(self.database)
         versions.release(self.database, ["", *self.settings.labels], self._free())
         for run in leases.reap(self.database, self.settings.lease):
             if self.database.do(lambda cursor, run=run: queue.carried_on(cursor, run)):
