@@ -48,6 +48,8 @@ def proved(farm: Farm, ids: list[str], aside: list[str] | None = None) -> None:
             worker.end()
     for worker in farm.workers:
         farm.until(lambda worker=worker: not worker.children(), 15)
+    left = [path for worker in farm.workers for path in (worker.home / ".adderclaw" / "fleet-runs").iterdir()]
+    assert left == []  # also what killed ones left behind
 
 
 @pytest.mark.soak

@@ -1,6 +1,7 @@
 """A run's own folder on a worker: made from what was submitted or from the last state, and put away again."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -32,6 +33,38 @@ RELOCATED = (
 )
 """Columns with paths of the workspace: it lies elsewhere on another worker."""
 CLONE_SECONDS = 600
+_LOCK = ".lock"
+"""Behind the name of a worker's folder: the file that it holds locked."""
+
+
+class Room:
+    """Where the folders of a worker's runs are. What a worker left there that was killed is removed by the next one."""
+
+    def __init__(self, root: str) -> None:
+        self._root, self._own, self._lock = root, "", -1
+
+    def take(self, worker: str) -> str:
+        """A folder of its own, which others leave alone as long as this process lives."""
+        os.makedirs(self._root, mode=0o700, exist_ok=True)
+        for name in os.listdir(self._root):
+            if name.endswith(_LOCK):
+                self._clear(os.path.join(self._root, name))
+        self._own = os.path.join(self._root, worker)
+        self._lock = os.open(self._own + _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        os.makedirs(self._own, mode=0o700)
+        return self._own
+
+    def _clear(self, lock: str) -> None:
+        with contextlib.suppress(OSError), open(lock, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not where its worker lives
+            shutil.rmtree(lock.removesuffix(_LOCK), ignore_errors=True)
+            os.unlink(lock)
+
+    def leave(self) -> None:
+        shutil.rmtree(self._own, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.unlink(self._own + _LOCK)
 
 
 class Folder:
@@ -111,6 +144,8 @@ class Folder:
 
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(self.root))  # of the run, if this was its last attempt here
 
     def _relocate(self) -> None:
         path = os.path.join(self.home, "memory.sqlite")

@@ -1,0 +1,199 @@
+"""One run as long as a worker has it: claimed, attempted until it ends, and given back where that is not its doing."""
+
+import contextlib
+import errno
+import sqlite3
+import time
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from adderclaw.errors import EXIT_CODES, AdderClawError
+from adderclaw.fleet import leases, progress, queue, versions
+from adderclaw.fleet.attempt import Attempt, Died, Ended, Unit
+from adderclaw.fleet.controls import Stop
+from adderclaw.fleet.database import Cursor, Unreachable
+from adderclaw.fleet.leases import Fenced
+from adderclaw.fleet.link import now
+from adderclaw.fleet.warm import Cold
+from adderclaw.record import NamedTuple
+from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.fleet.worker import Worker
+
+POLL = 0.5
+"""Seconds between two looks at a run that somebody else has, or that is held."""
+OWN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""What is wrong with a machine, and not with the run that met it."""
+
+
+class Work:
+    """A run as long as this worker has it: one attempt after another."""
+
+    def __init__(self, worker: "Worker", run: str) -> None:
+        self._worker, self.run = worker, run
+        self._attempt: Attempt | None = None
+        self._token = 0
+        """By which it held the run last."""
+        self.busy = True
+        """Whether it takes a slot: not where another worker has the run."""
+
+    def step(self, number: int) -> Json:
+        """Work until this unit is finished, or the run ends."""
+        while True:
+            try:
+                came = self._stepped(number)
+            except (AdderClawError, OSError, sqlite3.Error, zlib.error, ValueError) as error:
+                came = self._failed(error)
+            if came is not None:
+                return came
+            if self._worker.closing:
+                time.sleep(60)  # the process ends
+            time.sleep(POLL)
+
+    def _stepped(self, number: int) -> Json | None:
+        if self._attempt is None:
+            row = self._claimed()
+            if not isinstance(row, _Claimed):
+                return row
+            attempt = self._attempt = Attempt(self._worker.means, row.row, row.deadline)
+            self._worker.hold(attempt)
+            if (reason := leases.set_aside(row.row)) is not None:
+                self._end({"outcome": "error", "reason": reason})
+                return {"outcome": "error"}
+            if row.row.seconds_left is not None and row.row.seconds_left <= 0:
+                self._end(
+                    {
+                        "outcome": "limit",
+                        "reason": "its deadline was over before it could begin",
+                        "exit_code": EXIT_CODES["limit"],
+                    }
+                )
+                return {"outcome": "limit"}
+            if (stop := self._worker.stop_of(attempt.run, attempt.label)) is not None:
+                attempt.stop(stop)
+            if row.row.units >= number:
+                return {"unit": number}
+        attempt = self._attempt
+        ended = None if attempt.started else attempt.start()
+        match ended or attempt.serve():
+            case Unit(done):
+                self._worker.works()
+                return {"unit": done}
+            case Ended(outcome):
+                self._worker.works()
+                self._drop(release=False)
+                return {"outcome": outcome}
+            case Died(why, blameless):
+                if not blameless:
+                    leases.strike(self._worker.database, attempt.lease)
+                elif attempt.trouble or not attempt.up:
+                    begun = f"the process of run {self.run} ended before it began ({why})"
+                    self._worker.rest(attempt.trouble or begun)
+                self._drop(release=False)
+                return None
+
+    def _claimed(self) -> "_Claimed | Json | None":
+        """The run's row; or how it ended; None where somebody else has it, or it may not begin yet."""
+        worker = self._worker
+        row = worker.database.one("SELECT * FROM fleet.runs WHERE id = %s", self.run)
+        if row is None or row.state == "ended":
+            return {"outcome": row.outcome if row is not None else "gone"}
+        if row.state in ("held", "waiting"):
+            return {"state": row.state}
+        if queue.ID.fullmatch(row.id) is None:
+            return self._unfit()
+        if worker.draining or worker.closing:
+            return None
+        if (stop := worker.stop_of(row.id, row.label)) is not None:
+            return None if stop.scope == "fleet" else self._held(stop)
+        if worker.resting:
+            return None
+        if row.schema > versions.SCHEMA:
+            return {"state": "held"} if versions.hold(worker.database, row) else None
+        began = now()
+        claimed = leases.claim(worker.database, self.run, worker.id, worker.settings.lease, self._token)
+        if claimed is None and row.state == "running":  # another worker has it, or this one in another thread
+            return self._ended_elsewhere()
+        self._token = self._token if claimed is None else int(claimed.token)
+        return None if claimed is None else _Claimed(claimed, began + worker.settings.lease)
+
+    def _unfit(self) -> Json:
+        """A row that `fleet submit` did not write: its id would be the name of a folder here."""
+
+        def work(cursor: Cursor) -> None:
+            sql = "SELECT * FROM fleet.runs WHERE id = %s AND state = 'queued' FOR UPDATE"
+            if (row := cursor.execute(sql, (self.run,)).fetchone()) is not None:
+                progress.end_unworked(cursor, row, "error", "its id is none that a run has: nobody begins it")
+
+        self._worker.database.do(work)
+        return {"outcome": "error"}
+
+    def _held(self, stop: Stop) -> Json | None:
+        """A stop that is not for all: the run waits outside of the queue, and takes no slot."""
+
+        held = self._worker.database.one(
+            "UPDATE fleet.runs SET state = 'held', stopped_by = %s WHERE id = %s AND state = 'queued' RETURNING id",
+            stop.id,
+            self.run,
+        )
+        return None if held is None else {"state": "held"}
+
+    def _failed(self, error: Exception) -> Json | None:
+        """What keeps a run from beginning is its outcome; where the fleet itself is the reason it is tried again."""
+        try:
+            if isinstance(error, Fenced):
+                raise error
+            if _machines_own(error):
+                self._worker.rest(error)
+            elif self._attempt is not None and not isinstance(error, Unreachable):
+                self._end({"outcome": "error", "reason": str(error)})
+                return {"outcome": "error"}
+        except Fenced:
+            self._drop(release=False)
+            return self._ended_elsewhere()
+        except Unreachable:
+            pass
+        self._drop(release=False)  # it is still this worker's, until its lease runs out
+        return None
+
+    def _end(self, report: Json) -> None:
+        assert self._attempt is not None
+        means = self._worker.means
+        progress.keep_end(means.database, self._attempt.lease, {"exit_code": 1, **report}, None, means.identity)
+        self._drop(release=False)
+
+    def _ended_elsewhere(self) -> Json:
+        """Another worker has the run: wait until it has ended. DBOS knows whose it is, and keeps nothing of ours."""
+        self.busy = False
+        while True:
+            with contextlib.suppress(AdderClawError):
+                row = self._worker.database.one("SELECT state, outcome FROM fleet.runs WHERE id = %s", self.run)
+                if row is None or row.state in ("ended", "waiting", "held"):
+                    return {"outcome": row.outcome if row is not None else "gone"}
+            time.sleep(POLL)
+
+    def _drop(self, *, release: bool) -> None:
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            return
+        self._worker.drop(attempt)
+        attempt.close()
+        if release:
+            with contextlib.suppress(AdderClawError):
+                leases.release(self._worker.database, attempt.lease)
+
+    def close(self) -> None:
+        """DBOS has no further use for it: whoever comes next begins at the last unit."""
+        self._drop(release=True)
+
+
+class _Claimed(NamedTuple):
+    row: Any
+    deadline: float
+
+
+def _machines_own(error: Exception) -> bool:
+    if isinstance(error, sqlite3.Error):
+        return "full" in str(error) or "I/O" in str(error)
+    return isinstance(error, Cold) or (isinstance(error, OSError) and error.errno in OWN)
