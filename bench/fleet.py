@@ -1,7 +1,8 @@
 """What a fleet costs: many runs queued, runs a second, an idle worker, a run's queries and rows, a take-over, a stop.
 
-`python bench/fleet.py` starts a PostgreSQL of its own on loopback; `--only` chooses, `--runs` says how many runs each
-part has. Each part prints a line of JSON; the last says how busy the machine was.
+`python bench/fleet.py` starts a PostgreSQL of its own on loopback, and takes at most ten minutes (`--seconds`): what
+does not fit is left out, and named. `--only` chooses, `--runs` says how many runs each worker has. Each part prints a
+line of JSON with how many cores were busy meanwhile, by whoever; the last line has the ratios that are asked for.
 """
 
 import argparse
@@ -25,6 +26,8 @@ from tests.fleet.postgres import Cluster, programs  # noqa: E402
 from tests.program import Cli  # noqa: E402
 
 TICK = os.sysconf("SC_CLK_TCK")
+LONGEST = 60.0
+"""Seconds that have to be left for a part to begin."""
 NEXT = (
     "SELECT workflow_uuid FROM dbos.workflow_status WHERE queue_name = 'runs' AND status = 'ENQUEUED'"
     " AND application_version = 'fleet-1' ORDER BY priority, created_at LIMIT 1 FOR UPDATE SKIP LOCKED"
@@ -33,8 +36,14 @@ NEXT = (
 
 
 class Bench:
-    def __init__(self, cluster: Cluster, root: Path) -> None:
-        self._cluster, self._root, self._made = cluster, root, 0
+    def __init__(self, cluster: Cluster, root: Path, limit: float) -> None:
+        """`limit`: when all is over, by the clock that only counts."""
+        self._cluster, self._root, self._made, self._limit = cluster, root, 0, limit
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return self._limit - time.monotonic()
 
     def farm(self) -> Farm:
         self._made += 1
@@ -66,25 +75,26 @@ class Bench:
 
     # -------------------------------------------------------------- runs a second
 
-    def ran(self, workers: int, runs: int) -> Any:
-        """From the first claim to the last end, with a model that answers at once; each worker is kept on one core."""
+    def ran(self, workers: int, runs: int, model_ms: int) -> Any:
+        """From the first claim to the last end. All workers are up before anything is submitted; each has one slot."""
         farm = self.farm()
-        submitted(farm, runs)
+        farm.script({**text("done"), "delay_ms": model_ms})
         for number in range(workers):
-            made = farm.worker(f"w{number}", lease=30, slots=1)
-            os.sched_setaffinity(made.process.pid, {number % (os.cpu_count() or 1)})
-        before = self._counted(farm)
-        farm.until(lambda: not farm.rows("SELECT 1 FROM fleet.runs WHERE state <> 'ended' LIMIT 1"), 900)
+            farm.worker(f"w{number}", lease=30, slots=1)
+        farm.until(lambda: all("slots" in worker.said for worker in farm.workers))
+        before, used = self._counted(farm), cpu(farm)
+        submitted(farm, runs)
+        farm.until(lambda: not farm.rows("SELECT 1 FROM fleet.runs WHERE state <> 'ended' LIMIT 1"), self.left)
         (row,) = farm.rows("SELECT extract(epoch FROM max(finished) - min(began))::float8 AS took FROM fleet.runs")
-        cpu = sum(seconds(pid) for worker in farm.workers for pid in (worker.process.pid, *below(worker.process.pid)))
-        after = self._counted(farm)
+        after, used = self._counted(farm), cpu(farm) - used
         farm.close()
         each = {name: round((after[name] - before.get(name, 0)) / runs, 1) for name in after}
         return {
             "workers": workers,
             "runs": runs,
+            "model_ms": model_ms,
             "runs_per_second": round(runs / row.took, 2),
-            "cpu_seconds_each": round(cpu / runs, 2),
+            "cpu_seconds_each": round(used / runs, 2),
             "each": {name: value for name, value in each.items() if value},
         }
 
@@ -171,7 +181,6 @@ class Bench:
 
 
 def submitted(farm: Farm, runs: int) -> None:
-    farm.script(text("done"))
     matrix = farm.root / "matrix.csv"
     matrix.write_text("\n".join(["message,workspace", *(f"m{n},{farm.workspace}" for n in range(runs))]))
     farm.submit("--matrix", str(matrix))
@@ -200,9 +209,37 @@ def below(pid: int) -> list[int]:
     return found
 
 
+def cpu(farm: Farm) -> float:
+    """Seconds of a core that the workers used, and the processes of their runs that have ended."""
+    return sum(seconds(pid) for worker in farm.workers for pid in (worker.process.pid, *below(worker.process.pid)))
+
+
+def busy() -> float:
+    """Seconds of all cores that anybody used since the machine started."""
+    fields = Path("/proc/stat").read_text().split("\n")[0].split()[1:]
+    return sum(int(value) for place, value in enumerate(fields[:8]) if place not in (3, 4)) / TICK
+
+
+def ratios(made: list[Any]) -> Any:
+    """What is asked for: the rate against that of one worker for each, and what 10,000 queued runs cost against 100."""
+    found: dict[str, Any] = {"ratios": 1, "cores": os.cpu_count()}
+    rates = {(one["model_ms"], one["workers"]): one["runs_per_second"] for one in made if "runs_per_second" in one}
+    for (model_ms, workers), rate in rates.items():
+        if workers > 1 and (model_ms, 1) in rates:
+            found[f"linear_{workers}_workers_model_{model_ms}_ms"] = round(rate / rates[model_ms, 1] / workers, 2)
+    queued = sorted((one for one in made if "queued" in one), key=lambda one: one["queued"])
+    if len(queued) > 1:
+        few, many = queued[0], queued[-1]
+        found |= {name: round(many[name] / few[name], 2) for name in few if "_ms" in name}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600, help="for all of it")
     parser.add_argument("--runs", type=int, default=20, help="for each worker")
+    parser.add_argument("--model-ms", type=int, nargs="*", default=[0, 1000], help="how long the model thinks")
+    parser.add_argument("--leases", type=float, nargs="*", default=[3.0, 10.0], help="of the workers that are killed")
     parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--queued", type=int, nargs="*", default=[100, 10_000])
     parser.add_argument("--only", nargs="*", default=["queued", "ran", "counted", "idle", "take_over", "stop"])
@@ -215,18 +252,31 @@ def main() -> None:
         cluster.start()
         try:
             cluster.template(Path(folder) / "template", "CREATE EXTENSION pg_stat_statements SCHEMA public")
-            bench = Bench(cluster, Path(folder))
+            bench = Bench(cluster, Path(folder), time.monotonic() + given.seconds)
             parts: dict[str, list[Callable[[], Any]]] = {
                 "queued": [lambda count=count: bench.queued(count) for count in given.queued],
-                "ran": [lambda number=number: bench.ran(number, given.runs * number) for number in given.workers],
+                "ran": [
+                    lambda number=number, took=took: bench.ran(number, given.runs * number, took)
+                    for took in given.model_ms
+                    for number in given.workers
+                ],
                 "counted": [bench.counted],
                 "idle": [bench.idle],
-                "take_over": [lambda lease=lease: bench.taken_over(lease) for lease in (3.0, 10.0)],
+                "take_over": [lambda lease=lease: bench.taken_over(lease) for lease in given.leases],
                 "stop": [bench.stopped],
             }
+            made: list[Any] = []
             for name in given.only:
                 for part in parts[name]:
-                    print(json.dumps({**part(), "load": round(os.getloadavg()[0], 1)}), flush=True)
+                    if bench.left < LONGEST:
+                        print(json.dumps({"left_out": name, "why": "the time is over"}), flush=True)
+                        continue
+                    began, before = time.monotonic(), busy()
+                    made.append(part())
+                    cores = (busy() - before) / (time.monotonic() - began)
+                    load = round(os.getloadavg()[0], 1)
+                    print(json.dumps({**made[-1], "cores_busy": round(cores, 2), "load": load}), flush=True)
+            print(json.dumps(ratios(made)), flush=True)
         finally:
             cluster.remove()
 

@@ -144,6 +144,7 @@ class Farm:
         (cli.data / "fleet.toml").write_text(f'database = "{url}"\n')
         (cli.data / "fleet.key").write_text("ab" * 32 + "\n")
         self.workers: list[WorkerProcess] = []
+        self._connection: psycopg.Connection[Any] | None = None
 
     def script(self, *steps: Mapping[str, Any]) -> None:
         """What the model says, in every conversation anew."""
@@ -177,8 +178,26 @@ class Farm:
         return json.loads(done.out)
 
     def rows(self, sql: str, *parameters: Any) -> list[Any]:
-        with psycopg.connect(self.url, row_factory=namedtuple_row) as connection:
-            return connection.execute(sql.encode(), parameters).fetchall()
+        """On a connection that stays: tests look often. One that a restart of the server ended is made anew."""
+        for _ in range(2):
+            if self._connection is None or self._connection.closed:
+                self._connection = psycopg.connect(self.url, autocommit=True, row_factory=namedtuple_row)
+            try:
+                return self._connection.execute(sql.encode(), parameters).fetchall()
+            except psycopg.OperationalError:
+                if not self._connection.closed:
+                    raise
+        raise AssertionError("PostgreSQL ends every connection")
+
+    def leave(self) -> None:
+        """Hold the database open no longer: nobody copies one that somebody uses."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def expire(self, worker: WorkerProcess) -> None:
+        """A killed worker's leases run out now. Once for all is the time waited for that they have
+        (test_take_over.py)."""
+        self.rows("UPDATE fleet.runs SET lease_until = now() WHERE worker LIKE %s RETURNING 1", f"{worker.name}-%")
 
     def run(self, id: str) -> Any:
         return self.rows("SELECT * FROM fleet.runs WHERE id = %s", id)[0]
@@ -216,6 +235,7 @@ class Farm:
         assert done.code == 0, done.out + done.err
 
     def close(self) -> None:
+        self.leave()
         for worker in self.workers:
             if worker.process.poll() is None:
                 worker.wake()

@@ -311,6 +311,7 @@ def test_verify_finds_every_forgery(farm: Farm, tmp_path: Path) -> None:
     assert (done.code, done.out.startswith("valid: 3 anchors, 1 runs, 4 receipts")) == (0, True), done.out
     with pytest.raises(psycopg.errors.RaiseException, match="only added to"):
         farm.rows("DELETE FROM fleet.anchors RETURNING 1")
+    farm.leave()
     alone = runpy.run_path(str(VERIFIER))
     name = farm.url.rpartition("/")[2]
     for number, (what, (sql, found)) in enumerate(FORGERIES.items()):

@@ -23,6 +23,7 @@ def test_a_state_that_is_gone_is_the_run_s_outcome(farm: Farm) -> None:
     first = farm.worker("w1")
     farm.until(lambda: farm.run(run_id).units == 1)
     first.kill()
+    farm.expire(first)
     with psycopg.connect(farm.url) as connection:
         connection.execute("DELETE FROM fleet.objects WHERE digest IN (SELECT saved FROM fleet.runs)")
     farm.worker("w2")

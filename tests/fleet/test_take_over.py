@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.fleet.farm import LEASE, Farm, call, reached, text
 
 SLOW = {"delay_ms": 700}
+QUICK = call("Bash", command="echo one >> log")
 
 
 def log_of(place: Path) -> list[str]:
@@ -35,11 +36,12 @@ def test_a_run_on_a_worker_is_the_same_run(farm: Farm) -> None:
 
 def test_kill_9_of_a_worker_loses_no_finished_unit(farm: Farm) -> None:
     farm.agentfile(4)
-    farm.script(SLOW, call("Bash", command="echo one >> log"), SLOW, reached())
+    farm.script(SLOW, QUICK, reached())
     (run_id,) = farm.submit("--agentfile", "Agentfile", "--workspace", str(farm.workspace))
     first = farm.worker("w1")
     farm.until(lambda: farm.run(run_id).units == 2)
     first.kill()
+    farm.script(QUICK, reached())
     farm.until(lambda: not first.children(), 5)
     killed = time.monotonic()
     farm.worker("w2")
@@ -61,6 +63,7 @@ def test_what_was_in_flight_is_told_and_recorded(farm: Farm) -> None:
     first = farm.worker("w1", "--save-every", "1")
     farm.until(lambda: len(farm.rows("SELECT 1 FROM fleet.calls")) == 2)
     first.kill()
+    farm.expire(first)
     farm.script(call("Bash", command="echo one >> log"), text("ok"))
     farm.worker("w2", "--save-every", "1")
     (row,) = farm.ended(run_id)
@@ -77,11 +80,12 @@ def test_what_was_in_flight_is_told_and_recorded(farm: Farm) -> None:
 
 def test_a_worker_that_only_slept_does_nothing_more(farm: Farm) -> None:
     farm.agentfile(3)
-    farm.script(SLOW, call("Bash", command="echo one >> log"), SLOW, reached())
+    farm.script(SLOW, QUICK, reached())
     (run_id,) = farm.submit("--agentfile", "Agentfile", "--workspace", str(farm.workspace))
     first = farm.worker("w1")
     farm.until(lambda: farm.run(run_id).units == 1)
     first.pause()
+    farm.script(QUICK, reached())
     farm.worker("w2")
     farm.until(lambda: (farm.run(run_id).worker or "").startswith("w2"))
     first.wake()
@@ -124,10 +128,11 @@ def test_a_run_that_kills_its_process_is_set_aside(farm: Farm) -> None:
 
 def test_sigterm_gives_runs_back_at_once(farm: Farm) -> None:
     farm.agentfile(3)
-    farm.script(SLOW, call("Bash", command="echo one >> log"), SLOW, reached())
+    farm.script(SLOW, QUICK, reached())
     (run_id,) = farm.submit("--agentfile", "Agentfile", "--workspace", str(farm.workspace))
     first = farm.worker("w1", lease=60)
     farm.until(lambda: farm.run(run_id).units == 1)
+    farm.script(QUICK, reached())
     farm.worker("w2", lease=60)
     assert first.end() == 0
     (row,) = farm.ended(run_id, seconds=30)  # without waiting for a lease to run out

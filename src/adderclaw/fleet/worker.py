@@ -255,7 +255,11 @@ class Worker:
             self._closing = left is None
 
     def _reap(self) -> None:
-        """In a thread of its own: that it waits for a lock keeps no lease from being renewed, and no stop."""
+        """In a thread of its own: that it waits for a lock keeps no lease from being renewed, and no stop.
+
+        It looks once as soon as it starts: what others left before is nobody's.
+        """
+        self._reaping.set()
         while not self._closing:
             self._reaping.wait(self.settings.lease / 5)
             self._reaping.clear()
