@@ -68,10 +68,11 @@ def parts(form: Form) -> tuple[str, list[str], list[tuple[str, str]]]:
 
 def mounts(forms: list[Form]) -> list[str]:
     """The rules as mounts, in their order: what comes later lies on top, as the last rule decides."""
-    made = ["--dev", "/dev", "--proc", "/proc"]
-    for link in ("/bin", "/sbin", "/lib", "/lib64"):
+    whole = forms[1] == ["allow", "default"]
+    made = ["--dev-bind", "/", "/"] if whole else ["--dev", "/dev", "--proc", "/proc"]
+    for link in () if whole else ("/bin", "/sbin", "/lib", "/lib64"):
         made += ["--symlink", os.readlink(link), link] if os.path.islink(link) else []
-    network = False
+    network = whole
     rules = [parts(form) for form in forms[1:]]
     pinned = [rule for rule in rules if rule[0] == "deny" and [kind for kind, _ in rule[2]][:1] == ["literal"]]
     kept = next((at for at, rule in enumerate(rules) if rule[0] == "deny" and rule[2]), len(rules))
@@ -92,7 +93,7 @@ def mounts(forms: list[Form]) -> list[str]:
                 made += ["--ro-bind", path, path]
             elif verdict == "deny" and "file-write*" in words:
                 made += ["--bind", path, path]  # a mount cannot be moved or removed
-    made += ["--remount-ro", "/"]
+    made += [] if whole else ["--remount-ro", "/"]
     return [*made, *([] if network else ["--unshare-net"])]
 
 
@@ -100,7 +101,8 @@ def main(arguments: list[str]) -> None:
     assert arguments[0] == "-p"
     assert os.path.isabs(arguments[2])
     forms = read(arguments[1])
-    assert forms[:2] == [["version", "1"], ["deny", "default"]]
+    assert forms[0] == ["version", "1"]
+    assert forms[1] in (["deny", "default"], ["allow", "default"])
     argv = ["bwrap", "--unshare-pid", "--die-with-parent", "--cap-drop", "ALL", *mounts(forms)]
     if "SEATBELT_LOG" in os.environ:
         with open(os.environ["SEATBELT_LOG"], "a", encoding="utf-8") as log:

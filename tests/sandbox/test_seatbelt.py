@@ -7,6 +7,7 @@ bubblewrap enforce it.
 import asyncio
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -100,6 +101,10 @@ def test_a_hook_keeps_all_but_the_server(stand_in: Path, tmp_path: Path) -> None
     assert read(text)[1] == ["allow", "default"]
     assert not may(read(text), "file-read-data", str(tmp_path / "key"))
     assert '(remote ip "*:8123")' in text
+    (tmp_path / "key").write_text("key")
+    (tmp_path / "other").write_text("other")
+    shown = subprocess.run([program, flag, text, "/bin/cat", "key", "other"], cwd=tmp_path, capture_output=True)
+    assert shown.stdout == b"other"
 
 
 # ------------------------------------------------------------------ commands that start

@@ -58,6 +58,9 @@ def _none(*_: object) -> dict[str, Never]:
 
 ctypes.CDLL = Libc
 socket.socketpair = _socketpair
+# what this Python was built with is still found
+built = f"_sysconfigdata_{sys.abiflags}_{sys.platform}_{getattr(sys.implementation, '_multiarch', '')}"
+os.environ.setdefault("_PYTHON_SYSCONFIGDATA_NAME", built)
 sys.platform = "darwin"
 sys.modules["_scproxy"] = types.ModuleType("_scproxy")
 vars(sys.modules["_scproxy"]).update(_get_proxies=_none, _get_proxy_settings=_none)
