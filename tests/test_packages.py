@@ -276,6 +276,20 @@ def test_completion_completes_in_its_shell(shell: str, tmp_path: Path) -> None:
     assert "list" not in done.stdout.split()
 
 
+def test_completion_is_installed_for_the_shell_that_is_named(tmp_path: Path) -> None:
+    env = {"PATH": f"{PROGRAM.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    for option in ("--show-completion", "--install-completion"):
+        refused = run(PROGRAM, option, "ksh", env=env)
+        assert (refused.returncode, f"{option} 'ksh': there is completion for" in refused.stderr) == (2, True)
+    refused = run(PROGRAM, "completion", env=env)
+    assert refused.returncode == 2
+    assert "`adderclaw --install-completion SHELL`" in " ".join(refused.stderr.split())
+    assert not [*tmp_path.rglob("*adderclaw*")]
+    done = run(PROGRAM, "--install-completion", "fish", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "_ADDERCLAW_COMPLETE" in (tmp_path / ".config/fish/completions/adderclaw.fish").read_text()
+
+
 UPDATES = {
     "uv tool": ("uv-receipt.toml", "uv tool upgrade adderclaw", "uv tool install --force 'adderclaw[fleet]'"),
     "pipx": ("pipx_metadata.json", "pipx upgrade adderclaw", "pipx install --force 'adderclaw[fleet]'"),

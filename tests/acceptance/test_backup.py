@@ -268,6 +268,11 @@ def test_links_duplicates_and_rubbish_are_refused(used: World) -> None:
     assert not Path(home).exists()
 
 
+def test_what_is_wrong_with_the_file_is_said_before_what_is_wrong_with_the_home(used: World) -> None:
+    assert "cannot be read: No such file" in used.cli("restore", "/no/such/file").err
+    assert "is not a file: name the file that `adderclaw backup` wrote" in used.cli("restore", str(used.workspace)).err
+
+
 def test_bad_targets_are_named(used: World) -> None:
     inside = used.cli("backup", str(used.cli.data / "b.zip"))
     assert inside.code == 2
@@ -407,8 +412,9 @@ def test_uninstall_leaves_what_others_put_into_its_home_and_places(used: World) 
     left = ["bench", "config.toml.bak", "fleet.key.old", "memory.sqlite.mine", "policy.toml", "skills"]
     assert sorted(os.listdir(home)) == left
     assert f"in {home}, not made by adderclaw: {', '.join(left)}" in done.out
+    assert "folders of runs in your projects" not in done.out, "those in the home are gone with it"
     assert f"left: {completion}, which adderclaw did not write as it is" in done.out
-    assert "left: a line of ~/.bashrc, which is yours: source ~/.bash_completions/adderclaw.sh" in done.out
+    assert "left: a line of ~/.bashrc, which is yours to remove: source ~/.bash_completions/adderclaw.sh" in done.out
     assert sorted(os.listdir(outside)) == ["kept.txt", "places.sqlite"]
     assert completion.exists()
 

@@ -32,6 +32,13 @@ from adderclaw.errors import UsageError
 from adderclaw.near import meant
 
 EPILOG = "On every command --quiet leaves errors and questions alone on stderr."
+OPTIONS = {
+    "help": "--help",
+    "version": "--version",
+    "man": "--man",
+    "completion": "--show-completion SHELL`, or `adderclaw --install-completion SHELL",
+}
+"""What is a command elsewhere, and an option here."""
 UNKNOWN = re.compile(r"No such command '([^']+)'")
 
 
@@ -112,7 +119,9 @@ def _hinted(error: Any) -> None:
     elif isinstance(command, TyperGroup) and (unknown := UNKNOWN.match(error.message)):
         from adderclaw.channels.elsewhere import typed_at_the_shell
 
-        hint = typed_at_the_shell(unknown[1]) or meant(unknown[1], command.commands)
+        option = OPTIONS.get(unknown[1])
+        hint = f": that is `adderclaw {option}`" if option else ""
+        hint = hint or typed_at_the_shell(unknown[1]) or meant(unknown[1], command.commands)
         error.message = f"No such command {unknown[1]!r}{hint}"
 
 

@@ -13,6 +13,7 @@ from adderclaw.channels.cli.common import app_of, invoke
 from adderclaw.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+COMPLETIONS = ("--show-completion", "--install-completion")
 
 HELP = """A local-first agent runtime: every action passes one gate and is appended to one ledger.
 
@@ -33,8 +34,8 @@ and `-r` go on with one); `adderclaw -p "some words"` answers once, for scripts:
 
 def run_root(arguments: list[str]) -> None:
     """Help names every command, so here, and only here, all of them are imported; one call by hand needs none."""
-    if len(arguments) == 2 and arguments[0] == "--show-completion":
-        _show_completion(arguments[1])
+    if len(arguments) == 2 and arguments[0] in COMPLETIONS:
+        _completion(*arguments)
         return
     command = get_command(_app())
     assert isinstance(command, TyperGroup)
@@ -63,13 +64,17 @@ def _loaded(entry: Command) -> typer.Typer:
         return app
 
 
-def _show_completion(shell: str) -> None:
+def _completion(option: str, shell: str) -> None:
     """For the shell that is named; without a name it is the one that we were started from."""
-    from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
+    from typer import completion
 
     if shell not in SHELLS:
-        raise UsageError(f"--show-completion {shell!r}: there is completion for {', '.join(SHELLS)}")
-    print(get_completion_script(prog_name="adderclaw", complete_var="_ADDERCLAW_COMPLETE", shell=shell))
+        raise UsageError(f"{option} {shell!r}: there is completion for {', '.join(SHELLS)}")
+    if option == "--install-completion":
+        _, where = completion.install(shell, prog_name="adderclaw", complete_var="_ADDERCLAW_COMPLETE")  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
+        print(f"installed in {where}; a new {shell} completes")
+        return
+    print(completion.get_completion_script(prog_name="adderclaw", complete_var="_ADDERCLAW_COMPLETE", shell=shell))  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _app() -> typer.Typer:

@@ -45,8 +45,8 @@ class Restored(NamedTuple):
 
 def restore(path: str, home: str, *, replace: bool, unverified: bool, dry_run: bool, progress: Progress) -> Restored:
     path, home = os.path.abspath(os.path.expanduser(path)), followed(os.path.abspath(os.path.expanduser(home)))
-    _may_replace(home, replace=replace)
     with _opened(path) as file:
+        _may_replace(home, replace=replace)
         reader = Reader(file, path)
         folder = os.path.dirname(home)
         os.makedirs(folder, exist_ok=True)

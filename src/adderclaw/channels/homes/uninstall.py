@@ -190,7 +190,7 @@ def _left(home: str) -> Iterator[str]:
         if os.path.lexists(unit := make().unit) and not made.is_unit(unit):
             yield f"{unit}, which was edited: `adderclaw service uninstall --backend {name}` removes it"
     for file, line in _start_up():
-        yield f"a line of {file}, which is yours: {line}"
+        yield f"a line of {file}, which is yours to remove: {line}"
     for line in _crontab():
         yield f"a line of your crontab, which is yours: `crontab -e` and remove: {line}"
     if folders := _run_folders(home):
@@ -198,6 +198,8 @@ def _left(home: str) -> Iterator[str]:
         yield f"folders of runs in your projects: {shown}"
     for path in sorted(_copies(home)):
         yield f"a home that `restore` put aside: {path}"
+    if os.path.isdir(workspace := os.path.expanduser("~/adderclaw-workspace")):
+        yield f"the workspace that `init` made, with what is in it: {workspace}"
     if os.path.isdir("/etc/adderclaw"):
         yield "/etc/adderclaw, which the administrator of this machine made"
 
@@ -234,7 +236,7 @@ def _run_folders(home: str) -> list[str]:
     finally:
         store.close()
     folders = {os.path.dirname(os.path.join(os.fsdecode(root), os.fsdecode(way))) for root, way in rows}
-    return sorted(folder for folder in folders if os.path.isdir(folder))
+    return sorted(one for one in folders if os.path.isdir(one) and not beneath(followed(one), followed(home)))
 
 
 def _copies(home: str) -> Iterator[str]:
