@@ -26,6 +26,11 @@ from tests.fleet.postgres import Cluster, programs  # noqa: E402
 from tests.program import Cli  # noqa: E402
 
 TICK = os.sysconf("SC_CLK_TCK")
+OWN = (
+    "^(BEGIN|COMMIT|SELECT coalesce.sum.calls|SELECT .. FROM fleet.runs WHERE state <>"
+    "|SELECT [*] FROM fleet.runs WHERE id = ANY.* AND state)"
+)
+"""Statements that the bench itself makes, or that are none."""
 LONGEST = 60.0
 """Seconds that have to be left for a part to begin."""
 NEXT = (
@@ -137,7 +142,8 @@ class Bench:
         """Statements of all so far, and rows that were ever put into each table."""
         (asked,) = farm.rows(
             "SELECT coalesce(sum(calls), 0)::bigint AS n FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid"
-            " WHERE d.datname = current_database() AND query !~ '^(BEGIN|COMMIT|SELECT coalesce.sum.calls)'"
+            " WHERE d.datname = current_database() AND query !~ %s",
+            OWN,
         )
         rows = farm.rows("SELECT schemaname || '.' || relname AS t, n_tup_ins AS n FROM pg_stat_user_tables")
         return {"statements": int(asked.n), **{row.t: int(row.n) for row in rows}}

@@ -377,6 +377,10 @@ NOT_THEIRS = {
     "submitter": (
         "INSERT INTO fleet.runs (id, submitter, wanted, place, state, saved)"
         " VALUES ('x', session_user, '{}', '{}', 'queued', 'the state of another')",
+        "INSERT INTO fleet.runs (id, submitter, wanted, place, state)"
+        " VALUES ('x', session_user, '{}', '{}', 'running')",
+        "INSERT INTO fleet.runs (id, submitter, wanted, place, state, priority)"
+        " VALUES ('x', session_user, '{}', '{}', 'queued', -1000)",
         "UPDATE fleet.runs SET wanted = '{}'",
         "UPDATE fleet.objects SET body = ''",
         "DELETE FROM fleet.objects",
