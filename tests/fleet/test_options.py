@@ -123,6 +123,7 @@ def test_a_specification_and_a_run_of_a_newer_version(farm: Farm) -> None:
     assert [one["passed"] for one in done["scenarios"]] == [True, True]
     farm.until(lambda: farm.run(run_id).units == 1)
     first.kill()
+    farm.expire(first)
     known = farm.run(run_id).schema
     with psycopg.connect(farm.url) as connection:  # as a worker of a later version would have written it
         connection.execute("UPDATE fleet.runs SET schema = 999, version = '9.1.0' WHERE id = %s", (run_id,))
