@@ -357,7 +357,8 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
 # ------------------------------------------------------------------ money
 
 
-LEAST = '[limits]\ncost_usd = 0.65\n[models."priced*"]\ninput_per_mtok = 10.0\noutput_per_mtok = 100.0\n'
+DEAR = "input_per_mtok = 10.0\noutput_per_mtok = 100.0\n"
+LEAST = f'[limits]\ncost_usd = 0.65\n[models."priced*"]\n{DEAR}'
 FREE = "input_per_mtok = 0.0\noutput_per_mtok = 0.0\n"
 USAGE = {"prompt_tokens": 10_000, "completion_tokens": 1_000}
 """$0.20 at the administrator's prices."""
@@ -374,6 +375,17 @@ def test_nobody_makes_a_model_cheaper_than_the_administrator(world: World) -> No
         assert done.code == 4, (named, done.err)
         assert "$0.6000 spent" in done.err, done.err
         assert len(server.requests) == 3
+
+
+def test_prices_that_only_the_managed_table_names_bind_every_limit(world: World) -> None:
+    Managed(world).write(f'[managed.prices."priced*"]\n{DEAR}')
+    with ScriptedModel([{**call("Time"), "usage": USAGE}] * 3) as server:
+        here = f'kind = "openai-compatible"\nbase_url = "{server.base_url}"\nmodel = "priced-1"\n'
+        limit = "[limits]\ncost_usd = 0.65\n"
+        world.configure(more=f'{limit}[providers.models.here]\n{here}[models."priced-1"]\n{FREE}')
+        done = world.agent("go", "--provider", "here")
+    assert done.code == 4, done.err
+    assert "$0.6000 spent" in done.err, done.err
 
 
 def test_the_packaged_prices_are_the_least_where_money_is_limited(world: World) -> None:

@@ -370,19 +370,21 @@ def test_where_an_administrator_limits_money_nobody_makes_a_model_cheaper() -> N
         entries(
             far=ProviderEntry(kind="openai-compatible", base_url="https://llm.example/v1"),
             named=ProviderEntry(kind="ollama", base_url="https://llm.example/v1"),
+            alike=ProviderEntry(kind="ollama", base_url="https://127.llm.example/v1"),
             here=ProviderEntry(kind="ollama"),
+            by_number=ProviderEntry(kind="ollama", base_url="http://127.0.0.2:8080/v1"),
             nobody=ProviderEntry(kind="mock"),
         ),
         models={"*": free},
         managed=bound,
     )
-    for name in ("far", "named", "gone"):
+    for name in ("far", "named", "alike", "gone"):
         assert cost(Usage(10**6, 10**6), facts_of(name, "house-1", config)) == 14.0, name
         assert cost(Usage(10**6), facts_of(name, "gpt-4o", config)) == 2.5, name
         assert cost(Usage(10**6), facts_of(name, "unheard-of", config)) == 0.0, name
     assert facts_of("far", "house-1", config).cache_read_per_mtok == 1.0
     assert facts_of("far", "house-1", config).cache_write_per_mtok == 5.0, "without one of its own it costs as input"
-    for name in ("here", "nobody"):
+    for name in ("here", "by_number", "nobody"):
         assert cost(Usage(10**6, 10**6), facts_of(name, "house-1", config)) == 0.0, name
     dear = replace(config, models={"house-1": ModelEntry(input_per_mtok=50.0, output_per_mtok=1.0)})
     assert cost(Usage(10**6, 10**6), facts_of("far", "house-1", dear)) == 59.0

@@ -41,6 +41,7 @@ URL_VARIABLES = {
     "lm-studio": "LM_STUDIO_BASE_URL",
 }
 """Kind → the variable that names another place, where the entry has no `base_url`."""
+PRICES = ("managed", "prices")
 NO_HOST = ("mock", "reliable", "router")
 ONLY_HERE = f"only {FILE} can say that, which the administrator of this machine writes"
 
@@ -123,7 +124,11 @@ def held(loaded: "Loaded") -> "Loaded":
 
 def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
     """Hold the settings against the managed ones; says what was wanted and does not count."""
-    said = [text for leaf in leaves(data) if (text := _bind_leaf(tree, origins, leaf.path, leaf.value))]
+    said = [
+        text
+        for leaf in leaves(data)
+        if leaf.path[:2] != PRICES and (text := _bind_leaf(tree, origins, leaf.path, leaf.value))
+    ]
     permissions: Json = data.get("permissions", {})
     if permissions.get("allowManagedPermissionRulesOnly"):
         _fix(tree, origins, ("permissions", "allow"), permissions.get("allow", []))
@@ -131,9 +136,9 @@ def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
         _only_managed_hooks(tree, origins, data.get("hooks", []))
     if data.get("hooks"):
         _fix(tree, origins, ("disableAllHooks",), bool(data.get("disableAllHooks")))
-    if data.get("models") or "cost_usd" in data.get("limits", {}):
-        least: Json = {**data.get("models", {}), **(data.get("managed", {}).get("prices") or {})}
-        _fix(tree, origins, ("managed", "prices"), least)
+    named: Json | None = get(data, PRICES)
+    if named is not None or data.get("models") or "cost_usd" in data.get("limits", {}):
+        _fix(tree, origins, PRICES, {**data.get("models", {}), **(named or {})})
     said += _bind_profile(tree, origins, data)
     said += without_bypass(tree, origins)
     said += _bind_mode(tree, origins, data)

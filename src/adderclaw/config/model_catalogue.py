@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from typing import Any
 
 from adderclaw.config.schema import Config, ModelEntry, ProviderEntry
@@ -64,7 +65,7 @@ def _is_here(entry: ProviderEntry) -> bool:
     from adderclaw.config import managed
 
     host = managed.host_of(entry.kind, entry.base_url) if entry.kind in OWN_HARDWARE else "elsewhere"
-    return host in ("", "localhost", "::1") or host.startswith("127.")
+    return host in ("", "localhost", "::1") or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
 
 
 def _dearer(one: ModelFacts, other: ModelFacts) -> ModelFacts:
