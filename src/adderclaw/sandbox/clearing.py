@@ -36,10 +36,12 @@ def sweep(top: str) -> None:
     """Remove the folders of programs that were killed before they could."""
     for entry in os.scandir(top):
         owner = entry.name.removeprefix("adderclaw-").partition("-")[0]
-        if not entry.name.startswith("adderclaw-") or not owner.isdigit() or _is_there(int(owner)):
+        # isdigit() takes `²` for a number, and anybody may make a folder of that name here
+        if not entry.name.startswith("adderclaw-") or not owner.isdecimal() or _is_there(int(owner)):
             continue
-        if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
-            clear(entry.path)
+        with suppress(FileNotFoundError):  # another program sweeps, too
+            if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                clear(entry.path)
 
 
 def _is_there(pid: int) -> bool:
