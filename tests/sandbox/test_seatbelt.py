@@ -25,7 +25,7 @@ from tests.platforms.sandbox_exec import may, read
 from tests.rows import rows
 
 ODD = '/Users/ada/a "quoted" (deny) \\ ünï'
-ROOM = Room(roots=("/w",), hidden=("/w/.env", "/w/later"), kept=("/w/hooks.sh",), traces=("/w/runs",))
+ROOM = Room(roots=("/w",), hidden=("/w/.env", "/w/later", "/w/sub/in/.env"), kept=("/w/hooks.sh",), traces=("/w/runs",))
 MOUNTS = Mounts(kept=("/w/.git", "/w/a/b"), pinned=("/w/a",))
 
 
@@ -51,6 +51,9 @@ DENIED = [
     ("all", "file-write-data", "/w/.git/config"),
     ("all", "file-write-data", "/w/a/b"),
     ("all", "file-write-unlink", "/w/a"),
+    ("all", "file-write-unlink", "/w/sub/in"),
+    ("all", "file-write-unlink", "/w/sub"),
+    ("git", "file-write-unlink", "/w/sub"),
     ("all", "file-write-data", "/w/hooks.sh"),
     ("all", "file-write-data", "/w/runs/x"),
     ("all", "network-outbound", "*:*"),
@@ -66,6 +69,7 @@ ALLOWED = [
     ("all", "file-read-data", "/w/.git/config"),
     ("all", "file-write-data", "/w/x"),
     ("all", "file-write-data", "/w/a/c"),
+    ("all", "file-write-data", "/w/sub/in/other"),
     ("all", "file-write-data", "/private/tmp/s/x"),
     ("all", "file-write-data", "/dev/null"),
     ("all", "process-exec", "/w/tool"),

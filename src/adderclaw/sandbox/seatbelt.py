@@ -49,6 +49,7 @@ ln "$1" second && exit 3
 cat hidden && exit 4
 ln hidden third && cat third && exit 4
 mv hidden moved && exit 4
+mv over moved && cat moved/hidden && exit 4
 : > "$2" && exit 5
 : > kept && exit 6
 ln kept fourth && : > fourth && exit 6
@@ -82,7 +83,7 @@ def profile(
         _rule("allow", "file-read* file-write*", "literal", DEVICES),
         _rule("allow", "file-read* file-write*", "subpath", writable),
         _rule("deny", "file-write*", "subpath", (*mounts.kept, *map(followed, (*room.kept, *room.traces)))),
-        _rule("deny", "file-write*", "literal", mounts.pinned),
+        _rule("deny", "file-write*", "literal", (*mounts.pinned, *_over(_hidden(room), room.roots))),
         *_network(reached=room.network and view not in ("look", "offline"), shut_port=shut_port),
         # git starts programs that a repository names: those of the workspace it cannot
         _rule("deny", "process-exec", "subpath", room.roots if view == "git" else ()),
@@ -137,6 +138,12 @@ def _above(paths: Iterable[str]) -> list[str]:
             found[folder] = None
             folder = os.path.dirname(folder)
     return [*found]
+
+
+def _over(paths: Iterable[str], roots: Sequence[str]) -> list[str]:
+    """The folders of the workspace above paths: a rule is by path, and whoever moves one of them would be rid of it."""
+    tops = tuple(f"{root.rstrip('/')}/" for root in roots)
+    return [folder for folder in _above(paths) if folder.startswith(tops)]
 
 
 class Profiles:
@@ -238,14 +245,18 @@ def proof(roots: Sequence[str]) -> str | None:
     with tempfile.TemporaryDirectory(prefix="adderclaw-trial-") as folder, _listening() as door:
         top = followed(folder)
         work, tmp, secret, other = (os.path.join(top, name) for name in ("work", "tmp", "secret", "other"))
-        for made in (os.path.join(work, "above"), tmp):
+        for made in (os.path.join(work, "above"), os.path.join(work, "over"), tmp):
             os.makedirs(made)
-        for name in ("work/hidden", "work/kept", "work/above/kept", "secret"):
+        for name in ("work/hidden", "work/over/hidden", "work/kept", "work/above/kept", "secret"):
             with open(os.path.join(top, name), "w", encoding="ascii") as file:
                 file.write("text\n")
         above = os.path.join(work, "above")
         rules = profile(
-            Room(roots=(work,), hidden=(os.path.join(work, "hidden"),), kept=(os.path.join(work, "kept"),)),
+            Room(
+                roots=(work,),
+                hidden=(os.path.join(work, "hidden"), os.path.join(work, "over", "hidden")),
+                kept=(os.path.join(work, "kept"),),
+            ),
             tmp=tmp,
             mounts=Mounts(kept=(os.path.join(above, "kept"),), pinned=(above,)),
         )
