@@ -248,6 +248,16 @@ def test_a_budget_is_not_forgotten_with_the_rows_that_are_pruned(place: Place) -
     assert [kind for kind, _, _ in place.told] == ["budget"]
 
 
+def test_what_reserved_money_and_began_nothing_does_not_fill_the_history(place: Place) -> None:
+    one = place.add("held", hourly(), Terms(budget=1.0))
+    with place.store.write() as cursor:
+        for number in range(rows.KEPT + 9):
+            now = place.clock.now()
+            rows.claim(cursor, one.id, f"held {number}", cause="time", state="held", now=now, reserved=0.5)
+        (kept,) = cursor.execute("SELECT count(*) FROM schedule_runs").fetchone()
+    assert kept == rows.KEPT
+
+
 def test_a_request_that_began_nothing_may_come_again(place: Place) -> None:
     hook = place.add("hook", when.webhook("UTC"))
     place.ends = False

@@ -27,7 +27,7 @@ KEPT = 1_000
 ANSWERS = "answers"
 """Stands for a schedule in the rows of answers that were acted on."""
 LONGEST_PERIOD = 32 * 86_400.0
-"""Seconds for which a row with a part of a budget is kept in any case: no month is longer."""
+"""Seconds for which the row of a run with a part of a budget is kept in any case: no month is longer."""
 
 type State = Literal["queued", "claimed", "running", "ended", "skipped", "missed", "held", "failed", "interrupted"]
 """queued: begins as soon as the one before has ended. claimed: a process is about to begin it. running, ended: its run
@@ -252,7 +252,7 @@ def claim(
     id = made.lastrowid
     cursor.execute(
         "DELETE FROM schedule_runs WHERE schedule_id = ? AND id <= ? AND state NOT IN ('queued', 'claimed', 'running')"
-        " AND NOT (reserved > 0 AND claimed_at > ?)",
+        " AND NOT (reserved > 0 AND run_id IS NOT NULL AND claimed_at > ?)",
         (schedule_id, _oldest(cursor, schedule_id), now - LONGEST_PERIOD),
     )
     return id
