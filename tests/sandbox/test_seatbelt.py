@@ -156,6 +156,11 @@ def test_a_rung_that_does_not_hold_is_not_taken(stand_in: Path, text: str, why: 
 WEAKER = [
     ("(deny file-read*", "(deny file-ioctl", "it let a command read a hidden file"),
     ("(deny file-write* (subpath", "(deny file-ioctl (subpath", "it let a command change a protected file"),
+    (
+        "(deny file-write* (literal",
+        "(deny file-ioctl (literal",
+        "it let a command move a folder above a protected file",
+    ),
     ("(deny network*)", "(allow network*)", "it let a command reach the network"),
 ]
 
