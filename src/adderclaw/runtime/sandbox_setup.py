@@ -65,7 +65,7 @@ class Furniture:
         if self._made is None:
             from adderclaw.runtime.denied_paths import Shutter
 
-            self._made = Shutter(inside_too=self._kind != "landlock")
+            self._made = Shutter(inside_too=self._kind in ("bubblewrap", "seatbelt"))
         return self._made
 
     def outline(self) -> "Room":
