@@ -48,7 +48,7 @@ def facts_of(provider: str, model: str, config: Config) -> ModelFacts:
         return _no_cheaper(known, model, config)
     if entry.kind in OWN_HARDWARE:
         known = _with(_unpriced(known)._replace(**_prices(FREE)), _found(model, config.models))
-    if not _is_here(entry):
+    if config.managed.prices is not None and not _is_here(entry):
         known = _no_cheaper(known, model, config)
     return known._replace(context_tokens=entry.context_tokens) if entry.context_tokens else known
 
