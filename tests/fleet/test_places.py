@@ -1,5 +1,6 @@
 """Which repositories a worker clones: those of a host elsewhere; what is on its own disk only if it says so itself."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,27 @@ def test_a_repository_elsewhere_is_submitted(url: str) -> None:
     assert places.repository(f"{url}@{COMMIT}", local=False) == {"repo": url, "commit": COMMIT}
     assert places.split(f"{url}@feature/x") == (url, "feature/x")
     assert places.split(url) == (url, "HEAD")  # what is behind this @ is a host
+
+
+def test_a_branch_is_none_that_only_ends_so(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "tag.gpgSign=false")
+        done = subprocess.run(["git", *who, "-C", tmp_path, *words], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git("init", "-q", "-b", "main")
+    git("commit", "-q", "--allow-empty", "-m", "one")
+    one = git("rev-parse", "HEAD")
+    git("checkout", "-q", "-b", "z/main")
+    git("commit", "-q", "--allow-empty", "-m", "two")
+    git("tag", "-a", "-m", "x", "v1", one)
+    git("branch", "y/v1")
+    two = git("rev-parse", "HEAD")
+    refs = {"main": one, "z/main": two, "refs/heads/main": one, "v1": one, "tags/v1": one, "heads/main": one}
+    for ref, commit in {**refs, "HEAD": two}.items():
+        assert places.repository(f"{tmp_path}@{ref}", local=True)["commit"] == commit, ref
+    with pytest.raises(UsageError, match="it has no none"):
+        places.repository(f"{tmp_path}@none", local=True)
 
 
 def test_a_path_is_cloned_only_where_the_machine_says_so() -> None:

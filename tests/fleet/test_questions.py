@@ -84,6 +84,7 @@ def test_a_row_that_shows_another_call_gets_no_yes(farm: Farm) -> None:
     harmless = """UPDATE fleet.questions SET question = question || '{"shown": "echo hello"}' RETURNING 1"""
     (row,) = farm.rows("SELECT id, question FROM fleet.questions")
     assert farm.rows(harmless)
+    assert farm.rows("UPDATE fleet.questions SET seal = 'é' RETURNING 1")
     (shown,) = farm.json("approve")
     assert ("is not as a worker sealed it" in shown["reason"], shown["shown"]) == (True, "")
     done = farm.fleet("approve", id)
@@ -125,6 +126,35 @@ def test_a_row_names_nothing_of_the_worker_and_nothing_of_others(farm: Farm) -> 
     assert [why in ended[id].reason for id, why in zip(places, reasons, strict=True)] == [True] * 4, ended
     assert (victim / "1").is_dir()
     assert "Traceback" not in worker.said
+
+
+def test_a_run_opens_nothing_of_the_worker_for_who_submits(farm: Farm) -> None:
+    """By no profile, by no configuration that it brings, and by no link of its own."""
+    worker = farm.worker("w1", slots=1)
+    key = worker.home / ".adderclaw" / "fleet.key"
+    secret = key.read_text().strip()
+    farm.script(call("Read", file_path=str(key)), text("{{last_result}}"))
+    (farm.workspace / "evil.toml").write_text((farm.cli.data / "config.toml").read_text())
+    (farm.workspace / "link").symlink_to(key)
+    here = ("--workspace", str(farm.workspace))
+    [bare], [fine] = farm.submit("-m", "x", *here, "--profile", "permissive"), farm.submit("-m", "x", *here)
+    rows: dict[str, dict[str, Any]] = {
+        "config": {"message": "x", "config": "evil.toml"},
+        "outside": {"agentfile": str(key)},
+        "above": {"agentfile": "../../../../fleet.key"},
+        "link": {"agentfile": "link"},
+        "sop": {"sop": "link"},
+    }
+    sql = "INSERT INTO fleet.runs (id, submitter, wanted, place, state) SELECT %s, submitter, %s, place, 'queued'"
+    for id, wanted in rows.items():
+        farm.rows(f"{sql} FROM fleet.runs WHERE id = %s RETURNING id", id, Jsonb(wanted), fine)
+        farm.rows("SELECT fleet.enqueue(%s, 200)", id)
+    ended = {row.id: row for row in farm.ended(bare, *rows)}
+    reasons = ["runs nothing without its sandbox", "has no use for it", *["as it lies"] * 2, *["leads out of"] * 2]
+    for row, why in zip((ended[bare], *(ended[id] for id in rows)), reasons, strict=True):
+        assert (row.outcome, why in row.reason, secret in row.reason + row.answer) == ("error", True, False), row
+    for words in (("--agentfile", "../x"), ("--sop", "/x")):
+        assert "as it lies in the workspace" in farm.fleet("submit", *words, *here).err
 
 
 def _refused(farm: Farm, server: Server, ids: dict[str, str], asked: dict[str, Any]) -> None:

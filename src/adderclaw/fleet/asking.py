@@ -108,8 +108,9 @@ def _seal(key: Key, run_id: str, asked: Json) -> str:
 
 
 def _require_sealed(key: Key, run_id: str, id: str, asked: Json, seal: str) -> None:
-    if not hmac.compare_digest(seal, _seal(key, run_id, asked)) or asked.get("id") != id:
-        fix = "look at who writes to the database; or its worker is older than this program, or has another key"
+    if not hmac.compare_digest(seal.encode(), _seal(key, run_id, asked).encode()) or asked.get("id") != id:
+        fix = "look at who writes to the database; or its worker was older than this program, or has another key"
+        fix += ": then cancel the run, and submit it again"
         raise AdderClawError(f"the question {id} of run {run_id} is not as a worker sealed it: {fix}")
 
 
@@ -128,7 +129,8 @@ def given(database: Database, key: Key, lease: Lease, id: str, asked: Json | Non
 
 def _unfit(key: Key, run_id: str, row: Any, asked: Json | None) -> str:
     """Why an answer is none to what this run asks; empty where it is. A row may say what it likes."""
-    if not hmac.compare_digest(str(row.mac), key.mac("answers", _signed(run_id, row.question, row.answer, row.by))):
+    mac = key.mac("answers", _signed(run_id, row.question, row.answer, row.by))
+    if not hmac.compare_digest(str(row.mac).encode(), mac.encode()):
         return f"the answer to {row.id} was not given by anybody with the fleet's key"
     if asked is None or row_of(row.question) != row_of(asked):
         return f"the answer to {row.id} is about another question"

@@ -20,7 +20,7 @@ from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.wanted import RunParams, prepared
 from adderclaw.errors import EXIT_CODES, AdderClawError, Completed, LimitError, Stopped, UsageError, outcome_of
 from adderclaw.events import EventRecord
-from adderclaw.fleet import tracing
+from adderclaw.fleet import places, tracing
 from adderclaw.fleet.link import Link, now
 from adderclaw.kernel.approvals import unaskable
 from adderclaw.kernel.loop import run_turn
@@ -219,18 +219,19 @@ def _driven(order: Json, worker: Worker) -> Json:
     if order["trace"]:
         os.environ[tracing.VARIABLE] = order["trace"]
     home = os.environ["ADDERCLAW_HOME"]
+    wanted = decode(RunParams, {**order["wanted"], "workspace": order["workspace"]})
+    places.require_fit(wanted, order["workspace"])
     options = Options(
         workspace=order["workspace"],
         headless=True,
         asks="must",
         overseer=worker,
-        amend=lambda loaded: _bounded(loaded, order["seconds"]),
+        amend=lambda loaded: _bounded(loaded, order["seconds"], wanted.profile),
         overrides={
             "memory": {"path": os.path.join(home, "memory.sqlite"), "backend": "sqlite"},
             "receipts": {"path": os.path.join(home, "tool_receipts.log"), "enabled": True},
         },
     )
-    wanted = decode(RunParams, {**order["wanted"], "workspace": order["workspace"]})
     made, again = _made(options, wanted, order["run"], os.path.join(home, "memory.sqlite"))
     opening = made.opening
     runtime = start(opening.options)
@@ -245,8 +246,9 @@ def _driven(order: Json, worker: Worker) -> Json:
         return asyncio.run(_finished(run, work, opening, worker))
 
 
-def _bounded(loaded: Loaded, seconds: float | None) -> Loaded:
-    """A deadline only ever shortens the time that a run has."""
+def _bounded(loaded: Loaded, seconds: float | None, profile: str | None) -> Loaded:
+    """A deadline only ever shortens the time that a run has, and nobody elsewhere turns this machine's sandbox off."""
+    places.require_walls(profile, loaded.config)
     limits = loaded.config.limits
     if seconds is None or seconds >= limits.seconds:
         return loaded

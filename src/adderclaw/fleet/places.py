@@ -3,9 +3,14 @@
 import os
 import re
 import subprocess
+from typing import TYPE_CHECKING
 
 from adderclaw.errors import UsageError
 from adderclaw.record import record
+
+if TYPE_CHECKING:
+    from adderclaw.config import Config
+    from adderclaw.drivers.wanted import RunParams
 
 _HOST = r"[a-zA-Z0-9][\w.-]*"
 REMOTE = re.compile(rf"https://{_HOST}(:\d+)?/\S+|ssh://({_HOST}@)?{_HOST}(:\d+)?/\S+|{_HOST}@{_HOST}:\S+", re.ASCII)
@@ -21,6 +26,37 @@ class Place:
     archive: str | None = None
     repo: str | None = None
     commit: str | None = None
+
+
+UNFIT = ("resume", "config", "dry_run", "debug_llm")
+"""What a run elsewhere has no part in; a configuration is the worker's own."""
+FILES = ("agentfile", "spec", "sop", "skills_dir")
+"""What is named as it lies in the workspace."""
+
+
+def require_fit(params: "RunParams", workspace: str | None = None) -> None:
+    """Refuse what no run on another machine may say. Who submits looks, and the worker: a row may say anything.
+
+    `workspace`: no link in it leads to a file of the worker's disk, of which what is wrong with it would tell.
+    """
+    if unfit := [name for name in UNFIT if getattr(params, name)]:
+        raise UsageError(f"{', '.join(unfit)}: a run on another machine has no use for it")
+    for name in FILES:
+        given = str(getattr(params, name) or "")
+        if given.startswith(("/", "~")) or ".." in given.split("/"):
+            raise UsageError(f"{name} {given!r}: name it as it lies in the workspace, not from / and not by ..")
+        if given and workspace is not None:
+            within = os.path.realpath(workspace)
+            if not os.path.realpath(os.path.join(within, given)).startswith(f"{within}/"):
+                raise UsageError(f"{name} {given!r} leads out of the workspace")
+
+
+def require_walls(profile: str | None, config: "Config") -> None:
+    """Only the worker's own configuration turns its sandbox off: who submits a run does not."""
+    own = config.runtime.profile == "permissive" and not config.security.sandbox_required
+    if profile == "permissive" and not own:
+        fix = 'its operator allows it: profile = "permissive" under [runtime] in config.toml there'
+        raise UsageError(f"profile permissive: this worker runs nothing without its sandbox; {fix}")
 
 
 def require_reachable(url: str, *, local: bool) -> None:
@@ -60,8 +96,16 @@ def repository(given: str, *, local: bool) -> dict[str, str]:
         done = subprocess.run(step, capture_output=True, env=quiet, timeout=60, check=False)
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"--repo {url}: it did not answer within 60 s") from error
-    found = [line.split() for line in done.stdout.decode("utf-8", "replace").splitlines()]
-    if done.returncode or not found:
+    told = (line.split("\t") for line in done.stdout.decode("utf-8", "replace").splitlines())
+    commits = {one[1]: one[0] for one in told if len(one) == 2}
+    found = next((commits[name] for name in _names(ref) if name in commits), None)
+    if done.returncode or found is None:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise UsageError(f"--repo {given}: {said[-1] if said else f'it has no {ref}'}")
-    return {"repo": url, "commit": found[-1][0]}
+    return {"repo": url, "commit": found}
+
+
+def _names(ref: str) -> tuple[str, ...]:
+    """What git calls a ref by, in its own order; it lists every ref that ends so. A tag stands for its commit."""
+    whole = (ref, f"refs/{ref}", f"refs/tags/{ref}", f"refs/heads/{ref}")
+    return tuple(name for one in whole for name in (f"{one}^{{}}", one))

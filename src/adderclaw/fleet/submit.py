@@ -15,13 +15,12 @@ from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import queue, trees
 from adderclaw.fleet.database import Cursor, Database, Taken
 from adderclaw.fleet.objects import Boxes
+from adderclaw.fleet.places import require_fit
 from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple, record
 from adderclaw.types import Json
 
 LABEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-UNFIT = ("resume", "config", "dry_run", "debug_llm", "workspace")
-"""What a run elsewhere has no part in."""
 MOST = 100_000
 """Runs in one submission."""
 
@@ -68,12 +67,9 @@ def check(order: Order, workspace: str | None) -> None:
     from adderclaw.decode import decode
 
     params = decode(RunParams, {name: value for name, value in order.wanted.items() if value is not None})
-    if unfit := [name for name in UNFIT if getattr(params, name)]:
-        raise UsageError(f"{', '.join(unfit)}: a run on another machine has no use for it")
-    for name in ("agentfile", "spec"):
-        given = getattr(params, name)
-        if given and os.path.isabs(given):
-            raise UsageError(f"{name} {given!r}: name it as it lies in the workspace, not from /")
+    if params.workspace:
+        raise UsageError("workspace: a run on another machine has no use for it")
+    require_fit(params)
     if sum(bool(getattr(params, name)) for name in WHAT) != 1:
         raise UsageError(f"give exactly one of {', '.join(WHAT[:-1])}")
     if workspace is not None:
