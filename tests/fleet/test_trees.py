@@ -1,18 +1,21 @@
 """Folders as objects: what was there comes back, what did not change is not sent again, nothing leads out."""
 
+import fcntl
 import json
 import os
+import threading
 import zlib
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.fleet import trees
+from adderclaw.fleet import keys, trees
 from adderclaw.fleet.boxes import Sealer
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Boxes, Bucket, Objects
-from adderclaw.fleet.state import Folder, clone
+from adderclaw.fleet.state import Folder, Room, clone
 from adderclaw.types import Json
 
 
@@ -102,14 +105,17 @@ def test_a_path_that_leads_out_is_refused(objects: Objects, tmp_path: Path) -> N
 
 def test_a_link_is_not_written_through(objects: Objects, tmp_path: Path) -> None:
     """A manifest with a link and a file below it: the file is there first, and the link cannot take its place."""
-    bad = trees.Tree({"w/d/x": trees.File(0o600, 0, 0, "", ())}, {"w/d": str(tmp_path)}, {})
+    bad = trees.Tree({"w/d/x": trees.File(0o600, 0, 0, sha256().hexdigest(), ())}, {"w/d": str(tmp_path)}, {})
     name = objects.put(trees._packed(bad, b""))  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(FileExistsError):
         trees.restore(objects, name, {"w": str(tmp_path / "two")})
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("links", [{"w": "{out}"}, {"w/a": "{out}", "w/a/b": "x"}, {"w/a": "{out}", "w/a/b/c": "x"}])
+LEADING = [{"w": "{out}"}, {"w/": "{out}"}, {"w/a": "{out}", "w/a/b": "x"}, {"w/a": "{out}", "w/a/b/c": "x"}]
+
+
+@pytest.mark.parametrize("links", LEADING)
 def test_a_link_leads_no_other_out(objects: Objects, tmp_path: Path, links: dict[str, str]) -> None:
     """Not by a folder that is a link, and not by one in the place of the whole."""
     out = tmp_path / "out"
@@ -215,6 +221,84 @@ def test_nobody_begins_with_the_files_of_another(objects: Objects, place: Memory
     for number, name in enumerate((bobs, state, *stolen)):
         with pytest.raises(AdderClawError, match="was not submitted"):
             begun(objects, tmp_path / str(number), "eve", name)
+
+
+@pytest.mark.parametrize("path", ["elsewhere/x", "workspace/x"])
+def test_nobody_goes_on_with_the_state_of_another(objects: Objects, place: Memory, tmp_path: Path, path: str) -> None:
+    """An archive says of a file that is put nowhere that an object of another has it; the run then makes that file."""
+    one = tmp_path / "one"
+    one.mkdir()
+    (one / "canary").write_text("canary-canary-canary")
+    state = trees.Saver(objects).save({"workspace": str(one)})
+    eves = Boxes(place, Sealer(Key(bytes(32)).boxes.public, "eve"))
+    made, own = b"x" * 1000, eves.put(zlib.compress(b"small"))
+    held = state if path.startswith("elsewhere") else own
+    bad = trees.Tree({path: trees.File(0o600, 1000, 0, sha256(made).hexdigest(), ((held, 0, 10**6),))}, {}, {})
+    name = eves.put(trees._packed(bad._replace(folders={"workspace": 0o700}), b""))  # pyright: ignore[reportPrivateUsage]
+    folder = Folder(str(tmp_path / "run"))
+    row: Json = {"id": "one", "submitter": "eve", "saved": None, "place": {"archive": name}}
+    if held == own:  # what a file is said to be is what it is
+        with pytest.raises(UsageError, match="another 'x' than it says"):
+            folder.fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
+        return
+    saver = folder.fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
+    (Path(folder.workspace) / "made").write_bytes(made)
+    later = Folder(str(tmp_path / "later"))
+    later.fill(objects, {**row, "saved": folder.save(saver)}, Key(bytes(32)), str(tmp_path / "none"))
+    assert (Path(later.workspace) / "made").read_bytes() == made
+
+
+@pytest.mark.parametrize("name", ["", "../../etc/passwd", "a//b", "x\0", "box-", "x" * 300])
+def test_what_is_no_name_of_an_object_is_none(tmp_path: Path, name: str) -> None:
+    """Who submits may write anything: it keeps `fleet prune` from nothing."""
+    objects = Objects(Bucket(str(tmp_path / "store")), Key(bytes(32)))
+    with pytest.raises(UsageError, match="no name of one"):
+        trees.load(objects, name)
+
+
+@pytest.mark.parametrize("when", [10**30, -(10**30)])
+def test_a_time_that_no_system_knows_is_no_error(objects: Objects, place: Memory, tmp_path: Path, when: int) -> None:
+    file = trees.File(0o600, 0, when, sha256().hexdigest(), ())
+    bad = trees.Tree({"workspace/a": file}, {}, {})
+    boxes = Boxes(place, Sealer(Key(bytes(32)).boxes.public, "eve"))
+    archive = boxes.put(trees._packed(bad, b""))  # pyright: ignore[reportPrivateUsage]
+    assert (begun(objects, tmp_path, "eve", archive) / "a").exists()
+
+
+def test_a_variable_that_says_nothing_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(keys.VARIABLE, "")
+    assert not keys.found(str(tmp_path))
+
+
+def test_a_root_keeps_what_is_not_the_workers(tmp_path: Path) -> None:
+    """`--root` may be a folder with files of somebody: of a killed worker's alone is anything removed."""
+    (tmp_path / "uv").mkdir()
+    kept = [tmp_path / name for name in ("uv.lock", ".lock", "uv/file", "x-0123abcd.lock")]
+    for path in kept:
+        path.write_text("x")
+    dead = tmp_path / "w1-00000000"
+    (dead / "run").mkdir(parents=True)
+    (tmp_path / "w1-00000000.lock").touch()
+    Room(str(tmp_path)).take("w1-00000001")
+    assert [path.exists() for path in kept] == [True] * 4
+    assert not dead.exists()
+    assert not (tmp_path / "w1-00000000.lock").exists()
+
+
+def test_workers_that_start_at_once_have_a_lock_each(tmp_path: Path) -> None:
+    """One that sees the other's lock file before it is locked takes it for a dead one's; the other notices."""
+    path = tmp_path / "w1-00000001.lock"
+    with path.open("wb") as between:
+        fcntl.flock(between, fcntl.LOCK_EX)
+        starting = threading.Thread(target=Room(str(tmp_path)).take, args=("w1-00000001",))
+        starting.start()
+        inode = str(path.stat().st_ino)
+        while not any("->" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines()):
+            assert starting.is_alive()
+        path.unlink()
+    starting.join()
+    Room(str(tmp_path)).take("w1-00000002")
+    assert (path.exists(), (tmp_path / "w1-00000001").is_dir()) == (True, True)
 
 
 @pytest.mark.parametrize("damage", ["changed", "gone", "key", "short"])

@@ -74,7 +74,7 @@ def path(home: str) -> str:
 
 def found(home: str) -> bool:
     """Whether there is a key here: a machine that only submits needs none."""
-    return VARIABLE in os.environ or os.path.exists(os.environ.get(f"{VARIABLE}_FILE") or path(home))
+    return bool(os.environ.get(VARIABLE)) or os.path.exists(os.environ.get(f"{VARIABLE}_FILE") or path(home))
 
 
 def read(home: str) -> Key:

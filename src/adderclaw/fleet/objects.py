@@ -67,6 +67,8 @@ class Objects:
         return self._place
 
     def get(self, name: str) -> bytes:
+        if _NAME.fullmatch(name) is None:  # who submits may write anything
+            raise UsageError(f"object {name[:16]!r} is none: that is no name of one")
         sealed = self._place.get(name)
         if sealed is None:
             raise Gone(f"object {name[:16]} is not in the object store: it was removed")

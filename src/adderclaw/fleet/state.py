@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -35,6 +36,8 @@ RELOCATED = (
 CLONE_SECONDS = 600
 _LOCK = ".lock"
 """Behind the name of a worker's folder: the file that it holds locked."""
+_OURS = re.compile(r".+-[0-9a-f]{8}\.lock")
+"""Such a file, as the id of a worker makes it: who gives `--root` a folder of theirs keeps every other file there."""
 
 
 class Room:
@@ -47,17 +50,28 @@ class Room:
         """A folder of its own, which others leave alone as long as this process lives."""
         os.makedirs(self._root, mode=0o700, exist_ok=True)
         for name in os.listdir(self._root):
-            if name.endswith(_LOCK):
+            if _OURS.fullmatch(name):
                 self._clear(os.path.join(self._root, name))
         self._own = os.path.join(self._root, worker)
-        self._lock = os.open(self._own + _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        while not self._locked(self._own + _LOCK):
+            os.close(self._lock)
         os.makedirs(self._own, mode=0o700)
         return self._own
+
+    def _locked(self, path: str) -> bool:
+        """Whether what is locked is still there: another that starts now may have taken it for a dead one's."""
+        self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            return os.path.samestat(os.fstat(self._lock), os.stat(path))
+        except FileNotFoundError:
+            return False
 
     def _clear(self, lock: str) -> None:
         with contextlib.suppress(OSError), open(lock, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not where its worker lives
+            if os.fstat(file.fileno()).st_size:
+                return  # ours are empty
             shutil.rmtree(lock.removesuffix(_LOCK), ignore_errors=True)
             os.unlink(lock)
 

@@ -18,6 +18,8 @@ MOST_BYTES = 4 * 1024**3
 MOST_FILES = 200_000
 _MANIFEST = 256 * 1024 * 1024
 """Bytes that a manifest of so many files may have."""
+_LATEST = 2**62
+"""Nanoseconds from 1970 that a file's time is at most: a system takes no others."""
 _TAIL = 8
 
 type Piece = tuple[str, int, int]
@@ -208,7 +210,7 @@ def load(objects: Gets, name: str) -> Tree:
 
 def _file(name: str, mode: Any, size: Any, mtime: Any, sha: Any, pieces: Any) -> File:
     made = tuple((str(held or name), int(start), int(length)) for held, start, length in pieces)
-    return File(int(mode) & 0o777, max(0, int(size)), int(mtime), str(sha), made)
+    return File(int(mode) & 0o777, max(0, int(size)), max(-_LATEST, min(int(mtime), _LATEST)), str(sha), made)
 
 
 def _inflated(body: bytes, most: int) -> bytes:
@@ -234,8 +236,9 @@ class _Pieces:
 
 
 def restore(objects: Gets, name: str, roots: dict[str, str]) -> Tree:
-    """Write it all into folders that nobody else has yet; what is below no root is left out."""
-    tree, pieces = load(objects, name), _Pieces(objects)
+    """Write it all into folders that nobody else has yet; what came of it. What is below no root is left out: nobody
+    looked whether who submitted it may read the objects that it names."""
+    tree, pieces = _below(load(objects, name), roots), _Pieces(objects)
     for path, mode in sorted(tree.folders.items()):
         if (place := _placed(path, roots)) is not None:
             os.makedirs(place, exist_ok=True)
@@ -253,25 +256,35 @@ def restore(objects: Gets, name: str, roots: dict[str, str]) -> Tree:
     return tree
 
 
+def _below(tree: Tree, roots: dict[str, str]) -> Tree:
+    files = {path: file for path, file in tree.files.items() if _placed(path, roots) is not None}
+    return tree._replace(files=files)
+
+
 def _write(place: str, file: File, pieces: _Pieces) -> None:
+    """A file is what its hash says: by that hash it is known later, and not put away again."""
     os.makedirs(os.path.dirname(place), exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(place, flags, 0o600), "wb") as opened:
-        left = file.size
+        left, whole = file.size, hashlib.sha256()
         for piece in file.pieces:
-            left -= opened.write(pieces.read(piece))
+            part = pieces.read(piece)
+            whole.update(part)
+            left -= opened.write(part)
             if left < 0:
                 raise UsageError(f"the archive holds more of {os.path.basename(place)!r} than it says")
+        if whole.hexdigest() != file.sha:
+            raise UsageError(f"the archive holds another {os.path.basename(place)!r} than it says")
         os.fchmod(opened.fileno(), file.mode)
     os.utime(place, ns=(file.mtime_ns, file.mtime_ns))
 
 
 def _placed(path: str, roots: dict[str, str]) -> str | None:
     """Where a path of a manifest lies here."""
-    first, _, rest = path.partition("/")
+    first, slash, rest = path.partition("/")
     if first not in roots:
         return None
-    if any(part in ("", ".", "..") for part in rest.split("/")) and rest:
+    if slash and any(part in ("", ".", "..") for part in rest.split("/")):
         raise UsageError(f"the archive names {path!r}, which leads out of its folder")
     return os.path.join(roots[first], rest) if rest else roots[first]
 
