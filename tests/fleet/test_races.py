@@ -107,13 +107,16 @@ def stopped(farm: Farm, *words: str) -> str:
 def test_what_was_cancelled_or_submitted_anew_is_not_resumed(farm: Farm) -> None:
     assert farm.fleet("stop").code == 0
     kept, cancelled, replaced = stopped(farm), stopped(farm), stopped(farm, "--dedupe", "k")
+    pruned = stopped(farm)
+    farm.rows("UPDATE fleet.runs SET pruned = now() WHERE id = %s RETURNING 1", pruned)
     assert farm.fleet("cancel", cancelled).code == 0
     (anew,) = farm.submit("-m", "x", "--workspace", str(farm.workspace), "--dedupe", "k")
     done = farm.fleet("resume")
     assert (done.code, "1 runs are queued again" in done.out) == (0, True), done.err
     states = {row.id: (row.state, row.stopped_by) for row in farm.rows("SELECT id, state, stopped_by FROM fleet.runs")}
     ended = ("ended", None)
-    assert states == {kept: ("queued", None), cancelled: ended, replaced: ended, anew: ("queued", None)}
+    gone = {cancelled: ended, replaced: ended, pruned: ended}
+    assert states == {kept: ("queued", None), **gone, anew: ("queued", None)}
     assert "cancelled by" in farm.run(cancelled).reason
     done = farm.fleet("retry", replaced)
     assert (done.code, "has the key 'k'" in done.err) == (1, True), done.err

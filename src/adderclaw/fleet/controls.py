@@ -128,10 +128,10 @@ def let_go_on(database: Database) -> int:
 
 
 def _gone_on(cursor: Cursor, runs: list[Any]) -> int:
-    """They are queued again; but not where somebody submitted one with the same dedupe key since."""
+    """They are queued again; but not where somebody submitted one with the same dedupe key since, or pruned it."""
     count = 0
     for run in runs:
-        if run.state == "ended" and queue.has_key(cursor, run) is not None:
+        if run.state == "ended" and (run.pruned is not None or queue.has_key(cursor, run) is not None):
             cursor.execute("UPDATE fleet.runs SET stopped_by = NULL WHERE id = %s", (run.id,))
             continue
         queue.again(cursor, run)
