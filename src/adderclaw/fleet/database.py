@@ -124,6 +124,9 @@ class Database:
                 raise UsageError(f"{shown(self.url)} has no fleet in it; `adderclaw fleet init` makes one") from error
             except psycopg.errors.UndefinedTable as error:
                 raise UsageError(f"{shown(self.url)} has no fleet in it; `adderclaw fleet init` makes one") from error
+            except psycopg.errors.UndefinedColumn as error:
+                said = f"the fleet's tables in {shown(self.url)} are older than this program"
+                raise UsageError(f"{said}: run `adderclaw fleet init` again with the same address") from error
             except psycopg.errors.InsufficientPrivilege as error:
                 said = str(error).splitlines()[0]
                 raise UsageError(f"this role may not do that: {said}; docs/fleet.md says what each role may") from error

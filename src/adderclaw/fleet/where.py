@@ -64,13 +64,17 @@ def path(home: str) -> str:
     return os.path.join(home, "fleet.toml")
 
 
-def local_repos(home: str) -> bool:
-    """What the operator wrote into fleet.toml by hand, where there is one."""
+def anew(home: str, database: str, objects: str | None) -> Where:
+    """fleet.toml as `fleet init` writes it: what is not given stays as it is. So does where objects of the same
+    fleet are, or nobody would find them any more."""
     try:
         with open(path(home), "rb") as file:
-            return tomllib.load(file).get("local_repos") is True
+            before: Any = tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError):
-        return False
+        before = {}
+    same = before.get("objects") if before.get("database") == database else None
+    kept = same if isinstance(same, str) else IN_DATABASE
+    return Where(database=database, objects=objects or kept, local_repos=before.get("local_repos") is True)
 
 
 def read(home: str, database: str | None = None, *, patience: float = 5.0) -> Fleet:

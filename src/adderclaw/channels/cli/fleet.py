@@ -17,7 +17,7 @@ from adderclaw.config import home, load
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import anchors, controls, keys, submit, where
 from adderclaw.fleet.database import Database, create, migrate, shown
-from adderclaw.fleet.where import Fleet, Where
+from adderclaw.fleet.where import Fleet
 
 MODULES = (fleet_list, fleet_submit, fleet_proof)
 """They add their commands to `app`."""
@@ -27,11 +27,13 @@ MODULES = (fleet_list, fleet_submit, fleet_proof)
 def init(
     database: Annotated[str, typer.Option("--database", metavar="URL", help="postgresql://USER@HOST:PORT/DATABASE")],
     objects: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--objects", metavar="PLACE", help="Where states are kept: postgresql, a folder, s3://, gs:// or az://."
+            "--objects",
+            metavar="PLACE",
+            help="Where states are kept: postgresql (or as before), a folder, s3://, gs:// or az://.",
         ),
-    ] = "postgresql",
+    ] = None,
     output_format: OutputFormat = "text",
 ) -> None:
     """Make the fleet's tables, a key for what is stored, and fleet.toml in this home.
@@ -40,8 +42,8 @@ def init(
     """
     from adderclaw.fleet.engine import grant_engine, migrate_engine
 
-    at = os.path.abspath(objects) if objects.startswith(("/", ".")) else objects
-    chosen = Where(database=database, objects=at, local_repos=where.local_repos(home()))
+    at = os.path.abspath(objects) if objects and objects.startswith(("/", ".")) else objects
+    chosen = where.anew(home(), database, at)
     create(database)
     fleet = Fleet(home(), chosen)
     applied = migrate(fleet.database)
