@@ -299,6 +299,10 @@ class Attempt:
         if self._link is not None:
             self._link.close()
         self.folder.remove()
+        self.end_span()
+
+    def end_span(self) -> None:
+        """Before nobody knows of it any more: a worker that leaves sends what has ended."""
         self._span.end({"adderclaw.fleet.taken_away": self.fenced})
 
     def _waited(self) -> int:

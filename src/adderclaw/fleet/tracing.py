@@ -39,10 +39,12 @@ class Span:
         self.parent = f"00-{known.trace_id:032x}-{known.span_id:016x}-01"
 
     def end(self, attributes: Mapping[str, Any] | None = None) -> None:
-        if self._span is not None:
+        """The first time counts."""
+        span, self._span = self._span, None
+        if span is not None:
             for name, value in (attributes or {}).items():
-                self._span.set_attribute(name, value)
-            self._span.end()
+                span.set_attribute(name, value)
+            span.end()
 
 
 class Tracing:

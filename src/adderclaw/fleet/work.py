@@ -177,6 +177,7 @@ class Work:
         attempt, self._attempt = self._attempt, None
         if attempt is None:
             return
+        attempt.end_span()
         self._worker.drop(attempt)
         attempt.close()
         if release:
