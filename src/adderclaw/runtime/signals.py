@@ -35,8 +35,11 @@ async def until_signal(
     task: asyncio.Future[TurnResult] = asyncio.ensure_future(work)
     got: list[int] = []
     timers: list[asyncio.TimerHandle] = []
+    over = False
 
     def stop(number: int) -> None:
+        if over:  # the loop had it in hand when the work ended: the outcome is being written, and once
+            return
         if got:
             _leave(run, number, mode)
         got.append(number)
@@ -64,6 +67,7 @@ async def until_signal(
             raise
         return TurnResult("error", "", str(error))
     finally:
+        over = True
         for timer in timers:
             timer.cancel()
         _listen_no_more(loop, signals, goes_on=goes_on)
