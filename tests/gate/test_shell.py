@@ -69,6 +69,22 @@ RAW = [
     ("echo a?", "glob"),
     ("echo [ab]", "glob"),
     ("echo a'b'*", "glob"),
+    # What a literal gave a variable, bash would look up; what a program printed is never looked up.
+    *[
+        (text, "a glob in $")
+        for text in (
+            "X=a; if pytest; then X='*.py'; fi; ls $X",
+            "X=a; if pytest; then X='?.py'; fi; Y=$X; ls -l x$Y",
+            "fn() { pytest && X='[ab]'; }; X=0; fn; ls $X",
+            "X=1; while read -r line; do echo $X; X='*.py'; done < a.txt",
+            "for i in $(pytest) '*.py'; do ls $i; done",
+            "A=(a $(pytest) '*.py'); ls ${A[@]}",
+            "A=($(pytest)); X='*.py'; A+=(\"$X\"); ls ${A[0]}",
+            "A=(a); pytest && A=('*.py'); ls ${A[@]}",
+            "X=$(pytest)'*'; ls $X",
+            "X='*.py'; pytest && X=a; ls ${X%.py}",
+        )
+    ],
     ("echo ~", "variable expansion of HOME"),
     ("echo ~/x", "variable expansion of HOME"),
     ("echo ~root", "tilde expansion"),

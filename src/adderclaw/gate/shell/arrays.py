@@ -30,6 +30,9 @@ def assigned(calls: "SimpleCommands", node: syntax.Array, state: State) -> tuple
     live = any(isinstance(word, Live) for word in words)
     elements = None if live or before is None else (*before, *words)
     after = _with(node.name, elements, state)
+    globs = any(map(state.may_be_glob, words)) or (node.appends and state.may_hold_glob(node.name))
+    if elements is None and globs:
+        after = after._replace(globs=after.globs | {node.name})
     return Array(node.name, words, node.appends, (), state.folders), Flow(after, after if live else None)
 
 
@@ -40,7 +43,7 @@ def _check(name: str, state: State) -> None:
 
 
 def _with(name: str, elements: tuple[str, ...] | None, state: State) -> State:
-    return state._replace(arrays={**state.arrays, name: elements})
+    return state._replace(arrays={**state.arrays, name: elements}, globs=state.globs - {name})
 
 
 def mapped(called: "Called", state: State) -> tuple[Command, Flow]:

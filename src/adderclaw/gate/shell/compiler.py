@@ -206,7 +206,8 @@ class Compiler:
         changed = state.changed | ANYTHING
         # What was a number stays one as long as every round leaves it so: that is seen once a round was followed.
         numbers = state.numbers | {name for name in assigned if state.counts(name)}
-        held = {held: getattr(state, held) - assigned for held in HELD} | {"numbers": numbers}
+        globs = state.globs | {name for name in assigned if state.may_hold_glob(name)}
+        held = {held: getattr(state, held) - assigned for held in HELD} | {"numbers": numbers, "globs": globs}
         return state._replace(variables=variables, changed=changed, loop="own", **held)
 
     def each(self, node: syntax.For, state: State) -> tuple[Command, Flow]:
@@ -264,6 +265,8 @@ class Compiler:
         begun = self.blurred(here, (node.body,)).with_variable(node.name, UNKNOWN)
         if words and all(map(numbers.prints_numbers, words)):
             begun = begun._replace(numbers=begun.numbers | {node.name})
+        if any(map(here.may_be_glob, words)):
+            begun = begun._replace(globs=begun.globs | {node.name})
         outer, self.calls.left = self.calls.left, []
         for _ in range(MAX_FOLDERS):
             body, flow = self.script(node.body, begun)

@@ -1,5 +1,6 @@
 """A shell plan as a value: commands whose words are known, and the order in which bash runs them."""
 
+import re
 from collections.abc import Callable, Iterator
 
 from adderclaw.record import NamedTuple
@@ -16,6 +17,11 @@ class Variable(NamedTuple):
     """Whether it holds a whole number, whatever number it is: nothing of that is ever split."""
     many: bool = False
     """Whether it stands for any number of words, quoted or not: `"${a[@]}"`."""
+
+    @property
+    def base(self) -> str:
+        """The variable alone, without a subscript and what `${…}` cuts."""
+        return re.split(r"\W", self.name.lstrip("#"), maxsplit=1)[0]
 
 
 class Output(NamedTuple):

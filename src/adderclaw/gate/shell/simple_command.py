@@ -75,6 +75,7 @@ class SimpleCommands:
             prints_count=numbers.prints_count,
             arguments=state.arguments,
             arrays=state.arrays,
+            globs=state.globs,
         )
 
     def output(self, sub: Sub, state: State) -> str | Script:
@@ -397,6 +398,8 @@ class SimpleCommands:
             state = state._replace(numbers=state.numbers | {name})
         if numbers.counts(value):
             state = state._replace(counted=state.counted | {name})
+        if before.may_be_glob(value):
+            state = state._replace(globs=state.globs | {name})
         return state
 
     def export(self, node: syntax.Command, state: State) -> tuple[Command, Flow]:

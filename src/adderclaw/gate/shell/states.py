@@ -1,9 +1,11 @@
 """What is known of the shell at one place of a script, and what of it holds after two ways have met."""
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 
 from adderclaw.gate.shell.arithmetic import is_number
+from adderclaw.gate.shell.plan import Live, Variable
 from adderclaw.gate.shell.syntax import Function, NotAPlan
 from adderclaw.gate.shell.words import UNKNOWN, Arrays, Variables
 from adderclaw.record import NamedTuple
@@ -16,7 +18,7 @@ UNSURE = "\0"
 """Stands for a virtual environment that may be active or not."""
 
 
-HELD = ("jobs", "numbers", "counted")
+HELD = ("jobs", "numbers", "counted", "globs")
 """What is known of variables beside their values."""
 
 
@@ -67,12 +69,27 @@ class State(NamedTuple):
     """How many arguments the function has that this is in; their values are the variables `1`, `2` …"""
     arrays: Arrays = {}  # noqa: RUF012
     """The elements of each array; None where they are only known when it runs."""
+    globs: frozenset[str] = frozenset()
+    """Variables and arrays that are only known when it runs, and to which a literal of the text may give a glob."""
 
     def with_variable(self, name: str, value: str | None) -> "State":
         variables = {**self.variables, name: value}
         gone = {name}
         held = {held: getattr(self, held) - gone for held in HELD if name in getattr(self, held)}
         return self._replace(variables=variables, **held)
+
+    def may_hold_glob(self, name: str) -> bool:
+        """Whether a literal of the text may have given a variable or an array a glob."""
+        return name in self.globs or any(map(is_glob, (self.variables.get(name), *(self.arrays.get(name) or ()))))
+
+    def may_be_glob(self, word: str) -> bool:
+        """Whether a word, expanded here, may hold a glob of the text; what programs print is none."""
+        if not isinstance(word, Live):
+            return is_glob(word)
+        return any(
+            is_glob(piece) if isinstance(piece, str) else isinstance(piece, Variable) and piece.base in self.globs
+            for piece in word.pieces
+        )
 
     def counts(self, name: str) -> bool:
         """Whether a variable holds a whole number, known or not."""
@@ -90,6 +107,10 @@ class Flow(NamedTuple):
         return merged(self.success, self.failure)
 
 
+def is_glob(value: str | None) -> bool:
+    return value is not None and re.search(r"[*?\[]", value) is not None
+
+
 def merged(one: State | None, other: State | None) -> State | None:
     if one is None or other is None or one == other:
         return one or other
@@ -97,6 +118,8 @@ def merged(one: State | None, other: State | None) -> State | None:
     for name in one.variables.keys() | other.variables.keys():
         same = one.variables.get(name, "\0") == other.variables.get(name, "\0")
         variables[name] = one.variables[name] if same else UNKNOWN
+    arrays = _arrays(one, other)
+    unknown = [name for known in (variables, arrays) for name, value in known.items() if value is UNKNOWN]
     return State(
         bounded((*one.folders, *other.folders)),
         variables,
@@ -118,7 +141,8 @@ def merged(one: State | None, other: State | None) -> State | None:
         one.unlikely and other.unlikely,
         _same(one.functions, other.functions),
         one.arguments,
-        _arrays(one, other),
+        arrays,
+        frozenset(name for name in unknown if one.may_hold_glob(name) or other.may_hold_glob(name)),
     )
 
 

@@ -94,8 +94,9 @@ class Expander:
         prints_count: Callable[[Script], bool] = lambda _: False,
         arguments: int | None = None,
         arrays: Arrays = _NO_ARRAYS,
+        globs: frozenset[str] = frozenset(),
     ) -> None:
-        self.prints_count = prints_count
+        self.prints_count, self.globs = prints_count, globs
         self.arguments, self.arrays, self.counted, self.sourced = arguments, arrays, counted, sourced
         self.facts, self.folders, self.variables = facts, folders, variables
         self.output, self.nounset, self.numbers, self.changed = output, nounset, numbers, changed
@@ -418,6 +419,8 @@ class Expander:
                     done.append(field)
                 field = Field()
                 continue
+            if isinstance(bit.live, Variable) and not bit.live.quoted and bit.live.base in self.globs:
+                raise NotAPlan(f"a glob in ${bit.live.base}, whose value is not certain")
             if bit.how != SPLIT or bit.live is not None:
                 field.bits.append(bit)
                 continue
