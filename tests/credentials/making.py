@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,16 @@ class Somebody:
 
     async def _ask(self) -> str | None:
         return await asyncio.to_thread(self._answer, self.url) if self._answer else None
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends within a minute."""
+    for _ in range(3000):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+            os.kill(pid, 0)
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.02)
+    return False

@@ -12,7 +12,7 @@ from adderclaw.credentials.key_helper import HelperFailed
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import ProviderError
 from adderclaw.sandbox.programs import search_path
-from tests.credentials.making import CLAUDE, Time, run, sources
+from tests.credentials.making import CLAUDE, Time, gone, run, sources
 from tests.rows import rows
 
 CANARY = "canary-5f2e77a1c0d94b7e"
@@ -136,18 +136,6 @@ def test_cancelling_while_it_starts_kills_all_of_it(tmp_path: Path) -> None:
 def written(file: Path) -> None:
     while not (file.exists() and file.read_text()):
         time.sleep(0.01)
-
-
-def gone(pid: int) -> bool:
-    for _ in range(3000):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-            os.kill(pid, 0)
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        time.sleep(0.02)
-    return False
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,7 @@ HARMLESS = [
     "credentials: 'include'",
     "keyword: secret: hidden",
     "ssh://git@example.org/a.git",
+    "postgresql://USER@HOST:5432/adderclaw",
     "token = get_token()",
     "secret_key = os.environ['KEY']",
     "self.token = self.config.token",

@@ -174,15 +174,3 @@ def test_after_an_error_the_next_answer_is_right() -> None:
             return answer.final_text
 
         assert run(twice()) == "fine"
-
-
-def test_the_way_to_the_first_request_imports_nothing_heavy() -> None:
-    import subprocess
-    import sys
-
-    heavy = (
-        "anyio anthropic httpcore2 httpx2 idna pydantic rich email http.client importlib.metadata tempfile yaml uuid"
-    )
-    code = f"import sys, adderclaw.providers.anthropic; print([m for m in {heavy.split()} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

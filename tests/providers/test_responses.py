@@ -1,8 +1,6 @@
 """The Responses adapter: what goes out byte for byte, and what odd servers send back."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -509,10 +507,3 @@ def test_counting() -> None:
     assert numbers == [512, 513]
     assert asked[0].path == "/v1/responses/input_tokens?api-version=1"
     assert asked[0].json.keys() == {"model", "instructions", "input"}
-
-
-def test_the_way_to_the_first_request_imports_nothing_heavy() -> None:
-    heavy = "anyio httpcore2 httpx2 pydantic rich email html http.client importlib.metadata tempfile yaml uuid openai"
-    code = f"import sys, adderclaw.providers.responses; print([m for m in {heavy.split()} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

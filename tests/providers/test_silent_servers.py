@@ -10,6 +10,7 @@ import pytest
 
 from adderclaw.config.schema import ProviderEntry
 from adderclaw.errors import ProviderError
+from tests.listening import listening
 from tests.providers.making import House, ask, request
 
 KINDS = ("anthropic", "openai", "openai-compatible", "openrouter", "ollama", "lm-studio", "gemini")
@@ -32,7 +33,7 @@ SAID: dict[str, tuple[bytes, bytes]] = {
 def base_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """Answers each connection with a beginning, and then goes on for as long as somebody listens."""
     first, again = SAID[request.param]
-    server, over = socket.create_server(("127.0.0.1", 0)), threading.Event()
+    over = threading.Event()
 
     def talk(connection: socket.socket) -> None:
         with connection:
@@ -44,18 +45,9 @@ def base_url(request: pytest.FixtureRequest) -> Iterator[str]:
             except OSError:
                 pass  # the client gave up
 
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            threading.Thread(target=talk, args=(connection,), daemon=True).start()
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
-    over.set()
-    server.close()
+    with listening(talk) as port:
+        yield f"http://127.0.0.1:{port}/v1"
+        over.set()
 
 
 @pytest.mark.parametrize("kind", KINDS)

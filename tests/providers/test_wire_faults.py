@@ -362,15 +362,3 @@ def test_a_large_request_and_a_slow_reader() -> None:
     with ScriptedModel([{"text": "ok"}]) as model:
         ask(House({"p": chat_entry(model.base_url)}).make("p"), request(user(text)))
     assert model.requests[0].messages[1]["content"] == text
-
-
-# ------------------------------------------------------------------ cost
-
-
-def test_the_way_to_the_first_request_imports_nothing_heavy() -> None:
-    import sys
-
-    heavy = "anyio httpcore2 httpx2 idna pydantic rich email http.client importlib.metadata tempfile yaml uuid"
-    code = f"import sys, adderclaw.providers.openai; print([m for m in {heavy.split()} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -23,12 +23,6 @@ def opened_in(folder: Path) -> Generator[Run]:
         yield run
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ADDERCLAW_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 def row(run: Run) -> tuple[Outcome | None, int | None, str | None]:
     found = runs.get(run.session.store, run.run_id)
     assert found is not None

@@ -16,6 +16,7 @@ from adderclaw.workspace.shut import NOTHING, Shut
 from adderclaw.workspace.survey import Survey
 from tests.sandbox import escapes
 from tests.sandbox.test_process import gone, is_running
+from tests.trial import why_not
 
 
 class Given:
@@ -54,7 +55,7 @@ EARLIER: set[int] = set()
 
 @pytest.fixture
 def box(root: Path, told: list[str]) -> Generator[Box]:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     made = confinement.box("bubblewrap", Room((str(root),)), tell=told.append)
     EARLIER.update(children())

@@ -26,6 +26,7 @@ from adderclaw.sandbox.holder import MESSAGE_BYTES
 from adderclaw.sandbox.process import Finished
 from tests.sandbox import escapes, without
 from tests.sandbox.test_process import SURVIVORS, gone, is_running, outlasted, pid_in, wait_for
+from tests.trial import why_not
 
 type Needs = Callable[[str], str]
 KINDS = ("bubblewrap", "landlock")
@@ -43,7 +44,7 @@ def root(home: Path, tmp_path: Path) -> Path:
 
 def started(kind: str, root: Path, **more: Any) -> Box:
     """A sandbox that really starts; skipped where this system has none."""
-    if why := confinement.trial(kind, ()):
+    if why := why_not(kind):
         pytest.skip(f"{kind} does not start on this machine: {why}")
     return confinement.box(kind, Room((str(root),), (), **more))
 
@@ -132,7 +133,7 @@ def test_no_way_out_for_a_normal_user(kind: str, root: Path, home: Path, needs: 
     needs("setpriv")
     if os.geteuid() != 0:
         pytest.skip("whoever runs the tests is a normal user already")
-    if why := confinement.trial(kind, ()):
+    if why := why_not(kind):
         pytest.skip(f"{kind} does not start on this machine: {why}")
     names = escapes.EVERYWHERE | (escapes.NAMESPACES if kind == "bubblewrap" else {})
     names = {name: filled(text, home) for name, text in names.items()}
@@ -456,7 +457,7 @@ def test_nothing_outlives_a_killed_program(kind: str, number: signal.Signals, ro
         wait_for(lambda: len(running(mark)) == 3, 60, "the three to run")
         program.send_signal(number)
     wait_for(lambda: running(mark) == [], 60, "all to be gone")
-    started(kind, root).close()
+    assert confinement.trial(kind, ()) is None  # the next start clears what the killed one left
     assert not list(Path(tempfile.gettempdir()).glob(f"adderclaw-{program.pid}-*"))
 
 
@@ -562,7 +563,7 @@ def test_without_a_sandbox_it_says_how_to_go_on(home: Path) -> None:
 
 
 def test_without_bubblewrap_landlock_confines(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if why := confinement.trial("landlock", ()):
+    if why := why_not("landlock"):
         pytest.skip(f"no Landlock here: {why}")
     monkeypatch.setenv("PATH", str(tmp_path))
     said: list[str] = []
@@ -573,7 +574,7 @@ def test_without_bubblewrap_landlock_confines(home: Path, tmp_path: Path, monkey
 def test_sandboxed_starts_on_landlock_only_where_that_is_accepted(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if why := confinement.trial("landlock", ()):
+    if why := why_not("landlock"):
         pytest.skip(f"no Landlock here: {why}")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(

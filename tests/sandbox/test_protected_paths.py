@@ -19,6 +19,7 @@ from adderclaw.sandbox.protected_paths import Change
 from tests.sandbox import escapes
 from tests.sandbox.test_confinement import as_nobody
 from tests.sandbox.test_process import wait_for
+from tests.trial import why_not
 
 FILES = {
     ".github/workflows/ci.yml": "on: push\n",
@@ -79,7 +80,7 @@ def report(root: Path) -> Recorded:
 
 
 def made(kind: str, root: Path, said: list[str], report: Recorded | None = None) -> Box:
-    if why := confinement.trial(kind, ()):
+    if why := why_not(kind):
         pytest.skip(f"{kind} does not start on this machine: {why}")
     return confinement.box(kind, Room((str(root),)), tell=said.append, recorder=report)
 

@@ -14,6 +14,7 @@ from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.proxy import Proxy
 from tests.rows import rows
 from tests.sandbox import escapes
+from tests.trial import why_not
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
 NAMES = {
@@ -216,7 +217,7 @@ def test_socks_reaches_a_listed_host() -> None:
 
 
 def test_from_inside_the_sandbox(home: Path, tmp_path: Path) -> None:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     root = tmp_path / "ws"
     root.mkdir()

@@ -23,6 +23,7 @@ from adderclaw.sandbox.protected_paths import Mounts
 from tests.platforms import SANDBOX_EXEC
 from tests.platforms.sandbox_exec import may, read
 from tests.rows import rows
+from tests.trial import why_not
 
 ODD = '/Users/ada/a "quoted" (deny) \\ ünï'
 ROOM = Room(roots=("/w",), hidden=("/w/.env", "/w/later", "/w/sub/in/.env"), kept=("/w/hooks.sh",), traces=("/w/runs",))
@@ -124,7 +125,7 @@ def put(folder: Path, text: str) -> Path:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     folder = tmp_path / "bin"
     folder.mkdir()

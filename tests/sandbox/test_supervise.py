@@ -17,6 +17,7 @@ from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.process import Finished
 from tests.sandbox import escapes
 from tests.sandbox.test_process import wait_for
+from tests.trial import why_not
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -32,7 +33,7 @@ def root(home: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def box(root: Path) -> Generator[Box]:
-    if why := confinement.trial("landlock", ()):
+    if why := why_not("landlock"):
         pytest.skip(f"no Landlock here: {why}")
     made = confinement.box("landlock", Room((str(root),)))
     yield made

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox import confinement
 from tests.security.world import Den, Rung
+from tests.trial import why_not
 
 type Who = str
 WHO = ("root", "user")
@@ -19,7 +19,7 @@ RUNGS: tuple[Rung, ...] = ("bubblewrap", "landlock")
 
 @contextmanager
 def den(rung: Rung, who: Who) -> Generator[Den]:
-    if why := confinement.trial(rung, ()):
+    if why := why_not(rung):
         pytest.skip(f"{rung} does not start on this machine: {why}")
     if who == "root" and os.geteuid() != 0:
         pytest.skip("whoever runs the tests is an ordinary user")

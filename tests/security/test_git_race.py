@@ -17,6 +17,7 @@ from adderclaw.sandbox.protected_paths import Change
 from tests.program import Soak
 from tests.sandbox import escapes
 from tests.sandbox.test_process import wait_for
+from tests.trial import why_not
 
 EVIL = '[core]\n\tfsmonitor = "touch {mark}; false"\n'
 TARGETS = {"git": ".git", "info": ".git/info", "modules": ".git/modules/x", "sub": "part/.git"}
@@ -129,7 +130,7 @@ def noted(root: Path) -> Noted:
 
 @pytest.fixture
 def box(root: Path, noted: Noted) -> Generator[Box]:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     made = confinement.box("bubblewrap", Room((str(root),)), tell=lambda _: None, recorder=noted)
     yield made

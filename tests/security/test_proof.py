@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from adderclaw.sandbox import confinement
 from adderclaw.store import memory, transcript
 from tests.acceptance.world import call
 from tests.drivers.proofs import AFTER, GOOD, PLAN, Project, hands_in, turn
 from tests.scripted import ScriptedModel
 from tests.security.world import Den
+from tests.trial import why_not
 
 CANARY = "CANARY-OF-THE-IMPLEMENTER"
 
 
 @pytest.fixture
 def project(home: Path, tmp_path: Path) -> Iterator[Project]:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     root = tmp_path / "project"
     root.mkdir()

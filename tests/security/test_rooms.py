@@ -19,6 +19,7 @@ from adderclaw.sandbox.process import Finished, View
 from tests.program import Soak
 from tests.sandbox import escapes
 from tests.security.world import as_nobody
+from tests.trial import why_not
 
 TOKEN = "hunter2-of-the-server"
 SPY = f"""
@@ -206,7 +207,7 @@ def place() -> Generator[Path]:
 def test_each_in_its_room(scene: str, who: str, place: Path) -> None:
     """looks: nothing is written, nobody reached. spies: no server's token is read, none is seen or ended. leaves: what
     one leaves in its /tmp, the next does not find."""
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     home, root = place / "home", place / "ws"
     home.mkdir()
@@ -230,7 +231,7 @@ def test_each_in_its_room(scene: str, who: str, place: Path) -> None:
 @pytest.mark.usefixtures("home")
 def test_looks_at_once_find_the_workspace_beneath_tmp(place: Path, soak: Soak) -> None:
     """Each round begins with a new /tmp, over which the workspace is mounted again, while another command works."""
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     root = place / "ws"
     workspace(root)

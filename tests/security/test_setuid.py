@@ -15,6 +15,7 @@ from adderclaw.sandbox.bubblewrap import Room
 from tests.sandbox import escapes
 from tests.sandbox.escapes import PYTHON
 from tests.sandbox.test_confinement import KINDS, Needs, as_nobody
+from tests.trial import why_not
 
 NUMBERS = escapes.NUMBERS
 
@@ -108,7 +109,7 @@ def bearing(root: Path) -> list[str]:
 
 
 def ran(kind: str, root: Path, table: dict[str, str]) -> dict[str, int]:
-    if why := confinement.trial(kind, ()):
+    if why := why_not(kind):
         pytest.skip(f"{kind} does not start on this machine: {why}")
     box = confinement.box(kind, Room((str(root),)))
 
@@ -133,7 +134,7 @@ def test_no_way_leaves_a_setuid_file_for_a_normal_user(kind: str, root: Path, ho
     needs("setpriv")
     if os.geteuid() != 0:
         pytest.skip("whoever runs the tests is a normal user already")
-    if why := confinement.trial(kind, ()):
+    if why := why_not(kind):
         pytest.skip(f"{kind} does not start on this machine: {why}")
     as_nobody(kind, root, home, filled(WAYS))
     assert (root / "plain").exists(), "the attacks ran"
@@ -150,7 +151,7 @@ def test_ordinary_work_goes_on_for_a_normal_user(kind: str, root: Path, home: Pa
     needs("setpriv")
     if os.geteuid() != 0:
         pytest.skip("whoever runs the tests is a normal user already")
-    if why := confinement.trial(kind, ()):
+    if why := why_not(kind):
         pytest.skip(f"{kind} does not start on this machine: {why}")
     codes = as_nobody(kind, root, home, filled(ORDINARY))
     assert {name: code for name, code in codes.items() if code} == {}

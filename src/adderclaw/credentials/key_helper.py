@@ -4,10 +4,10 @@ import asyncio
 import os
 import re
 import shlex
-import signal
 from typing import Final
 
 from adderclaw.credentials.redaction import Secrets
+from adderclaw.credentials.unconfined import PIPE, Unconfined
 from adderclaw.errors import AdderClawError
 
 OUTPUT_BYTES: Final = 65_536
@@ -31,39 +31,19 @@ async def run(command: str, *, timeout: float, workspace: str, path: str, secret
             f"apiKeyHelper names {inside}, which lies in the workspace where the agent can change it; "
             "keep the helper and its files elsewhere"
         )
-    process = await _started(command, home, path)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(timeout):
-            said, complained = await asyncio.gather(_some(process.stdout), _some(process.stderr))
-            code = await process.wait()
-    except TimeoutError:
-        raise HelperFailed(f"apiKeyHelper gave no key within {timeout:g} seconds; run it by hand to see why") from None
-    finally:
-        await _end(process)
+    argv, env = ("/bin/sh", "-c", command), {**os.environ, "PATH": path}
+    folder = home if os.path.isdir(home) else "/"
+    with Unconfined(argv, cwd=folder, env=env, stdout=PIPE, stderr=PIPE) as process:
+        try:
+            async with asyncio.timeout(timeout):
+                said, complained = await asyncio.gather(process.head(OUTPUT_BYTES), process.complaint(OUTPUT_BYTES))
+                code = await process.wait()
+        except TimeoutError:
+            message = f"apiKeyHelper gave no key within {timeout:g} seconds; run it by hand to see why"
+            raise HelperFailed(message) from None
+        finally:
+            process.kill()  # nothing that it put into the background goes on, either
     return _judged(said.decode("utf-8", "replace").strip(), complained, code, secrets)
-
-
-async def _started(command: str, home: str, path: str) -> asyncio.subprocess.Process:
-    starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(
-            "/bin/sh",
-            "-c",
-            command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=home if os.path.isdir(home) else "/",
-            env={**os.environ, "PATH": path},
-            start_new_session=True,
-        )
-    )
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:  # cancelled while it starts, asyncio would end the shell alone, not its children
-        await _end(await starting)
-        raise
 
 
 def _judged(key: str, complained: bytes, code: int, secrets: Secrets) -> str:
@@ -82,30 +62,6 @@ def _told(complained: bytes, secrets: Secrets) -> str:
     text = str(secrets.clean(complained.decode("utf-8", "replace")))
     text = " ".join(_KEYLIKE.sub("[redacted]", text).split())[:STDERR_SHOWN]
     return f" and said “{text}”" if text else ""
-
-
-async def _some(stream: asyncio.StreamReader) -> bytes:
-    """All of a stream; what goes beyond the limit is read and dropped, so that the helper does not block."""
-    kept = b""
-    while piece := await stream.read(OUTPUT_BYTES):
-        kept = (kept + piece)[:OUTPUT_BYTES]
-    return kept
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Nothing that the helper started goes on with our pipes, however this call ends."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
-    await process.wait()
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(0.5):  # the ends of the pipes are on their way
-            await asyncio.gather(_some(process.stdout), _some(process.stderr))
-    except TimeoutError:
-        pass
 
 
 def _inside(command: str, home: str, workspace: str) -> str:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from adderclaw.credentials import loopback
 from adderclaw.credentials.oauth import Attempt, Client, OAuthError, Tokens
 from adderclaw.credentials.sources import OAuthSettings
+from adderclaw.credentials.unconfined import Unconfined
 
 Method = Literal["auto", "browser", "device", "paste"]
 
@@ -69,17 +70,10 @@ async def _by_browser(client: Client, person: Person) -> Tokens:
 async def open_page(url: str, path: str) -> None:
     """Open the browser, found on this PATH. Where that fails, the address is on the screen."""
     code = "import sys, webbrowser; webbrowser.open(sys.argv[1])"
-    opening = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-c",
-        code,
-        url,
-        stderr=asyncio.subprocess.DEVNULL,
-        cwd="/",
-        env={**os.environ, "PATH": path},
-    )
-    await opening.wait()
+    argv, env = (sys.executable, "-I", "-c", code, url), {**os.environ, "PATH": path}
+    # a browser for the terminal has to stay in the terminal's own group
+    with Unconfined(argv, cwd="/", env=env, stdin=None, stdout=None, leads=False) as opening:
+        await opening.wait()
 
 
 async def _by_device(client: Client, person: Person) -> Tokens:

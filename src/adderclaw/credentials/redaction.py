@@ -243,8 +243,11 @@ def _scheme(match: re.Match[str]) -> str:
 
 
 def _authority(match: re.Match[str]) -> str:
-    """Who logs in at an address: the name of an account alone stays, as in `ssh://git@example.org`."""
-    return match[0] if _is(r"[a-z][a-z._-]{0,15}", match[2]) else f"{match[1]}{MARK}@"
+    """Who logs in at an address: the name of an account alone stays, as in `ssh://git@example.org`.
+
+    So does `USER`, which our own messages show in its place.
+    """
+    return match[0] if _is(r"[a-z][a-z._-]{0,15}|USER", match[2]) else f"{match[1]}{MARK}@"
 
 
 _LABELS = (

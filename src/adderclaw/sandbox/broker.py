@@ -10,12 +10,13 @@ import contextlib
 import os
 import re
 import shlex
-import signal
 import socket
 import sys
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.config import home
+from adderclaw.credentials.unconfined import DEVNULL, PIPE, Unconfined
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import resolve, search_path
@@ -32,6 +33,7 @@ OPTIONS = ("-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "PermitLocalCommand=no
 PASSED = ("HOME", "LANG", "LOGNAME", "USER", "SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "KRB5CCNAME")
 PASSED_TO_HELPERS = (*PASSED, "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR")
 MOST_CERTIFICATES = 1 << 22
+MOST_PRINTED = 1 << 20
 NO_BROKER = "git reaches no remote from here: the broker for keys works on Linux alone; let the operator fetch or push"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -79,7 +81,7 @@ class Broker:
         self._only = grants[0] if len(grants) == 1 else None
         self._certificates = memory_file(certificates) if certificates else -1
         self._tasks: set[asyncio.Task[None]] = set()
-        self._running: set[asyncio.subprocess.Process] = set()
+        self._running: set[Unconfined] = set()
         self._ways: list[Proxy] = []
         self._is_clear = False
         """Whether what git-lfs sends to a server on this machine comes to us, and to nobody else inside."""
@@ -125,7 +127,7 @@ class Broker:
         for task in self._tasks:
             task.cancel()
         for process in self._running:
-            _kill(process)
+            process.kill()
         for way in self._ways:
             way.close()
 
@@ -138,30 +140,47 @@ class Broker:
             return
         for fd in fds:
             os.set_inheritable(fd, False)
-        task = asyncio.ensure_future(self._serve(message.decode("utf-8", "replace").split("\0"), fds))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, words: list[str], fds: list[int]) -> None:
         channel = socket.socket(fileno=fds[0])
+        task = asyncio.ensure_future(self._serve(channel, message.decode("utf-8", "replace").split("\0"), fds[1:]))
+
+        def served(task: asyncio.Task[None]) -> None:
+            """Also of one that was cancelled before its first step."""
+            self._tasks.discard(task)
+            channel.close()
+            for fd in fds[1:]:
+                os.close(fd)
+
+        self._tasks.add(task)
+        task.add_done_callback(served)
+
+    async def _serve(self, channel: socket.socket, words: list[str], fds: list[int]) -> None:
         try:
             match words:
                 case ["ssh", protocol, *rest]:
                     await self._ssh(channel, protocol, rest)
                 case ["credential", _, text]:
                     channel.send(await self._credential(text))
-                case ["proxy", _, answered] if len(fds) >= 2:
-                    self._way_out(*(socket.socket(fileno=os.dup(fd)) for fd in fds[1:]))
+                case ["proxy", _, answered] if fds:
+                    self._way_out(*(socket.socket(fileno=os.dup(fd)) for fd in fds))
                     self._is_clear |= answered == "clear"
                     channel.send(b"clear" if self._is_clear else b"occupied")
                 case _:
                     channel.send(b"")
         except OSError:
             pass  # whoever asked is gone
-        finally:
-            channel.close()
-            for fd in fds[1:]:
-                os.close(fd)
+
+    @contextlib.contextmanager
+    def _started(
+        self, argv: Sequence[str], names: tuple[str, ...], more: Mapping[str, str], stdin: int, stdout: int, stderr: int
+    ) -> Generator[Unconfined]:
+        """A program of the operator's, until it has ended or we are closed."""
+        env = {**_environment(names, self._roots), **more}
+        with Unconfined(argv, cwd=home(), env=env, stdin=stdin, stdout=stdout, stderr=stderr) as process:
+            self._running.add(process)
+            try:
+                yield process
+            finally:
+                self._running.discard(process)
 
     # -------------------------------------------------------------- ssh
 
@@ -171,33 +190,17 @@ class Broker:
             why = "ssh is not installed" if ssh is None else "only what was approved for this call is reached"
             channel.send(f"adderclaw: not connected ({why}): {shlex.join(words)[:300]}".encode())
             return
+        argv, more = (ssh, *_ssh_words(grant, protocol)), {"GIT_PROTOCOL": protocol} if protocol else {}
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                ssh,
-                *_ssh_words(grant, protocol),
-                stdin=theirs_in,
-                stdout=theirs_out,
-                stderr=asyncio.subprocess.PIPE,
-                cwd=home(),
-                env=_environment(PASSED, self._roots) | ({"GIT_PROTOCOL": protocol} if protocol else {}),
-                start_new_session=True,
-            )
-            self._running.add(process)
-            for fd in (theirs_in, theirs_out):
-                os.close(fd)
-            theirs_in = theirs_out = -1
-            socket.send_fds(channel, [b"go"], [ours_in, ours_out])
-        finally:
-            for fd in (theirs_in, theirs_out, ours_in, ours_out):
-                if fd >= 0:
+        with contextlib.ExitStack() as stack:
+            try:
+                process = stack.enter_context(self._started(argv, PASSED, more, theirs_in, theirs_out, PIPE))
+                socket.send_fds(channel, [b"go"], [ours_in, ours_out])
+            finally:
+                for fd in (theirs_in, ours_in, ours_out, theirs_out):
                     os.close(fd)
-        try:
-            complaint, code = await _drained(process.stderr), await process.wait()
-        finally:
-            self._running.discard(process)
-            _kill(process)
+            complaint, code = await process.complaint(2000), await process.wait()
         channel.send(b"%d %s" % (code if 0 <= code < 256 else 255, complaint if code else b""))
 
     # -------------------------------------------------------------- http
@@ -235,26 +238,14 @@ class Broker:
         lines = [f"protocol={grant.scheme}", f"host={grant.authority}", f"path={grant.path.lstrip('/')}"]
         lines += [f"username={grant.user}"] if grant.user else []
         quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_CEILING_DIRECTORIES": os.path.dirname(home())}
-        process = await asyncio.create_subprocess_exec(
-            git,
-            "credential",
-            "fill",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            cwd=home(),
-            env=_environment(PASSED_TO_HELPERS, self._roots) | quiet,
-            start_new_session=True,
-        )
-        self._running.add(process)
-        try:
-            async with asyncio.timeout(FILL_SECONDS):
-                out, _ = await process.communicate(("\n".join(lines) + "\n\n").encode())
-        except TimeoutError:
-            return b""
-        finally:
-            self._running.discard(process)
-            _kill(process)
+        given = memory_file(("\n".join(lines) + "\n\n").encode())
+        with contextlib.ExitStack() as stack:
+            try:
+                argv = (git, "credential", "fill")
+                process = stack.enter_context(self._started(argv, PASSED_TO_HELPERS, quiet, given, PIPE, DEVNULL))
+            finally:
+                os.close(given)
+            out = await _printed(process)
         kept = [line for line in out.split(b"\n") if line.startswith((b"username=", b"password="))]
         return b"".join(line + b"\n" for line in kept)
 
@@ -279,31 +270,21 @@ async def certificates(grants: tuple[Grant, ...], roots: tuple[str, ...]) -> byt
 
 
 async def _setting(git: str, name: str, url: str, roots: tuple[str, ...]) -> str:
-    process = await asyncio.create_subprocess_exec(
-        *(git, "config", "--global", "--includes", "--type=path", "--get-urlmatch", name, url),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-        cwd=home(),
-        env=_environment(PASSED, roots) | {"GIT_CEILING_DIRECTORIES": os.path.dirname(home())},
-    )
+    argv = (git, "config", "--global", "--includes", "--type=path", "--get-urlmatch", name, url)
+    env = _environment(PASSED, roots) | {"GIT_CEILING_DIRECTORIES": os.path.dirname(home())}
+    with Unconfined(argv, cwd=home(), env=env, stdout=PIPE) as process:
+        return os.fsdecode((await _printed(process)).removesuffix(b"\n"))
+
+
+async def _printed(process: Unconfined) -> bytes:
+    """What it prints until its end; nothing where it takes too long."""
     try:
         async with asyncio.timeout(FILL_SECONDS):
-            out, _ = await process.communicate()
+            printed = await process.head(MOST_PRINTED)
+            await process.wait()
     except TimeoutError:
-        return ""
-    finally:
-        _kill(process)
-    return os.fsdecode(out.removesuffix(b"\n"))
-
-
-async def _drained(stream: asyncio.StreamReader | None) -> bytes:
-    """The last that it says; all of it is read, so that nobody waits."""
-    last = b""
-    while stream is not None and (part := await stream.read(1 << 16)):
-        last = (last + part)[-2000:]
-    return last
+        return b""
+    return printed
 
 
 def granted_ssh(words: list[str], grants: tuple[Grant, ...]) -> Grant | None:
@@ -346,12 +327,6 @@ def _ssh_words(grant: Grant, protocol: str) -> list[str]:
 def _environment(names: tuple[str, ...], roots: tuple[str, ...]) -> dict[str, str]:
     found = {name: os.environ[name] for name in names if name in os.environ}
     return {**found, "PATH": os.pathsep.join(search_path(roots))}
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _text() -> str:

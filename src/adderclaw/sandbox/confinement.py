@@ -25,6 +25,7 @@ LADDERS = {"linux": ("bubblewrap", "landlock"), "darwin": ("seatbelt",)}
 PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
 """What a trial may fail by though the system has that confinement."""
 NO_WORD = "it says nothing"
+NO_PROGRAM = "no `bwrap` on the PATH"
 UNTRIED = (
     "{kind} could not be tried for want of resources, and nothing weaker is taken in its place: {why}. "
     "Close programs or raise the limit (`ulimit -n`), then try again"
@@ -33,11 +34,12 @@ NO_SANDBOX = (
     "the {by} needs an OS sandbox, and none starts on this system: {why}. "
     "{mend} and check with `adderclaw doctor`, or go on without one: {way}"
 )
-MEND = {"linux": "Install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`)"}
-NO_MEND = "Work in a Linux container or virtual machine with bubblewrap"
+INSTALL = "install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`)"
+ALLOW = "let bubblewrap make namespaces (docs/deployment.md says how, for Ubuntu and for containers)"
+NO_MEND = "work in a Linux container or virtual machine"
 NOT_ACCEPTED = {
     "landlock": "the profile `sandboxed` needs bubblewrap, which does not start on this system: {why}. Landlock could "
-    "confine commands, but holds less inside the workspace (docs/deployment.md lists what). Install bubblewrap, or "
+    "confine commands, but holds less inside the workspace (docs/deployment.md lists what). {mend}, or "
     'accept Landlock with `accept = "landlock"` under [sandbox] in {file}, or use --profile supervised, which asks '
     "about each command",
     "seatbelt": "the profile `sandboxed` needs bubblewrap: {why}. Seatbelt could confine commands, but holds less "
@@ -121,8 +123,19 @@ def required(roots: Sequence[str], *, needed: bool = False) -> str:
         why = failures(roots)
         by = "setting security.sandbox_required" if needed else "profile `sandboxed`"
         way = "--profile permissive" if needed else "--profile supervised, each risky call being asked about"
-        raise AdderClawError(NO_SANDBOX.format(by=by, why=why, way=way, mend=MEND.get(sys.platform, NO_MEND)))
+        raise AdderClawError(NO_SANDBOX.format(by=by, why=why, way=way, mend=_sentence(mend(why))))
     return found
+
+
+def mend(why: str) -> str:
+    """What lets bubblewrap start, by why it does not: it may be installed, and not allowed to make namespaces."""
+    if sys.platform != "linux":
+        return NO_MEND
+    return INSTALL if NO_PROGRAM in why else ALLOW
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def chosen(
@@ -154,7 +167,8 @@ def not_accepted(found: str, roots: Sequence[str]) -> str:
     from adderclaw.config import home
 
     why = trial("bubblewrap", roots) or "it failed at the last trial"
-    return NOT_ACCEPTED[found].format(why=why, file=os.path.join(home(), "config.toml"))
+    file = os.path.join(home(), "config.toml")
+    return NOT_ACCEPTED[found].format(why=why, file=file, mend=_sentence(mend(why)))
 
 
 def failures(roots: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import caches, limits, seen
 from adderclaw.sandbox.bubblewrap import Room, hidden, options
 from adderclaw.sandbox.clearing import clear, sweep
-from adderclaw.sandbox.confinement import NO_WORD
+from adderclaw.sandbox.confinement import NO_PROGRAM, NO_WORD
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.process import KILL_WAIT, Order
 from adderclaw.sandbox.programs import inside, resolve
@@ -122,7 +122,7 @@ class Inside:
 
         bwrap = resolve("bwrap", (*room.roots, *room.unsearched))
         if bwrap is None:
-            raise AdderClawError("no `bwrap` on the PATH")
+            raise AdderClawError(NO_PROGRAM)
         code = memory_file(program("namespace"))
         stack.callback(os.close, code)
         looking = memory_file(program("none", refused=OUTLIVING))
