@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox import confinement
 from adderclaw.store import imprints
 from tests.drivers.proofs import AFTER, BEFORE, GOOD, PLAN, Project, hands_in, turn
 from tests.scripted import ScriptedModel
+from tests.trial import why_not
 
 
 @pytest.fixture
 def project(home: Path, tmp_path: Path) -> Iterator[Project]:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     root = tmp_path / "project"
     root.mkdir()

@@ -15,6 +15,7 @@ import pytest
 import adderclaw.fleet
 from tests.fleet.farm import Farm, call, reached
 from tests.fleet.postgres import Cluster
+from tests.listening import listening
 from tests.program import Cli
 
 WITHOUT = Path(__file__).parents[1] / "sandbox" / "without.py"
@@ -23,7 +24,6 @@ WITHOUT = Path(__file__).parents[1] / "sandbox" / "without.py"
 @pytest.fixture
 def old(cluster: Cluster) -> Generator[int]:
     """The port of a server that says that it is PostgreSQL 12: the real one, with one word changed on the way."""
-    listener = socket.create_server(("127.0.0.1", 0))
 
     def passed_on(source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -31,19 +31,13 @@ def old(cluster: Cluster) -> Generator[int]:
                 target.sendall(re.sub(rb"(server_version\0)\d\d", rb"\g<1>12", got))
         target.close()
 
-    def serve() -> None:
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", cluster.port))
-            for pair in ((client, server), (server, client)):
-                threading.Thread(target=passed_on, args=pair, daemon=True).start()
+    def talk(client: socket.socket) -> None:
+        server = socket.create_connection(("127.0.0.1", cluster.port))
+        threading.Thread(target=passed_on, args=(server, client), daemon=True).start()
+        passed_on(client, server)
 
-    threading.Thread(target=serve, daemon=True).start()
-    yield int(listener.getsockname()[1])
-    listener.close()
+    with listening(talk) as port:
+        yield port
 
 
 def test_a_server_that_is_down_or_too_old_is_said(farm: Farm, old: int) -> None:

@@ -384,6 +384,8 @@ NOT_THEIRS = {
         "UPDATE fleet.runs SET wanted = '{}'",
         "UPDATE fleet.objects SET body = ''",
         "DELETE FROM fleet.objects",
+        "UPDATE fleet.objects SET at = '-infinity'",
+        "INSERT INTO fleet.objects (digest, body, at) VALUES ('x', '', 'infinity')",
         "INSERT INTO fleet.budgets (scope, cost) VALUES ('fleet', 0)",
         "INSERT INTO fleet.budgets (scope, name, cost) SELECT 'submitter', 'bob', 0",
         "INSERT INTO fleet.shares (submitter, tag) VALUES ('carol', 2000000000)",

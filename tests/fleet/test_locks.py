@@ -17,7 +17,9 @@ import sys, time
 from adderclaw.fleet.database import Database
 
 def work(cursor):
-    cursor.execute({sql!r}).fetchall()
+    cursor.execute({sql!r})
+    if {fetches}:
+        cursor.fetchall()
     print("holds", flush=True)
     time.sleep(600)
 
@@ -39,7 +41,10 @@ LOCKS = {
 @pytest.fixture
 def sleepers(farm: Farm) -> Generator[list["subprocess.Popen[str]"]]:
     """Processes that will hold a lock each, by the fleet's own connections."""
-    programs = [SLEEPER.format(sql=sql, url=farm.url) for sql in LOCKS.values()]
+    # Some fall asleep before they have looked at what they hold.
+    programs = [
+        SLEEPER.format(sql=sql, url=farm.url, fetches=bool(number % 2)) for number, sql in enumerate(LOCKS.values())
+    ]
     pipe = subprocess.PIPE
     made = [subprocess.Popen([sys.executable, "-c", one], stdin=pipe, stdout=pipe, text=True) for one in programs]
     yield made

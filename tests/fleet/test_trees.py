@@ -7,6 +7,7 @@ import threading
 import zlib
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from adderclaw.fleet import keys, trees
 from adderclaw.fleet.boxes import Sealer
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Boxes, Bucket, Objects
-from adderclaw.fleet.state import Folder, Room, clone
+from adderclaw.fleet.state import Folder, Room, clone, remove
 from adderclaw.types import Json
 
 
@@ -318,7 +319,7 @@ def test_a_changed_box_is_found(objects: Objects, place: Memory, tmp_path: Path,
 
 
 LARGE = zlib.compress(bytes(trees.PART + 1))
-FILES = {"files": {"workspace/a": [0o644, 5, 0, "", [["", 0, len(LARGE)]]]}, "links": {}, "folders": {}}
+FILES: dict[str, Any] = {"files": {"workspace/a": [0o644, 5, 0, "", [["", 0, len(LARGE)]]]}, "links": {}, "folders": {}}
 NO_FOLDERS = [
     b"",
     b"no manifest",
@@ -328,6 +329,9 @@ NO_FOLDERS = [
     json.dumps({**FILES, "files": {"workspace/a": ["x", 5, 0, "", []]}}).encode(),
     json.dumps({**FILES, "files": {"workspace/a": [0, 5 * 1024**3, 0, "", []]}}).encode(),
     json.dumps({**FILES, "links": [1]}).encode(),
+    json.dumps({**FILES, "folders": {f"workspace{'/d' * 1900}": 0o755}}).encode(),
+    json.dumps({**FILES, "files": {f"workspace{'/d' * 1900}": FILES["files"]["workspace/a"]}}).encode(),
+    json.dumps({**FILES, "folders": {f"workspace/{number}": 0o755 for number in range(200_001)}}).encode(),
     b"[" * 100_000,
     json.dumps(FILES).encode(),
 ]
@@ -338,5 +342,69 @@ def test_an_archive_of_nonsense_is_refused(objects: Objects, place: Memory, tmp_
     """Who submits may write anything: it is never more than it says, and no other error than ours."""
     boxes, body = Boxes(place, Sealer(Key(bytes(32)).boxes.public, "eve")), zlib.compress(manifest)
     name = boxes.put(LARGE + body + len(body).to_bytes(8))
-    with pytest.raises(UsageError, match=r"holds no folder|too much|more or less than it says"):
+    with pytest.raises(UsageError, match=r"holds no folder|too much|too deep|more or less than it says"):
         begun(objects, tmp_path, "eve", name)
+
+
+def deep(folder: Path, levels: int, name: str = "d") -> None:
+    """Folders in one another, as no path names them."""
+    folder.mkdir()
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir(name, dir_fd=here)
+        below = os.open(name, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("leaf", os.O_WRONLY | os.O_CREAT, dir_fd=here))
+    os.close(here)
+
+
+@pytest.mark.parametrize(("levels", "name"), [(200, "d"), (3000, "d"), (100, "d" * 200)])
+def test_folders_without_end_are_too_deep_and_go_away(objects: Objects, tmp_path: Path, levels: int, name: str) -> None:
+    """A run makes them in a second: nothing of the worker's is as deep, and nothing of them is left."""
+    deep(tmp_path / "one", levels, name)
+    with pytest.raises(UsageError, match="too deep for an archive"):
+        trees.Saver(objects).save({"workspace": str(tmp_path / "one")})
+    dead = tmp_path / "root" / "w1-00000000"
+    dead.mkdir(parents=True)
+    (tmp_path / "one").rename(dead / "run")
+    (tmp_path / "root" / "w1-00000000.lock").touch()
+    Room(str(tmp_path / "root")).take("w1-00000001")
+    assert not dead.exists()
+
+
+def test_as_deep_as_may_be_comes_back(objects: Objects, tmp_path: Path) -> None:
+    deep(tmp_path / "one", trees.DEEPEST - 1)
+    name = trees.Saver(objects).save({"workspace": str(tmp_path / "one")})
+    trees.restore(objects, name, {"workspace": str(tmp_path / "two")})
+    assert (tmp_path / "two" / "/".join("d" * (trees.DEEPEST - 1)) / "leaf").exists()
+
+
+def test_a_file_that_grows_while_it_is_read_is_too_much(tmp_path: Path) -> None:
+    """A sparse one of a million terabytes takes no room on the disk, and the rest of a worker's life to read."""
+    file = tmp_path / "one" / "file"
+    file.parent.mkdir()
+    file.write_bytes(bytes(3000))
+
+    class Growing(Memory):
+        def put(self, name: str, body: bytes) -> None:
+            os.truncate(file, 2**40)
+            super().put(name, body)
+
+    saver = trees.Saver(Objects(Growing(), Key(bytes(32))), part=1000, most=100_000)
+    with pytest.raises(UsageError, match="too much for an archive"):
+        saver.save({"workspace": str(file.parent)})
+
+
+def test_what_a_run_closed_goes_away_and_nothing_else(tmp_path: Path) -> None:
+    kept, folder = tmp_path / "kept", tmp_path / "folder"
+    (kept / "a").mkdir(parents=True)
+    (folder / "shut" / "inner").mkdir(parents=True)
+    (folder / "link").symlink_to(kept)
+    (folder / "shut" / "link").symlink_to(kept)
+    os.mkfifo(folder / "shut" / "inner" / "pipe")
+    for path in (folder / "shut" / "inner", folder / "shut"):
+        path.chmod(0)
+    remove(str(folder))
+    assert (folder.exists(), (kept / "a").is_dir()) == (False, True)
+    remove(str(folder))  # it is gone already

@@ -7,6 +7,7 @@ from adderclaw.credentials.redaction import without_shapes
 from adderclaw.drivers.agentfile.driver import AgentfileDriver
 from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
+from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
 from adderclaw.drivers.driver import Driver
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.errors import Completed, UsageError
@@ -25,10 +26,13 @@ def resumed(options: Options, run_id: str, rounds: int | None = None) -> Driver:
         given = restored(options, begun.inputs, begun.run_id)
         return TaskDriver(given, begun.inputs["task"], again=begun.run_id)
     options = restored(options, begun.said or {}, begun.run_id)
-    workflow = load(begun.file, (options.workspace or os.getcwd(), held_in))
+    changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began; run it anew"
+    try:
+        workflow = load(begun.file, (options.workspace or os.getcwd(), held_in))
+    except InvalidAgentfile as error:  # it was valid then
+        raise UsageError(changed) from error
     if fingerprint(workflow) != begun.digest:
-        changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began"
-        raise UsageError(f"{changed}; run it anew")
+        raise UsageError(changed)
     return AgentfileDriver(options, workflow, begun.inputs, rounds, again=begun.run_id)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from adderclaw.config.options import Options, overrides
 from adderclaw.decode import Between
@@ -12,6 +12,9 @@ from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.errors import UsageError
 from adderclaw.record import record
+
+if TYPE_CHECKING:
+    from adderclaw.config.schema import Limits
 
 WHAT = ("agentfile", "task", "spec", "sop", "message", "resume")
 """What says what is to be run."""
@@ -78,6 +81,12 @@ def prepared(options: Options, params: RunParams) -> Driver:
     if params.rounds is not None and made.opening.kind != "agentfile":
         raise UsageError("rounds are for the LOOPs of an agentfile")
     return made
+
+
+def beyond(params: Wanted, own: "Limits") -> str:
+    """Which of the operator's own limits are less than what is wanted, with what they are; empty where none is."""
+    wider = [name for name, value in (params.limits or {}).items() if value > getattr(own, name)]
+    return ", ".join(f"{name} {getattr(own, name):g}" for name in wider)
 
 
 def _whole(limits: Mapping[Any, float] | None) -> dict[str, float]:

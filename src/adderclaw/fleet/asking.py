@@ -23,6 +23,8 @@ DOOR = "fleet"
 """At which signed answers come in; `adderclaw fleet webhook` makes its secret."""
 OPEN = "(r.state = 'waiting' OR (r.state = 'running' AND q.token = r.token)) AND q.answer IS NULL"
 """Questions that somebody waits for: not those of a process that is gone."""
+UNCHECKED = "this machine has no key of the fleet: whether a worker asked this, nobody looked"
+FORGED = "the answer to {id} was not given by anybody with the fleet's key"
 
 
 def open_question(home: str) -> Json | None:
@@ -131,7 +133,7 @@ def _unfit(key: Key, run_id: str, row: Any, asked: Json | None) -> str:
     """Why an answer is none to what this run asks; empty where it is. A row may say what it likes."""
     mac = key.mac("answers", _signed(run_id, row.question, row.answer, row.by))
     if not hmac.compare_digest(str(row.mac).encode(), mac.encode()):
-        return f"the answer to {row.id} was not given by anybody with the fleet's key"
+        return FORGED.format(id=row.id)
     if asked is None or row_of(row.question) != row_of(asked):
         return f"the answer to {row.id} is about another question"
     return ""
@@ -221,7 +223,7 @@ def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
 def waiting(database: Database, key: Key | None) -> list[Json]:
     """Questions that somebody is to answer, the oldest first; what no worker sealed is shown as that alone.
 
-    Without the key nobody can answer, and nothing is compared.
+    Without the key nobody can answer, and nothing is compared: each says so.
     """
     rows = database.rows(
         "SELECT r.id, q.id AS question_id, q.question, q.seal, q.asked FROM fleet.runs r"  # noqa: S608
@@ -238,4 +240,23 @@ def _shown(key: Key | None, row: Any) -> Json:
         unknown = approvals.Approval(row.question_id, "", "", "?", "high", str(error), "", "", 0, "", terminal=1)
         return _as_json(unknown)
     made: Json = row.question
-    return made
+    return made if key is not None else {**made, "unchecked": UNCHECKED}
+
+
+def of_run(database: Database, key: Key | None, run_id: str) -> list[Json]:
+    """All that a run has asked, with what was answered: what is not as somebody with the key sealed it is not shown."""
+    rows = database.rows(
+        "SELECT run AS id, id AS question_id, question, seal, answer, by, mac FROM fleet.questions WHERE run = %s"
+        " ORDER BY asked",
+        run_id,
+    )
+    return [{"id": row.question_id, "question": _shown(key, row), **_said(key, row)} for row in rows]
+
+
+def _said(key: Key | None, row: Any) -> Json:
+    if row.answer is None or key is None:
+        return {"answer": row.answer, "by": row.by}
+    mac = key.mac("answers", _signed(row.id, row.question, row.answer, row.by))
+    if hmac.compare_digest(str(row.mac).encode(), mac.encode()):
+        return {"answer": row.answer, "by": row.by}
+    return {"answer": FORGED.format(id=row.question_id), "by": None}

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from adderclaw.config import Loaded
+from adderclaw.config import Loaded, load
 from adderclaw.config.options import Options
 from adderclaw.decode import decode
 from adderclaw.drivers.driver import RESUMABLE, Driver, MessageDriver, Opening
@@ -221,12 +221,13 @@ def _driven(order: Json, worker: Worker) -> Json:
     home = os.environ["ADDERCLAW_HOME"]
     wanted = decode(RunParams, {**order["wanted"], "workspace": order["workspace"]})
     places.require_fit(wanted, order["workspace"])
+    places.require_allowed(wanted, load(workspace=order["workspace"]).config)
     options = Options(
         workspace=order["workspace"],
         headless=True,
         asks="must",
         overseer=worker,
-        amend=lambda loaded: _bounded(loaded, order["seconds"], wanted.profile),
+        amend=lambda loaded: _bounded(loaded, order["seconds"]),
         overrides={
             "memory": {"path": os.path.join(home, "memory.sqlite"), "backend": "sqlite"},
             "receipts": {"path": os.path.join(home, "tool_receipts.log"), "enabled": True},
@@ -246,9 +247,8 @@ def _driven(order: Json, worker: Worker) -> Json:
         return asyncio.run(_finished(run, work, opening, worker))
 
 
-def _bounded(loaded: Loaded, seconds: float | None, profile: str | None) -> Loaded:
-    """A deadline only ever shortens the time that a run has, and nobody elsewhere turns this machine's sandbox off."""
-    places.require_walls(profile, loaded.config)
+def _bounded(loaded: Loaded, seconds: float | None) -> Loaded:
+    """A deadline only ever shortens the time that a run has."""
     limits = loaded.config.limits
     if seconds is None or seconds >= limits.seconds:
         return loaded

@@ -1,12 +1,15 @@
 """The fleet's PostgreSQL: a connection for each thread, short transactions, migrations by name.
 
 Whoever falls asleep in a transaction holds its locks for `IDLE` at most: then the server ends it, and what it had begun
-is undone. A single statement is no transaction of ours at all, and the last statements of one travel with its commit.
+is undone. A single statement is no transaction of ours at all. Statements are not sent in pipelines: a server counts no
+time while it waits for the rest of one, and who falls asleep there would hold its locks until somebody ends it.
 """
 
+import json
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,10 +18,12 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import namedtuple_row
 from psycopg.sql import SQL, Identifier
+from psycopg.types.datetime import TimestamptzLoader
+from psycopg.types.json import set_json_loads
 
 from adderclaw.errors import AdderClawError, UsageError
 
-MIGRATIONS = ("m001_fleet", "m002_roles", "m003_robust", "m004_complete", "m005_narrow", "m006_sealed")
+MIGRATIONS = ("m001_fleet", "m002_roles", "m003_robust", "m004_complete", "m005_narrow", "m006_sealed", "m007_bounded")
 """Each is a file below `sql/`, applied once, in this order."""
 OLDEST = 130000
 """The oldest server that is known to carry it."""
@@ -50,22 +55,24 @@ class Taken(AdderClawError):
     """Somebody else has just written a row with the same key: the same again finds it."""
 
 
-class _Together(psycopg.Cursor[Any]):
-    """Sends with the next question whatever needs no answer.
+class _Times(TimestamptzLoader):
+    """A row may have a time that Python knows none for: nobody fails at the row of another for that."""
 
-    Before it waits for an answer it says to the server that nothing more comes for now (a Sync of the protocol): only
-    then does the server count how long the client keeps the transaction open.
-    """
+    EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 1, 1, tzinfo=UTC)
 
-    together: psycopg.Pipeline
+    def load(self, data: Any) -> datetime:
+        try:
+            return min(max(super().load(data), self.EARLIEST), self.LATEST)
+        except psycopg.DataError:
+            return self.EARLIEST if bytes(data).startswith(b"-") or bytes(data).endswith(b"BC") else self.LATEST
 
-    def fetchone(self) -> Any:
-        self.together.sync()
-        return super().fetchone()
 
-    def fetchall(self) -> list[Any]:
-        self.together.sync()
-        return super().fetchall()
+def _loads(data: str | bytes) -> Any:
+    """The same for JSON that is nested too deeply: it says nothing."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        return {}
 
 
 class Database:
@@ -79,30 +86,13 @@ class Database:
         self._local = threading.local()
 
     def do[T](self, work: Callable[[Cursor], T], *, patience: float | None = None) -> T:
-        """`work` in one transaction. It may run more than once: whether a commit arrived is not always known.
-
-        Statements travel together until something is fetched: `work` asks for no `rowcount`, but for `RETURNING`.
-        """
-
-        def within(connection: psycopg.Connection[Any]) -> T:
-            with (
-                connection.pipeline() as together,
-                connection.transaction(),
-                _Together(connection, row_factory=namedtuple_row) as cursor,
-            ):
-                cursor.together = together
-                return work(cursor)
-
-        return self._tried(within, patience)
-
-    def script[T](self, work: Callable[[Cursor], T]) -> T:
-        """The same, where one text has many statements."""
+        """`work` in one transaction. It may run more than once: whether a commit arrived is not always known."""
 
         def within(connection: psycopg.Connection[Any]) -> T:
             with connection.transaction(), connection.cursor() as cursor:
                 return work(cursor)
 
-        return self._tried(within, None)
+        return self._tried(within, patience)
 
     def _tried[T](self, work: Callable[[psycopg.Connection[Any]], T], patience: float | None) -> T:
         limit = time.monotonic() + (self.patience if patience is None else patience)
@@ -161,6 +151,8 @@ class Database:
         if held is None or held.closed:
             options = "-c search_path=pg_catalog,pg_temp"
             held = psycopg.connect(self.url, autocommit=True, row_factory=namedtuple_row, **careful(self.url, options))
+            held.adapters.register_loader("timestamptz", _Times)
+            set_json_loads(_loads, held)
             self._local.connection = held
         return held
 
@@ -250,4 +242,4 @@ def migrate(database: Database) -> list[str]:
             cursor.execute("INSERT INTO fleet.migrations VALUES (%s, now())", (name,))
         return made
 
-    return database.script(work)
+    return database.do(work)

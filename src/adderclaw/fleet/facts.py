@@ -1,9 +1,11 @@
 """What is known of the fleet and its runs, for commands, pages and programs."""
 
-from typing import Any
+from typing import Any, cast
 
 from adderclaw.errors import UsageError
+from adderclaw.fleet import asking
 from adderclaw.fleet.database import Cursor, Database
+from adderclaw.fleet.keys import Key
 from adderclaw.types import Json
 
 WHAT = ("task", "message", "agentfile", "spec", "sop")
@@ -47,8 +49,11 @@ def _listed(row: Any) -> Json:
     }
 
 
-def what(wanted: Json) -> str:
-    """What is to be done, in a line."""
+def what(wanted: Any) -> str:
+    """What is to be done, in a line. A row may say anything, and nothing of the kind."""
+    if not isinstance(wanted, dict):
+        return ""
+    wanted = cast(Json, wanted)
     name = next((name for name in WHAT if wanted.get(name)), "")
     return " ".join(f"{name} {wanted.get(name, '')}".split())
 
@@ -57,7 +62,8 @@ def _time(at: Any) -> str | None:
     return at.astimezone().isoformat(timespec="milliseconds") if at is not None else None
 
 
-def run(database: Database, id: str) -> Json:
+def run(database: Database, id: str, key: Key | None) -> Json:
+    """`key`: by which it is seen whether its questions are those of its workers."""
     row = database.one(
         "SELECT *, state = 'running' AND EXISTS (SELECT 1 FROM fleet.questions AS q WHERE q.run = runs.id"
         " AND q.token = runs.token AND q.answer IS NULL) AS asks FROM fleet.runs WHERE id = %s",
@@ -65,7 +71,6 @@ def run(database: Database, id: str) -> Json:
     )
     units = database.rows("SELECT number, place, worker, at FROM fleet.units WHERE run = %s ORDER BY number", id)
     unknown = database.rows("SELECT tool, shown, token, begun FROM fleet.calls WHERE run = %s AND lost ORDER BY id", id)
-    questions = database.rows("SELECT id, question, answer, by FROM fleet.questions WHERE run = %s ORDER BY asked", id)
     return {
         **_listed(row),
         "answer": row.answer,
@@ -84,9 +89,7 @@ def run(database: Database, id: str) -> Json:
         "outcome_unknown": [
             {"tool": one.tool, "input": one.shown, "token": one.token, "begun": _time(one.begun)} for one in unknown
         ],
-        "questions": [
-            {"id": one.id, "question": one.question, "answer": one.answer, "by": one.by} for one in questions
-        ],
+        "questions": asking.of_run(database, key, id),
     }
 
 

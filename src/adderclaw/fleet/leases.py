@@ -10,6 +10,8 @@ STRIKES = 3
 """Times that the run's process or its worker died at its work, without a finished unit between them: set aside."""
 STARTS = 10
 """The same for workers that died before its work began: what fills a folder may be what kills them."""
+LEAP = 1000
+"""Turns that the clock goes on by at most with one claim: who writes rows by hand may give a run any turn."""
 POISON = "set aside: {strikes} starts ended without a finished unit between them; look at it, then `fleet retry {id}`"
 
 _WORKED = (
@@ -41,11 +43,12 @@ def claim(database: Database, run: str, worker: str, seconds: float, token: int 
             "UPDATE fleet.runs SET token = token + 1, worker = %s, state = 'running', resume_due = false,"
             " lease_until = now() + make_interval(secs => %s), began = coalesce(began, now())"
             " WHERE id = %s AND (state = 'queued' OR (state = 'running' AND worker = %s AND token = %s)) RETURNING *,"
-            " extract(epoch FROM deadline - now())::float8 AS seconds_left",
+            " CASE WHEN isfinite(deadline) THEN extract(epoch FROM deadline - now())::float8 END AS seconds_left",
             (worker, seconds, run, worker, token),
         ).fetchone()
         if row is not None:
-            cursor.execute("UPDATE fleet.clock SET tag = %s WHERE tag < %s", (row.tag, row.tag))
+            sql = "UPDATE fleet.clock SET tag = least(%s, tag + %s) WHERE tag < %s"
+            cursor.execute(sql, (row.tag, LEAP, row.tag))
         return row
 
     return database.do(work)

@@ -51,12 +51,19 @@ def require_fit(params: "RunParams", workspace: str | None = None) -> None:
                 raise UsageError(f"{name} {given!r} leads out of the workspace")
 
 
-def require_walls(profile: str | None, config: "Config") -> None:
-    """Only the worker's own configuration turns its sandbox off: who submits a run does not."""
-    own = config.runtime.profile == "permissive" and not config.security.sandbox_required
-    if profile == "permissive" and not own:
-        fix = 'its operator allows it: profile = "permissive" under [runtime] in config.toml there'
-        raise UsageError(f"profile permissive: this worker runs nothing without its sandbox; {fix}")
+def require_allowed(params: "RunParams", config: "Config") -> None:
+    """The worker's own configuration is the loosest that who submits may want: its profile, and each of its limits."""
+    from adderclaw.config.managed import PROFILES, lent_profile
+    from adderclaw.drivers.wanted import beyond
+
+    most = lent_profile(config)
+    if params.profile is not None and PROFILES.index(params.profile) > PROFILES.index(most):
+        fix = f'its operator allows it: profile = "{params.profile}" under [runtime] in config.toml there'
+        why = "this worker runs nothing without its sandbox" if params.profile == "permissive" else f"{most} at most"
+        raise UsageError(f"profile {params.profile}: {why}; {fix}")
+    if limits := beyond(params, config.limits):
+        fix = "its operator allows more under [limits] in config.toml there"
+        raise UsageError(f"limits: a run on this worker may use up at most: {limits}; {fix}")
 
 
 def require_reachable(url: str, *, local: bool) -> None:

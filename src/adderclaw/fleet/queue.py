@@ -37,7 +37,9 @@ def enqueue(cursor: Cursor, run: Any) -> None:
 def ready(cursor: Cursor, ended: str) -> None:
     """Let go on what waited for this run: all that it waits for has completed; else it ends with that."""
     waiting = cursor.execute(
-        "SELECT * FROM fleet.runs WHERE state = 'held' AND stopped_by IS NULL AND %s = ANY(after) FOR UPDATE", (ended,)
+        "SELECT id, token, after FROM fleet.runs WHERE state = 'held' AND stopped_by IS NULL AND %s = ANY(after)"
+        " FOR UPDATE",
+        (ended,),
     ).fetchall()
     for run in waiting:
         left = cursor.execute(

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from typing import IO
 
@@ -72,11 +73,11 @@ class Room:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not where its worker lives
             if os.fstat(file.fileno()).st_size:
                 return  # ours are empty
-            shutil.rmtree(lock.removesuffix(_LOCK), ignore_errors=True)
+            remove(lock.removesuffix(_LOCK))
             os.unlink(lock)
 
     def leave(self) -> None:
-        shutil.rmtree(self._own, ignore_errors=True)
+        remove(self._own)
         with contextlib.suppress(OSError):
             os.unlink(self._own + _LOCK)
 
@@ -157,7 +158,7 @@ class Folder:
             pass
 
     def remove(self) -> None:
-        shutil.rmtree(self.root, ignore_errors=True)
+        remove(self.root)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(self.root))  # of the run, if this was its last attempt here
 
@@ -175,6 +176,29 @@ class Folder:
                         _moved(connection, table, column, before, self.workspace)
         finally:
             connection.close()
+
+
+def remove(folder: str) -> None:
+    """A folder with all that runs left in it, however deep that lies and whoever it was closed to."""
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        with contextlib.suppress(OSError):
+            os.chmod(here, 0o700)
+            for entry in list(os.scandir(here)):
+                with contextlib.suppress(OSError):
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(entry.path)
+                    elif here == folder:
+                        waiting.append(entry.path)
+                    else:  # up to the top: no path grows, and none is followed down
+                        os.chmod(entry.path, 0o700)
+                        waiting.append(os.path.join(folder, uuid.uuid4().hex))
+                        os.rename(entry.path, waiting[-1])
+            if here != folder:
+                os.rmdir(here)
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
 
 
 def _moved(connection: sqlite3.Connection, table: str, column: str, before: str, now: str) -> None:

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Literal, Protocol
 
+from adderclaw.config.safe_open import opener
 from adderclaw.errors import UsageError
 from adderclaw.record import NamedTuple
 
@@ -16,6 +17,9 @@ PART = 16 * 1024 * 1024
 """Bytes of a file that are one piece, and about which an object has."""
 MOST_BYTES = 4 * 1024**3
 MOST_FILES = 200_000
+"""With folders and links."""
+DEEPEST = 128
+"""Folders in one another."""
 _MANIFEST = 256 * 1024 * 1024
 """Bytes that a manifest of so many files may have."""
 _LATEST = 2**62
@@ -63,9 +67,9 @@ class Seen(NamedTuple):
 class Saver:
     """Puts the same folders away again and again: what did not change since is neither read nor sent."""
 
-    def __init__(self, objects: Puts, before: Tree = EMPTY, *, part: int = PART) -> None:
-        """`part`: bytes of an object, about."""
-        self._objects, self._part = objects, part
+    def __init__(self, objects: Puts, before: Tree = EMPTY, *, part: int = PART, most: int = MOST_BYTES) -> None:
+        """`part`: bytes of an object, about; `most`: of all files together."""
+        self._objects, self._part, self._most = objects, part, most
         self._seen: dict[str, Seen] = {}
         self._known: dict[str, tuple[Piece, ...]] = {file.sha: file.pieces for file in before.files.values()}
         """By the hash of a whole file: where it is already."""
@@ -76,7 +80,7 @@ class Saver:
         if not self._seen:  # before any of it is read
             for prefix, path in roots.items():
                 _measured(path, prefix, leave_out)
-        saving = _Saving(self._objects, self._known, self._seen, self._part)
+        saving = _Saving(self._objects, self._known, self._seen, self._part, self._most)
         for prefix, path in roots.items():
             saving.add(path, prefix, leave_out)
         name = saving.end()
@@ -87,8 +91,10 @@ class Saver:
 class _Saving:
     """One time: an object that cannot be put leaves nothing behind that the next time would believe in."""
 
-    def __init__(self, objects: Puts, known: dict[str, tuple[Piece, ...]], seen: dict[str, Seen], part: int) -> None:
-        self._part = part
+    def __init__(
+        self, objects: Puts, known: dict[str, tuple[Piece, ...]], seen: dict[str, Seen], part: int, most: int
+    ) -> None:
+        self._part, self._most = part, most
         self._objects, self._seen = objects, seen
         self.known = dict(known)
         self._tree, self._pack, self._total = Tree({}, {}, {}), bytearray(), 0
@@ -97,7 +103,7 @@ class _Saving:
         tree = self._tree
         for found in _walk(path, prefix, leave_out):
             self._total += found.status.st_size if found.kind == "file" else 0
-            if self._total > MOST_BYTES or len(tree.files) > MOST_FILES:
+            if self._total > self._most or sum(map(len, tree)) > MOST_FILES:
                 raise UsageError(_too_much(path))
             if found.kind == "folder":
                 tree.folders[found.name] = found.status.st_mode & 0o777
@@ -124,11 +130,13 @@ class _Saving:
             if error.errno in (errno.ENOENT, errno.ELOOP):
                 return None
             raise
-        sha, size, pieces = self._read(descriptor)
+        sha, size, pieces = self._read(descriptor, self._most - self._total + status.st_size)
+        self._total += size - status.st_size
         self._seen[name] = Seen(identity, sha, size)
         return File(status.st_mode & 0o777, size, status.st_mtime_ns, sha, pieces)
 
-    def _read(self, descriptor: int) -> tuple[str, int, tuple[Piece, ...]]:
+    def _read(self, descriptor: int, most: int) -> tuple[str, int, tuple[Piece, ...]]:
+        """`most`: bytes that it may have by now, whatever it had when it was looked at."""
         whole, pieces = hashlib.sha256(), list[Piece]()
         with os.fdopen(descriptor, "rb") as file:
             first = file.read(self._part)
@@ -139,6 +147,8 @@ class _Saving:
                 while part := file.read(self._part):
                     whole.update(part)
                     size += len(part)
+                    if size > most:
+                        raise UsageError(_too_much("a file that grows while it is read"))
                     pieces.append(self._own(part))
         sha = whole.hexdigest()
         if sha not in self.known:
@@ -172,8 +182,7 @@ def _named(pieces: tuple[Piece, ...], name: str) -> tuple[Piece, ...]:
 def _measured(path: str, prefix: str, leave_out: frozenset[str]) -> None:
     size = count = 0
     for found in _walk(path, prefix, leave_out):
-        if found.kind == "file":
-            size, count = size + found.status.st_size, count + 1
+        size, count = size + (found.status.st_size if found.kind == "file" else 0), count + 1
         if size > MOST_BYTES or count > MOST_FILES:
             raise UsageError(_too_much(path))
 
@@ -181,6 +190,10 @@ def _measured(path: str, prefix: str, leave_out: frozenset[str]) -> None:
 def _too_much(path: str) -> str:
     fix = "leave out what can be made again, or submit a repository with --repo"
     return f"{path} is too much for an archive: at most {MOST_BYTES // 1024**3} GiB in {MOST_FILES:,} files; {fix}"
+
+
+def _too_deep(path: str) -> str:
+    return f"{path} is too deep for an archive: at most {DEEPEST} folders in one another"
 
 
 def _packed(tree: Tree, pack: bytes) -> bytes:
@@ -203,7 +216,9 @@ def load(objects: Gets, name: str) -> Tree:
         tree = Tree(files, links, {str(path): int(mode) & 0o777 for path, mode in made["folders"].items()})
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise UsageError(f"object {name[:16]} holds no folder: {error}") from error
-    if len(tree.files) > MOST_FILES or sum(file.size for file in tree.files.values()) > MOST_BYTES:
+    if any(path.count("/") > DEEPEST for part in tree for path in part):
+        raise UsageError(_too_deep(f"object {name[:16]}"))
+    if sum(map(len, tree)) > MOST_FILES or sum(file.size for file in tree.files.values()) > MOST_BYTES:
         raise UsageError(_too_much(f"object {name[:16]}"))
     return tree
 
@@ -311,13 +326,40 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _walk(path: str, prefix: str, leave_out: frozenset[str]) -> Iterator[Found]:
-    """What a folder holds, in order; sockets, pipes and devices are passed over, and what goes away meanwhile, too."""
-    descriptor = os.open(path, _FOLDER)
+    """What a folder holds; sockets, pipes and devices are passed over, and what goes away meanwhile, too.
+
+    One folder is open at a time: how many lie in one another is for whoever fills them to say.
+    """
+    root = os.open(path, _FOLDER)
     try:
-        yield Found("folder", prefix, os.fstat(descriptor))
-        yield from _entries(descriptor, prefix, leave_out)
+        yield Found("folder", prefix, os.fstat(root))
+        waiting = ["."]
+        while waiting:
+            way = waiting.pop()
+            if way.count("/") >= DEEPEST:
+                raise UsageError(_too_deep(path))
+            try:
+                folder = opener()(root, way, _FOLDER)
+            except OSError as error:
+                if error.errno == errno.ENAMETOOLONG:
+                    raise UsageError(_too_deep(path)) from error
+                if error.errno not in _GONE:
+                    raise
+                continue
+            try:
+                below: list[str] = []
+                for found in _entries(folder, prefix + way[1:], leave_out):
+                    below += [f"{way}/{found.entry}"] if found.kind == "folder" else []
+                    yield found
+            finally:
+                os.close(folder)
+            waiting += reversed(below)
     finally:
-        os.close(descriptor)
+        os.close(root)
+
+
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""It is there no more, or has become another thing, or a link."""
 
 
 def _entries(folder: int, prefix: str, leave_out: frozenset[str]) -> Iterator[Found]:
@@ -332,16 +374,9 @@ def _entries(folder: int, prefix: str, leave_out: frozenset[str]) -> Iterator[Fo
             elif stat.S_ISREG(status.st_mode):
                 yield Found("file", name, status, folder, entry)
             elif stat.S_ISDIR(status.st_mode):
-                below = os.open(entry, _FOLDER, dir_fd=folder)
-                try:
-                    yield Found("folder", name, status)
-                    yield from _entries(below, name, leave_out)
-                finally:
-                    os.close(below)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
+                yield Found("folder", name, status, entry=entry)
         except OSError as error:
-            if error.errno != errno.ELOOP:  # it has become a link
+            if error.errno not in _GONE:
                 raise
 
 

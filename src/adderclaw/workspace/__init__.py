@@ -3,7 +3,7 @@
 from adderclaw.workspace.endless import endless, waited_for
 from adderclaw.workspace.folder import Folder, folder
 from adderclaw.workspace.naming import is_directory, is_named, is_regular, reached
-from adderclaw.workspace.place import Place, anywhere, beneath_root, configured, inside, shown
+from adderclaw.workspace.place import Place, anywhere, beneath_root, configured, inside, named, shown
 from adderclaw.workspace.reading import (
     MAX_BYTES,
     Entry,
@@ -49,6 +49,7 @@ __all__ = (
     "is_regular",
     "make_folders",
     "move_out",
+    "named",
     "open_append",
     "open_file",
     "open_folder",

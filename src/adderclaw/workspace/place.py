@@ -97,6 +97,18 @@ def configured(path: str, workspace: str) -> Place:
     return inside(whole, (workspace,)) or anywhere(followed(whole))
 
 
+def named(path: str, roots: Iterable[str]) -> Place:
+    """A file that somebody names, with its links followed. One that is named in a root must not lead out of them: a
+    repository may bring a link of that name. One elsewhere is the operator's own."""
+    from adderclaw.config.paths import followed
+
+    whole, tops = os.path.abspath(path), [os.path.abspath(root) for root in roots]
+    real, led = followed(whole), [followed(top) for top in tops]
+    if inside(whole, (*tops, *led)) is not None and inside(real, led) is None:
+        raise Refused(f"{shown(path)} is a link that leads out of the workspace, and is not read")
+    return anywhere(real)
+
+
 def beneath_root(path: str, roots: Sequence[str]) -> Place:
     """The same; raises Refused where it lies in none of them."""
     found = inside(path, roots)

@@ -10,7 +10,7 @@ from adderclaw.channels.cli.common import OutputFormat
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.credentials.redaction import visible
 from adderclaw.drivers.agentfile import show
-from adderclaw.drivers.agentfile.load import load, text_of
+from adderclaw.drivers.agentfile.load import load, own_text
 from adderclaw.drivers.agentfile.parse import MAX_BYTES, parse
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
 from adderclaw.errors import EXIT_USAGE
@@ -73,7 +73,7 @@ def fmt(
         print(show.formatted(text), end="")
         return
     path = os.path.join(file, "Agentfile") if os.path.isdir(file) else file
-    text = text_of(path, MAX_BYTES)
+    text = own_text(path, (os.getcwd(),))
     parse(text, path)
     tidy = show.formatted(text)
     if tidy == text:

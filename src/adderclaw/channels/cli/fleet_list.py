@@ -66,7 +66,7 @@ def show(
     if run_id is None:
         made = facts.overview(fleet.database)
     else:
-        made = facts.run(fleet.database, whole_id(fleet.database, run_id))
+        made = facts.run(fleet.database, whole_id(fleet.database, run_id), fleet.key_here())
     if output_format == "json":
         print_json(clean(made))
         return

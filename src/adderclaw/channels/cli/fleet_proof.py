@@ -204,7 +204,8 @@ def _show(one: Json) -> None:
     seen = shown(asking.row_of(one))
     print(visible(f"{one['run_id']}  {one['id']}  {one['risk']}  {seen.tool}  {seen.reason}", keep_newlines=False))
     print("  " + seen.text.replace("\n", "\n  | "))
-    print("".join(f"  {mark}\n" for mark in seen.marks), end="")
+    marks = (*seen.marks, *([one["unchecked"]] if "unchecked" in one else []))
+    print("".join(f"  {mark}\n" for mark in marks), end="")
 
 
 def _asked(fleet: Fleet, run: str, question: str) -> Json | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -20,7 +19,7 @@ from adderclaw.config.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.decode import Between
 from adderclaw.drivers.sop.find import is_path
-from adderclaw.drivers.wanted import RunParams, Wanted, prepared
+from adderclaw.drivers.wanted import RunParams, Wanted, beyond, prepared
 from adderclaw.errors import Completed, UsageError
 from adderclaw.hosted import asking
 from adderclaw.hosted.runs import HostedRun
@@ -207,7 +206,7 @@ async def begin(called: Called) -> Row:
         said["sop"] = inside(folder, "sop", given.sop)
     options = replace(house.options, headless=True, asks="must", workspace=folder)
     if given.limits and not client.has("admin"):
-        await asyncio.to_thread(_require_tighter, options, given.limits)
+        await asyncio.to_thread(_require_tighter, options, given)
     said["workspace"] = folder
     params = RunParams(**said)
     try:
@@ -218,11 +217,9 @@ async def begin(called: Called) -> Row:
     return await _shown(called, one.id)
 
 
-def _require_tighter(options: Options, wanted: Mapping[Any, float]) -> None:
+def _require_tighter(options: Options, given: Wanted) -> None:
     """The operator's limits hold for every client that is not an administrator."""
-    limits = facts.loaded(options).config.limits
-    if wider := [name for name, value in wanted.items() if value > getattr(limits, name)]:
-        most = ", ".join(f"{name} {getattr(limits, name):g}" for name in wider)
+    if most := beyond(given, facts.loaded(options).config.limits):
         raise Refusal(403, "limits", f"a run may use up at most: {most}; more needs the scope admin")
 
 

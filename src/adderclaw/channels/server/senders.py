@@ -6,6 +6,7 @@ from dataclasses import replace
 from adderclaw.channels import facts
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.refusal import Refusal
+from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.config.schema_channels import Sender
@@ -13,13 +14,10 @@ from adderclaw.runtime import Options
 from adderclaw.store import threads
 from adderclaw.store.deliveries import DAY
 
-STRICTEST_FIRST = ("readonly", "supervised", "sandboxed", "permissive")
-
 
 def profile(sender: Sender, config: Config) -> str:
     """The sender's, or the operator's own where that is stricter."""
-    most = "readonly" if config.security.autonomy == "readonly" else config.runtime.profile
-    return min(sender.profile, most, key=STRICTEST_FIRST.index)
+    return min(sender.profile, lent_profile(config), key=PROFILES.index)
 
 
 def tools(sender: Sender, config: Config) -> list[str]:
@@ -38,7 +36,7 @@ def options(house: House, sender: Sender) -> Options:
     offered = {"channels": {"cli": {"tools_allow": tools(sender, config)}}}
     mode = profile(sender, config)
     if (own := house.options.profile) is not None:  # as the server was started
-        mode = min(mode, own, key=STRICTEST_FIRST.index)
+        mode = min(mode, own, key=PROFILES.index)
     return replace(here, profile=mode, overrides={**house.options.overrides, **offered})
 
 

@@ -19,7 +19,7 @@ def load(path: str, roots: tuple[str, ...] = ()) -> Workflow:
     """Read and check a workflow. What it takes FROM files must lie beside it, or in one of the roots."""
     if workspace.is_folder(workspace.anywhere(followed(path))):
         path = os.path.join(path, "Agentfile")
-    text = text_of(path, MAX_BYTES)
+    text = own_text(path, roots)
     draft = read(text, path)
     workflow, lines = draft.workflow, lines_of(text)
     folder = os.path.dirname(os.path.abspath(path))
@@ -48,6 +48,16 @@ def load(path: str, roots: tuple[str, ...] = ()) -> Workflow:
     if found:
         raise InvalidAgentfile(path, found)
     return workflow
+
+
+def own_text(path: str, roots: tuple[str, ...]) -> str:
+    """The workflow's own text: of a file elsewhere, which a link of the repository leads to, every line would be told
+    as a problem."""
+    try:
+        place = workspace.named(path, roots)
+    except Refused as refusal:
+        raise UsageError(refusal.reason) from refusal
+    return text_of(path, MAX_BYTES, real=place.text)
 
 
 def _prompt(path: str, named: str, places: tuple[str, ...]) -> str:

@@ -89,7 +89,7 @@ def _is_there(place: Place) -> bool:
 def find(wanted: str, place: Where) -> Found:
     """By its name, or by the path of its file or folder."""
     if is_path(wanted):
-        return _at(wanted)
+        return _at(wanted, place)
     if not NAME.fullmatch(wanted):
         raise UsageError(f"{wanted[:80]!r} is no name of a SOP, and no path: a path has a / in it")
     for scope, folder in place.folders:
@@ -107,13 +107,16 @@ def is_path(wanted: str) -> bool:
     return "/" in wanted or wanted.endswith(".toml") or wanted in (".", "..")
 
 
-def _at(path: str) -> Found:
-    """The operator named the file: its links are followed."""
+def _at(path: str, place: Where) -> Found:
+    """The operator named the file: its links are followed, and of the workspace none that leads out of it."""
     whole = os.path.abspath(os.path.expanduser(path))
-    real = followed(whole)
-    if workspace.is_folder(workspace.anywhere(real)):
-        real = followed(os.path.join(whole, FILE))
-    return Found(os.path.basename(os.path.dirname(real)), "path", workspace.anywhere(real))
+    if workspace.is_folder(workspace.anywhere(followed(whole))):
+        whole = os.path.join(whole, FILE)
+    try:
+        file = workspace.named(whole, (place.root,))
+    except Refused as refusal:
+        raise UsageError(refusal.reason) from refusal
+    return Found(os.path.basename(os.path.dirname(file.text)), "path", file)
 
 
 def load(found: Found, known: tool_check.Known) -> Sop:

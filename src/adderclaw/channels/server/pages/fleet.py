@@ -1,7 +1,7 @@
 """The page of the fleet that this home belongs to: queue, workers, throughput, failures by reason, cost, last runs."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from adderclaw.channels.server import visible
@@ -60,7 +60,9 @@ def look() -> tuple[Json, list[Json], list[Json]] | None:
 
     try:
         overview, runs = facts.overview(fleet.database), facts.runs(fleet.database, limit=LIMIT)
-        return overview, runs, Secrets().clean(asking.waiting(fleet.database, fleet.key_here()))
+        asked = asking.waiting(fleet.database, fleet.key_here())
+        made: list[Any] = Secrets().clean([overview, runs, asked])  # who submits may write anything
+        return made[0], made[1], made[2]
     finally:
         fleet.database.close()
 
@@ -84,7 +86,8 @@ def _question(called: Called, one: Json) -> Html:
     run = el(
         "p", f"run {one['run_id']}", f" · subagent {one['agent']}" if one.get("agent") else "", class_="quiet small"
     )
-    return el("div", run, card(called, asked, with_place=False))
+    unchecked = [el("p", one["unchecked"], class_="quiet small")] if "unchecked" in one else []
+    return el("div", run, *unchecked, card(called, asked, with_place=False))
 
 
 def _stops(stops: list[Json]) -> list[Html]:
