@@ -232,6 +232,76 @@ def test_a_hook_adds_no_rule_where_only_the_administrators_count(world: World) -
     assert "only its administrator's allow rules count" in world.agent("write").err
 
 
+def test_no_policy_of_a_user_allows_where_only_the_administrators_rules_do(world: World) -> None:
+    made = Managed(world)
+    made.write("[permissions]\nallowManagedPermissionRulesOnly = true\n")
+    own = world.cli.data / "policy.toml"
+    own.write_text('[write]\nallow = ["**"]\ndeny = ["**/b.txt"]\n', encoding="utf-8")
+    world.script(call("Write", file_path="a.txt", content="a"), text("done"))
+    done = world.agent("write")
+    assert not (world.workspace / "a.txt").exists(), done.err
+    assert f"{own}: what it allows is ignored: {managed.FILE} lets no other file allow" in done.err
+    made.write('[write]\nallow = ["**"]\n', "policy.toml")
+    world.script(
+        call("Write", file_path="a.txt", content="a"), call("Write", file_path="b.txt", content="b"), text(".")
+    )
+    done = world.agent("write")
+    assert (world.workspace / "a.txt").exists(), done.err
+    assert not (world.workspace / "b.txt").exists(), "what the user's own denies counts"
+
+
+@pytest.mark.parametrize("mode", ["plan", "dontAsk", "default"])
+def test_no_session_goes_beyond_the_managed_mode(world: World, mode: str) -> None:
+    Managed(world).write(f'[permissions]\ndefaultMode = "{mode}"\n')
+    world.script(call("Write", file_path="a.txt", content="a"), text("done"))
+    done = world.cli.typed("agent", stdin="/config mode=acceptEdits\nwrite\nn\n/exit\n")
+    assert f"the mode acceptEdits is looser than {managed.FILE} allows" in done.err
+    assert not (world.workspace / "a.txt").exists(), done.err
+    done = world.cli.typed("agent", stdin="/config mode=plan\n/exit\n")
+    assert "mode: plan, until this session ends" in done.out, "a stricter one is the user's own"
+
+
+@pytest.mark.parametrize("key", ["security.additional_directories", "permissions.additionalDirectories"])
+def test_further_directories_are_bound_by_either_key_and_in_a_session(world: World, key: str) -> None:
+    made = Managed(world)
+    allowed, other = world.cli.home / "allowed", world.cli.home / "other"
+    for folder in (allowed, other):
+        (folder / "in").mkdir(parents=True)
+        (folder / "in" / "a.txt").write_text("elsewhere", encoding="utf-8")
+    made.write(f'{key} = ["{allowed}"]\n')
+    there = f'["{other}"]'
+    world.configure(
+        security=f"additional_directories = {there}", more=f"[permissions]\nadditionalDirectories = {there}"
+    )
+    found = made.shown()
+    for one in ("security.additional_directories", "permissions.additionalDirectories"):
+        assert value(found, one) == [str(allowed)]
+        assert any(f"{one} = " in warning and "is ignored" in warning for warning in found["warnings"])
+    world.configure()
+    read = [call("file_read", path=str(folder / "in" / "a.txt")) for folder in (other, allowed)]
+    world.script(*read, text("done"))
+    done = world.cli.typed("agent", stdin=f"/add-dir {other}\n/add-dir {allowed / 'in'}\nread\n/exit\n")
+    assert f"is not added: {managed.FILE} allows {allowed}" in done.err
+    assert [receipt["status"] for receipt in world.receipts()] == ["denied", "allowed"], done.err
+
+
+@pytest.mark.parametrize("bound", ['network = "deny"', "workspace_only = true"])
+def test_what_the_sandbox_holds_rules_out_the_profile_without_one(world: World, bound: str) -> None:
+    made = Managed(world)
+    made.write(f"[security]\n{bound}\n")
+    world.configure(autonomy="full", more="")
+    world.script(text("hi"))
+    stops(world.agent("hi", "--profile", "permissive"), f"{managed.FILE} allows sandboxed at most")
+    assert world.agent("hi", "--profile", "sandboxed").code == 0
+    assert value(made.shown(), "security.autonomy") == "full", "nothing else is bound by it"
+
+
+def test_no_variable_says_what_a_managed_path_is(world: World) -> None:
+    Managed(world).write('[security]\nforbidden_paths = ["$CORP/secret"]\n')
+    for value in ("/nowhere", "/srv"):
+        stops(world.cli("config", "show", env={"CORP": value}), "has a variable in it, which each user sets")
+
+
 def test_servers_plugins_and_skills_come_from_the_list(bounded: Managed) -> None:
     world = bounded.world
     server = '[mcp_servers.bad]\nurl = "https://evil.example/mcp"\n[mcp_servers.worse]\ncommand = "npx"\nargs = ["x"]\n'
@@ -250,6 +320,18 @@ def test_servers_plugins_and_skills_come_from_the_list(bounded: Managed) -> None
     assert "'worse' is denied" in done.err
     assert "nothing of it is used: the administrator of this machine has not allowed its content" in done.err
     assert "mine" not in world.cli("skills", "list").out
+
+
+def test_no_variable_leads_an_allowed_server_elsewhere(bounded: Managed) -> None:
+    world = bounded.world
+    world.configure(more='[mcp_servers.corp]\nurl = "https://${WHERE}@mcp.corp.example/mcp"\n')
+    world.script(text("hi"))
+    for where in ("evil.example/", "evil.example/?", "evil.example#", "evil.example\\", ""):
+        world.cli.env["WHERE"] = where
+        assert "'corp' is denied" in world.agent("hi").err, where
+    world.configure(more='[mcp_servers.corp]\nurl = "https://${WHERE}corp.example/mcp"\n')
+    world.cli.env["WHERE"] = "mcp."
+    assert "'corp' is denied" not in world.agent("hi").err
 
 
 def test_a_plugin_that_the_user_trusted_needs_the_administrators_word_too(world: World) -> None:
@@ -345,6 +427,9 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
     file.symlink_to("/dev/null")
     stops(world.cli("config", "validate"), "cannot be read")
     file.unlink()
+    file.mkdir()
+    stops(world.cli("config", "validate"), "managed.toml: is no regular file")
+    file.rmdir()
     bounded.folder.chmod(0o777)
     stops(world.cli("config", "validate"), "/etc/adderclaw: can be written by others than root")
     bounded.folder.chmod(0o755)
@@ -433,6 +518,9 @@ def test_doctor_shows_it(bounded: Managed) -> None:
     out = bounded.world.cli("doctor").out
     assert "managed" in out
     assert "/etc/adderclaw bounds" in out
+    assert "not read" not in out
+    bounded.write("[limits]\ncost_usd = 1.0\n", "config.toml")
+    assert "in /etc/adderclaw, and not read: config.toml" in bounded.world.cli("doctor").out
 
 
 def test_the_usual_hosts_are_the_providers_own() -> None:

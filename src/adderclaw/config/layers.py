@@ -12,7 +12,7 @@ from adderclaw.config import (
     managed,
     permission_mode,
     places,
-    policy,
+    policy_files,
     project_grants,
     trust,
 )
@@ -91,7 +91,7 @@ class Composition:
         if not leads_out(self.project, name):
             return self.look(path, self.project)
         self.looked_at[path] = None
-        self.warnings.append(f"{path}: it is a link that leads out of the project, and is not read")
+        self.warnings.append(policy_files.LEADS_OUT.format(path=path))
         return None
 
     def look(self, path: str, project: str = "") -> bytes | None:
@@ -159,6 +159,8 @@ class Composition:
     def _expanded(self, layer: Layer, leaf: Leaf, of: str, text: str, base: str) -> str:
         self.variables |= {found[1] or found[2] for found in places.VARIABLE.finditer(text)}
         try:
+            if layer.scope == "managed" and "$" in text:
+                raise ValueError(f"{shown(text)} has a variable in it, which each user sets: write what it stands for")
             match of:
                 case "path":
                     return places.expand_path(text, base)
@@ -357,44 +359,6 @@ class Composition:
         self.lay(layer._replace(data={"permissions": kept} if kept else {}))
         self.warnings.append(f"{path}: {first} is there, too, and counts; of this file only what it denies and asks")
 
-    def policies(self) -> tuple[Json, ...]:
-        """Every policy.toml, the project's first. They count whatever `--config` says: denials are never left out."""
-        own = os.path.join(self.request.home, policy.NAME)
-        project = os.path.join(self.project, policy.IN_PROJECT)
-        found: list[Json] = []
-        candidates = [(project, self.trusted or project == own), (own, True)]
-        candidates += [(path, True) for path in self.managed_files if path == managed.POLICY_FILE]
-        if self.request.beside is not None:
-            path = os.path.join(self.request.beside, policy.NAME)
-            candidates.insert(0, (path, path == own or self._trusted_beside(path)))
-        for path, trusted in candidates:
-            data = self.look(path)
-            if data is None or path in self.files:
-                continue
-            self.files.append(path)
-            try:
-                found.append(policy.parse(path, data, trusted=trusted))
-            except ConfigError as error:
-                self.problems += error.problems
-        for one in found:
-            if not one["trusted"]:
-                folder = self.project if one["file"] == project else os.path.dirname(one["file"])
-                self.warnings.append(
-                    f"{one['file']}: this project is not trusted, so what its policy allows is ignored; "
-                    f"what it denies does. To trust it: adderclaw trust {folder}"
-                )
-        return tuple(found)
-
-    def _trusted_beside(self, path: str) -> bool:
-        """Of a policy beside an Agentfile: as the project, or as the operator trusted the workflow's own folder."""
-        if self.assumed is not None:
-            return self.assumed
-        folder = os.path.dirname(path)
-        if os.path.realpath(folder) == os.path.realpath(self.project):
-            return self.trusted
-        table = trust.known(self.request.home, self.look(trust.place(self.request.home)) or b"")
-        return trust.trusts_file(table, folder, policy.NAME, self.look(path))
-
     def flags(self) -> None:
         mapped = dialects.map_file(FLAGS, self.request.overrides)
         self.lay(self.checked(mapped, self.request.overrides, "flags", self.request.cwd))
@@ -491,7 +455,7 @@ class Composition:
         workspace, reason = self.workspace()
         self.too_wide(workspace, reason)
         self.grants(workspace)
-        policies = self.policies()
+        policies = policy_files.found(self)
         managed.bound(self)
         self._make_absolute(workspace)
         self.problems += checks.whole(self.tree, self.origins)

@@ -42,6 +42,8 @@ URL_VARIABLES = {
 }
 """Kind → the variable that names another place, where the entry has no `base_url`."""
 PRICES = ("managed", "prices")
+DIRECTORIES = (("security", "additional_directories"), ("permissions", "additionalDirectories"))
+"""Two keys for one thing: what is said of one is said of the other."""
 NO_HOST = ("mock", "reliable", "router")
 ONLY_HERE = f"only {FILE} can say that, which the administrator of this machine writes"
 
@@ -60,6 +62,14 @@ def files() -> dict[str, bytes]:
     return {path: data for path, data in found.items() if data is not None}
 
 
+def others() -> list[str]:
+    """Names in the folder that nothing reads: a file that was meant to bind, and does not."""
+    try:
+        return sorted(set(os.listdir(MANAGED_FOLDER)) - {os.path.basename(FILE), POLICY})
+    except OSError:
+        return []
+
+
 def _read(path: str) -> bytes | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -67,10 +77,12 @@ def _read(path: str) -> bytes | None:
         return None
     except OSError as error:
         raise _broken(path, f"cannot be read ({error.strerror})") from error
-    with open(fd, "rb") as file:
+    try:
         status = os.fstat(fd)
         _require_roots(path, status, stat.S_ISREG(status.st_mode), "regular file")
-        data = file.read(FILE_LIMIT + 1)
+        data = os.read(fd, FILE_LIMIT + 1)
+    finally:
+        os.close(fd)
     if len(data) > FILE_LIMIT:
         raise _broken(path, f"is larger than {FILE_LIMIT} bytes")
     return data
@@ -124,14 +136,12 @@ def held(loaded: "Loaded") -> "Loaded":
 
 def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
     """Hold the settings against the managed ones; says what was wanted and does not count."""
-    said = [
-        text
-        for leaf in leaves(data)
-        if leaf.path[:2] != PRICES and (text := _bind_leaf(tree, origins, leaf.path, leaf.value))
-    ]
-    permissions: Json = data.get("permissions", {})
-    if permissions.get("allowManagedPermissionRulesOnly"):
-        _fix(tree, origins, ("permissions", "allow"), permissions.get("allow", []))
+    bounds = {leaf.path: leaf.value for leaf in leaves(data) if leaf.path[:2] != PRICES}
+    if (folders := directories(data)) is not None:
+        bounds |= dict.fromkeys(DIRECTORIES, folders)
+    said = [text for path, value in bounds.items() if (text := _bind_leaf(tree, origins, path, value))]
+    if allows_alone(data):
+        _fix(tree, origins, ("permissions", "allow"), data["permissions"].get("allow", []))
     if data.get("allowManagedHooksOnly"):
         _only_managed_hooks(tree, origins, data.get("hooks", []))
     if data.get("hooks"):
@@ -156,9 +166,16 @@ def _bind_leaf(tree: Json, origins: dict[str, str], path: tuple[str, ...], wante
     _fix(tree, origins, path, value)
     if isinstance(value, list) and before != "default" and value != wanted:
         origins[key] = ", ".join(dict.fromkeys((*before.split(", "), FILE)))
-    if value == current or before == "default" or isinstance(value, list):
+    if before == "default" or not _is_less(value, current):
         return ""
-    return f"{before}: {key} = {shown(current)} is ignored: {FILE} says {shown(value)}"
+    return f"{before}: {key} = {shown(current)} is ignored: {FILE} says {shown(get(tree, path))}"
+
+
+def _is_less(value: Any, current: Any) -> bool:
+    """Whether what was wanted does not count; of a list, whether something of it does not."""
+    if isinstance(value, list) and isinstance(current, list):
+        return any(item not in value for item in cast("list[Any]", current))
+    return value != current
 
 
 def _fix(tree: Json, origins: dict[str, str], path: tuple[str, ...], value: Any) -> None:
@@ -189,14 +206,43 @@ def _only_managed_hooks(tree: Json, origins: dict[str, str], hooks: list[Json]) 
     origins |= {f"hooks[{at}]": FILE for at in range(len(hooks))}
 
 
+def allows_alone(data: Json) -> bool:
+    """Whether only the administrator allows calls: no rule and no policy of anybody else does."""
+    return bool(data.get("permissions", {}).get("allowManagedPermissionRulesOnly"))
+
+
+def directories(data: Json) -> list[str] | None:
+    """Those beside the workspace that may be worked in; None: any."""
+    given = [cast("list[str]", found) for path in DIRECTORIES if (found := get(data, path)) is not None]
+    return [*dict.fromkeys(folder for folders in given for folder in folders)] if given else None
+
+
+def is_beyond(data: Json, mode: str | None) -> bool:
+    """Whether a mode is looser than the one that nobody may go beyond."""
+    most = data.get("permissions", {}).get("defaultMode")
+    return most is not None and not TIGHTEN[MODE](most, mode).whole
+
+
 def loosest_profile(data: Json) -> str:
-    """The profile that nobody may go beyond; `permissive`: any."""
+    """The profile that nobody may go beyond; `permissive`: any.
+
+    That one has no sandbox, which is what holds the network, and leaves the workspace.
+    """
     security: Json = data.get("security", {})
     autonomy = security.get("autonomy", "full")
     bounds = [data.get("runtime", {}).get("profile", "permissive")]
     bounds += ["permissive" if autonomy == "full" else autonomy]
-    bounds += ["sandboxed"] if security.get("sandbox_required") else []
+    kept_in = security.get("sandbox_required") or security.get("network") == "deny" or security.get("workspace_only")
+    bounds += ["sandboxed"] if kept_in else []
     return min(bounds, key=PROFILES.index)
+
+
+def lent_profile(config: Config) -> str:
+    """The profile that the operator's own settings let others have at most: who sends messages, who submits runs."""
+    if config.security.autonomy == "readonly":
+        return "readonly"
+    own = config.runtime.profile
+    return "sandboxed" if own == "permissive" and config.security.sandbox_required else own
 
 
 def _bind_profile(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from adderclaw import workspace
+from adderclaw.config import managed
 from adderclaw.config import permissions as kept
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
-from adderclaw.config.places import is_managed
 from adderclaw.config.schema import Permissions
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session
@@ -55,7 +55,8 @@ def _count(session: Session, now: Permissions) -> None:
 def round_of_modes(session: Session) -> list[PermissionMode | None]:
     """The modes that a person goes through by a key; None is the autonomy that the session began with."""
     began, policy = _configured(session).defaultMode, session.scene.in_force.begun
-    modes: list[PermissionMode | None] = ["default", "acceptEdits", "plan"]
+    usual: tuple[PermissionMode, ...] = ("default", "acceptEdits", "plan")
+    modes: list[PermissionMode | None] = [mode for mode in usual if not managed.is_beyond(session.managed, mode)]
     if policy.autonomy_now == "readonly":  # its prompt has no tool that writes
         return [began]
     if began is None and policy.autonomy != "supervised":
@@ -81,7 +82,10 @@ def choose_mode(session: Session, mode: PermissionMode | None) -> None:
 
 
 def _check_mode(session: Session, update: PermissionUpdate) -> None:
-    """A hook switches no question off that the operator began with, and lifts no `readonly`."""
+    """A hook switches no question off that the operator began with, and lifts no `readonly`; nobody goes beyond the
+    administrator's mode."""
+    if managed.is_beyond(session.managed, update.mode):
+        raise UsageError(f"the mode {update.mode} is looser than {managed.FILE} allows, and no user can change that")
     if update.mode == "bypassPermissions" and _configured(session).defaultMode != update.mode:
         fix = "start with `--permission-mode bypassPermissions`, or set it in your own settings.json"
         raise UsageError(f"bypassPermissions is only there in a session that began with it: {fix}")
@@ -91,7 +95,7 @@ def _check_mode(session: Session, update: PermissionUpdate) -> None:
 
 def _check_allows(session: Session) -> None:
     """Where an administrator lets only their own allow rules count, nobody adds one while a session runs."""
-    if session.config.permissions.allowManagedPermissionRulesOnly and is_managed():
+    if managed.allows_alone(session.managed):
         raise UsageError("no rule is added: on this machine only its administrator's allow rules count")
 
 
@@ -103,6 +107,10 @@ def _check_folder(session: Session, folder: str) -> None:
     if beneath(home, place) or beneath(place, home):
         why = f"it holds AdderClaw's own files ({home}), which no tool may touch"
         raise UsageError(f"{folder!r} is not added: {why}; name a directory beside them")
+    allowed = managed.directories(session.managed)
+    if allowed is not None and not any(beneath(place, followed(one)) for one in allowed):
+        there = ", ".join(allowed) or "none"
+        raise UsageError(f"{folder!r} is not added: {managed.FILE} allows {there}, and no user can change that")
 
 
 def _with_denials(configured: Permissions, now: Permissions, update: PermissionUpdate) -> Permissions:

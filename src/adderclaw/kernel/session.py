@@ -249,6 +249,8 @@ class Session:
     state: State
     home: str = ""
     """AdderClaw's own folder, where the operator's file is."""
+    managed: Json = field(default_factory=dict[str, Any])
+    """What the administrator of this machine says: it bounds what changes while the session runs, too."""
     overseer: Overseer = NO_OVERSEER
     """Who watches the run from outside of its process; a child session is given its parent's."""
     keep_body: Callable[[str, Json], None] | None = None

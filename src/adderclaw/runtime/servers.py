@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.config.servers import Entry, Server, entries, slug
+from adderclaw.config.servers import Entry, Server, entries, filled, slug
 from adderclaw.errors import StoreError, UsageError
 from adderclaw.history import History
 from adderclaw.host import Host
@@ -48,7 +48,6 @@ def configured(runtime: Runtime) -> list[Entry]:
 def _is_allowed(runtime: Runtime, entry: Entry) -> bool:
     """Whether an administrator allows a server: by the host of its URL, or by the absolute path of its program."""
     import os
-    from urllib.parse import urlsplit
 
     from adderclaw.config import managed
 
@@ -56,13 +55,25 @@ def _is_allowed(runtime: Runtime, entry: Entry) -> bool:
         return True  # with the content of its plugin
     allowed, server = runtime.config.managed.mcp or [], entry.server
     if server.url:
-        there = managed.is_allowed(urlsplit(server.url).hostname or "", allowed)
+        there = managed.is_allowed(_host(server.url), allowed)
     else:
         there = os.path.isabs(server.command or "") and server.command in allowed
     if not there:
         message = f"the MCP server {entry.given!r} is denied: {managed.FILE} does not allow it"
         runtime.bus.tell({"event_type": "warning", "message": message})
     return there
+
+
+def _host(url: str) -> str:
+    """Where a server is asked, with its variables filled in: they are the user's, and can name another host."""
+    from urllib.parse import urlsplit
+
+    from adderclaw.config import checks
+
+    try:
+        return urlsplit(checks.url(filled(url))).hostname or ""
+    except ValueError:
+        return ""
 
 
 def join(

@@ -94,6 +94,7 @@ def make(
         ids=runtime.ids,
         secrets=runtime.secrets,
         home=runtime.home,
+        managed=runtime.loaded.managed,
         overseer=options.overseer,
         warm=_warm_once(here.kit.begin if "Bash" in here.offered else None),
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,

@@ -1,0 +1,67 @@
+"""Which policy.toml files count, and what of each: the project's, the operator's, the administrator's, a workflow's."""
+
+import os
+from typing import TYPE_CHECKING
+
+from adderclaw.config import managed, policy, trust
+from adderclaw.config.paths import beneath, followed
+from adderclaw.errors import ConfigError
+from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.config.layers import Composition
+
+LEADS_OUT = "{path}: it is a link that leads out of the project, and is not read"
+
+
+def found(made: "Composition") -> tuple[Json, ...]:
+    """Every policy.toml, the project's first. They count whatever `--config` says: denials are never left out."""
+    own = os.path.join(made.request.home, policy.NAME)
+    project = os.path.join(made.project, policy.IN_PROJECT)
+    read: list[Json] = []
+    candidates = [(project, made.trusted or project == own), (own, True)]
+    candidates += [(path, True) for path in made.managed_files if path == managed.POLICY_FILE]
+    if made.request.beside is not None:
+        path = os.path.join(made.request.beside, policy.NAME)
+        _confine(made, path, made.request.beside)
+        candidates.insert(0, (path, path == own or _trusted_beside(made, path)))
+    alone = managed.allows_alone(made.managed)
+    for path, trusted in candidates:
+        data = made.look(path)
+        if data is None or path in made.files:
+            continue
+        made.files.append(path)
+        try:
+            read.append(policy.parse(path, data, trusted=trusted and (not alone or path == managed.POLICY_FILE)))
+        except ConfigError as error:
+            made.problems += error.problems
+    for one in read:
+        if alone and not one["trusted"]:
+            made.warnings.append(f"{one['file']}: what it allows is ignored: {managed.FILE} lets no other file allow")
+        elif not one["trusted"]:
+            folder = made.project if one["file"] == project else os.path.dirname(one["file"])
+            made.warnings.append(
+                f"{one['file']}: this project is not trusted, so what its policy allows is ignored; "
+                f"what it denies does. To trust it: adderclaw trust {folder}"
+            )
+    return tuple(read)
+
+
+def _confine(made: "Composition", path: str, folder: str) -> None:
+    """A policy beside an Agentfile of the project is the project's: a link that leads out of that is not read."""
+    real, project = followed(path), followed(made.project)
+    of_project = beneath(folder, made.project) or beneath(followed(folder), project)
+    if path not in made.looked_at and of_project and not beneath(real, project):
+        made.looked_at[path] = None
+        made.warnings.append(LEADS_OUT.format(path=path))
+
+
+def _trusted_beside(made: "Composition", path: str) -> bool:
+    """Of a policy beside an Agentfile: as the project, or as the operator trusted the workflow's own folder."""
+    if made.assumed is not None:
+        return made.assumed
+    folder = os.path.dirname(path)
+    if followed(folder) == followed(made.project):
+        return made.trusted
+    table = trust.known(made.request.home, made.look(trust.place(made.request.home)) or b"")
+    return trust.trusts_file(table, folder, policy.NAME, made.look(path))
