@@ -4,9 +4,9 @@
     verify_receipts.py LOG [--key FILE] [--against HEAD|FILE] [--manifest FILE] [--json]
 
 Walks the log line by line: canonical JSON, the fields of a receipt, its hash, its number, that it continues the one
-before and, with the key, its mac. `--manifest` is the one of `adderclaw receipt export`: the head of the chain and the
-hashes of the files beside it are compared. `--against` takes what was kept elsewhere: a head `seq:hash`,
-or a file of anchors.
+before and, with the key, its mac. `--manifest` is the one of `adderclaw receipt export`: the head of the chain, the
+hashes of the files beside it and their names are compared. `--against` takes what was kept elsewhere: a head
+`seq:hash`, or a file of anchors.
 Exit code 0: valid, 1: invalid, 2: the command line makes no sense or a file cannot be read.
 
 It is `adderclaw receipt verify` without the database: whether the end of the log was cut off, only a head or an anchor
@@ -194,14 +194,19 @@ def read_anchor(place, row, key):
     return anchor
 
 
-def of_manifest(name):
-    """The head that a manifest names; each file beside it is what it says."""
+def of_manifest(name, log):
+    """The head that a manifest names of a log; each file beside it is what it says, and no other lies there."""
     path = Path(name)
     try:
         manifest = json.loads(beginning(path, ANCHORS_LIMIT))
-        head, files = re.fullmatch(HEAD, manifest["head"]), dict(manifest["files"])
-    except (ValueError, KeyError, TypeError):
+        heads = {"tool_receipts.log": manifest["head"], **manifest.get("archives", {})}
+        head, files = re.fullmatch(HEAD, heads.get(log.name, manifest["head"])), dict(manifest["files"])
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise Broken(1, f"{name} is no manifest") from None
+    if missing := heads.keys() - files.keys():
+        raise Broken(1, f"{name} has no hash of {min(missing)}: it was changed")
+    if strange := {one.name for one in path.absolute().parent.iterdir()} - files.keys() - {path.name}:
+        raise Broken(1, f"{min(strange)} lies beside {name}, which does not know it: it was added")
     for other, known in files.items():
         if "/" in other or other in ("", ".", ".."):
             raise Broken(1, f"{name} names {other!r}, which does not lie beside it")
@@ -244,7 +249,7 @@ def main(arguments=None):
         key = read_key(options.key, options.log)
         heads, logs = kept(options.against, key, replay.notes)
         if options.manifest is not None:
-            heads = {**of_manifest(options.manifest), **heads}
+            heads = {**of_manifest(options.manifest, options.log), **heads}
         replay.run(options.log, key, heads, logs)
     except Broken as error:
         broken, reason = error.seq, str(error)

@@ -1,5 +1,6 @@
 """The ledger for an auditor: verified by a file that knows nothing of us, redacted, and a changed byte is found."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -11,8 +12,8 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "verify_receipts.py"
 CANARY = "sk-ant-api03-" + "c4n4ry" * 8
 
 
-def verified(folder: Path, *more: str) -> tuple[int, str]:
-    command = [sys.executable, "-I", str(SCRIPT), str(folder / "tool_receipts.log"), "--manifest"]
+def verified(folder: Path, *more: str, log: str = "tool_receipts.log") -> tuple[int, str]:
+    command = [sys.executable, "-I", str(SCRIPT), str(folder / log), "--manifest"]
     done = subprocess.run([*command, str(folder / "manifest.json"), *more], capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
@@ -43,13 +44,72 @@ def test_an_export_is_verified_alone_and_holds_no_secret(world: World) -> None:
     log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
     assert verified(folder)[0] == 1
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    import hashlib
-
     manifest["files"]["tool_receipts.log"] = hashlib.sha256(log.read_bytes()).hexdigest()
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     code, said = verified(folder)
     assert code == 1
     assert "rolled back" in said
+
+
+def test_the_chains_that_were_put_away_are_in_it_too(world: World) -> None:
+    """Nobody leaves history out by beginning a new chain, or by removing the old one."""
+    name = ""
+    for _ in range(2):
+        world.script(call("file_list", path="."), call("file_list", path="."), text("done"))
+        assert world.agent("look").code == 0
+        (name,) = json.loads(world.cli("receipt", "archive", "--yes", "--output-format", "json").out).values()
+    world.script(call("file_list", path="."), text("done"))
+    assert world.agent("look").code == 0
+    folder = world.cli.home / "audit"
+    done = world.cli("receipt", "export", str(folder), "--output-format", "json")
+    assert done.code == 0, done.err
+    archives = json.loads(done.out)["archives"]
+    assert name in archives
+    assert len(archives) == 2
+    key = ("--key", str(world.cli.data / "receipt.key"))
+    for log in ("tool_receipts.log", *archives):
+        assert verified(folder, *key, log=log)[0] == 0
+    cut = folder / name
+    lines = cut.read_bytes().splitlines(keepends=True)
+    cut.write_bytes(lines[0])
+    assert f"{name} is not what" in verified(folder)[1]
+    cut.unlink()
+    assert verified(folder)[0] == 2
+    (world.cli.data / name).unlink()
+    done = world.cli("receipt", "export", str(world.cli.home / "less"))
+    assert done.code == 1
+    assert "the receipts do NOT verify: invalid at 1: tool_receipts.log." in done.out
+
+
+def test_every_kind_of_tampering_with_an_export_is_found(world: World) -> None:
+    world.script(*[call("file_list", path=".")] * 3, text("done"))
+    assert world.agent("look").code == 0
+    folder = world.cli.home / "audit"
+    assert world.cli("receipt", "export", str(folder)).code == 0
+    log, manifest = folder / "tool_receipts.log", folder / "manifest.json"
+    whole, known = log.read_bytes(), json.loads(manifest.read_text(encoding="utf-8"))
+    one, two, three = whole.splitlines(keepends=True)
+
+    def found(data: bytes, files: dict[str, str] | None = None) -> str:
+        """What is said of a log whose hash in the manifest was made to fit, too."""
+        log.write_bytes(data)
+        fits = {**known["files"], "tool_receipts.log": hashlib.sha256(data).hexdigest()}
+        manifest.write_text(json.dumps({**known, "files": fits if files is None else files}), encoding="utf-8")
+        code, said = verified(folder)
+        assert code == 1, said
+        return said
+
+    assert "its hash does not match" in found(whole.replace(b'"allowed"', b'"denied"', 1))
+    assert "rolled back" in found(one + two)
+    assert "lines were removed, added or moved" in found(one + three + two)
+    assert "lines were removed, added or moved" in found(whole + three)
+    assert "has no hash of tool_receipts.log" in found(whole, {})
+    log.write_bytes(whole)
+    manifest.write_text(json.dumps(known), encoding="utf-8")
+    assert verified(folder)[0] == 0
+    (folder / "more.jsonl").write_text("{}", encoding="utf-8")
+    code, said = verified(folder)
+    assert (code, "more.jsonl lies beside" in said) == (1, True), said
 
 
 def test_without_a_ledger_there_is_nothing_to_export(world: World) -> None:

@@ -1,9 +1,11 @@
 """A home is kept in one file while it is used, put back only if every byte and receipt is right, and taken away."""
 
+import hashlib
 import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import stat
 import time
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.test_plugin_packages import install, plugin
 from tests.acceptance.world import World, call, text
 from tests.rows import rows
 
@@ -91,6 +94,137 @@ def test_a_backup_while_a_session_writes_is_of_one_moment(used: World) -> None:
     assert restored(used, used.cli.home.parent / "3.zip", "middle")["receipts"]["valid"]
 
 
+def test_a_database_at_another_place_in_the_home_is_restored_to_it(world: World) -> None:
+    folder = world.cli.data / "db"
+    folder.mkdir()
+    places = f'[memory]\npath = "{folder}/mine.sqlite"\n[receipts]\npath = "{folder}/mine.log"\n'
+    world.configure(more=places)
+    world.script(call("file_list", path="."), text("done"))
+    assert world.agent("look").code == 0
+    archive = made(world)
+    with closing(sqlite3.connect(folder / "mine.sqlite")) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchone()
+        assert "is in use" in world.cli("restore", str(archive), "--replace").err
+    assert world.cli("restore", str(archive), "--replace").code == 0
+    assert "valid: 1 receipt" in world.cli("receipt", "verify").out
+    assert "completed" in world.cli("runs", "list").out
+    shown = rewritten(archive, _another_log)
+    home = str(world.cli.home / "target")
+    assert "do not verify" in world.cli("restore", str(shown), "--to", home).err, "the log at the usual place counts"
+
+
+def _another_log(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    data = files["home/db/mine.log"].replace(b"allowed", b"alloweD")
+    files["home/tool_receipts.log"] = data
+    sealed = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "mode": 0o600}
+    manifest["files"]["home/tool_receipts.log"] = sealed
+
+
+def test_a_database_that_is_named_by_another_path_is_kept_once(world: World) -> None:
+    real = world.cli.home / "real"
+    world.cli.data.rename(real)
+    world.cli.data.symlink_to(real)
+    world.configure(more=f'[memory]\npath = "{real}/memory.sqlite"\n')
+    world.script(call("file_list", path="."), text("done"))
+    assert world.agent("look").code == 0
+    assert restored(world, made(world), "again")["receipts"]["receipts"] == 1
+
+
+def test_a_database_outside_of_the_home_goes_before_one_that_was_left_in_it(used: World) -> None:
+    outside = used.cli.home / "outside"
+    outside.mkdir()
+    used.configure(more=f'[memory]\npath = "{outside}/m.sqlite"\n[receipts]\npath = "{outside}/r.log"\n')
+    used.script(call("file_list", path="."), text("done"))
+    assert used.agent("look").code == 0
+    assert used.cli("receipt", "archive", "--yes").code == 0
+    assert used.agent("look").code == 0
+    archive = made(used)
+    with zipfile.ZipFile(archive) as kept:
+        assert [name for name in kept.namelist() if name.startswith("store/r.log.2")], "the chain that was put away"
+    found = restored(used, archive, "again")
+    assert found["receipts"]["receipts"] == 1
+    assert len([note for note in found["notes"] if "outside of the home" in note]) == 2
+
+
+def test_a_plugin_is_still_trusted_after_a_restore(used: World) -> None:
+    """With its lock files, which are no locks of ours."""
+    install(used, plugin(used.cli.home, "loud", **{"commands/a.md": "x", "uv.lock": "y", "run.pid": "z"}))
+    archive = made(used)
+    assert used.cli("restore", str(archive), "--replace").code == 0
+    assert re.search(r"loud .* enabled", used.cli("plugin", "list").out)
+
+
+def test_a_restore_lifts_no_emergency_stop(used: World) -> None:
+    archive = made(used)
+    assert used.cli("estop").code == 0
+    done = used.cli("restore", str(archive), "--replace")
+    assert done.code == 0, done.err
+    assert "the emergency stop is still set" in done.out
+    assert (used.cli.data / "ESTOP").exists()
+    assert used.cli("estop", "--clear").code == 0
+
+
+def test_a_run_folder_with_an_odd_name_in_it_is_kept_without_it(used: World) -> None:
+    folder = used.workspace / "runs" / "20260101-000000-abcdef12"
+    folder.mkdir(parents=True)
+    for name in ("events.jsonl", "a\\b", "c\nd"):
+        (folder / name).write_text("{}", encoding="utf-8")
+    way = str(folder / "events.jsonl")[1:].encode()
+    with closing(sqlite3.connect(used.database)) as database, database:
+        columns = "run_id, root, way"
+        (row,) = database.execute("SELECT * FROM traces LIMIT 1").fetchall()
+        names = [column[1] for column in database.execute("PRAGMA table_info(traces)")]
+        table = {
+            **dict(zip(names, row, strict=True)),
+            **dict(zip(columns.split(", "), ("odd", b"/", way), strict=True)),
+        }
+        marks = ", ".join("?" * len(table))
+        database.execute(f"INSERT INTO traces ({', '.join(table)}) VALUES ({marks})", tuple(table.values()))
+    archive = made(used, "--with-secrets")
+    with zipfile.ZipFile(archive) as kept:
+        assert [name for name in kept.namelist() if name.startswith("runs/")] == ["runs/odd/events.jsonl"]
+    said = used.cli("backup", str(archive), "--with-secrets", "--replace").out
+    assert "(its name)" in said, "what is left out is said with secrets, too"
+
+
+def test_a_full_disk_is_named_and_nothing_is_left(used: World) -> None:
+    small = used.cli.home / "small"
+    small.mkdir()
+    (used.cli.data / "large").write_bytes(os.urandom(3 << 20))
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        pytest.skip("needs bubblewrap for a small disk")
+    for size in (64 << 10, 2 << 20):
+        used.cli.before = (bwrap, "--dev-bind", "/", "/", "--size", str(size), "--tmpfs", str(small))
+        done = used.cli("backup", str(small / "b.zip"))
+        assert done.code == 1
+        assert f"the backup cannot be written to {small}" in done.err, done.err
+        assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_who_is_ended_leaves_nothing_unfinished(used: World, number: signal.Signals) -> None:
+    for name in range(24):
+        (used.cli.data / f"large-{name}").write_bytes(os.urandom(4 << 20))
+    archive = made(used)
+    before = {*used.cli.home.iterdir()}
+    for command, unfinished in (
+        (("restore", str(archive), "--replace"), "..adderclaw.restoring-*/large-*"),
+        (("backup", str(used.cli.home / "b.zip")), ".adderclaw-backup-*/backup.zip"),
+    ):
+        process = used.cli.start(*command)
+        deadline = time.monotonic() + 60
+        while not [*used.cli.home.glob(unfinished)]:
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.communicate()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 128 + number, err
+        assert {*used.cli.home.iterdir()} == before
+    assert "valid: 2 receipts" in used.cli("receipt", "verify").out
+
+
 def test_a_home_that_is_there_is_put_aside_only_when_asked_and_unused(used: World) -> None:
     archive = made(used)
     refused = used.cli("restore", str(archive))
@@ -134,6 +268,8 @@ def test_a_dry_run_changes_nothing(used: World) -> None:
     assert "could be restored" in used.cli("restore", str(archive), "--to", str(home), "--dry-run").out
     assert not home.exists()
     assert not [*used.cli.home.glob(".*restoring*")]
+    used.cli("restore", str(archive), "--to", str(used.cli.home / "a" / "b" / "c"), "--dry-run")
+    assert not (used.cli.home / "a").exists()
 
 
 # ------------------------------------------------------------------ hostile archives
@@ -155,8 +291,6 @@ def _changed(files: dict[str, bytes], _: dict[str, Any]) -> None:
 
 def _rehashed(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
     """Somebody who knows the format changes a receipt and its hash in the manifest."""
-    import hashlib
-
     _changed(files, manifest)
     data = files["store/tool_receipts.log"]
     manifest["files"]["store/tool_receipts.log"] |= {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}

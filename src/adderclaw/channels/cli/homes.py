@@ -1,5 +1,6 @@
 """`adderclaw backup`, `restore` and `uninstall`: a home as a whole."""
 
+import signal
 import sys
 import time
 from typing import Annotated
@@ -29,6 +30,16 @@ class Said:
             print(f"{self._what}: {100 * done // total} %", file=sys.stderr, flush=True)
 
 
+def tidy() -> None:
+    """Whoever ends the process lets it remove what is unfinished first."""
+
+    def leave(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, leave)
+
+
 @app.command()
 def backup(
     target: Annotated[str, typer.Argument(metavar="FILE|DIR", help="The file to write, or a folder for it.")],
@@ -48,6 +59,7 @@ def backup(
     """
     from adderclaw.channels.homes import backup as made
 
+    tidy()
     done = made.backup(home(), target, config=config, secrets=with_secrets, replace=replace, progress=Said("backup"))
     if output_format == "json":
         print_json(clean(done.as_json()))
@@ -76,6 +88,7 @@ def restore(
     """
     from adderclaw.channels.homes import restore as made
 
+    tidy()
     done = made.restore(
         file, to or home(), replace=replace, unverified=unverified, dry_run=dry_run, progress=Said("restore")
     )

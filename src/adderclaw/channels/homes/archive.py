@@ -92,6 +92,13 @@ class Writer:
         self.entries[name] = Entry(size, digest.hexdigest(), mode)
         return size
 
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:  # what is unfinished gets no directory: there may be no room for one
+            self._zip.fp = None
+
     def finish(self, manifest: Manifest) -> None:
         from adderclaw.decode import freeze
 

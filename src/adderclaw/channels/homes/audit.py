@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from typing import IO
@@ -40,9 +41,11 @@ class Exported(NamedTuple):
     folder: str
     records: dict[str, int]
     receipts: Verification
+    archives: list[str]
+    """Chains that were put away, which are in it, too."""
 
     def as_json(self) -> Json:
-        return {"folder": self.folder, "records": self.records, "receipts": self.receipts.as_json()}
+        return {**self._asdict(), "receipts": self.receipts.as_json()}
 
 
 def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
@@ -57,24 +60,48 @@ def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
     store = Store.open(path, read_only=True) if os.path.exists(path) else None
     try:
         counts = _records(store, loaded, os.path.join(folder, RECORDS))
-        _copied(log, os.path.join(folder, LOG))
-        found = verify(os.path.join(folder, LOG), None, key_path)
+        chains = {name: _chain(path, os.path.join(folder, name), key_path) for name, path in _logs(log)}
         whole = verify(log, store, key_path)
+        put_away = [_put_away(log, store, key_path, name) for name in whole.completeness.get("archives", ())]
     finally:
         if store is not None:
             store.close()
+    found = chains.pop(LOG)
     manifest = {
         "format": 1,
         "adderclaw": __version__,
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "head": found.head,
+        "archives": {name: chain.head for name, chain in chains.items()},
         "records": counts,
         "completeness": whole.completeness,
-        "files": {name: _hashed(os.path.join(folder, name)) for name in (LOG, RECORDS)},
+        "files": {name: _hashed(os.path.join(folder, name)) for name in (LOG, *chains, RECORDS)},
     }
     with _opened(os.path.join(folder, MANIFEST)) as file:
         file.write(json.dumps(manifest, indent=2, sort_keys=True).encode() + b"\n")
-    return Exported(folder, counts, whole if not whole.valid else found)
+    broken = [chain for chain in (whole, *put_away, *chains.values()) if not chain.valid]
+    return Exported(folder, counts, broken[0] if broken else found, sorted(chains))
+
+
+def _logs(log: str) -> Iterator[tuple[str, str]]:
+    """The log in use, and the chains that were put away before it, which lie beside it under their time."""
+    yield LOG, log
+    place, name = os.path.split(os.path.abspath(log))
+    for other in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+        stamp = other.removeprefix(f"{name}.")
+        if re.fullmatch(r"\d{8}T\d{6}Z(-\d+)?", stamp) and os.path.isfile(os.path.join(place, other)):
+            yield f"{LOG}.{stamp}", os.path.join(place, other)
+
+
+def _put_away(log: str, store: Store | None, key_path: str, name: str) -> Verification:
+    """A chain that the database knows of, whether its file is still there or not."""
+    found = verify(log, store, key_path, archive=name)
+    return found._replace(reason=f"{name}: {found.reason}")
+
+
+def _chain(log: str, copy: str, key_path: str) -> Verification:
+    _copied(log, copy)
+    return verify(copy, None, key_path)
 
 
 def _records(store: Store | None, loaded: Loaded, path: str) -> dict[str, int]:
@@ -130,6 +157,8 @@ def said(done: Exported) -> Iterator[str]:
     """For people."""
     counted = ", ".join(f"{number} of {kind}" for kind, number in done.records.items())
     yield f"wrote {done.folder}: {done.receipts.receipts} receipts; records: {counted}"
+    if done.archives:
+        yield f"with the chains that were put away: {', '.join(done.archives)}"
     if not done.receipts.valid:
         yield f"the receipts do NOT verify: invalid at {done.receipts.first_broken}: {done.receipts.reason}"
     yield f"head {done.receipts.head}; verify it with scripts/verify_receipts.py, which needs only Python"

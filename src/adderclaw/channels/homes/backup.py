@@ -1,5 +1,6 @@
 """A backup of a home in which sessions may be running: one file, one state of the database, its receipts verified."""
 
+import errno
 import os
 import sqlite3
 import tempfile
@@ -22,6 +23,7 @@ from adderclaw.store.verify import Verification, verify
 from adderclaw.types import Json
 
 DATABASE, LOG = "store/memory.sqlite", "store/tool_receipts.log"
+"""What they are called in an archive where they lie at their usual place, or outside of the home."""
 PAGES = 2_000
 """Pages of the database that are copied at once."""
 
@@ -49,6 +51,12 @@ class _Places(NamedTuple):
     def key(self) -> str:
         return os.path.join(self.home, "receipt.key")
 
+    def named(self, path: str, usual: str) -> str:
+        """What the database or the log is called in an archive: where the settings look for it in the home."""
+        way = os.path.relpath(followed(path), followed(self.home))
+        inside = beneath(followed(path), followed(self.home)) and way != os.path.basename(usual)
+        return f"home/{way}" if inside and not bad_name(f"home/{way}") else usual
+
 
 def backup(home: str, target: str, *, config: str | None, secrets: bool, replace: bool, progress: Progress) -> Made:
     """Write `target`, a file or a folder for one; raises where nothing could be kept."""
@@ -56,9 +64,15 @@ def backup(home: str, target: str, *, config: str | None, secrets: bool, replace
         raise UsageError(f"there is no home at {home}, so that there is nothing to keep: run `adderclaw init`")
     places = _places(home, config)
     target = _target(target, home, replace=replace)
-    with tempfile.TemporaryDirectory(prefix=".adderclaw-backup-", dir=os.path.dirname(target)) as scratch:
-        unfinished = os.path.join(scratch, "backup.zip")
-        return _Backup(places, scratch, secrets, progress).written(unfinished, target)
+    folder = os.path.dirname(target)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".adderclaw-backup-", dir=folder) as scratch:
+            return _Backup(places, scratch, secrets, progress).written(os.path.join(scratch, "backup.zip"), target)
+    except OSError as error:
+        raise AdderClawError(
+            f"the backup cannot be written to {folder} ({error}): make room there, or name a file elsewhere;"
+            " nothing was written"
+        ) from error
 
 
 def _places(home: str, config: str | None) -> _Places:
@@ -90,14 +104,18 @@ class _Backup:
         self._left_out: list[str] = []
         self._copy, self._log = os.path.join(scratch, "memory.sqlite"), os.path.join(scratch, "tool_receipts.log")
         self._done = self._total = 0
+        self._database_name = places.named(places.database, DATABASE)
+        self._log_name = places.named(places.log, LOG)
+        self._own = (followed(places.database), followed(places.log))
+        """Of these there is a copy of one moment, by whatever path they are named."""
 
     def written(self, unfinished: str, target: str) -> Made:
         has_database = self._snapshot()
         with open(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w+b") as file:
-            writer = Writer(file)
-            runs = self._collect(writer, has_database)
-            found = self._verified(has_database)
-            writer.finish(self._manifest(writer, has_database, runs, found))
+            with Writer(file) as writer:
+                runs = self._collect(writer, has_database)
+                found = self._verified(has_database)
+                writer.finish(self._manifest(writer, has_database, runs, found))
             file.flush()
             os.fsync(file.fileno())
             reader = Reader(file, target)
@@ -131,6 +149,8 @@ class _Backup:
                     source.backup(target, pages=PAGES, progress=self._pages, sleep=0)
                     target.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise StoreError(
                 f"{self._places.database} cannot be copied ({error}): `adderclaw doctor` says what is wrong with it"
             ) from error
@@ -182,10 +202,12 @@ class _Backup:
         own = [self._log, *([self._copy] if has_database else [])]
         found = [one for one in contents.files(self._places.home) if self._belongs(one)]
         runs = self._runs() if has_database else {}
-        traces = [(name, one) for name, folder in runs.items() for one in contents.files(folder)]
+        traces = [
+            (name, one) for name, folder in runs.items() for one in contents.files(folder) if self._is_named(name, one)
+        ]
         self._total = sum(one.size for one in (*found, *(one for _, one in traces)))
         self._total += sum(os.path.getsize(path) for path in own if os.path.exists(path))
-        for path, name in ((self._copy, DATABASE), (self._log, LOG)):
+        for path, name in ((self._copy, self._database_name), (self._log, self._log_name)):
             if path in own and os.path.exists(path):
                 with open(path, "rb") as source:
                     self._add(writer, name, source)
@@ -199,12 +221,18 @@ class _Backup:
         return runs
 
     def _belongs(self, one: contents.Found) -> bool:
-        if one.path in (self._places.database, self._places.log):
+        if followed(one.path) in self._own:
+            return False
+        if f"store/{one.way}" in (self._database_name, self._log_name):
+            self._left_out.append(f"{one.way} (the settings name another)")
             return False
         if contents.is_secret(one.way) and not self._secrets:
             self._left_out.append(f"{one.way} ({contents.SECRET.get(one.way, 'a key')})")
             return False
-        if bad_name(f"home/{one.way}"):
+        return self._is_named("home", one)
+
+    def _is_named(self, folder: str, one: contents.Found) -> bool:
+        if bad_name(f"{folder}/{one.way}"):
             self._left_out.append(f"{one.way!r} (its name)")
             return False
         return True
@@ -246,9 +274,16 @@ class _Backup:
     def _outside(self, writer: Writer) -> None:
         """Archived receipts that do not lie in the home; and what restore cannot know of it."""
         home, folder, name = self._places.home, *os.path.split(self._places.log)
-        for key, path in (("memory.path", self._places.database), ("receipts.path", self._places.log)):
-            if not beneath(followed(path), followed(home)) and os.path.exists(path):
+        for key, path, kept_as in (
+            ("memory.path", self._places.database, self._database_name),
+            ("receipts.path", self._places.log, self._log_name),
+        ):
+            if not os.path.exists(path):
+                continue
+            if not beneath(followed(path), followed(home)):
                 self._notes.append(f"{key} is {path}, outside of the home: restore puts it into the home, so change it")
+            elif kept_as.startswith("home/"):
+                self._notes.append(f"{key} is {path}: change it where the home is restored to another place")
         if beneath(followed(folder), followed(home)) or not os.path.isdir(folder):
             return
         for other in sorted(os.listdir(folder)):
@@ -261,7 +296,10 @@ class _Backup:
 
     def _verified(self, has_database: bool) -> Verification:
         """Of the copies, so that it is the backup that was looked at; a copy of an earlier schema is migrated first."""
-        store = Store.open(self._copy) if has_database else None
+        try:
+            store = Store.open(self._copy) if has_database else None
+        except StoreError as error:
+            raise StoreError(str(error).replace(self._copy, self._places.database)) from error
         try:
             return verify(self._log, store, self._places.key)
         finally:
@@ -274,8 +312,8 @@ class _Backup:
             adderclaw=__version__,
             made_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             home=self._places.home,
-            database=DATABASE if has_database else "",
-            receipts=LOG if LOG in writer.entries else "",
+            database=self._database_name if has_database else "",
+            receipts=self._log_name if self._log_name in writer.entries else "",
             head=found.head,
             key_id=self._key_id(),
             secrets=self._secrets,
@@ -299,7 +337,8 @@ def said(made: Made) -> Iterator[str]:
     yield f"{state}; head {made.receipts.head}"
     if made.secrets:
         yield "it holds secrets, and is not encrypted: keep it where you would keep your keys"
-    elif made.left_out:
-        yield f"left out: {', '.join(made.left_out)}; --with-secrets keeps secrets, too"
+    if made.left_out:
+        more = "" if made.secrets else "; --with-secrets keeps secrets, too"
+        yield f"left out: {', '.join(made.left_out)}{more}"
     yield "logins in the system's keyring are in no backup"
     yield from (f"note: {note}" for note in made.notes)

@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Iterator
 
+from adderclaw.channels.homes.made import USERS
 from adderclaw.record import NamedTuple
 
 SECRET = {
@@ -20,6 +21,9 @@ SECRET = {
 LEFT_OUT = frozenset({"cache", "caches", "fetched", "server", "service", "config.lock", "ESTOP"})
 """Names at the top that can be made again, or belong to processes that run now; and a stop, which is for now."""
 ENDINGS = ("-wal", "-shm", "-journal", ".lock", ".locks", ".tmp", ".unfinished", ".sock", ".pid")
+"""Of files that only a process that runs needs."""
+WHOLE = frozenset({"plugins", "plugin_data", *USERS})
+"""Names at the top with what others wrote, which is kept as it is: a plugin without its `uv.lock` is another plugin."""
 
 
 class Found(NamedTuple):
@@ -32,6 +36,8 @@ class Found(NamedTuple):
 
 def is_left_out(way: str) -> bool:
     top = way.partition("/")[0]
+    if top in WHOLE:
+        return False
     return top in LEFT_OUT or way.endswith(ENDINGS) or ".before-" in top or top.endswith(".locks")
 
 

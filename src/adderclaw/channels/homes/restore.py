@@ -3,18 +3,21 @@
 import errno
 import os
 import shutil
+import signal
 import sqlite3
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import IO
 
+from adderclaw import config
 from adderclaw.channels.homes import contents
 from adderclaw.channels.homes.archive import BadArchive, Manifest, Progress, Reader, key_id
+from adderclaw.channels.homes.backup import DATABASE, LOG
 from adderclaw.config.paths import followed
-from adderclaw.errors import AdderClawError, LedgerError, StoreError, UsageError
+from adderclaw.errors import AdderClawError, ConfigError, LedgerError, StoreError, UsageError
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.logfile import read_key
@@ -48,14 +51,22 @@ def restore(path: str, home: str, *, replace: bool, unverified: bool, dry_run: b
     with _opened(path) as file:
         _may_replace(home, replace=replace)
         reader = Reader(file, path)
-        folder = os.path.dirname(home)
-        os.makedirs(folder, exist_ok=True)
+        folder = _made(os.path.dirname(home), really=not dry_run)
         _require_space(folder, reader.total)
         staging = tempfile.mkdtemp(prefix=f".{os.path.basename(home)}.restoring-", dir=folder)
         try:
             return _Restore(reader, staging, home, replace=replace, unverified=unverified).run(dry_run, progress)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
+
+
+def _made(folder: str, *, really: bool) -> str:
+    """The folder of the home; where nothing may be changed, the nearest one that is there."""
+    if really:
+        os.makedirs(folder, exist_ok=True)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def _opened(path: str) -> IO[bytes]:
@@ -93,14 +104,26 @@ def _may_replace(home: str, *, replace: bool) -> None:
 
 def in_use(home: str) -> str:
     """Who uses a home now, or nothing."""
-    path = os.path.join(home, "memory.sqlite")
     if _locked(os.path.join(home, "service", "supervisor.pid")):
         return "the service runs: `adderclaw service stop`"
-    if _locked(os.path.join(f"{path}.files", "lock")):
-        return "a session is open"
-    if os.path.exists(path) and _connected(path):
-        return "a session or a server has its database open"
+    for path in _databases(home):
+        if _locked(os.path.join(f"{path}.files", "lock")):
+            return "a session is open"
+        if os.path.exists(path) and _connected(path):
+            return f"a session or a server has {path} open"
     return ""
+
+
+def _databases(home: str) -> Iterator[str]:
+    """The usual one, and the one that the settings name where it is the home of this start."""
+    usual = os.path.join(home, "memory.sqlite")
+    yield usual
+    if followed(home) != followed(config.home()):
+        return
+    with suppress(ConfigError):
+        path = config.load(looks=True, here=True).config.memory.path
+        if followed(path) != followed(usual):
+            yield path
 
 
 def _locked(path: str) -> bool:
@@ -152,7 +175,8 @@ class _Restore:
         kept_aside = ""
         if not dry_run:
             os.sync()
-            kept_aside = self._switched()
+            with _undisturbed():
+                kept_aside = self._switched()
         secrets = sorted(name for name in contents.SECRET if os.path.exists(self._now(name, dry_run)))
         if self._manifest.runs:
             where = os.path.join(self._home, "restored-runs")
@@ -179,6 +203,12 @@ class _Restore:
         if where is None or not way:
             raise BadArchive(f"{name!r} belongs nowhere in a home. Nothing was written; use a backup that you trust")
         return os.path.join(self._staging, where, *way.split("/"))
+
+    def _named(self, name: str, usual: str) -> str:
+        """Where the database or the log lies now, which the manifest names."""
+        if name and name not in self._manifest.files:
+            raise BadArchive(f"it is not restored: {name[:200]!r} is missing, which its manifest names: it was changed")
+        return self._place(name or usual)
 
     def _file(self, name: str, progress: Progress) -> None:
         place = self._place(name)
@@ -217,13 +247,18 @@ class _Restore:
 
     def _verified(self) -> tuple[Verification, bool]:
         """The receipts, as they will stand; without the key their hashes, but not their seals."""
-        log, key = os.path.join(self._staging, "tool_receipts.log"), os.path.join(self._staging, "receipt.key")
+        key = os.path.join(self._staging, "receipt.key")
+        database, log = self._named(self._manifest.database, DATABASE), self._named(self._manifest.receipts, LOG)
         store = None
         try:
-            if self._manifest.database or os.path.isdir(os.path.join(self._staging, "memory.sqlite.files")):
-                store = Store.open(os.path.join(self._staging, "memory.sqlite"))
+            if os.path.lexists(database) or os.path.isdir(f"{database}.files"):
+                store = Store.open(database)
             sealed = read_key(key) is not None
             found = verify(log, store, key if sealed else "")
+            usual = self._place(LOG)
+            if usual != log and found.valid and os.path.lexists(usual):  # nobody shows another log than the one in use
+                other = verify(usual, None, key if sealed else "")
+                found = found if other.valid else other
         except (StoreError, LedgerError) as error:
             raise BadArchive(
                 f"it is not restored: {_outside(str(error), self._staging)}. Nothing was written"
@@ -253,6 +288,7 @@ class _Restore:
             return ""
         if why := in_use(self._home):
             raise UsageError(f"{self._home} is in use ({why}): end that first; all is as it was")
+        self._still_stopped()
         aside = f"{self._home}.before-restore-{time.strftime('%Y%m%d-%H%M%SZ', time.gmtime())}"
         # The new home waits under the name that the old one gets: neither is ever where what is unfinished is removed.
         os.rename(self._staging, aside)
@@ -270,6 +306,22 @@ class _Restore:
             os.rename(aside, self._home)
             raise
         return aside
+
+    def _still_stopped(self) -> None:
+        """An emergency stop is lifted by nothing but `estop --clear`: not by a home that is put in place of another."""
+        if os.path.lexists(os.path.join(self._home, "ESTOP")):
+            with open(os.path.join(self._staging, "ESTOP"), "ab"):
+                self._notes.append("the emergency stop is still set: `adderclaw estop --clear` removes it")
+
+
+@contextmanager
+def _undisturbed() -> Generator[None]:
+    """No signal ends it between two renames."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _outside(text: str, staging: str) -> str:

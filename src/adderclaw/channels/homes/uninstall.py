@@ -197,7 +197,7 @@ def _left(home: str) -> Iterator[str]:
         shown = ", ".join(folders[:10]) + (f" and {len(folders) - 10} more" if len(folders) > 10 else "")
         yield f"folders of runs in your projects: {shown}"
     for path in sorted(_copies(home)):
-        yield f"a home that `restore` put aside: {path}"
+        yield f"a home that `restore` put aside, or did not finish: {path}"
     if os.path.isdir(workspace := os.path.expanduser("~/adderclaw-workspace")):
         yield f"the workspace that `init` made, with what is in it: {workspace}"
     if os.path.isdir("/etc/adderclaw"):
@@ -241,10 +241,9 @@ def _run_folders(home: str) -> list[str]:
 
 def _copies(home: str) -> Iterator[str]:
     folder, name = os.path.split(home)
+    beginnings = (f"{name}.before-restore-", f".{name}.restoring-")
     if os.path.isdir(folder):
-        yield from (
-            os.path.join(folder, one) for one in os.listdir(folder) if one.startswith(f"{name}.before-restore-")
-        )
+        yield from (os.path.join(folder, one) for one in os.listdir(folder) if one.startswith(beginnings))
 
 
 def said(done: Listed) -> Iterator[str]:
