@@ -103,9 +103,16 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(world: World) -> None:
         (("--resume", "last", "--model", "x"), "leave the others out"),
         (("--limit", "speed=1"), "NAME is one of"),
         (("--repeat", "0"), "--repeat"),
+        (("--jobs", "0"), "--jobs"),
+        (("--max-cost", "nan"), "number of dollars"),
+        (("--max-cost", "inf"), "number of dollars"),
+        (("--report", "folder.md"), "it cannot be written"),
+        (("--keep", "/proc/self"), "nothing can be written there"),
+        (("--provider", "nope"), "no provider has that name"),
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(words: tuple[str, ...], said: str, world: World) -> None:
+    (world.workspace / "folder.md").mkdir()
     done = world.cli("bench", "tasks", *words)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
@@ -118,6 +125,43 @@ def test_no_cost_is_no_attempt(world: World) -> None:
     assert done.code == 4
     assert json.loads(done.out)["attempts"] == 0
     assert "--max-cost 0" in done.err
+
+
+def test_a_page_that_cannot_be_written_after_all_takes_no_result_away(world: World, tmp_path: Path) -> None:
+    page = tmp_path / "full.md"
+    page.symlink_to("/dev/full")
+    done = world.cli("bench", "tasks", *SOME, "--max-cost", "0", "--report", str(page), *JSON)
+    bench_id = json.loads(done.out)["bench_id"]
+    assert done.code == 1
+    assert f"--report {page}: No space left on device; `adderclaw bench tasks --resume {bench_id} --report" in done.err
+
+
+def test_an_attempt_without_money_is_called_so(world: World) -> None:
+    done = world.cli("bench", "tasks", *SOME, "--limit", "cost_usd=0", *JSON)
+    assert (done.code, json.loads(done.out)["attempts"]) == (4, 0)
+    assert "--limit cost_usd=0 allows no attempt" in done.err
+
+
+def test_attempts_at_once_wait_for_money_that_others_do_not_use(world: World) -> None:
+    """Two of 0.25 dollars are all that may be under way; four are made, since they cost nothing."""
+    found = bench(world, "reference", "--only", "git", "--jobs", "4", "--max-cost", "0.5")
+    assert (found["attempts"], found["passed"], found["left"]) == (4, 4, 0)
+
+
+def test_an_attempt_that_max_cost_cuts_short_is_not_counted(world: World) -> None:
+    prices = "\n[models.scripted]\ninput_per_mtok = 1000.0\noutput_per_mtok = 1000.0\n"
+    with Model(MODELS["reference"]) as served:
+        world.cli.configure(CONFIG.format(url=served.base_url) + prices)
+        world.cli.env["NO_KEY"] = "none"
+        one = ("bench", "tasks", "--only", "git-revert", *JSON)
+        cut = world.cli(*one, "--max-cost", "0.15", "--limit", "cost_usd=4")
+        found = json.loads(cut.out)
+        assert (cut.code, found["attempts"], found["left"]) == (4, 0, 1), cut.err
+        assert [(row["outcome"], row["counted"]) for row in found["results"]] == [("limit", False)]
+        own = json.loads(world.cli(*one, "--limit", "cost_usd=0.15").out)
+        assert (own["attempts"], own["passed"]) == (1, 0), "its own limit is part of what is measured"
+        more = json.loads(world.cli("bench", "tasks", "--resume", found["bench_id"], "--max-cost", "5", *JSON).out)
+    assert (more["passed"], more["left"]) == (1, 0)
 
 
 def test_the_interval_is_wilsons() -> None:

@@ -36,7 +36,7 @@ def played(named: Named, solution: Solution) -> list[Step]:
 
 
 def reference(named: Named) -> list[Step]:
-    return played(named, solutions(*named)[0])
+    return played(named, solutions(*named).right)
 
 
 def idle(named: Named) -> list[Step]:

@@ -1,4 +1,4 @@
-"""The reference solutions of `bench tasks`, and plausible wrong ones, which their checks must tell apart."""
+"""Solutions of the tasks of `bench tasks`: references, other right ones, and plausible wrong ones."""
 
 import tomllib
 from pathlib import Path
@@ -17,10 +17,17 @@ class Solution(NamedTuple):
     run: str
 
 
-def solutions(name: str, task: Task) -> tuple[Solution, list[Solution]]:
-    """The right one, and wrong ones."""
+class Solutions(NamedTuple):
+    right: Solution
+    also: list[Solution]
+    """Other right ones, by what is different."""
+    wrong: list[Solution]
+
+
+def solutions(name: str, task: Task) -> Solutions:
     found = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    return _made(found["right"], task), [_made(one, task) for one in found.get("wrong", [])]
+    also, wrong = ([_made(one, task) for one in found.get(which, [])] for which in ("also", "wrong"))
+    return Solutions(_made(found["right"], task), also, wrong)
 
 
 def _made(given: dict[str, Any], task: Task) -> Solution:

@@ -8,13 +8,14 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from adderclaw.channels.bench import checking
 from adderclaw.channels.bench.catalogue import Named
 from adderclaw.channels.bench.results import Result, Terms
 from adderclaw.config.paths import followed
-from adderclaw.errors import AdderClawError
+from adderclaw.credentials.unconfined import PIPE, Unconfined
+from adderclaw.errors import AdderClawError, Refused, UsageError
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
@@ -22,6 +23,9 @@ GRACE = 10.0
 """Seconds that an attempt has to write down its end when it is told to stop."""
 ERRORS = 3
 """So many attempts in a row that the provider failed: then the rest would fail, too."""
+NOT_COUNTED = ("error", "stopped")
+MOST_PRINTED = 1 << 20
+"""Bytes of what the process of an attempt prints: its report is one line."""
 
 
 class Attempt(NamedTuple):
@@ -34,10 +38,12 @@ class Runner:
 
     def __init__(self, terms: Terms, spent: float, keep: str | None, told: Callable[[Result], None]) -> None:
         self._terms, self._keep, self._told = terms, keep, told
-        self._spent, self._reserved, self._errors = spent, 0.0, 0
-        self._children = set[asyncio.subprocess.Process]()
+        self._spent, self._errors = spent, 0
+        self._under_way, self._money = list[float](), asyncio.Condition()
+        self._children = set[Unconfined]()
         self.why = ""
         """Why no further attempt begins."""
+        self.spent_all = False
         self.interrupted = False
 
     async def run(self, attempts: Sequence[Attempt]) -> None:
@@ -48,7 +54,13 @@ class Runner:
 
         async def work() -> None:
             while waiting and not self.why:
-                await self._one(waiting.pop())
+                most = await self._share()
+                if not waiting or self.why:
+                    return
+                if most <= 0:
+                    self._no_money()
+                else:
+                    await self._one(waiting.pop(), most)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(self._terms.jobs):
@@ -56,49 +68,66 @@ class Runner:
 
     def _stop(self) -> None:
         """The first time attempts end as by Ctrl-C; the second time they are killed."""
-        how = signal.SIGKILL if self.interrupted else signal.SIGINT
+        again = self.interrupted
         self.interrupted, self.why = True, "interrupted"
         for child in self._children:
-            with contextlib.suppress(ProcessLookupError):
-                child.send_signal(how)
+            child.kill() if again else child.signal(signal.SIGINT)
 
-    async def _one(self, attempt: Attempt) -> None:
-        most = min(self._terms.limits["cost_usd"], self._terms.max_cost - self._spent - self._reserved)
-        if most <= 0:
-            self.why = self.why or f"the next attempt might go beyond --max-cost {self._terms.max_cost:g}"
-            return
-        self._reserved += most
+    async def _share(self) -> float:
+        """Dollars for the next attempt. Those under way may leave some of theirs: it waits rather than takes less."""
+        whole = self._terms.limits["cost_usd"]
+        async with self._money:
+            await self._money.wait_for(lambda: not self._under_way or self._left() >= whole or self.why)
+        return min(whole, self._left())
+
+    def _left(self) -> float:
+        return round(self._terms.max_cost - self._spent - sum(self._under_way), 9)
+
+    async def _one(self, attempt: Attempt, most: float) -> None:
+        self._under_way.append(most)
         try:
             result = await self._tried(attempt, most)
         finally:
-            self._reserved -= most
+            self._under_way.remove(most)
+        self._note(result)
+        async with self._money:
+            self._money.notify_all()
+
+    def _note(self, result: Result | None) -> None:
+        if result is None:
+            return
         self._spent += result.cost or 0.0
         self._errors = self._errors + 1 if result.outcome == "error" else 0
         if result.outcome == "stopped":
             self.why = self.why or result.reason
+        elif result.outcome == "limit" and not result.counted:
+            self._no_money()
         elif self._errors >= ERRORS:
             self.why = f"{ERRORS} attempts in a row could not be made: {result.reason}"
-        if not self.interrupted or result.counted:
-            self._told(result)
+        self._told(result)
 
-    async def _tried(self, attempt: Attempt, most: float) -> Result:
+    def _no_money(self) -> None:
+        self.spent_all = True
+        beyond = f"the next attempt might go beyond --max-cost {self._terms.max_cost:g}"
+        self.why = self.why or (beyond if self._terms.limits["cost_usd"] else "--limit cost_usd=0 allows no attempt")
+
+    async def _tried(self, attempt: Attempt, most: float) -> Result | None:
+        """What came of it; None where it was interrupted before anything of it ran."""
         name, task = attempt.named
-        began = time.monotonic()
-        place = followed(tempfile.mkdtemp(prefix=f"adderclaw-bench-{name}-", dir=self._keep))
-        root = os.path.join(place, "work")
-        os.mkdir(root)
-        bench = checking.Bench(root)
+        began, failed, root = time.monotonic(), list[str](), ""
+        report: Json = {}
         try:
-            await bench.lay_out(task)
-            report = await self._driven(root, task.text, most)
-            seconds = round(time.monotonic() - began, 2)
-            counted = report["outcome"] not in ("error", "stopped")
-            failed = await bench.failed(task) if counted else []
-        finally:
-            bench.close()
-            if self._keep is None:
-                with contextlib.suppress(OSError):
-                    checking.empty(place)
+            with self._place(name) as root, contextlib.closing(checking.Bench(root)) as bench:
+                await bench.lay_out(task)
+                if self.interrupted:
+                    return None
+                report = await self._driven(root, task.text, most)
+                seconds = time.monotonic() - began
+                counted = report["outcome"] not in NOT_COUNTED and not self._cut_short(report, most)
+                failed = await bench.failed(task) if counted else []
+        except (AdderClawError, OSError) as error:  # no room, no sandbox: it says nothing about the model
+            report, counted = {**report, "outcome": "error", "reason": str(error)}, False
+            seconds = time.monotonic() - began
         return Result(
             task=name,
             kind=task.kind,
@@ -112,11 +141,28 @@ class Runner:
             tool_calls=report.get("tool_calls", 0),
             tokens=report.get("tokens", 0),
             cost=report.get("cost"),
-            seconds=seconds,
+            seconds=round(seconds, 2),
             run_id=report.get("run_id", ""),
             model=report.get("model", ""),
             workspace=root if self._keep is not None else "",
         )
+
+    def _cut_short(self, report: Json, most: float) -> bool:
+        """Whether it ended for want of money that --limit would have given it: that says nothing about the model."""
+        return report.get("ended_by") == "cost_usd" and most < self._terms.limits["cost_usd"]
+
+    @contextlib.contextmanager
+    def _place(self, name: str) -> Generator[str]:
+        """A new folder for a workspace; it goes again, unless the workspaces are kept."""
+        place = followed(tempfile.mkdtemp(prefix=f"adderclaw-bench-{name}-", dir=self._keep))
+        try:
+            root = os.path.join(place, "work")
+            os.mkdir(root)
+            yield root
+        finally:
+            if self._keep is None:
+                with contextlib.suppress(OSError, Refused):
+                    checking.empty(place)
 
     async def _driven(self, root: str, text: str, most: float) -> Json:
         """How the run ended: by its own word, or by that of its process."""
@@ -124,45 +170,40 @@ class Runner:
         order = {"workspace": root, "text": text, "provider": terms.provider, "model": terms.model}
         limits = {name: int(value) if value.is_integer() else value for name, value in terms.limits.items()}
         order |= {"config": terms.config, "limits": {**limits, "cost_usd": most}, "rounds": terms.rounds}
-        child = await asyncio.create_subprocess_exec(
-            # -P: it works where the model writes, and imports nothing from there
-            sys.executable, "-P", "-m", "adderclaw.channels.bench.child",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            cwd=root, start_new_session=True,
-        )  # fmt: skip
-        assert child.stdin
-        assert child.stdout
-        assert child.stderr
-        self._children.add(child)
-        try:
-            child.stdin.write(json.dumps(order).encode() + b"\n")
-            errors = asyncio.create_task(_tail(child.stderr))
-            async with asyncio.timeout(terms.limits["seconds"] + GRACE * 6):
-                printed = await child.stdout.read()
-            return _report(printed, await errors, await child.wait())
-        except TimeoutError:
-            return {"outcome": "error", "reason": "the process of the attempt did not end in its time"}
-        finally:
-            self._children.discard(child)
-            if child.returncode is None:
-                child.kill()
-                await child.wait()
+        # -P: it works where the model writes, and imports nothing from there
+        argv = (sys.executable, "-P", "-m", "adderclaw.channels.bench.child")
+        with Unconfined(argv, cwd=root, stdin=PIPE, stdout=PIPE, stderr=PIPE) as child:
+            self._children.add(child)
+            try:
+                child.write(json.dumps(order).encode() + b"\n")
+                async with asyncio.timeout(terms.limits["seconds"] + GRACE * 6):
+                    printed, said = await asyncio.gather(child.head(MOST_PRINTED), child.complaint(2000))
+                    report = _report(printed, said, await child.wait())
+            except TimeoutError:
+                report = {"outcome": "error", "reason": "the process of the attempt did not end in its time"}
+            finally:
+                self._children.discard(child)
+        # a process that a signal ended while it started, or that was killed, had no time to say so
+        return {**report, "outcome": "stopped"} if self.interrupted and report["outcome"] == "error" else report
 
 
-async def _tail(stream: asyncio.StreamReader) -> str:
-    """The last of what it says beside its report."""
-    kept = b""
-    while chunk := await stream.read(65536):
-        kept = (kept + chunk)[-2000:]
-    return kept.decode("utf-8", "replace")
-
-
-def _report(printed: bytes, said: str, code: int) -> Json:
+def _report(printed: bytes, said: bytes, code: int) -> Json:
     try:
         return json.loads(printed.decode("utf-8", "replace").strip().rpartition("\n")[2])
     except json.JSONDecodeError:
-        last = said.strip().rpartition("\n")[2]
+        last = said.decode("utf-8", "replace").strip().rpartition("\n")[2]
         return {"outcome": "error", "reason": f"the process of the attempt ended with {code} {last}".strip()}
+
+
+def require_keep(folder: str) -> None:
+    """Refuse a folder in which no workspace can be made, before anything is spent."""
+    if not os.path.isdir(folder):
+        raise UsageError(f"--keep {folder}: there is no such folder; make it first")
+    try:
+        with tempfile.TemporaryDirectory(prefix="adderclaw-bench-", dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(f"--keep {folder}: nothing can be written there: {error.strerror}") from error
 
 
 def require_sandbox() -> None:

@@ -35,6 +35,8 @@ class Probe:
     code: int | Literal["nonzero", "any"] = 0
     put: dict[str, str] | None = None
     """Files that are written into the workspace first, and stay."""
+    back: tuple[str, ...] = ()
+    """Files that are put back first as the task gave them."""
     same: tuple[str, ...] = ()
     """Files that must be as the task gave them."""
 

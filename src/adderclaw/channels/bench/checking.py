@@ -56,7 +56,7 @@ class Bench:
             for name in probe.same:
                 if workspace.read(Place(self.root, name), MOST).decode("utf-8", "replace") != task.files[name]:
                     return f"{name} was changed"
-            self._put(probe.put or {})
+            self._put({name: task.files[name] for name in probe.back} | (probe.put or {}))
         except (OSError, Refused) as error:
             return str(error)
         argv = _argv(probe)

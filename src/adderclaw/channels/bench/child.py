@@ -68,7 +68,8 @@ async def _finished(run: Run, driver: MessageDriver) -> Json:
         return checked(run, await until_signal(run, driver.run(run.session)))
 
     report = await drive(run, worked())
-    return {**report.as_json(), "exit_code": report.exit_code, "tokens": run.session.budget.usage.total}
+    more = {"tokens": run.session.budget.usage.total, "ended_by": report.result.ended_by}
+    return {**report.as_json(), "exit_code": report.exit_code, **more}
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from adderclaw.channels.bench.results import Board
 from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import UsageError
+from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.types import Json
 
 HEAD = ("task", "kind", "attempt", "result", "outcome", "steps", "tokens", "cost", "seconds", "run", "what failed")
@@ -16,20 +16,26 @@ PROOF = (
 ENDINGS = (".html", ".htm", ".md")
 
 
-def require_ending(path: str) -> None:
-    """Refuse a file that nobody could say the format of, before anything is spent."""
+def require_file(path: str) -> None:
+    """Refuse a file of no known format, and one that cannot be written, before anything is spent."""
     if not path.endswith(ENDINGS):
         raise UsageError(f"--report {path}: the name says the format: it ends in .html or .md")
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise UsageError(f"--report {path}: there is no folder {folder}; make it first")
+    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"--report {path}: it cannot be written; give another")
 
 
 def write(board: Board, path: str) -> None:
     summary: Json = Secrets().clean(board.summary())
     made = _markdown(summary) if path.endswith(".md") else _html(summary)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(made)
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(made)
+    except OSError as error:
+        again = f"`adderclaw bench tasks --resume {board.bench_id} --report FILE` writes it elsewhere"
+        raise AdderClawError(f"--report {path}: {error.strerror}; {again}") from error
 
 
 def headline(summary: Json) -> str:

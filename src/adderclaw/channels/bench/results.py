@@ -46,7 +46,7 @@ class Result:
     attempt: int
     passed: bool
     counted: bool
-    """False: the provider failed, or somebody stopped it: nothing about the model, and --resume tries again."""
+    """False: the provider failed, somebody stopped it, or --max-cost left it too little. --resume tries again."""
     outcome: str
     reason: str
     failed: tuple[str, ...]

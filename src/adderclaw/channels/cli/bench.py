@@ -1,6 +1,7 @@
 """`adderclaw bench tasks`: how many of 50 small tasks a model solves here, by checks that it never sees."""
 
 import asyncio
+import math
 import os
 import sys
 from dataclasses import replace
@@ -15,7 +16,7 @@ from adderclaw.channels.bench.catalogue import Named
 from adderclaw.channels.bench.results import Board, Result, Terms
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ModelName, OutputFormat, ProviderName, group
 from adderclaw.channels.cli.plain import limits, print_json
-from adderclaw.config import home, load
+from adderclaw.config import Loaded, home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import EXIT_SIGINT, UsageError
 from adderclaw.kernel.clock import ids_with_runs
@@ -77,9 +78,11 @@ def tasks(
         _list(chosen, output_format)
         return
     if page is not None:
-        report.require_ending(page)
-    if keep is not None and not os.path.isdir(keep):
-        raise UsageError(f"--keep {keep}: there is no such folder; make it first")
+        report.require_file(page)
+    if keep is not None:
+        attempts.require_keep(keep)
+    if max_cost is not None and not math.isfinite(max_cost):
+        raise UsageError(f"--max-cost {max_cost:g}: it is a number of dollars")
     folder = os.path.join(home(), "bench")
     if resume is not None:
         if only or provider or model or config or limit or repeat != 1:
@@ -90,10 +93,16 @@ def tasks(
     else:
         asked = Terms((), catalogue.digest(), __version__, provider, model, config, repeat, jobs or JOBS)
         terms = _terms(asked, chosen, MAX_COST if max_cost is None else max_cost, limits(limit))
-        load(config_file=config)  # what is wrong with the configuration is said once
+        _require_provider(load(config_file=config), provider)  # what is wrong with the configuration is said once
         attempts.require_sandbox()
         board = results.begin(folder, ids_with_runs(RUN_IDS)("run"), terms)
     raise typer.Exit(_run(board, keep, page, output_format))
+
+
+def _require_provider(loaded: Loaded, name: str | None) -> None:
+    models = loaded.config.providers.models
+    if name is not None and name not in models:
+        raise UsageError(f"--provider {name}: no provider has that name; known: {', '.join(sorted(models))}")
 
 
 def _terms(asked: Terms, chosen: tuple[Named, ...], max_cost: float, given: dict[str, float]) -> Terms:
@@ -126,12 +135,12 @@ def _run(board: Board, keep: str | None, page: str | None, output_format: str) -
     if left:
         asyncio.run(runner.run(left))
     summary: Json = clean(board.summary())
-    if page is not None:
-        report.write(board, page)
     if output_format == "json":
         print_json(summary)
     else:
         _show(summary)
+    if page is not None:
+        report.write(board, page)
     if runner.why:
         print(clean(f"adderclaw: {runner.why}"), file=sys.stderr)
     if summary["left"]:
@@ -145,7 +154,7 @@ def _code(runner: Runner, summary: Json) -> int:
         return EXIT_SIGINT
     if not summary["left"]:
         return 0
-    return 4 if "--max-cost" in runner.why else 1
+    return 4 if runner.spent_all else 1
 
 
 def _line(result: Result, done: int, every: int) -> str:
