@@ -32,11 +32,13 @@ done
 [ -n "$FROM" ] || fail "this copy belongs to no release: name the release's folder with --from URL"
 [ -n "$KEY" ] || fail "this copy has no key: name the release's public key with --key FILE"
 case $FROM in
+  *@*) fail "--from $FROM: an address with a name before its host is not used" ;;
   https://*) ;;
   http://127.0.0.1[:/]* | http://localhost[:/]*) ;;
   *) fail "--from $FROM: only https is used" ;;
 esac
-[ -n "${HOME:-}" ] || fail "HOME is not set: set it, or name a folder with --to"
+[ -n "${HOME:-}" ] || fail "HOME is not set: set it"
+[ ! -d "$to/adderclaw" ] || fail "$to/adderclaw is a folder: name another place with --to"
 
 case "$(uname -s) $(uname -m)" in
   "Linux x86_64") file=adderclaw-linux ;;
@@ -70,11 +72,11 @@ wanted=$(awk -v name="$file" '$2 == name || $2 == "*" name { print $1 }' "$work/
 [ -n "$wanted" ] || fail "SHA256SUMS does not name $file: nothing was installed"
 [ "$(digest "$work/$file")" = "$wanted" ] || fail "$file is not what SHA256SUMS says: nothing was installed"
 
-chmod 755 "$work/$file"
-version=$("$work/$file" --version) || fail "$file does not start here: nothing was installed"
+# by its shell: where temporary files are, programs may not be allowed
+version=$(sh "$work/$file" --version) || fail "$file does not start here: nothing was installed"
 mkdir -p "$to" || fail "$to cannot be made: name another folder with --to"
 # beside its place first, so that what is there is whole at every moment
-{ cp "$work/$file" "$to/.adderclaw.new" && mv -f "$to/.adderclaw.new" "$to/adderclaw"; } ||
+{ cp "$work/$file" "$to/.adderclaw.new" && chmod 755 "$to/.adderclaw.new" && mv -f "$to/.adderclaw.new" "$to/adderclaw"; } ||
   fail "$to cannot be written: name another folder with --to"
 echo "$version is in $to/adderclaw"
 

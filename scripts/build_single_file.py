@@ -22,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
+SYSTEM = f"{platform.system()} {platform.machine()}"
 EXTRAS = "fleet server telemetry"
 UNUSED = (
     *("test", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "site-packages", "turtle.py"),
@@ -51,34 +52,43 @@ exec "${{me%/*}}/{VERSION}" -I -c 'import sys; from adderclaw.channels.entry imp
 STUB = """#!/bin/sh
 # AdderClaw {version} for {system}, with its own Python: a script, and an archive behind it.
 # The first start unpacks the archive into $ADDERCLAW_UNPACK (~/.cache/adderclaw).
-# What was not started for 30 days is removed when another one is unpacked.
+# When another one is unpacked, what was not started for 30 days and does not run is removed.
 fail() {{ echo "adderclaw: $1" >&2; exit 1; }}
 cache=${{ADDERCLAW_UNPACK:-${{XDG_CACHE_HOME:-${{HOME:-}}/.cache}}/adderclaw}}
 root=$cache/{digest}
+python=$root/bin/{python}
 if [ ! -e "$root/whole" ]; then
   case $cache in /.cache/*) fail "there is no HOME: set ADDERCLAW_UNPACK to a folder of yours" ;; esac
-  mkdir -p -m 700 "$cache" 2>/dev/null && new=$(mktemp -d "$cache/new.XXXXXX" 2>/dev/null) ||
+  mkdir -p -m 700 "$cache" 2>/dev/null && new=$(mktemp -d "$cache/adderclaw-new.XXXXXX" 2>/dev/null) ||
     fail "$cache cannot be written: set ADDERCLAW_UNPACK to a folder that can"
   trap 'rm -rf "$new"' EXIT
   trap 'exit 130' INT TERM HUP
-  tail -n +{lines} "$0" >"$new/archive" || fail "$new cannot be written: is the disk full?"
+  full="$cache cannot hold what is unpacked ({megabytes} MB): make room, or set ADDERCLAW_UNPACK to another folder"
+  tail -n +{lines} "$0" >"$new/archive" 2>/dev/null || fail "$full"
   if command -v sha256sum >/dev/null 2>&1; then
     echo "{sha256}  $new/archive" | sha256sum -c --status || fail "$0 is damaged: fetch it again"
   fi
-  mkdir "$new/tree" && tar -xzf "$new/archive" -C "$new/tree" || fail "$new cannot be written: is the disk full?"
+  mkdir "$new/tree" && tar -xzf "$new/archive" -C "$new/tree" 2>/dev/null || fail "$full"
   # -T: into a folder that another start has just made, nothing goes; macOS knows no -T
   mv -T "$new/tree" "$root" 2>/dev/null || [ -e "$root" ] || mv "$new/tree" "$root" 2>/dev/null
   [ -e "$root/whole" ] || fail "$root cannot be written"
-  find "$cache" -mindepth 2 -maxdepth 2 -name used -mtime +30 2>/dev/null |
-    while read -r old; do if [ -e "${{old%/used}}/whole" ]; then rm -rf "${{old%/used}}"; fi; done
+  running=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'; ps -axww -o args= 2>/dev/null)
+  find "$cache" -mindepth 2 -maxdepth 2 -name used -mtime +30 2>/dev/null | while read -r old; do
+    old=${{old%/used}}
+    case $running in *"$old/bin/"*) continue ;; esac
+    if [ -e "$old/whole" ]; then rm -rf "$old"; fi
+  done
+  # left by a start that was killed
+  find "$cache" -mindepth 1 -maxdepth 1 -name 'adderclaw-new.??????' -type d -mtime +0 -exec rm -rf {{}} + 2>/dev/null
   rm -rf "$new"
   trap - EXIT INT TERM HUP
 fi
 [ -O "$root" ] || fail "$root belongs to somebody else: set ADDERCLAW_UNPACK to a folder of yours"
+[ -x "$python" ] || fail "$cache allows no programs (noexec): set ADDERCLAW_UNPACK to a folder that does"
 {{ : >"$root/used"; }} 2>/dev/null
-ADDERCLAW_SINGLE_FILE=$0
+case $0 in /*) ADDERCLAW_SINGLE_FILE=$0 ;; *) ADDERCLAW_SINGLE_FILE=$PWD/$0 ;; esac
 export ADDERCLAW_SINGLE_FILE
-exec "$root/bin/{python}" -I -c 'import sys; from adderclaw.channels.entry import main; sys.exit(main())' "$@"
+exec "$python" -I -c 'import sys; from adderclaw.channels.entry import main; sys.exit(main())' "$@"
 """
 
 
@@ -151,6 +161,17 @@ def archive(folder: Path, made: Path) -> None:
             tar.add(path, path.relative_to(folder).as_posix(), recursive=False, filter=plain)
 
 
+def join(packed: Path, file: Path, version: str, megabytes: int) -> None:
+    """The script, and the archive behind it."""
+    sha256 = hashlib.file_digest(packed.open("rb"), "sha256").hexdigest()
+    filled = {"version": version, "system": SYSTEM, "python": VERSION, "sha256": sha256, "megabytes": megabytes}
+    stub = STUB.format(**filled, digest=f"{version}-{sha256[:16]}", lines=STUB.count("\n") + 1)
+    with file.open("wb") as out, packed.open("rb") as source:
+        out.write(stub.encode())
+        shutil.copyfileobj(source, out)
+    file.chmod(0o755)
+
+
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("file", nargs="?", type=Path, default=ROOT / "dist/adderclaw")
@@ -163,19 +184,12 @@ def main() -> None:
         folder, packed = Path(work, "tree"), Path(work, "archive.tar.gz")
         build_folder(folder)
         archive(folder, packed)
-        sha256 = hashlib.file_digest(packed.open("rb"), "sha256").hexdigest()
-        system = f"{platform.system()} {platform.machine()}"
         version = subprocess.check_output([folder / "bin/adderclaw", "--version"], text=True).split()[1]
-        filled = {"version": version, "system": system, "python": VERSION, "sha256": sha256}
-        stub = STUB.format(**filled, digest=f"{version}-{sha256[:16]}", lines=STUB.count("\n") + 1)
+        megabytes = sum(one.lstat().st_size for one in folder.rglob("*")) // 1_000_000
         wanted.file.parent.mkdir(parents=True, exist_ok=True)
         wanted.file.unlink(missing_ok=True)
-        with wanted.file.open("wb") as out, packed.open("rb") as source:
-            out.write(stub.encode())
-            shutil.copyfileobj(source, out)
-        wanted.file.chmod(0o755)
-        unpacked = sum(one.lstat().st_size for one in folder.rglob("*"))
-    print(f"{wanted.file}: {wanted.file.stat().st_size / 1e6:.0f} MB, unpacked {unpacked / 1e6:.0f} MB, {system}")
+        join(packed, wanted.file, version, megabytes)
+    print(f"{wanted.file}: {wanted.file.stat().st_size / 1e6:.0f} MB, unpacked {megabytes} MB, {SYSTEM}")
 
 
 if __name__ == "__main__":

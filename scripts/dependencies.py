@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/dependencies.md"
+LOCK = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
 REASONS = {
     "agent-client-protocol": ("editors speak it; its types are the protocol's own", "acp"),
     "cronsim": ("when a schedule is due, across time zones and changes of the clock", "cronsim"),
@@ -72,17 +73,20 @@ def name_of(requirement: str) -> str:
 
 def locked(*, extras: bool = True) -> list[str]:
     """Every package that an installation brings, by the lock, for this system or another."""
-    lock = {one["name"]: one for one in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
-    found, waiting = set[str](), [("adderclaw", True)]
+    lock = {one["name"]: one for one in LOCK}
+    seen, waiting = set[tuple[str, str]](), [("adderclaw", "")]
+    waiting += [("adderclaw", extra) for extra in lock["adderclaw"]["optional-dependencies"] if extras]
     while waiting:
-        name, whole = waiting.pop()
-        wanted = [*lock[name].get("dependencies", [])]
-        for inner in lock[name].get("optional-dependencies", {}).values() if extras or not whole else ():
-            wanted += inner
-        new = {one["name"] for one in wanted} - found
-        found |= new
-        waiting += [(one, False) for one in new]
-    return sorted(found)
+        name, extra = waiting.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        found = lock[name]
+        # an extra of another package comes only where it is asked for: development asks for more of them
+        wanted = found.get("optional-dependencies", {}).get(extra, []) if extra else found.get("dependencies", [])
+        for one in wanted:
+            waiting += [(one["name"], ""), *((one["name"], more) for more in one.get("extra", []))]
+    return sorted({name for name, _ in seen} - {"adderclaw"})
 
 
 def imported() -> set[str]:
@@ -178,7 +182,6 @@ def alone(name: str) -> int:
     return sum(map(size_of, gone))
 
 
-LOCK = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
 HEAD = """# Dependencies
 
 Each package that AdderClaw names in `pyproject.toml`, what it is for, and what it costs. `uv.lock` holds every one of
@@ -202,11 +205,17 @@ def page() -> str:
         cost = f"{milliseconds(module):.0f}" if module else "-"
         place = f"`[{extra}]`" if extra else "base"
         lines.append(f"| `{name}` | {place} | {why} | {size_of(name) / 1e6:.1f} | {alone(name) / 1e6:.1f} | {cost} |")
-    base, whole = locked(extras=False), locked()
-    total = [sum(map(size_of, names)) / 1e6 for names in (base, whole)]
-    tail = f"\nThe base is {len(base)} packages, {total[0]:.0f} MB; with every extra "
-    tail += f"{len(whole)} packages, {total[1]:.0f} MB.\n"
-    return HEAD + "\n".join(lines) + "\n" + tail
+    return HEAD + "\n".join(lines) + "\n" + totals()
+
+
+def totals() -> str:
+    """How many packages an installation on this system brings."""
+    said: list[str] = []
+    for names in (locked(extras=False), locked()):
+        sizes = [size for size in map(size_of, names) if size]
+        said.append(f"{len(sizes)} packages, {sum(sizes) / 1e6:.0f} MB")
+    system = {"linux": "Linux", "darwin": "macOS"}[sys.platform]
+    return f"\nOn {system} the base is {said[0]} without bytecode; with every extra {said[1]}.\n"
 
 
 def main() -> None:

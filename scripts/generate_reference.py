@@ -15,6 +15,8 @@ SOURCE = ROOT / "src" / "adderclaw"
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 CONSTANT = re.compile(r'^([A-Z_]+(?:, [A-Z_]+)*)(?:: [\w\[\]]+)? = ("[A-Z0-9_]+"(?:, "[A-Z0-9_]+")*)$', re.MULTILINE)
+KEY = re.compile(r'"([A-Z][A-Z0-9_]*_(?:API_KEY|PASSPHRASE))"')
+SINGLE_FILE = ROOT / "scripts" / "build_single_file.py"
 EXITS = {0: "the work is done", 130: "Ctrl-C (SIGINT)", 143: "SIGTERM", 129: "SIGHUP"}
 
 VARIABLES = {
@@ -22,6 +24,8 @@ VARIABLES = {
     "ADDERCLAW_LOG": "`json`: every line on stderr is a JSON object",
     "ADDERCLAW_MOCK_FIXTURE": "the script that the provider `local` plays",
     "ADDERCLAW_MCP_TOKEN": "the token that a client of `adderclaw mcp serve --http` has to send",
+    "ADDERCLAW_PASSPHRASE": "the passphrase of the encrypted file with stored keys (`auth.passphrase_env`)",
+    "ADDERCLAW_UNPACK": "where the single file unpacks itself, in place of `~/.cache/adderclaw`",
     "ADDERCLAW_FLEET_DATABASE": "the address of the fleet's PostgreSQL, in place of `fleet.toml`",
     "ADDERCLAW_FLEET_KEY": "the fleet's key, in place of `fleet.key`",
     "ADDERCLAW_FLEET_KEY_FILE": "a file with the fleet's key, such as a mounted secret",
@@ -35,8 +39,10 @@ VARIABLES = {
     "OPENAI_API_KEY": "the key of OpenAI",
     "OPENAI_BASE_URL": "another address of OpenAI's API",
     "GEMINI_API_KEY": "the key of Gemini",
+    "GOOGLE_API_KEY": "the same, where `GEMINI_API_KEY` is not set",
     "GOOGLE_GEMINI_BASE_URL": "another address of Gemini's API",
     "OPENROUTER_API_KEY": "the key of OpenRouter",
+    "LM_STUDIO_API_KEY": "the key of LM Studio, where it wants one",
     "LM_STUDIO_MODEL": "the model of LM Studio that is asked",
     "OLLAMA_HOST": "the address of Ollama; `onboard` looks there",
     "AGENT_SDLC_DB": "another database than `memory.sqlite` of the home",
@@ -126,10 +132,11 @@ def variables() -> Iterator[str]:
 
 
 def read_variables() -> set[str]:
-    """The variables that the source reads by name."""
+    """The variables that the source reads by name, those that it names as keys, and that of the single file."""
     texts = [path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")]
     constants = dict(pair for text in texts for pair in _constants(text))
-    found: set[str] = set()
+    found = {name for text in texts for name in KEY.findall(text)}
+    found |= set(re.findall(r"\$\{+(ADDERCLAW_\w+):-", SINGLE_FILE.read_text(encoding="utf-8")))
     for tree in (ast.parse(text) for text in texts if "environ" in text):
         for name in (name for node in ast.walk(tree) for name in _names(node)):
             value = name.value if isinstance(name, ast.Constant) else constants.get(getattr(name, "id", ""), "")

@@ -19,7 +19,10 @@ CORE = {
     "skills": ("skills",),
 }
 """The parts that seed 002 names, by where they are here."""
-ACCEPTANCE = ("tasks", "replay_tasks", "skills", "resume", "auth", "wire_anthropic", "wire_gemini", "wire_openai")
+ACCEPTANCE = (
+    *("tasks", "replay_tasks", "skills", "resume", "auth", "wire_anthropic", "wire_gemini", "wire_openai"),
+    *("slash", "claude_folder", "plugins", "messages"),  # skills that are called by name; the log as JSON
+)
 TESTS = (
     *("tests/skills", "tests/drivers/test_task.py", "tests/providers", "tests/sinks"),
     *(f"tests/acceptance/test_{name}.py" for name in ACCEPTANCE),

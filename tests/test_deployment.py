@@ -82,6 +82,16 @@ def test_the_container_is_limited_and_reaches_the_configured_endpoints_only() ->
         assert one["security_opt"] == ["no-new-privileges:true"]
 
 
+def test_no_secret_lies_in_a_folder_that_a_container_works_on() -> None:
+    """`fleet submit --workspace /workspace` sends what is there to the workers, where an agent reads it."""
+    for name in ("compose.yaml", "compose.fleet.yaml"):
+        compose = yaml.safe_load((ROOT / name).read_text())
+        mounted = {one.partition(":")[0] for service in compose["services"].values() for one in service["volumes"]}
+        assert "." in mounted, name
+        for secret, place in compose.get("secrets", {}).items():
+            assert place["file"].startswith("${HOME}/."), f"{secret} of {name}"
+
+
 NAMES = {
     "000": """agentClient session statusTool bashSecurity prompts mockAgentClient prompts/initializer.md
         prompts/coding.md index run bin Dockerfile""",

@@ -1,6 +1,5 @@
 """How the program is handed out: packages, the single file's first start, install.sh, completions, manual, `update`."""
 
-import hashlib
 import http.server
 import json
 import os
@@ -8,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -56,6 +56,22 @@ def test_the_wheel_is_the_same_bytes_when_it_is_built_again(tmp_path: Path) -> N
     assert made[0] == made[1]
 
 
+def test_the_wheel_has_every_file_of_the_package_and_nothing_else(tmp_path: Path) -> None:
+    """Data files, too: single file and image are made of it. Here it is made of the sdist, which has them all."""
+    listed = run("git", "ls-files", "-z", "src/adderclaw", cwd=ROOT)
+    if listed.returncode:
+        pytest.skip("no git checkout")
+    tracked = {one.removeprefix("src/") for one in listed.stdout.split("\0") if (ROOT / one).is_file()}
+    assert {one.rpartition(".")[2] for one in tracked} > {"py", "toml", "md", "sql", "lark", "js", "css"}
+    others = run("git", "ls-files", "-z", "--others", "--exclude-standard", "src/adderclaw", cwd=ROOT).stdout
+    done = run(ROOT / "scripts/build-packages", tmp_path, env=building())  # the sdist, and out of that the wheel
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        packed = {one for one in wheel.namelist() if ".dist-info/" not in one}
+    assert tracked - packed == set(), "is it in .gitignore?"
+    assert packed - tracked - {one.removeprefix("src/") for one in others.split("\0")} == set()
+
+
 # ------------------------------------------------------------------ the single file
 
 
@@ -74,19 +90,10 @@ def single_file(folder: Path, *, damaged: bool = False) -> Path:
     (tree / "bin" / builder.VERSION).chmod(0o755)
     (tree / "whole").touch()
     builder.archive(tree, folder / "archive")
-    archive = (folder / "archive").read_bytes()
-    sha256 = hashlib.sha256(archive).hexdigest()
-    filled = {
-        "version": "1",
-        "system": "a system",
-        "python": builder.VERSION,
-        "sha256": sha256,
-        "digest": f"1-{sha256[:16]}",
-    }
-    stub = builder.STUB.format(**filled, lines=builder.STUB.count("\n") + 1)
     made = folder / "adderclaw"
-    made.write_bytes(stub.encode() + (archive[:-9] + b"damaged!!" if damaged else archive))
-    made.chmod(0o755)
+    builder.join(folder / "archive", made, "1", 5)
+    if damaged:
+        made.write_bytes(made.read_bytes()[:-9] + b"damaged!!")
     return made
 
 
@@ -99,15 +106,43 @@ def test_the_single_file_unpacks_itself_once_and_whole(tmp_path: Path) -> None:
     (only,) = cache.iterdir()
     assert {one.name for one in only.iterdir()} == {"bin", "whole", "used"}
     assert (cache.stat().st_mode & 0o777) == 0o700
-    old, others = shutil.copytree(only, cache / "0-older"), cache / "somebody's"
-    others.mkdir()
-    for one in (old, others):
-        (one / "used").touch()
-        os.utime(one / "used", (1_000_000_000, 1_000_000_000))
-    shutil.rmtree(only)
+
+
+def test_a_single_file_removes_what_others_left_and_nobody_uses(tmp_path: Path) -> None:
+    """When another is unpacked: what was not started for 30 days and does not run, and what a killed start left."""
+    made = single_file(tmp_path)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")}
     assert run(made, env=env).returncode == 0
+    cache = tmp_path / "home/.cache/adderclaw"
+    (only,) = cache.iterdir()
+    old, runs = (shutil.copytree(only, cache / name) for name in ("0-older", "0-runs"))
+    others, killed, unpacking = (
+        cache / name for name in ("somebody's", "adderclaw-new.abc123", "adderclaw-new.def456")
+    )
+    for one in (others, killed, unpacking):
+        one.mkdir()
+    for one in (old / "used", runs / "used", others / "used", killed):
+        one.touch()
+        os.utime(one, (1_000_000_000, 1_000_000_000))
+    shutil.rmtree(only)
+    (runs / "bin/server").symlink_to(shutil.which("sleep") or "")
+    server = subprocess.Popen([runs / "bin/server", "60"])
+    try:
+        assert run(made, env=env).returncode == 0
+    finally:
+        server.kill()
+        server.wait()
+    assert runs.exists(), "a server that was started long ago still imports from there"
     assert others.exists(), "what it did not unpack is not its own"
-    assert not old.exists(), "what was not started for 30 days goes when another is unpacked"
+    assert unpacking.exists(), "another start may be at it"
+    assert not old.exists()
+    assert not killed.exists()
+
+
+def test_a_single_file_that_is_called_by_a_relative_path_names_the_whole_one(tmp_path: Path) -> None:
+    made = single_file(tmp_path)
+    done = run("./adderclaw", env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")}, cwd=tmp_path)
+    assert done.stdout == f"{tmp_path}/./{made.name}\n"
 
 
 @pytest.mark.parametrize("how", ["damaged", "no home", "no folder", "read-only"])
@@ -128,6 +163,22 @@ def test_a_single_file_that_cannot_start_says_why(how: str, tmp_path: Path) -> N
     assert done.stderr.startswith("adderclaw: ")
     assert ("fetch it again" if how == "damaged" else "ADDERCLAW_UNPACK") in done.stderr
     assert not [*(tmp_path / "home").rglob("whole")]
+
+
+@pytest.mark.parametrize(("options", "why"), [("size=4k", "cannot hold what"), ("noexec", "allows no programs")])
+def test_a_single_file_says_why_a_disk_is_no_place_for_it(options: str, why: str, tmp_path: Path) -> None:
+    """In one line; tar by itself has one for every file."""
+    made, disk = single_file(tmp_path), tmp_path / "disk"
+    disk.mkdir()
+    apart = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-ec")
+    if run(*apart, f"mount -t tmpfs -o {options} tmpfs {disk}").returncode:
+        pytest.skip("nothing can be mounted here")
+    env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "ADDERCLAW_UNPACK": str(disk / "unpacked")}
+    done = run(*apart, f"mount -t tmpfs -o {options} tmpfs {disk}; {made}", env=env)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"adderclaw: {disk}/unpacked {why}")
+    assert "set ADDERCLAW_UNPACK" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 # ------------------------------------------------------------------ install.sh
@@ -159,9 +210,10 @@ def new_key() -> str:
     return run("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256").stdout
 
 
-def installing(script: Path, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def installing(script: Path, home: Path, *words: str, has_home: bool = True) -> subprocess.CompletedProcess[str]:
     home.mkdir(exist_ok=True)
-    return run("sh", script, *words, env={"PATH": "/usr/bin:/bin", "HOME": str(home)}, cwd=home)
+    env = {"PATH": "/usr/bin:/bin", **({"HOME": str(home)} if has_home else {})}
+    return run("sh", script, *words, env=env, cwd=home)
 
 
 def test_install_sh_verifies_and_installs(release: tuple[Path, str], tmp_path: Path) -> None:
@@ -178,6 +230,23 @@ def test_install_sh_verifies_and_installs(release: tuple[Path, str], tmp_path: P
     assert (tmp_path / "home/.config/fish/completions/adderclaw.fish").is_file()
 
 
+def test_install_sh_installs_for_all_from_a_disk_without_programs(release: tuple[Path, str], tmp_path: Path) -> None:
+    """Temporary files often lie where nothing may be executed, and an administrator's umask is often 077."""
+    script, disk, made = release[0] / "install.sh", tmp_path / "disk", tmp_path / "some where/bin"
+    disk.mkdir()
+    apart = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-ec")
+    if run(*apart, f"mount -t tmpfs -o noexec tmpfs {disk}").returncode:
+        pytest.skip("nothing can be mounted here")
+    env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(tmp_path), "TMPDIR": str(disk)}
+    installs = f"umask 077; mount -t tmpfs -o noexec tmpfs {disk}; sh {script} --bare --to '{made}'"
+    for _ in range(2):
+        done = run(*apart, installs, env=env)
+        assert done.returncode == 0, done.stderr
+    assert run(made / "adderclaw", "--version").stdout == "adderclaw 9.9.9\n"
+    assert (made / "adderclaw").stat().st_mode & 0o777 == 0o755
+    assert [one.name for one in made.iterdir()] == ["adderclaw"]
+
+
 BAD = {
     "another file": "is not what SHA256SUMS says",
     "other sums": "is not signed by the release's key",
@@ -189,6 +258,9 @@ BAD = {
     "no value": "--to needs a value",
     "no such option": "--lucky is not an option",
     "does not start": "does not start here",
+    "a host behind a name": "a name before its host is not used",
+    "a folder in its place": "is a folder: name another place with --to",
+    "no home": "HOME is not set: set it\n",
 }
 
 
@@ -229,9 +301,16 @@ def test_install_sh_installs_nothing_that_it_cannot_verify(how: str, release: tu
                 words = []
             case "no value":
                 words = ["--to"]
+            case "a host behind a name":
+                words = ["--from", f"{url}@example.invalid/release"]
+            case "a folder in its place":
+                (folder / "adderclaw").mkdir()
+                words = ["--to", str(folder)]
+            case "no home":
+                words = ["--to", str(home)]
             case _:
                 words = ["--lucky"]
-        done = installing(folder / "install.sh", home, *words)
+        done = installing(folder / "install.sh", home, *words, has_home=how != "no home")
         server.shutdown()
     assert done.returncode == 1
     assert BAD[how] in done.stderr
@@ -291,44 +370,54 @@ def test_completion_is_installed_for_the_shell_that_is_named(tmp_path: Path) -> 
 
 
 UPDATES = {
-    "uv tool": ("uv-receipt.toml", "uv tool upgrade adderclaw", "uv tool install --force 'adderclaw[fleet]'"),
-    "pipx": ("pipx_metadata.json", "pipx upgrade adderclaw", "pipx install --force 'adderclaw[fleet]'"),
-    "pip": ("", "-m pip install --upgrade adderclaw", "-m pip install 'adderclaw[fleet]'"),
+    "uv tool": ("uv-receipt.toml", "uv tool upgrade adderclaw", "uv tool install --force 'adderclaw[fleet,some]'"),
+    "pipx": ("pipx_metadata.json", "pipx upgrade adderclaw", "pipx install --force 'adderclaw[fleet,some]'"),
+    "pip": ("", "-m pip install --upgrade 'adderclaw[some]'", "-m pip install 'adderclaw[fleet,some]'"),
     "single file": ("", "sh install.sh --to ", "sh install.sh --to "),
     "image": ("", "docker pull somewhere/adderclaw", "docker pull somewhere/adderclaw"),
 }
 """How it was installed → the file that tells so, what updates it, what brings an extra."""
 
 
+def an_environment(folder: Path, **files: str) -> Path:
+    """The Python of an environment as installers make them: the package is there, and these files of its metadata.
+
+    Of its extras `some` is installed, and `other` is not.
+    """
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/python").symlink_to(Path(sys.executable).resolve())
+    (folder / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    packages = folder / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    about = packages / "adderclaw-0.1.0.dist-info"
+    about.mkdir(parents=True)
+    extras = ["pydantic>=2; extra == 'some'", "rich>=14; extra == 'other'", "not-there>=1; extra == 'other'"]
+    wanted = "".join(f"Requires-Dist: {one}\n" for one in extras)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: adderclaw\nVersion: 0.1.0\n{wanted}")
+    for name, text in {"INSTALLER": "pip\n", **files}.items():
+        (about / name).write_text(text)
+    brought = next(Path(one) for one in sys.path if one.endswith("site-packages"))
+    (packages / "others.pth").write_text(f"{ROOT / 'src'}\n{brought}\n")
+    return folder / "bin/python"
+
+
 @pytest.mark.parametrize("way", UPDATES)
 def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) -> None:
     """In an environment like the one that each installer makes: the package is there, and the installer's own file."""
     marker, command, bring = UPDATES[way]
-    environment = tmp_path / "environment"
-    (environment / "bin").mkdir(parents=True)
-    (environment / "bin/python").symlink_to(Path(sys.executable).resolve())
-    (environment / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
-    packages = environment / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-    (packages / "adderclaw-0.1.0.dist-info").mkdir(parents=True)
-    (packages / "adderclaw-0.1.0.dist-info/METADATA").write_text(
-        "Metadata-Version: 2.1\nName: adderclaw\nVersion: 0.1.0\n"
-    )
-    (packages / "adderclaw-0.1.0.dist-info/INSTALLER").write_text("pip\n")
-    brought = next(Path(one) for one in sys.path if one.endswith("site-packages"))
-    (packages / "others.pth").write_text(f"{ROOT / 'src'}\n{brought}\n")
+    python = an_environment(tmp_path / "environment")
     if marker:
-        (environment / marker).touch()
+        (tmp_path / "environment" / marker).touch()
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "ADDERCLAW_HOME": str(tmp_path / "home")}
     if way == "single file":
         env["ADDERCLAW_SINGLE_FILE"] = "/some where/adderclaw"
     if way == "image":
         env["ADDERCLAW_IMAGE"] = "somewhere/adderclaw"
     words = ("-c", "from adderclaw.channels.entry import main; main()", "update", "--output-format", "json")
-    found = json.loads(run(environment / "bin/python", *words, env=env).stdout)
+    found = json.loads(run(python, *words, env=env).stdout)
     assert found["way"] == way
     assert command in found["update"]
     asked = run(
-        environment / "bin/python",
+        python,
         "-c",
         "from adderclaw.installed import lacking; print(lacking('fleet', 'dbos'))",
         env=env,
@@ -336,7 +425,56 @@ def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) 
     assert "the extra `fleet` is not installed (dbos is missing): `" in asked.stdout
     assert bring in asked.stdout
     if way == "single file":
-        assert found["update"].endswith("'/some where'")
+        assert found["update"].startswith("sh install.sh --to '/some where' # with the install.sh of the next release")
+
+
+FROM_A_FOLDER = {
+    True: ("git -C '{folder}' pull && make -C '{folder}' setup", "make -C '{folder}' setup"),
+    False: ("-m pip install --upgrade 'adderclaw[some] @ {url}'", "-m pip install 'adderclaw[fleet,some] @ {url}'"),
+}
+"""Whether it still runs from there → what updates it, what brings an extra."""
+
+
+@pytest.mark.parametrize("editable", FROM_A_FOLDER)
+def test_update_names_the_folder_as_it_is_called(editable: bool, tmp_path: Path) -> None:
+    """PEP 610 writes its address, in which a blank is %20: no shell finds a folder of that name."""
+    folder = tmp_path / "some where"
+    about = {"url": folder.as_uri(), "dir_info": {"editable": editable}}
+    python = an_environment(tmp_path / "environment", **{"direct_url.json": json.dumps(about)})
+    script = "from adderclaw.installed import bring, found; print(found()['update']); print(bring('fleet'))"
+    done = run(python, "-c", script, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    for line, wanted in zip(done.stdout.splitlines(), FROM_A_FOLDER[editable], strict=True):
+        assert line.endswith(wanted.format(folder=folder, url=folder.as_uri()))
+
+
+@pytest.mark.parametrize(("marker", "installer"), [("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx")])
+def test_update_of_one_wheel_asks_for_no_wheel(marker: str, installer: str, tmp_path: Path) -> None:
+    """An installer upgrades what was asked for, and this file has only the version that is here."""
+    about = {"url": (tmp_path / "adderclaw-0.1.0-py3-none-any.whl").as_uri(), "archive_info": {"hash": ""}}
+    python = an_environment(tmp_path / "environment", **{"direct_url.json": json.dumps(about)})
+    (tmp_path / "environment" / marker).touch()
+    script = "from adderclaw.installed import found; print(found()['update'])"
+    done = run(python, "-c", script, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    assert done.stdout == f"{installer} install --force 'adderclaw[some]'\n"
+
+
+def test_what_calls_the_single_file_later_calls_the_file(tmp_path: Path) -> None:
+    """A unit and a crontab name neither what it unpacked, which goes with its version, nor another one on PATH."""
+    file, other = tmp_path / "adderclaw-linux", tmp_path / "bin/adderclaw"
+    project = tmp_path / "project"
+    project.mkdir()
+    other.parent.mkdir()
+    for one in (file, other):
+        one.write_text("#!/bin/sh\n")
+        one.chmod(0o755)
+    env = {"PATH": f"{other.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "ADDERCLAW_SINGLE_FILE": str(file)}
+    script = "import sys; from adderclaw.channels.entry import main; sys.exit(main())"
+    words = ("service", "install", "--dry-run", "--backend", "systemd", "--workspace", ".")
+    unit = run(sys.executable, "-c", script, *words, env=env, cwd=project)
+    assert f"ExecStart={file} serve" in unit.stdout.replace('"', ""), unit.stderr
+    words = ("schedule", "add", "daily", "--every", "1d", "--task", "x")
+    added = run(sys.executable, "-c", script, *words, env=env, cwd=project)
+    assert f"{file} schedule tick" in added.stdout, added.stderr
 
 
 def test_update_in_a_checkout_changes_nothing() -> None:

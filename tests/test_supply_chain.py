@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_packages import building
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -49,11 +51,14 @@ def test_every_package_of_the_lock_is_held_to_hashes() -> None:
 
 
 def test_the_base_is_free_of_what_the_extras_are_for() -> None:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    from dependencies import locked  # pyright: ignore
+    from scripts.dependencies import locked
 
-    base: list[str] = locked(extras=False)  # pyright: ignore
-    whole: list[str] = locked()  # pyright: ignore
+    base, whole = locked(extras=False), locked()
+    for names, option in ((base, []), (whole, ["--all-extras"])):
+        command = ["scripts/uv", "export", "--frozen", "--no-dev", "--no-emit-project", "--no-hashes", *option]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=building(), check=True)
+        lines = [one for one in done.stdout.splitlines() if re.match(r"\w", one)]
+        assert names == sorted(re.split("[=; ]", one)[0] for one in lines), "what is counted is what is installed"
     for name in ("opentelemetry-sdk", "dbos", "psycopg", "obstore", "prometheus-client", "agent-client-protocol"):
         assert name not in base
         assert name in whole

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from adderclaw.sandbox import confinement
 from tests.mcp.node import MODULES, needed, node
 
 ROOT = Path(__file__).parent.parent
@@ -88,7 +90,7 @@ def github() -> tuple[str, dict[str, str]]:
 
 def gitlab() -> tuple[str, dict[str, str]]:
     job = yaml.safe_load((ROOT / "ci/gitlab.yml").read_text())[".adderclaw"]
-    return "\n".join(job["script"]), {key: value for key, value in job["variables"].items() if key != "ADDERCLAW_HOME"}
+    return "\n".join(job["script"]), job["variables"]
 
 
 STEPS = {"github": github, "gitlab": gitlab}
@@ -144,10 +146,77 @@ def test_a_workflow_of_others_reports_through_nothing_that_the_agent_planted(whe
     mine.write_text("mine")
     for name in ("report.txt", "result.json"):
         (report / name).symlink_to(mine)
+    (report / "report.html").write_text("all went well")
     (tmp_path / "fixture.json").write_text('{"steps": []}')
     execute(where, tmp_path, TASK="x", BUDGET_USD="1", PROVIDER="local")
     assert mine.read_text() == "mine"
     assert "outcome          error" in (report / "report.txt").read_text()
+    assert sorted(one.name for one in report.iterdir()) == ["report.txt", "result.json"], "no other looks like ours"
+    shutil.rmtree(report)
+    report.write_text("all went well")
+    execute(where, tmp_path, TASK="x", BUDGET_USD="1", PROVIDER="local")
+    assert "outcome          error" in (report / "report.txt").read_text(), "a file in its place is not the report"
+
+
+def without_namespaces(folder: Path) -> dict[str, str]:
+    """An environment as in the usual container of a pipeline: bubblewrap is installed, and not allowed to start."""
+    (folder / "bin").mkdir()
+    (folder / "bin/bwrap").write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2\nexit 1\n")
+    (folder / "bin/bwrap").chmod(0o755)
+    return {"PATH": f"{folder}/bin:{PROGRAMS}:/usr/bin:/bin"}
+
+
+@pytest.mark.parametrize("where", STEPS)
+def test_a_container_without_namespaces_runs_commands_only_where_landlock_is_accepted(
+    where: str, tmp_path: Path
+) -> None:
+    if why := confinement.trial("landlock", ()):
+        pytest.skip(f"no Landlock here: {why}")
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "Agentfile").write_text('NAME hello\nGOAL greet "Say hello"\nRUN all USING greet\n')
+    calls = [("Bash", {"command": "echo made > made.txt"}), ("GoalResult", {"achieved": True, "summary": "Made."})]
+    steps = [{"tool_calls": [{"name": name, "arguments": given}]} for name, given in calls]
+    (tmp_path / "fixture.json").write_text(json.dumps({"steps": steps}))
+    inputs = {"AGENTFILE": "Agentfile", "BUDGET_USD": "1", "PROVIDER": "local", **without_namespaces(tmp_path)}
+    refused = execute(where, tmp_path, **inputs)
+    assert refused.returncode == 1
+    assert "Let bubblewrap make namespaces" in refused.stderr
+    assert not (workspace / "made.txt").exists()
+    done = execute(where, tmp_path, **inputs, SANDBOX="landlock")
+    assert done.returncode == 0, done.stderr
+    assert (workspace / "made.txt").read_text() == "made\n"
+    settings = tmp_path / "home/.adderclaw/config.toml"
+    settings.write_text("# mine\n")
+    assert execute(where, tmp_path, **inputs, SANDBOX="landlock").returncode == 1
+    assert settings.read_text() == "# mine\n", "nobody's settings are written over"
+
+
+@pytest.mark.parametrize("where", STEPS)
+def test_what_is_ours_lies_in_no_workspace_of_a_pipeline(where: str) -> None:
+    """The agent works there, and Landlock could not hide our files from it."""
+    _, env = STEPS[where]()
+    assert "ADDERCLAW_HOME" not in env
+
+
+@pytest.mark.parametrize("hosted", ["github-hosted", "self-hosted"])
+def test_the_action_lets_bubblewrap_start_on_a_hosted_machine_and_changes_no_other(hosted: str, tmp_path: Path) -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    step = next(one for one in action["runs"]["steps"] if one["name"] == "Sandbox")
+    (tmp_path / "sudo").write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\nexit 1\n')
+    (tmp_path / "sudo").chmod(0o755)
+    for program in ("bash", "true"):
+        (tmp_path / program).symlink_to(shutil.which(program) or "")
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", step["run"]],
+        env={"PATH": str(tmp_path), "RUNNER_ENVIRONMENT": hosted},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), "where nobody may be root, the run itself says what is missing"
+    asked = (tmp_path / "asked").read_text()
+    assert ("kernel.apparmor_restrict_unprivileged_userns=0" in asked) == (hosted == "github-hosted")
+    assert "install -y -qq --no-install-recommends bubblewrap" in asked
 
 
 @pytest.mark.parametrize("where", STEPS)

@@ -10,6 +10,9 @@ from adderclaw import __version__
 
 type Way = Literal["checkout", "image", "single file", "uv tool", "pipx", "uv pip", "pip"]
 
+NEXT = "# with the install.sh of the next release: each brings its own version"
+"""A comment of the shell, so that the whole line can be copied."""
+
 
 class Installed(TypedDict):
     version: str
@@ -38,11 +41,12 @@ def lacking(extra: str, missing: str | None) -> str:
 def bring(extra: str) -> str:
     """The command that brings the packages of an extra, such as `server`, for the way that the program came."""
     way, where, source = _found()
-    place = f"file://{source}" if source.startswith("/") else source
-    wanted = _quoted(f"adderclaw[{extra}]" + (f" @ {place}" if place else ""))
+    # those that are here are named, too: `uv tool` and `pipx` make the environment anew, of what is named
+    wanted = _quoted(_requirement(source, [*_extras(), extra]))
     match way:
         case "single file":
-            return _commands(way, where, source)[0]  # it has all of them: this one is broken
+            # it has all of them: this one is broken, and comes again
+            return _commands(way, where, source)[0].removesuffix(f" {NEXT}")
         case "image":
             return f"docker pull {source}"
         case "checkout":
@@ -57,11 +61,29 @@ def bring(extra: str) -> str:
             return f"{_quoted(sys.executable)} -m pip install {wanted}"
 
 
+def program() -> str:
+    """The path by which a unit or a crontab calls this program; empty where it is not found.
+
+    A link to it stays one, so that the next version is found there. What the single file unpacked is never named: it
+    belongs to one version, and goes with it.
+    """
+    import shutil
+
+    way, where, _ = _found()
+    if way == "single file":
+        return where
+    called = sys.argv[0]
+    found = os.path.abspath(called) if os.path.dirname(called) else shutil.which(called) or ""
+    if not os.path.basename(found).startswith("adderclaw") or not os.access(found, os.X_OK):
+        found = shutil.which("adderclaw") or ""
+    return os.path.abspath(found) if found else ""
+
+
 def _found() -> tuple[Way, str, str]:
     """How, where it is, and from where it came."""
     prefix = sys.prefix
     if file := os.environ.get("ADDERCLAW_SINGLE_FILE"):
-        return "single file", file, ""
+        return "single file", os.path.abspath(file), ""
     if image := os.environ.get("ADDERCLAW_IMAGE"):
         return "image", prefix, image
     origin, editable = _origin()
@@ -78,20 +100,22 @@ def _commands(way: Way, where: str, source: str) -> tuple[str, str]:
     """What brings the next version, and what takes the program away."""
     python = _quoted(sys.executable)
     # a file of one version brings that one again; a folder or repository may have the next
-    wanted = _quoted(source) if source and not source.endswith((".whl", ".tar.gz")) else "adderclaw"
+    one_version = source.endswith((".whl", ".tar.gz"))
+    wanted = _quoted(_requirement("" if one_version else source, _extras()))
     place = _quoted(where)
     match way:
         case "single file":
-            folder = _quoted(os.path.dirname(os.path.abspath(where)))
-            return f"sh install.sh --to {folder}", f"rm {_quoted(os.path.abspath(where))}"
+            return f"sh install.sh --to {_quoted(os.path.dirname(where))} {NEXT}", f"rm {place}"
         case "image":
             return f"docker pull {source}", f"docker rmi {source}"
         case "checkout":
             return f"git -C {place} pull && make -C {place} setup", f"rm -r {place}"
         case "uv tool":
-            return "uv tool upgrade adderclaw", "uv tool uninstall adderclaw"
+            upgrade = f"uv tool install --force {wanted}" if one_version else "uv tool upgrade adderclaw"
+            return upgrade, "uv tool uninstall adderclaw"
         case "pipx":
-            return "pipx upgrade adderclaw", "pipx uninstall adderclaw"
+            upgrade = f"pipx install --force {wanted}" if one_version else "pipx upgrade adderclaw"
+            return upgrade, "pipx uninstall adderclaw"
         case "uv pip":
             upgrade = f"uv pip install --python {python} --upgrade {wanted}"
             return upgrade, f"uv pip uninstall --python {python} adderclaw"
@@ -106,21 +130,47 @@ def _origin() -> tuple[str, bool]:
         url = str(said.get("url", ""))
         if version_control := said.get("vcs_info"):
             return f"{version_control['vcs']}+{url}", False
-        return url.removeprefix("file://"), bool(said.get("dir_info", {}).get("editable"))
+        if url.startswith("file://"):
+            from urllib.parse import unquote
+
+            url = unquote(url.removeprefix("file://"))
+        return url, bool(said.get("dir_info", {}).get("editable"))
     except (ValueError, TypeError, AttributeError, KeyError):
         return "", False
 
 
+def _requirement(source: str, extras: list[str]) -> str:
+    """What an installer is asked for: from this source, else from the package index."""
+    from urllib.parse import quote
+
+    if source and not extras:
+        return source
+    place = f"file://{quote(source)}" if source.startswith("/") else source
+    return "adderclaw" + (f"[{','.join(sorted({*extras}))}]" if extras else "") + (f" @ {place}" if place else "")
+
+
+def _extras() -> list[str]:
+    """The extras that are installed: every package is here that the extra names."""
+    import re
+
+    wanted: dict[str, list[str]] = {}
+    package = _package("adderclaw")
+    for line in (package.requires if package else None) or []:
+        if found := re.fullmatch(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"].*", line):
+            wanted.setdefault(found[2], []).append(found[1])
+    return [extra for extra, names in wanted.items() if all(map(_package, names))]
+
+
 def _line(name: str) -> str:
-    return (_distribution_file(name) or "").strip()
+    package = _package("adderclaw")
+    return ((package and package.read_text(name)) or "").strip()
 
 
-def _distribution_file(name: str) -> str | None:
+def _package(name: str) -> Distribution | None:
     try:
-        found: Distribution = distribution("adderclaw")
+        return distribution(name)
     except PackageNotFoundError:
         return None
-    return found.read_text(name)
 
 
 def _quoted(word: str) -> str:

@@ -199,17 +199,43 @@ def _dispatch(arguments: list[str]) -> None:
 
 
 LOOKS = ("--plain", "--no-motion")
-"""How the conversation looks: may stand before what opens it, or alone."""
+ALONE = (*LOOKS, "--bare", "--maintenance")
+VALUED = (
+    "--profile",
+    "--permission-mode",
+    "--provider",
+    "--model",
+    "--workspace",
+    "--config",
+    "--plugin-dir",
+    "--limit",
+)
+"""Options of `agent` without a value and with one: they may stand before what opens a conversation, or alone."""
+
+
+def _leading(arguments: list[str]) -> int:
+    """How many words at the beginning are such options; where nobody can be talked to only LOOKS are (X-93)."""
+    alone, valued = (ALONE, VALUED) if _at_a_terminal() else (LOOKS, ())
+    count = 0
+    while count < len(arguments):
+        name, given, _ = arguments[count].partition("=")
+        if name not in (*alone, *valued):
+            break
+        count += 2 if name in valued and not given else 1
+    return count
 
 
 def _conversation(arguments: list[str]) -> list[str]:
     """A conversation that is opened without its command: `-c`, `-r [ID or words]`, or a message, which has a space."""
-    looks = [one for one in arguments if one in LOOKS]
-    if len(looks) < len(arguments) and arguments[0] in LOOKS:  # what they stand before says what is opened
-        opened = _conversation([one for one in arguments if one not in LOOKS])
-        return [*opened, *looks] if opened[0] == "agent" else arguments
-    if len(looks) == len(arguments):
-        return ["agent", *looks]
+    if not arguments:
+        return ["agent"]
+    if count := _leading(arguments):  # what they stand before says what is opened
+        opened = _conversation(arguments[count:])
+        if opened[0].startswith("-"):
+            return ["agent", *arguments]
+        if opened[0] == "agent":
+            return [*opened, *arguments[:count]]
+        return arguments if opened[0] in COMMANDS else opened
     name, *rest = arguments
     if name in ("-c", "--continue"):
         return ["agent", *arguments]

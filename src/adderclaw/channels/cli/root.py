@@ -25,10 +25,9 @@ adderclaw -r [ID|WORDS]   Go on with this one; without ID, choose from a list.
 adderclaw -p "MESSAGE"    Answer one message on stdout and exit, for scripts;
                           `adderclaw -p --help` lists its flags.
 
-Begin with `adderclaw init`, then `adderclaw agent -m "what is in this project?"`.
+The options of `adderclaw agent` may stand with the first four, as in `adderclaw --profile readonly`.
 
-Without a command: `adderclaw` opens a conversation at a terminal (`adderclaw "some words"` begins it with them, `-c`
-and `-r` go on with one); `adderclaw -p "some words"` answers once, for scripts: `adderclaw -p --help` lists its flags.
+Begin with `adderclaw init`, then `adderclaw agent -m "what is in this project?"`.
 """
 
 

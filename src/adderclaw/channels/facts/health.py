@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 from adderclaw.channels.facts import checks_run, clean
 from adderclaw.channels.facts import loaded as found_in
 from adderclaw.channels.facts.checks import Check
-from adderclaw.config import Loaded, home
+from adderclaw.config import Loaded, home, managed
 from adderclaw.config.leaves import leaves
 from adderclaw.config.options import Options
 from adderclaw.config.places import MANAGED_FOLDER
@@ -21,7 +21,6 @@ from adderclaw.sandbox import confinement, programs
 
 FREE_BYTES = 50 << 20
 SQLITE = (3, 37, 0)
-MEND = "install bubblewrap" if sys.platform == "linux" else "work in a Linux container or virtual machine"
 UNBOUND = "root's processes inside are not bounded in number: no control group can be made here"
 
 
@@ -83,6 +82,9 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
     if any(path.startswith(f"{MANAGED_FOLDER}/") for path in loaded.files):
         keys = ", ".join(sorted(leaf.key for leaf in leaves(loaded.managed))) or "no settings"
         yield Check("managed", "ok", f"{MANAGED_FOLDER} bounds {keys}; `adderclaw config show --origin` shows how")
+    if others := managed.others():
+        fix = f"the administrator renames or removes them: {managed.FILE} and {managed.POLICY_FILE} are read"
+        yield Check("managed", "warning", f"in {MANAGED_FOLDER}, and not read: {', '.join(others)}", fix)
     for warning in loaded.warnings:
         yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
     if sandbox not in ("bubblewrap", "none"):
@@ -189,8 +191,8 @@ def _sandbox(roots: Sequence[str]) -> tuple[str, Check]:
         if confinement.is_passing(why):
             return "none", Check("sandbox", "broken", confinement.UNTRIED.format(kind=kind, why=why))
         failed.append(f"{kind}: {why}")
-    fix = f"{MEND}; until then commands run unconfined and --profile sandboxed is refused"
     why = "; ".join(failed) or f"there is none for {sys.platform}"
+    fix = f"{confinement.mend(why)}; until then commands run unconfined and --profile sandboxed is refused"
     return "none", Check("sandbox", "warning", f"none starts: {why}", fix)
 
 
@@ -201,14 +203,14 @@ def _confined(kind: str, failed: list[str]) -> Check:
     if not failed:
         return Check("sandbox", "ok" if bound else "warning", f"{kind} starts; {bound or UNBOUND}")
     detail = f"{kind} confines commands, since {'; '.join(failed)}; {bound or UNBOUND}"
-    return Check("sandbox", "warning", f"{detail}. {confinement.LESSER[kind]}", "install bubblewrap")
+    return Check("sandbox", "warning", f"{detail}. {confinement.LESSER[kind]}", confinement.mend(detail))
 
 
 def _accepted(kind: str, accept: str) -> Check:
     """What a weaker sandbox means for the profile that asks nobody."""
     if accept == kind:
         return Check("sandbox.accept", "ok", f"{kind}: `sandboxed` runs commands in it without asking")
-    other = "install bubblewrap, or " if sys.platform == "linux" else ""
+    other = "let bubblewrap start, or " if sys.platform == "linux" else ""
     fix = f'{other}set accept = "{kind}" under [sandbox], or use --profile supervised'
     return Check("sandbox.accept", "warning", f"{accept}: the profile `sandboxed` is refused in {kind.title()}", fix)
 
@@ -231,7 +233,7 @@ def _rules(loaded: Loaded, kind: str) -> Check:
         return Check("rules", "warning", "; ".join((*policy.rules.warnings, *held.limits)), fix)
     if kind == "none" and number:
         detail = f"{number} files and folders are kept from commands by the verdict alone: there is no sandbox"
-        return Check("rules", "warning", detail, MEND)
+        return Check("rules", "warning", detail, "see `sandbox` above")
     if held.limits:
         return Check("rules", "warning", "; ".join(held.limits), "install bubblewrap, or write rules on folders")
     return Check("rules", "ok", f"{number} files and folders are kept from every command by the sandbox")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from adderclaw import installed
 from adderclaw.channels import ticking
 from adderclaw.channels.facts import clean
 from adderclaw.channels.facts.checks import Check
@@ -149,7 +150,7 @@ def due_text(one: FiredRow, zone: str) -> str:
 def crontab() -> str:
     """The line by which cron ticks: its PATH is short, so the program is named whole."""
     beside = shutil.which("adderclaw", path=os.path.dirname(sys.executable))
-    return f"* * * * * {shlex.quote(shutil.which('adderclaw') or beside or 'adderclaw')} schedule tick --quiet"
+    return f"* * * * * {shlex.quote(installed.program() or beside or 'adderclaw')} schedule tick --quiet"
 
 
 def _counted(active: list[Schedule]) -> str:

@@ -2,12 +2,11 @@
 
 import math
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from adderclaw import config
+from adderclaw import config, installed
 from adderclaw.channels.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
 from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import UsageError
@@ -82,14 +81,12 @@ def _need_extra() -> None:
 
 
 def installed_program() -> str:
-    """The program that runs now, as it was called: a link to it stays one, so that the next version is found there."""
-    called = sys.argv[0]
-    found = os.path.abspath(called) if os.path.dirname(called) else shutil.which(called) or ""
-    if not os.path.basename(found).startswith("adderclaw") or not os.access(found, os.X_OK):
-        found = shutil.which("adderclaw") or ""
+    """The program that runs now, as it was called."""
+    found = installed.program()
     if not found:
+        called = sys.argv[0]
         raise UsageError(f"{called!r} is not the installed program: install it (docs/getting-started.md) and call that")
-    return os.path.abspath(found)
+    return found
 
 
 def _parsed(options: Sequence[str]) -> dict[str, Any]:
