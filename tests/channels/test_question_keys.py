@@ -1,12 +1,14 @@
 """A key that was meant for the input answers no question, however late the question came."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from prompt_toolkit.renderer import CPR_Support
 
 from adderclaw.channels.repl.chips import Chips
 from adderclaw.channels.repl.keys import Doing, Keys
@@ -14,7 +16,7 @@ from adderclaw.channels.repl.manner import Manner
 from adderclaw.channels.repl.panel import Option, Panel, answered
 from adderclaw.channels.repl.screen import Screen
 
-LIMIT = 30.0
+LIMIT = 20.0
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -23,17 +25,72 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+class Terminal(DummyOutput):
+    """A terminal that is asked where its cursor is, and answers when the test says so."""
+
+    @property
+    def responds_to_cpr(self) -> bool:
+        return True
+
+    def get_rows_below_cursor_position(self) -> int:
+        raise NotImplementedError  # only Windows' own terminal knows that unasked
+
+
+@asynccontextmanager
+async def running(output: DummyOutput) -> AsyncGenerator[tuple[Screen, PipeInput]]:
+    with create_pipe_input() as keyboard, create_app_session(input=keyboard, output=output):
+        screen = Screen(Manner(), Buffer(multiline=True), list)
+        screen.app.key_bindings = Keys(screen, Chips(), Doing(lambda: False, lambda: None, lambda: None)).bindings
+        screen.app.output = screen.app.renderer.output = output
+        screen.app.renderer.cpr_support = CPR_Support.UNKNOWN if output.responds_to_cpr else CPR_Support.NOT_SUPPORTED
+        shown = asyncio.ensure_future(screen.app.run_async())
+        yield screen, keyboard
+        screen.app.exit()
+        await shown
+
+
+def really() -> Panel:
+    return Panel("really?", (Option("y", "yes", "yes"), Option("n", "no", "no")))
+
+
+def test_the_terminals_own_answer_is_no_key() -> None:
+    async def work() -> None:
+        async with running(Terminal()) as (screen, keyboard):
+            await until(lambda: screen.app.renderer.waiting_for_cpr)
+            screen.pause = 2 * LIMIT  # who is taken for typing gets no answer in this test
+            keyboard.send_text("\x1b[5;1R")
+            asked = asyncio.ensure_future(answered(screen, really()))
+            await until(lambda: screen.answers())
+            keyboard.send_text("y")
+            assert await asyncio.wait_for(asked, LIMIT) == (["yes"], "")
+
+    asyncio.run(work())
+
+
+def test_a_key_behind_the_terminals_own_answer_is_one() -> None:
+    async def work() -> None:
+        async with running(Terminal()) as (screen, keyboard):
+            screen.pause = 2.0
+            await until(lambda: screen.app.renderer.waiting_for_cpr)
+            keyboard.send_text("\x1b[5;1Ry")
+            panel = really()
+            asked = asyncio.ensure_future(answered(screen, panel))
+            await until(lambda: screen.buffer.text == "y")
+            assert not panel.answered.done(), "the key was there before the question"
+            await until(lambda: screen.answers())
+            keyboard.send_text("n")
+            assert await asyncio.wait_for(asked, LIMIT) == (["no"], "")
+
+    asyncio.run(work())
+
+
 def test_who_types_when_a_question_appears_goes_on_typing() -> None:
     async def work() -> None:
-        with create_pipe_input() as keyboard, create_app_session(input=keyboard, output=DummyOutput()):
-            screen = Screen(Manner(), Buffer(multiline=True), list)
-            screen.app.key_bindings = Keys(screen, Chips(), Doing(lambda: False, lambda: None, lambda: None)).bindings
-            screen.app.output = screen.app.renderer.output = DummyOutput()
+        async with running(DummyOutput()) as (screen, keyboard):
             screen.pause = 2.0
-            shown = asyncio.ensure_future(screen.app.run_async())
             keyboard.send_text("a")
             await until(lambda: screen.buffer.text == "a")
-            panel = Panel("really?", (Option("y", "yes", "yes"), Option("n", "no", "no")))
+            panel = really()
             asked = asyncio.ensure_future(answered(screen, panel))
             keyboard.send_text("y\r")
             await until(lambda: screen.queue == ["ay"])
@@ -46,7 +103,5 @@ def test_who_types_when_a_question_appears_goes_on_typing() -> None:
             assert not screen.hint, "who answered the question before is not typing"
             keyboard.send_text("n")
             assert await asyncio.wait_for(again, LIMIT) == (["no"], "")
-            screen.app.exit()
-            await shown
 
     asyncio.run(work())

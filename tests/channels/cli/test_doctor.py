@@ -79,6 +79,19 @@ def test_without_bubblewrap_it_warns_and_says_how_to_go_on(cli: Cli, tmp_path: P
     assert "install bubblewrap" in checks["sandbox"]["fix"]
 
 
+def test_a_bubblewrap_that_may_not_start_is_not_to_be_installed_again(cli: Cli, tmp_path: Path) -> None:
+    """As on Ubuntu, whose AppArmor refuses it, and in most containers."""
+    fake = tmp_path / "programs/bwrap"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    cli.env["PATH"] = f"{fake.parent}:{cli.env['PATH']}"
+    _, checks = examined(cli)
+    assert "setting up uid map: Permission denied" in checks["sandbox"]["detail"]
+    assert checks["sandbox"]["fix"].startswith("let bubblewrap make namespaces (docs/deployment.md")
+    assert "install" not in checks["sandbox.accept"]["fix"]
+
+
 def test_a_new_machine_is_well_and_nothing_is_changed(cli: Cli) -> None:
     code, checks = examined(cli)
     assert code == 0

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from adderclaw.channels.cli import local_models
+from tests.listening import listening
 from tests.program import Cli
 from tests.rows import rows
 from tests.scripted import ScriptedModel
@@ -17,26 +18,19 @@ from tests.scripted import ScriptedModel
 @contextmanager
 def answering(raw: bytes) -> Generator[int]:
     """A server that says the same to everybody; nothing at all when that is empty."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        held: list[socket.socket] = []
+    over = threading.Event()
 
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                held.append(connection)
-                if raw:
-                    connection.recv(4096)
-                    connection.sendall(raw)
-                    connection.close()
+    def talk(connection: socket.socket) -> None:
+        with connection:
+            if raw:
+                connection.recv(4096)
+                connection.sendall(raw)
+            else:
+                over.wait()
 
-        threading.Thread(target=serve, daemon=True).start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-        for connection in held:
-            connection.close()
+    with listening(talk) as port:
+        yield port
+        over.set()
 
 
 def http(body: str, status: int = 200) -> bytes:
