@@ -1,5 +1,6 @@
 """The installed program as a test drives it: its own home, a clean environment, and what came out."""
 
+import contextlib
 import io
 import os
 import subprocess
@@ -22,6 +23,8 @@ REQUIRE_ALL = os.environ.get("ADDERCLAW_REQUIRE_ALL", "") not in ("", "0")
 
 EXEC = os.environ.get("ADDERCLAW_TESTS_EXEC", "") not in ("", "0")
 _FORKS: list[Forks] = []
+_TRIED: dict[tuple[str, ...], bytes] = {}
+"""What a trial of the sandbox found, by who made it and with which PATH."""
 
 ASKING = (b"> ", b"Approve? [y/N] ", b"Go on? [y/N] ", b"own words: ", b"? [y/N] ")
 """How what is on stderr ends where a line is waited for."""
@@ -49,6 +52,8 @@ class Cli:
     """What starts the program, where that is not the test itself."""
     forks = True
     """Whether it is forked from a process that has imported it, where that makes no difference (tests/forked.py)."""
+    tried = True
+    """Whether a home that has settings knows which sandbox starts, as one that was used since the machine started."""
 
     def __init__(self, home: Path, cwd: Path) -> None:
         self.home, self.cwd = home, cwd
@@ -79,10 +84,10 @@ class Cli:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Done:
-        given = stdin.encode() if isinstance(stdin, str) else stdin
-        if (
-            forked := self._forked(arguments, {**self.env, **(env or {})}, cwd or self.cwd, given, timeout)
-        ) is not None:
+        given, whole = stdin.encode() if isinstance(stdin, str) else stdin, {**self.env, **(env or {})}
+        self._know_sandbox(whole)
+        if (forked := self._forked(arguments, whole, cwd or self.cwd, given, timeout)) is not None:
+            self._note_sandbox(whole)
             return forked
         process = self.start(*arguments, env=env, cwd=cwd)
         try:
@@ -91,7 +96,28 @@ class Cli:
             process.kill()
             out, err = process.communicate()
             raise AssertionError(f"adderclaw {arguments} took over {timeout} s\n{out!r}\n{err!r}") from None
+        self._note_sandbox(whole)
         return Done(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+    def _know_sandbox(self, env: Mapping[str, str]) -> None:
+        """Which sandbox starts is found out by starting one, once for each home and boot: most tests need no more."""
+        folder, found = Path(env["ADDERCLAW_HOME"]), _TRIED.get(self._trier(env))
+        file = folder / "cache" / "confinement"
+        used = (folder / "config.toml").is_file() and not folder.is_symlink()
+        if not self.tried or found is None or not used or file.parent.exists():
+            return
+        owner = folder.stat()
+        file.parent.mkdir(mode=0o700)
+        file.write_bytes(found)
+        for one in (file.parent, file):
+            os.chown(one, owner.st_uid, owner.st_gid)
+
+    def _note_sandbox(self, env: Mapping[str, str]) -> None:
+        with contextlib.suppress(OSError):
+            _TRIED[self._trier(env)] = (Path(env["ADDERCLAW_HOME"]) / "cache" / "confinement").read_bytes()
+
+    def _trier(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        return (env.get("PATH", ""), *self.argv())
 
     def _forked(
         self, arguments: tuple[str, ...], env: dict[str, str], cwd: Path, stdin: bytes, timeout: float
@@ -126,6 +152,7 @@ class Cli:
 
         What the program prints goes into files, so that the two streams stay apart.
         """
+        self._know_sandbox({**self.env, **(env or {})})
         ours, theirs = keyboard()
         with tempfile.TemporaryFile() as out, ours:
             process = subprocess.Popen(
@@ -167,6 +194,7 @@ class Cli:
     ) -> "subprocess.Popen[bytes]":
         """The running program, for a test that talks to it, signals it or kills it; pipes on all three streams."""
         pipe = subprocess.PIPE
+        self._know_sandbox({**self.env, **(env or {})})
         return subprocess.Popen(
             self.argv(*arguments),
             stdin=stdin,

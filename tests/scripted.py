@@ -18,9 +18,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self, TypedDict, cast
+
+from tests.listening import accepting, left
 
 type Json = dict[str, Any]
 
@@ -115,11 +118,12 @@ class ScriptedModel:
         self._open: set[socket.socket] = set()
         self._ended = threading.Event()
         self._socket = socket.create_server(("127.0.0.1", port), backlog=64)
+        self._thread: threading.Thread | None = None
         self.port = int(self._socket.getsockname()[1])
         self.base_url = f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread = accepting(self._socket, self._take)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -143,25 +147,17 @@ class ScriptedModel:
 
     def stop(self) -> None:
         self._ended.set()
-        # A thread that waits in accept() or recv() wakes at shutdown, not at close.
-        for one in (self._socket, *self._open):
-            try:
+        left(self._socket, self._thread)
+        for one in tuple(self._open):  # each is closed by the thread that serves it
+            with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            one.close()
 
     # ------------------------------------------------------------------ connections
 
-    def _accept(self) -> None:
-        while not self._ended.is_set():
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            self._connections += 1
-            self._open.add(connection)
-            threading.Thread(target=self._serve, args=(connection, self._connections), daemon=True).start()
+    def _take(self, connection: socket.socket) -> None:
+        self._connections += 1
+        self._open.add(connection)
+        threading.Thread(target=self._serve, args=(connection, self._connections), daemon=True).start()
 
     def _serve(self, connection: socket.socket, number: int) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

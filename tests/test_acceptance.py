@@ -265,4 +265,8 @@ def test_s_58_the_windows_checklist_can_be_followed(cli: Cli) -> None:
     folders = [ROOT / place for place in re.findall(r"\w+/\w*skills", page)]
     assert folders
     assert all(folder.is_dir() for folder in folders)
-    assert len(list(folders[0].glob("*/SKILL.md"))) == 5, "the five demo tasks"
+    tasks = re.findall(r"^\| (.+) \| ([a-z]+-[a-z-]+) \|$", page, re.MULTILINE)
+    assert {skill for _, skill in tasks} == {skill.parent.name for skill in folders[0].glob("*/SKILL.md")}
+    for task, skill in tasks:
+        dry = cli("run", task, "--skills-dir", str(folders[0]), "--dry-run", cwd=ROOT)
+        assert f"candidates:\n  {skill} " in dry.out, f"{task}: {dry.out[:300]}\n{dry.err}"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox import confinement
 from tests.acceptance.world import World, call, text
+from tests.trial import why_not
 
 PROFILES = ["supervised", "sandboxed"]
 WHO = ("-c", "user.name=Somebody Else", "-c", "user.email=else@example.org", "-c", "protocol.file.allow=always")
@@ -16,7 +16,7 @@ WHO = ("-c", "user.name=Somebody Else", "-c", "user.email=else@example.org", "-c
 
 @pytest.fixture(autouse=True)
 def _bubblewrap(home: Path) -> None:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
 
 

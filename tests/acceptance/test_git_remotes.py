@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox import confinement
 from tests.acceptance.test_git import bash, git
 from tests.acceptance.world import World, call, text
 from tests.git_servers import Http, Ssh, certificate, http_server, missing, ssh_server
+from tests.trial import why_not
 
 PROFILES = ["supervised", "sandboxed"]
 PASSWORD = "correct-horse-battery"
@@ -19,7 +19,7 @@ PASSWORD = "correct-horse-battery"
 
 @pytest.fixture(autouse=True)
 def _bubblewrap(home: Path) -> None:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
 
 

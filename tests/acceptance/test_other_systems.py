@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox import confinement
 from tests.acceptance.world import World, call, text
 from tests.platforms import DARWIN, SANDBOX_EXEC, WIN32
 from tests.program import Cli
+from tests.trial import why_not
 
 SECRET = "not for commands"
 NO_PROC = ("bwrap", "--dev-bind", "/", "/", "--tmpfs", "/proc", "--")
@@ -20,7 +20,7 @@ NO_PROC = ("bwrap", "--dev-bind", "/", "/", "--tmpfs", "/proc", "--")
 
 @pytest.fixture
 def mac(world: World) -> World:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     world.cli.env["PYTHONPATH"] = DARWIN
     return world

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from adderclaw.sandbox import confinement
 from tests.acceptance.test_agentfile import Flow
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.world import World
 from tests.drivers.proofs import AFTER, BEFORE, GOOD, PLAN, hands_in, turn
 from tests.program import Done
 from tests.scripted import ScriptedModel
+from tests.trial import why_not
 
 
 class Work(Flow):
@@ -45,7 +45,7 @@ class Work(Flow):
 
 @pytest.fixture
 def work(world: World) -> Iterator[Work]:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     with ScriptedModel() as model:
         yield Work(world, model)

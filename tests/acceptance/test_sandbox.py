@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox import confinement
 from tests.acceptance.test_stop_and_limits import gone, started
 from tests.acceptance.world import World, call, text
 from tests.program import Done
 from tests.sandbox import without
+from tests.trial import why_not
 
 
 @pytest.fixture(autouse=True)
 def _bubblewrap(home: Path) -> None:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
 
 
@@ -270,7 +270,7 @@ def test_without_a_sandbox_others_run_and_are_warned(world: World) -> None:
 
 
 def test_without_bubblewrap_landlock_confines_and_says_what_it_cannot(world: World) -> None:
-    if why := confinement.trial("landlock", ()):
+    if why := why_not("landlock"):
         pytest.skip(f"no Landlock here: {why}")
     folder, elsewhere = world.workspace.with_name("bin"), world.workspace.with_name("elsewhere")
     folder.mkdir()

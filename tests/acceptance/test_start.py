@@ -3,10 +3,14 @@
 import json
 import os
 import subprocess
+from inspect import signature
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from adderclaw.channels.cli import ALONE, VALUED
+from adderclaw.channels.cli.agent import agent
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM
@@ -35,6 +39,29 @@ def test_10_without_a_command_it_is_the_repl_at_a_terminal_and_else_help(world: 
     os.close(theirs)
     assert ran.returncode == 2
     assert b"Usage: adderclaw" in ran.stdout + ran.stderr
+
+
+def test_10_options_of_a_conversation_need_no_command_at_a_terminal(world: World) -> None:
+    """As `claude --permission-mode plan` and `codex --profile NAME "words"` do it."""
+    world.script(text("hello there"))
+    options = ("--workspace", str(world.workspace), "--profile=readonly")
+    with Tmux(world, *options, "say hello") as terminal:
+        terminal.wait("hello there")
+        assert "readonly" in terminal.wait("mock")
+        terminal.write("/exit")
+        terminal.press("Enter")
+        terminal.wait("left with 0")
+    with Tmux(world, "--profile", "readonly", "doctor") as terminal:
+        terminal.wait("No such option: --profile")
+    done = world.cli(*options, stdin="a message\n")
+    assert (done.code, done.out) == (2, ""), "nobody is there to talk to, and nothing is sent"
+
+
+def test_10_each_option_of_agent_may_stand_without_it() -> None:
+    """But for those that are another way in, or for programs."""
+    named = {name for given in signature(agent).parameters.values() for name in get_args(given.annotation)[1].names}
+    ways = {"--message", "-m", "--continue", "-c", "--resume", "-r", "--pick", "--begin-with", "--output-format"}
+    assert named - ways == {*ALONE, *VALUED}
 
 
 @pytest.mark.parametrize("place", ["/dev/shm", "/proc/self", "/sys"])

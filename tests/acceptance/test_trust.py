@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.sandbox import confinement
 from tests.acceptance.world import World, call, text
+from tests.trial import why_not
 
 HOOK = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "sh tools/check.sh"}]}]}}
 
@@ -129,7 +129,7 @@ def test_the_model_does_not_change_what_is_started(world: World, project: Path, 
     "command", ["echo evil > tools/check.sh", "mv tools away; mkdir tools; echo evil > tools/check.sh"]
 )
 def test_nor_does_a_program_in_the_sandbox(world: World, project: Path, command: str) -> None:
-    if why := confinement.trial("bubblewrap", ()):
+    if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     (project / "script.sh").write_text(f"{command}; echo ran\n")
     shown(world, project)

@@ -13,6 +13,7 @@ from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
 from adderclaw.types import ToolContext, Workspace
 from tests.tools.conftest import result_of
+from tests.trial import why_not
 
 SETTINGS = {
     "core.fsmonitor": "{evil}",
@@ -218,7 +219,7 @@ def start(kind: str, hostile: Hostile) -> Generator[process.Start | None]:
     if kind == "bare":
         yield None
         return
-    if why := confinement.trial(kind, ()):
+    if why := why_not(kind):
         pytest.skip(why)
     box = confinement.box(kind, Room((str(hostile.root),), ()))
     try:
