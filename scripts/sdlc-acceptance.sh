@@ -3,6 +3,7 @@
 #   scripts/sdlc-acceptance.sh                              run all of it
 #   scripts/sdlc-acceptance.sh C-55 D-93                    these rows alone
 #   scripts/sdlc-acceptance.sh --junit FILE --passed CMD    take from a run of this commit what was run there
+#   scripts/sdlc-acceptance.sh --junit FILE --passed CMD --rest    and run what is no part of each commit's run
 #   scripts/sdlc-acceptance.sh --delivered                  exits 3 while a row is open
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -155,6 +155,20 @@ def test_the_script_names_the_first_row_that_fails_and_what_is_open(tmp_path: Pa
     assert done.returncode == 3
 
 
+def test_the_rest_makes_a_report_of_each_commits_run_whole(tmp_path: Path) -> None:
+    (tmp_path / "report.xml").write_text(REPORT.format(commit=acceptance.commit()))
+    rest = '{ run = "echo rest", prints = "rest", apart = true }'
+    (tmp_path / "rows.toml").write_text(f'[X-1]\nowed = "a"\nshows = ["tests/a/test_b.py::test_good", {rest}]\n')
+    given = ["--junit", tmp_path / "report.xml", "--rows", tmp_path / "rows.toml"]
+    words = [sys.executable, SCRIPT, "run", "--delivered", *given]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert "1 not run here (X-1), 0 failed\nDELIVERED: false" in done.stdout
+    done = subprocess.run([*words, "--rest"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "1 rows: 1 green, 0 open, 0 failed\nDELIVERED: true" in done.stdout
+
+
 def test_d_05_every_commit_runs_the_script() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines, "what fails ends the run"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw import __version__
 from adderclaw.errors import StoreError
-from adderclaw.store import Store, approvals, migrations, transcript
+from adderclaw.store import Store, approvals, generate, migrations, transcript
 from adderclaw.store.migrations import MIGRATIONS, apply_or_restore
 from tests.program import Soak
 from tests.store.book import abandoned, child, codes, integrity
@@ -176,6 +177,28 @@ def test_the_specified_schema_and_pragmas(store: Store) -> None:
         for name, value in pragmas.items():
             if opened is store or name != "synchronous":
                 assert opened.read(f"PRAGMA {name}")[0][0] == value
+
+
+def test_a_new_database_is_what_all_steps_make_of_an_empty_one(tmp_path: Path) -> None:
+    store = Store.open(str(tmp_path / "memory.sqlite"))
+    script = Path(migrations.__file__).with_name("new.sql").read_text(encoding="utf-8")
+    assert script == generate.new_sql(), "run: python -m adderclaw.store.generate"
+    stepped = sqlite3.connect(":memory:", isolation_level=None)
+    migrations.by_steps(stepped.cursor(), list(MIGRATIONS))
+    tables = [row[0] for row in stepped.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    assert [row[0] for row in store.read("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")] == tables
+    for table in tables:
+        looks = [
+            f"SELECT * FROM pragma_{kind}('{table}')" for kind in ("table_xinfo", "index_list", "foreign_key_list")
+        ]
+        rows = f"SELECT count(*) FROM \"{table}\" WHERE '{table}' != 'schema_meta'"
+        for look in (*looks, rows):
+            assert [tuple(row) for row in store.read(look)] == stepped.execute(look).fetchall(), look
+    assert {row[0]: row[1] for row in store.read("SELECT * FROM schema_meta")} == {
+        "schema_version": "1",
+        "written_by": __version__,
+    }
+    assert [row[0] for row in store.read("SELECT name FROM schema_migrations ORDER BY rowid")] == list(MIGRATIONS)
 
 
 def test_a_file_that_holds_only_the_specified_tables_is_adopted(tmp_path: Path) -> None:

@@ -83,16 +83,36 @@ def apply(cursor: sqlite3.Cursor, path: str) -> None:
     """Inside the caller's transaction: whoever comes second finds nothing left to do."""
     if not (missing := pending(cursor, path)):
         return
-    with open(os.path.join(os.path.dirname(__file__), "schema.sql"), encoding="utf-8") as file:
-        for statement in _statements(file.read()):
-            cursor.execute(statement)
+    if cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        by_steps(cursor, missing)
+    else:
+        _at_once(cursor)
+    cursor.execute("INSERT OR REPLACE INTO schema_meta(key, value) VALUES ('written_by', ?)", (__version__,))
+
+
+def by_steps(cursor: sqlite3.Cursor, missing: list[str]) -> None:
+    """The specified tables where they are not there, then each step that is missing."""
+    for statement in _statements(_script("schema.sql")):
+        cursor.execute(statement)
     cursor.execute(
         "CREATE TABLE IF NOT EXISTS schema_migrations"
         "(name TEXT PRIMARY KEY, applied_at TEXT NOT NULL DEFAULT (datetime('now')))"
     )
     for name in missing:
         step(cursor, name)
-    cursor.execute("INSERT OR REPLACE INTO schema_meta(key, value) VALUES ('written_by', ?)", (__version__,))
+
+
+def _at_once(cursor: sqlite3.Cursor) -> None:
+    """All tables of a new database; `generate` writes what the steps make of one, and a test compares the two."""
+    for statement in _script("new.sql").split("\n\n"):
+        cursor.execute(statement)
+    cursor.execute("INSERT INTO schema_meta(key, value) VALUES ('schema_version', ?)", (SCHEMA_VERSION,))
+    cursor.executemany("INSERT INTO schema_migrations(name) VALUES (?)", [(name,) for name in MIGRATIONS])
+
+
+def _script(name: str) -> str:
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        return file.read()
 
 
 def step(cursor: sqlite3.Cursor, name: str) -> None:
