@@ -37,9 +37,9 @@ class Terminal(DummyOutput):
 
 
 @asynccontextmanager
-async def running(output: DummyOutput) -> AsyncGenerator[tuple[Screen, PipeInput]]:
+async def running(output: DummyOutput, buffer: Buffer | None = None) -> AsyncGenerator[tuple[Screen, PipeInput]]:
     with create_pipe_input() as keyboard, create_app_session(input=keyboard, output=output):
-        screen = Screen(Manner(), Buffer(multiline=True), list)
+        screen = Screen(Manner(), buffer or Buffer(multiline=True), list)
         screen.app.key_bindings = Keys(screen, Chips(), Doing(lambda: False, lambda: None, lambda: None)).bindings
         screen.app.output = screen.app.renderer.output = output
         screen.app.renderer.cpr_support = CPR_Support.UNKNOWN if output.responds_to_cpr else CPR_Support.NOT_SUPPORTED

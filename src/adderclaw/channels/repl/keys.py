@@ -58,6 +58,8 @@ class Keys:
         self.screen, self.chips, self.doing = screen, chips, doing
         self.bindings = KeyBindings()
         self._pressed = Pressed()
+        self._awaited: Document | None = None
+        """The text whose first completion is to be taken once there is one."""
         typing, asks = has_focus(screen.buffer), screen.answers
         picking = has_completions & Condition(self._picks)
         queued = Condition(lambda: not screen.buffer.text and bool(screen.queue))
@@ -67,6 +69,7 @@ class Keys:
             (("escape", "enter"), typing, self._newline),
             (("c-j",), typing, self._newline),
             (("tab",), typing & has_completions, self._complete),
+            (("tab",), typing & ~has_completions & Condition(self._names), self._complete_soon),
             (("c-g",), typing, self._edit),
             (("backspace",), typing & ~vi_navigation_mode, self._erase),
             (("up",), typing & queued, self._take_back),
@@ -90,6 +93,7 @@ class Keys:
         self.bindings.add(Names.Any, filter=asks)(self._typed)
         self.bindings.add(Names.BracketedPaste, filter=typing)(self._paste)
         screen.buffer.on_text_insert += self._shorten
+        screen.buffer.on_completions_changed += self._complete_awaited
         screen.app.key_processor.before_key_press += self._hear
         read = screen.app.input.read_keys
         gathers = typing & ~vi_navigation_mode
@@ -129,6 +133,22 @@ class Keys:
         if state is not None and state.complete_index is None:
             self.screen.buffer.go_to_completion(0)
         self.screen.buffer.complete_state = None
+
+    def _names(self) -> bool:
+        return names(self.screen.buffer.document)
+
+    def _complete_soon(self) -> None:
+        """The menu is still being made, or made anew: no key is lost for that."""
+        self._awaited = self.screen.buffer.document
+        self.screen.buffer.start_completion(select_first=False)
+
+    def _complete_awaited(self, buffer: Buffer) -> None:
+        state, awaited = buffer.complete_state, self._awaited
+        if awaited is None or (awaited == buffer.document and (state is None or not state.completions)):
+            return
+        self._awaited = None
+        if awaited == buffer.document:
+            self._complete()
 
     def _erase(self) -> None:
         """A name or a command that is made shorter is looked for again."""
