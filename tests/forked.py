@@ -1,11 +1,12 @@
 """The installed program, forked from a process that has imported it: most of a start is importing.
 
-A start by this is a process of its own, with the environment, directory, arguments and pipes that it is given, and
-from the entry point on it is the same program. What it does not show is the way to the entry point: so only
-`Cli.__call__` and the commands of the documentation use it; with ADDERCLAW_TESTS_EXEC=1 each start is a start.
+A start by this is a process of its own, a child of the test, with the environment, directory, arguments and streams
+that it is given, and from the entry point on it is the same program. What it does not show is the way to the entry
+point: the modules in STARTED show that, and every test at a terminal. With ADDERCLAW_TESTS_EXEC=1 each start is one.
 """
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -14,11 +15,13 @@ import pkgutil
 import select
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import IO, Any
 
 PRELOADED = ("asyncio", "ctypes", "lark", "pathspec", "rapidfuzz.fuzz", "sqlite3", "ssl", "tomlkit", "tomllib", "yaml")
 OURS = (
@@ -38,6 +41,8 @@ STARTED = frozenset(
 """Where each start is a start: these show the way to the entry point. All other modules use it."""
 
 
+CLONE, CLONE_PARENT = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine, 0), 0x8000
+"""The system call that makes a process, and the flag by which it is a child of the caller's parent."""
 ODD = ("PYTHON", "LC_", "LD_", "COVERAGE")
 """Variables that the interpreter reads when it starts: with one of them a start is a start."""
 STAND_IN = """\
@@ -62,21 +67,18 @@ os._exit(code if code >= 0 else 128 - code)
 """A program that lets itself be forked, for what is called by its name: nothing is imported."""
 
 
-class Ended(NamedTuple):
-    code: int
-    out: bytes
-    err: bytes
-    timed_out: bool
+type Stream = int | IO[bytes]
 
 
 class Forks:
     """One process that has imported the program, and forks itself for each start."""
 
-    def __init__(self, program: str, env: Mapping[str, str]) -> None:
-        import subprocess
-        import tempfile
-
-        self.lock = threading.Lock()
+    def __init__(
+        self, program: str, env: Mapping[str, str], *, before: Sequence[str] = (), modules: Sequence[str] = ()
+    ) -> None:
+        """With more modules than the usual ones; `before` starts it as somebody else, and ends by exec."""
+        self.program = program
+        self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair()
         self._folder = tempfile.TemporaryDirectory(prefix="adderclaw-forks-")
         place = os.path.join(self._folder.name, "socket")
@@ -90,52 +92,58 @@ class Forks:
             door.bind(place)
             door.listen(16)
             fds = [theirs.fileno(), door.fileno()]
-            argv = [sys.executable, __file__, program, *map(str, fds)]
+            argv = [*before, sys.executable, __file__, program, *map(str, fds), *modules]
             self._process = subprocess.Popen(argv, env=dict(env), pass_fds=fds, stdin=subprocess.DEVNULL)
         theirs.close()
         self._lines = self._socket.makefile("r")
 
-    def run(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, stdin: bytes, timeout: float) -> Ended:
-        pipes = [os.pipe() for _ in range(3)]
-        theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+    def fork(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, fds: Sequence[int]) -> int:
+        """The process that is the program, with these three as its streams."""
         asked = json.dumps({"argv": list(argv), "env": dict(env), "cwd": cwd}).encode()
-        socket.send_fds(self._socket, [len(asked).to_bytes(4, "big")], theirs)
-        self._socket.sendall(asked)
-        for fd in theirs:
-            os.close(fd)
-        pid = int(self._lines.readline())
-        heard = [b"", b""]
+        with self._lock:
+            socket.send_fds(self._socket, [len(asked).to_bytes(4, "big")], list(fds))
+            self._socket.sendall(asked)
+            return int(self._lines.readline())
 
-        def listen(number: int) -> None:
-            with open(pipes[number + 1][0], "rb", buffering=0) as file:
-                heard[number] = file.readall()
+    def close(self) -> None:
+        self._lines.close()
+        self._socket.close()
+        self._process.wait(timeout=30)
+        self._folder.cleanup()
 
-        def tell() -> None:
-            with contextlib.suppress(BrokenPipeError), open(pipes[0][1], "wb", buffering=0) as file:
-                left = memoryview(stdin)
-                while left:
-                    left = left[file.write(left) :]
 
-        work = [threading.Thread(target=listen, args=(number,)) for number in (0, 1)] + [threading.Thread(target=tell)]
-        for thread in work:
-            thread.start()
-        end = time.monotonic() + timeout
-        for thread in work:
-            thread.join(max(0.0, end - time.monotonic()))
-        late = any(thread.is_alive() for thread in work)
-        if late:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            for thread in work:
-                thread.join()
-        return Ended(int(self._lines.readline()), heard[0], heard[1], late)
+class Forked(subprocess.Popen[bytes]):
+    """To a program that is forked what Popen is to one that is started: it is a child of this process like others."""
+
+    def __init__(
+        self,
+        forks: Forks,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        *,
+        stdin: Stream,
+        stdout: Stream,
+        stderr: Stream,
+    ) -> None:
+        self._forks = forks
+        super().__init__([forks.program, *argv], env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr)
+
+    def _execute_child(self, *given: Any) -> None:
+        """In place of fork and exec. Popen has made the pipes, whose other ends are closed here as it would do it."""
+        argv, cwd, env, pipes = given[0], given[5], given[6], given[10:16]
+        streams = [fd if fd != -1 else number for number, fd in enumerate((pipes[0], pipes[3], pipes[5]))]
+        self.pid = self._forks.fork(argv[1:], env, cwd, streams)
+        made: Any = self
+        made._child_created = True
+        made._close_pipe_fds(*pipes)
 
 
 # ------------------------------------------------------------------ in the other process
 
 
-def _serve(connection: socket.socket, door: socket.socket, program: str) -> None:
-    _preload()
+def _serve(connection: socket.socket, door: socket.socket, program: str, modules: Sequence[str]) -> None:
+    _preload(modules)
     while True:
         ready, _, _ = select.select([connection, door], [], [])
         with contextlib.suppress(ChildProcessError):
@@ -146,15 +154,26 @@ def _serve(connection: socket.socket, door: socket.socket, program: str) -> None
             if not os.fork():
                 door.close()
                 connection.close()
-                _forked(caller, program)
+                _one_by_its_name(caller, program)
                 return
             caller.close()
-        if connection in ready and not _forked(connection, program):
-            return
+        if connection in ready:
+            asked, fds = _asked(connection)
+            if asked is None:
+                return
+            pid = _fork_beside()
+            if not pid:
+                connection.close()
+                door.close()
+                _become(asked, fds, program)
+                return
+            for fd in fds:
+                os.close(fd)
+            connection.sendall(b"%d\n" % pid)
 
 
-def _preload() -> None:
-    for name in PRELOADED:
+def _preload(modules: Sequence[str]) -> None:
+    for name in (*PRELOADED, *modules):
         importlib.import_module(name)
     for name in OURS:
         found = importlib.import_module(f"adderclaw.{name}")
@@ -166,24 +185,45 @@ def _preload() -> None:
     gc.freeze()
 
 
-def _forked(connection: socket.socket, program: str) -> bool:
-    """One start that is asked for, to its end; False where nobody asks any more, and in the start itself."""
+def _fork_beside() -> int:
+    """As os.fork, but that the new process is a child of whoever started this one, who can wait for it."""
+    if not CLONE:
+        raise OSError(f"no fork beside on {os.uname().machine}: set ADDERCLAW_TESTS_EXEC=1")
+    python, system = ctypes.pythonapi, ctypes.PyDLL(None)  # both keep the lock: there is one thread
+    python.PyOS_BeforeFork()
+    pid: int = system.syscall(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid:
+        python.PyOS_AfterFork_Parent()
+    else:
+        python.PyOS_AfterFork_Child()
+    return pid
+
+
+def _asked(connection: socket.socket) -> tuple[Any, list[int]]:
+    """What is asked for, and its streams; None where nobody asks any more."""
     size, fds, _, _ = socket.recv_fds(connection, 4, 3)
     if not size:
-        return False
+        return None, []
     asked = b""
     while len(asked) < int.from_bytes(size, "big"):
         asked += connection.recv(1 << 20)
+    return json.loads(asked), fds
+
+
+def _one_by_its_name(caller: socket.socket, program: str) -> None:
+    """One start for a stand-in, which is told the process and how it ended."""
+    asked, fds = _asked(caller)
+    if asked is None:
+        return
     pid = os.fork()
     if not pid:
-        connection.close()
-        _become(json.loads(asked), fds, program)
-        return False
+        caller.close()
+        _become(asked, fds, program)
+        return
+    caller.sendall(b"%d\n" % pid)
     for fd in fds:
         os.close(fd)
-    connection.sendall(b"%d\n" % pid)
-    connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    return True
+    caller.sendall(b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def _become(asked: Any, fds: list[int], program: str) -> None:
@@ -206,4 +246,4 @@ def _become(asked: Any, fds: list[int], program: str) -> None:
 
 if __name__ == "__main__":
     sys.path[0] = os.path.dirname(sys.argv[1])
-    _serve(socket.socket(fileno=int(sys.argv[2])), socket.socket(fileno=int(sys.argv[3])), sys.argv[1])
+    _serve(socket.socket(fileno=int(sys.argv[2])), socket.socket(fileno=int(sys.argv[3])), sys.argv[1], sys.argv[4:])

@@ -8,11 +8,11 @@ import sys
 import tempfile
 import threading
 import tty
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.forked import ODD, Forks
+from tests.forked import ODD, Forked, Forks, Stream
 
 PROGRAM = Path(sys.executable).with_name("adderclaw")
 MEASURED = {name: os.environ[name] for name in ("COVERAGE_PROCESS_CONFIG",) if name in os.environ}
@@ -22,7 +22,8 @@ REQUIRE_ALL = os.environ.get("ADDERCLAW_REQUIRE_ALL", "") not in ("", "0")
 """Set in CI: a test that skips because this machine lacks a part is then a failure."""
 
 EXEC = os.environ.get("ADDERCLAW_TESTS_EXEC", "") not in ("", "0")
-_FORKS: list[Forks] = []
+_FORKS: dict[tuple[str, ...], Forks] = {}
+"""By what starts them."""
 _TRIED: dict[tuple[str, ...], bytes] = {}
 """What a trial of the sandbox found, by who made it and with which PATH."""
 
@@ -86,9 +87,6 @@ class Cli:
     ) -> Done:
         given, whole = stdin.encode() if isinstance(stdin, str) else stdin, {**self.env, **(env or {})}
         self._know_sandbox(whole)
-        if (forked := self._forked(arguments, whole, cwd or self.cwd, given, timeout)) is not None:
-            self._note_sandbox(whole)
-            return forked
         process = self.start(*arguments, env=env, cwd=cwd)
         try:
             out, err = process.communicate(given, timeout)
@@ -119,28 +117,16 @@ class Cli:
     def _trier(self, env: Mapping[str, str]) -> tuple[str, ...]:
         return (env.get("PATH", ""), *self.argv())
 
-    def _forked(
-        self, arguments: tuple[str, ...], env: dict[str, str], cwd: Path, stdin: bytes, timeout: float
-    ) -> Done | None:
-        """By a fork, where that makes no difference; else None."""
-        odd = any(name.startswith(ODD) for name in env) or env.get("LANG") != "C.UTF-8"
-        if EXEC or odd or not self.forks or self.before or not cwd.is_dir():
-            return None
-        self._forks()
-        if not _FORKS[0].lock.acquire(blocking=False):
-            return None
-        try:
-            code, out, err, late = _FORKS[0].run(arguments, env, str(cwd), stdin, timeout)
-        finally:
-            _FORKS[0].lock.release()
-        assert not late, f"adderclaw {arguments} took over {timeout} s\n{out!r}\n{err!r}"
-        return Done(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
-
     def _forks(self) -> Forks:
-        if not _FORKS:
-            nobodys = {name: self.env[name] for name in ("PATH", "LANG", "TZ")}
-            _FORKS.append(Forks(str(PROGRAM), nobodys))  # it lives longer than this home
-        return _FORKS[0]
+        who = self.somebody()
+        if who not in _FORKS:
+            nobodys = {name: self.env[name] for name in ("LANG", "TZ")} | {"PATH": os.environ.get("PATH", os.defpath)}
+            _FORKS[who] = Forks(str(PROGRAM), nobodys, before=who)  # it lives longer than this home
+        return _FORKS[who]
+
+    def somebody(self) -> tuple[str, ...]:
+        """What starts a process as another user, whose forks are apart from those of whoever runs the tests."""
+        return ()
 
     @property
     def folder(self) -> str:
@@ -155,14 +141,7 @@ class Cli:
         self._know_sandbox({**self.env, **(env or {})})
         ours, theirs = keyboard()
         with tempfile.TemporaryFile() as out, ours:
-            process = subprocess.Popen(
-                self.argv(*arguments),
-                stdin=theirs,
-                stdout=out,
-                stderr=subprocess.PIPE,
-                env={**self.env, **(env or {})},
-                cwd=self.cwd,
-            )
+            process = self._begun(arguments, env, self.cwd, stdin=theirs, stdout=out, stderr=subprocess.PIPE)
             os.close(theirs)
             err, lines = b"", stdin.splitlines()
             assert process.stderr is not None
@@ -183,7 +162,7 @@ class Cli:
             return Done(code, out.read().decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
     def argv(self, *arguments: str) -> list[str]:
-        return [*self.before, str(PROGRAM), *arguments]
+        return [*self.before, *self.somebody(), str(PROGRAM), *arguments]
 
     def start(
         self,
@@ -193,16 +172,28 @@ class Cli:
         stdin: int = subprocess.PIPE,
     ) -> "subprocess.Popen[bytes]":
         """The running program, for a test that talks to it, signals it or kills it; pipes on all three streams."""
-        pipe = subprocess.PIPE
         self._know_sandbox({**self.env, **(env or {})})
-        return subprocess.Popen(
-            self.argv(*arguments),
-            stdin=stdin,
-            stdout=pipe,
-            stderr=pipe,
-            env={**self.env, **(env or {})},
-            cwd=cwd or self.cwd,
-        )
+        pipe = subprocess.PIPE
+        return self._begun(arguments, env, cwd or self.cwd, stdin=stdin, stdout=pipe, stderr=pipe)
+
+    def _begun(
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str] | None,
+        cwd: Path,
+        *,
+        stdin: Stream,
+        stdout: Stream,
+        stderr: Stream,
+    ) -> "subprocess.Popen[bytes]":
+        """By a fork, where that makes no difference; else started."""
+        whole = {**self.env, **(env or {})}
+        odd = any(name.startswith(ODD) for name in whole) or whole.get("LANG") != "C.UTF-8"
+        if EXEC or odd or not self.forks or self.before or not cwd.is_dir():
+            return subprocess.Popen(
+                self.argv(*arguments), env=whole, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr
+            )
+        return Forked(self._forks(), arguments, whole, str(cwd), stdin=stdin, stdout=stdout, stderr=stderr)
 
 
 class Soak(NamedTuple):

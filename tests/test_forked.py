@@ -41,11 +41,11 @@ def test_one_that_takes_too_long_is_ended(cli: Cli) -> None:
 
 
 def test_what_the_interpreter_reads_at_its_start_is_started(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[object] = []
+    made: dict[object, object] = {}
     monkeypatch.setattr(program, "_FORKS", made)
     cli.forks = True
     assert cli("--version", env={"PYTHONUTF8": "1"}).code == 0
-    assert made == []
+    assert made == {}
     assert cli("--version").code == 0
     assert len(made) == 1
 

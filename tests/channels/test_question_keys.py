@@ -67,6 +67,22 @@ def test_the_terminals_own_answer_is_no_key() -> None:
     asyncio.run(work())
 
 
+def test_an_answer_that_nobody_waits_for_any_more_is_no_key() -> None:
+    """The renderer waits a second for a report of the cursor; a busy terminal sends it later."""
+
+    async def work() -> None:
+        async with running(DummyOutput()) as (screen, keyboard):
+            await until(lambda: screen.app.is_running)
+            screen.pause = 2 * LIMIT
+            keyboard.send_text("\x1b[5;1R")
+            asked = asyncio.ensure_future(answered(screen, really()))
+            await until(lambda: screen.answers())
+            keyboard.send_text("y")
+            assert await asyncio.wait_for(asked, LIMIT) == (["yes"], "")
+
+    asyncio.run(work())
+
+
 def test_a_key_behind_the_terminals_own_answer_is_one() -> None:
     async def work() -> None:
         async with running(Terminal()) as (screen, keyboard):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.farm import Farm
-from tests.fleet.forks import Forks
 from tests.fleet.postgres import Cluster, programs
+from tests.forked import Forks
 from tests.program import EXEC, MEASURED, PROGRAM, Cli
 
 
@@ -26,12 +26,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
         made.remove()
 
 
+ENGINE = ("dbos", "psycopg", "obstore", "cryptography.hazmat.primitives.asymmetric.ed25519")
+"""What a worker imports of others."""
+
+
 @pytest.fixture(scope="session")
 def forks() -> Generator[Forks | None]:
     if EXEC or MEASURED:
         yield None
         return
-    made = Forks(str(PROGRAM), {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "TZ": "UTC"})
+    env = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "TZ": "UTC"}
+    made = Forks(str(PROGRAM), env, modules=ENGINE)
     yield made
     made.close()
 

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import namedtuple_row
 
-from tests.fleet.forks import Forked, Forks
+from tests.forked import Forked, Forks
 from tests.program import PROGRAM, Cli, Done
 
 CONFIG = """
@@ -64,13 +64,13 @@ class WorkerProcess:
         self.log = (self.home / "log").open("ab")
         words = ("fleet", "worker", "--name", name, "--lease", str(lease), "--slots", str(slots), *more)
         environment = {**self.cli.env, **env}
-        self.process: Forked | subprocess.Popen[bytes]
+        self.process: subprocess.Popen[bytes]
+        none, log = subprocess.DEVNULL, self.log
         if farm.forks is not None and not farm.before:
-            self.process = farm.forks.start(words, environment, str(self.home), self.log.fileno())
+            self.process = Forked(farm.forks, words, environment, str(self.home), stdin=none, stdout=log, stderr=log)
         else:
-            self.process = subprocess.Popen(
-                [*farm.before, str(PROGRAM), *words], env=environment, cwd=self.home, stdout=self.log, stderr=self.log
-            )
+            argv = [*farm.before, str(PROGRAM), *words]
+            self.process = subprocess.Popen(argv, env=environment, cwd=self.home, stdin=none, stdout=log, stderr=log)
 
     @property
     def cli(self) -> Cli:

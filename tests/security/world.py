@@ -57,8 +57,8 @@ class SomebodysCli(Cli):
 
     as_user = False
 
-    def argv(self, *arguments: str) -> list[str]:
-        return as_nobody(super().argv(*arguments)) if self.as_user else super().argv(*arguments)
+    def somebody(self) -> tuple[str, ...]:
+        return tuple(as_nobody([])) if self.as_user else ()
 
 
 class Attack(NamedTuple):
@@ -85,7 +85,7 @@ class Den(World):
         cwd.mkdir()
         self.base, self.rung = base, rung
         super().__init__(SomebodysCli(home, cwd), base)
-        self.cli.as_user, self.cli.forks = as_user, not as_user
+        self.cli.as_user = as_user
         self.canaries = Canaries(base, home, self.workspace)
         if os.geteuid() == 0:
             self.canaries.plant_in_the_system()

@@ -412,13 +412,12 @@ class Screen:
             self.done_typing()
             self.app.layout.focus(self._field)
         else:
-            unread, queued = select([self.app.input.fileno()], [], [], 0)[0], self.app.key_processor.input_queue
-            if unread and not queued and self.app.renderer.waiting_for_cpr:
-                # It may be the terminal's own answer, which is no key: once it is read, a key has called `typed`.
+            if self.app.key_processor.input_queue:
+                self.typed()  # a key that nobody has looked at yet
+            if select([self.app.input.fileno()], [], [], 0)[0]:
+                # A key, or an answer of the terminal, which is none: once it is read, a key has called `typed`.
                 asyncio.get_running_loop().call_later(0, self._give_keys)
             else:
-                if unread or queued:
-                    self.typed()  # a key that nobody has looked at yet
                 self._give_keys()
         self.draw()
 
