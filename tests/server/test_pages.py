@@ -158,6 +158,7 @@ def _ledger(page: Page) -> None:
 def _runs(page: Page, found: Seeded) -> None:
     page.get_by_label("Kind").select_option("spec")
     page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**kind=spec**")  # the page before has the same two among others
     boxes = page.get_by_role("checkbox", name="SPEC.md")
     expect(boxes).to_have_count(2)
     for box in boxes.all():
