@@ -497,6 +497,20 @@ def test_uninstall_removes_no_folder_that_is_not_its_own(used: World, what: str)
     assert everything(other) == before
 
 
+@pytest.mark.parametrize("marker", [".git", "package.json", "SPEC.md"])
+def test_uninstall_removes_nothing_of_a_project_that_is_a_home_too(used: World, marker: str) -> None:
+    """Its folders `runs` and `server` may be the project's own."""
+    (used.cli.data / marker).mkdir()
+    (used.cli.data / "server").mkdir(exist_ok=True)
+    (used.cli.data / "server" / "main.py").write_text("precious\n")
+    before = everything(used.cli.data)
+    for option in ("--yes", "--dry-run"):
+        done = used.cli("uninstall", option)
+        assert (done.code, f"is a project, too ({marker} is there" in done.err) == (2, True), done.err
+        assert "memory.sqlite" in done.err
+    assert everything(used.cli.data).items() >= before.items()
+
+
 def test_uninstall_refuses_a_home_that_is_everything_or_a_link(used: World) -> None:
     link = used.cli.home / "link"
     link.symlink_to(used.cli.data)

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 
 from adderclaw.config.paths import OWN_ENDINGS
+from adderclaw.config.places import MANIFESTS, MARKERS
 
 SETTINGS = frozenset({"config.toml", "config.lock", "settings.json", "trust.json", "grants.json", "said.json"})
 SECRETS = frozenset({"receipt.key", "credentials.enc", "credentials.key", "credentials.lock", "keyring-names"})
@@ -50,6 +51,12 @@ def is_home(home: str) -> bool:
         or is_receipts(os.path.join(home, "tool_receipts.log"))
         or beginning(os.path.join(home, "config.toml")).startswith(FIRST_LINE)
     )
+
+
+def project_marker(home: str) -> str:
+    """What says that the folder is a project at the same time; empty where nothing does."""
+    markers = (*MARKERS, *MANIFESTS)
+    return next((name for name in markers if name not in USERS and os.path.lexists(os.path.join(home, name))), "")
 
 
 def is_database(path: str) -> bool:

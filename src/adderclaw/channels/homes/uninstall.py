@@ -65,6 +65,12 @@ def _require_ours(home: str) -> None:
     if os.listdir(home) and not made.is_home(home):
         why = "it has no database, no receipts and no settings that adderclaw wrote"
         raise UsageError(f"{home} is not proved to be a home of adderclaw's: {why}. Nothing is removed")
+    if marker := made.project_marker(home):
+        names = ", ".join(sorted(name for name in os.listdir(home) if made.in_home(home, name)))
+        raise UsageError(
+            f"{home} is a project, too ({marker} is there), whose files may have the same names: nothing is removed. "
+            f"Remove by hand which of these are not the project's: {names}"
+        )
 
 
 type Remove = Callable[[], None]
