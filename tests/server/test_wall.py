@@ -1,6 +1,7 @@
 """What a server does so that its own sessions cannot reach it; `tests/security/test_server_wall.py` has the attacks."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,22 @@ def test_no_session_begins_without_a_sandbox(server: Server, tmp_path: Path, mon
     asked = server.ask("POST", "/runs", token, json={"task": "go"})
     assert (asked.status_code, REFUSED in asked.text) == (400, True), asked.text
     assert server.house.conversations.all() == []
+
+
+@pytest.mark.parametrize("how", ["settings", "start"])
+def test_no_client_loosens_the_operators_profile(server: Server, how: str) -> None:
+    """A stricter one it may want; a looser one needs the scope admin."""
+    home = Path(server.house.home)
+    if how == "settings":
+        (home / "config.toml").write_text('[runtime]\nprofile = "supervised"\n')
+    else:
+        server.house.options = replace(server.house.options, profile="supervised")
+    operates, admin = server.token("read", "operate", name="operates"), server.token(name="admin")
+    for path, body in (("/runs", {"message": "go"}), ("/conversations", {})):
+        asked = server.ask("POST", path, operates, json={**body, "profile": "sandboxed"})
+        assert (asked.status_code, asked.json()["error"]["code"]) == (403, "profile"), asked.text
+        assert "the operator's profile is supervised" in asked.text
+    assert server.house.conversations.all() == []
+    for token, profile in ((operates, "readonly"), (operates, "supervised"), (admin, "sandboxed")):
+        asked = server.ask("POST", "/conversations", token, json={"profile": profile})
+        assert "no model is chosen" in asked.text, "nothing but that is missing"

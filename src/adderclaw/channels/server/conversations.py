@@ -1,10 +1,11 @@
 """Endpoints of conversations: opened, listed, read, talked to, followed, interrupted, copied, gone back in, closed."""
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from adderclaw.channels import facts
-from adderclaw.channels.server import streams, visible
+from adderclaw.channels.server import bounds, streams, visible
 from adderclaw.channels.server.answers import Given, Settled, settle
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pictures import Picture, decoded
@@ -270,6 +271,8 @@ async def open_one(called: Called) -> Shown:
             raise UsageError(f"{earlier.id} is held in {folder}: leave `workspace` out, or begin another one there")
     else:
         folder, granted = called.house.folder_for(client, given.workspace), False
+    options = replace(called.house.options, workspace=folder)
+    await asyncio.to_thread(bounds.require_profile, client, options, given.profile)
     one = await here.open(
         client.id,
         workspace=folder,

@@ -11,15 +11,14 @@ from starlette.responses import Response
 from adderclaw import config
 from adderclaw.channels import facts
 from adderclaw.channels.facts import run_facts
-from adderclaw.channels.server import streams, visible
+from adderclaw.channels.server import bounds, streams, visible
 from adderclaw.channels.server.answers import Given, Settled, settle
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
-from adderclaw.config.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.decode import Between
 from adderclaw.drivers.sop.find import is_path
-from adderclaw.drivers.wanted import RunParams, Wanted, beyond, prepared
+from adderclaw.drivers.wanted import RunParams, Wanted, prepared
 from adderclaw.errors import Completed, UsageError
 from adderclaw.hosted import asking
 from adderclaw.hosted.runs import HostedRun
@@ -205,8 +204,8 @@ async def begin(called: Called) -> Row:
     if given.sop is not None and is_path(given.sop):
         said["sop"] = inside(folder, "sop", given.sop)
     options = replace(house.options, headless=True, asks="must", workspace=folder)
-    if given.limits and not client.has("admin"):
-        await asyncio.to_thread(_require_tighter, options, given)
+    await asyncio.to_thread(bounds.require_profile, client, options, given.profile)
+    await asyncio.to_thread(bounds.require_limits, client, options, given)
     said["workspace"] = folder
     params = RunParams(**said)
     try:
@@ -215,12 +214,6 @@ async def begin(called: Called) -> Row:
         raise Refusal(409, "completed", str(ended)) from ended
     one = await house.runs.start(client.id, made)
     return await _shown(called, one.id)
-
-
-def _require_tighter(options: Options, given: Wanted) -> None:
-    """The operator's limits hold for every client that is not an administrator."""
-    if most := beyond(given, facts.loaded(options).config.limits):
-        raise Refusal(403, "limits", f"a run may use up at most: {most}; more needs the scope admin")
 
 
 def inside(folder: str, name: str, path: str) -> str:

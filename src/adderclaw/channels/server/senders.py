@@ -4,20 +4,16 @@ import os
 from dataclasses import replace
 
 from adderclaw.channels import facts
+from adderclaw.channels.server import bounds
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.config.managed import PROFILES, lent_profile
+from adderclaw.config.managed import PROFILES
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.config.schema_channels import Sender
 from adderclaw.runtime import Options
 from adderclaw.store import threads
 from adderclaw.store.deliveries import DAY
-
-
-def profile(sender: Sender, config: Config) -> str:
-    """The sender's, or the operator's own where that is stricter."""
-    return min(sender.profile, lent_profile(config), key=PROFILES.index)
 
 
 def tools(sender: Sender, config: Config) -> list[str]:
@@ -34,9 +30,7 @@ def options(house: House, sender: Sender) -> Options:
     here = replace(house.options, workspace=folder)
     config = facts.loaded(facts.looking(here)).config
     offered = {"channels": {"cli": {"tools_allow": tools(sender, config)}}}
-    mode = profile(sender, config)
-    if (own := house.options.profile) is not None:  # as the server was started
-        mode = min(mode, own, key=PROFILES.index)
+    mode = min(sender.profile, bounds.loosest(house.options, config), key=PROFILES.index)
     return replace(here, profile=mode, overrides={**house.options.overrides, **offered})
 
 
