@@ -113,7 +113,20 @@ def lay(composition: "Composition") -> None:
     composition.problems += [Problem(FILE, "", text) for text in composition.warnings[warned:]]
     del composition.warnings[warned:]
     composition.managed = layer.data if layer is not None else {}
+    composition.problems += _hooks_of_users(composition.managed.get("hooks", []))
     composition.raise_problems()
+
+
+def _hooks_of_users(hooks: list[Json]) -> Iterator[Problem]:
+    """Hooks whose program each user chooses."""
+    for at, entry in enumerate(hooks):
+        if "name" in entry and not entry.get("command"):
+            why = "a name stands for a program in each user's folder"
+        elif entry.get("shell") == "powershell":
+            why = "PowerShell is looked for on each user's PATH"
+        else:
+            continue
+        yield Problem(FILE, f"hooks[{at}]", f"{why}: give the program's absolute path as command, with args")
 
 
 def bound(composition: "Composition") -> None:

@@ -22,18 +22,32 @@ MODULE = re.compile(r"\bpython[\d.]*(?:\s+-[A-Za-z]+)*?\s+-[A-Za-z]*m\s*([\w.]+)
 PYTHON_FILE = re.compile(r"\.py\b")
 COVERED = (".adderclaw/hooks", ".claude/hooks")
 """Folders of the project that trust covers whole, and no command changes."""
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TRUNCATED = "\n[SDLC_OUTPUT_TRUNCATED]\n"
 
 
 def environment(hook: Hook, more: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
-    """The host's environment as it is now, but no program of the workspace by its name alone; and what it is told."""
-    env = dict(os.environ)
+    """The host's environment as it is now, but no program of the workspace by its name alone; and what it is told.
+
+    Of the administrator's it is one that no variable of the user's steers.
+    """
+    env = _clean() if hook.is_managed else dict(os.environ)
     if not env.get("LANG") and not env.get("LC_ALL"):
         env["LANG"] = "C.UTF-8"
-    env["PATH"] = os.pathsep.join(search_path(roots))
+    env["PATH"] = os.pathsep.join(search_path(roots, SYSTEM_PATH if hook.is_managed else ""))
     if not _may_import_beside(hook, roots):
         env["PYTHONSAFEPATH"] = "1"
     return env | {"SDLC_HOOK": "1"} | dict(more) | (hook.plugin.environment() if hook.plugin is not None else {})
+
+
+def _clean() -> dict[str, str]:
+    import pwd
+
+    try:
+        own = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # an account that is in no list has no home
+        own = "/"
+    return {"HOME": own, "PYTHONNOUSERSITE": "1"}
 
 
 def _may_import_beside(hook: Hook, roots: Sequence[str]) -> bool:
@@ -73,7 +87,8 @@ def argv_of(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
         raise FileNotFoundError(f"{names} is not there")
     match shell:
         case "bash":
-            return program, "-lc", hook.command
+            how = ("--noprofile", "--norc", "-c") if hook.is_managed else ("-lc",)
+            return program, *how, hook.command
         case "sh":
             return program, "-c", hook.command
         case "powershell":

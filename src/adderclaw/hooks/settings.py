@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from adderclaw.config.managed import FILE as MANAGED
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.record import record
@@ -33,6 +34,8 @@ PLAIN = re.compile(r"[\w./@+-]+")
 
 type Brought = tuple[LoadedPlugin, Sequence[Json]]
 """A plugin, and the hooks that it brings."""
+type Marked = list[tuple[Json, str, LoadedPlugin | None]]
+"""Entries, each with why it does not run and the plugin that brings it."""
 
 
 @record
@@ -68,6 +71,8 @@ class Hook:
     """Why it does not run at all: then only its row is written."""
     plugin: "LoadedPlugin | None" = None
     """The plugin that brings it."""
+    is_managed: bool = False
+    """It is the administrator's: no file and no variable of the user's has a part in how it is started."""
 
 
 def read(
@@ -76,6 +81,7 @@ def read(
     *,
     brought: "Sequence[Brought]" = (),
     of_session: Sequence[Json] = (),
+    managed: Sequence[Json] = (),
     origins: Mapping[str, str],
     home: str,
     project: str,
@@ -85,16 +91,29 @@ def read(
     disabled: bool = False,
 ) -> tuple[Hook, ...]:
     """All hooks in order: those of the settings as they stand there, those of plugins in the order of their names,
-    those of the session; what an untrusted project wants comes last."""
+    those of the session; the administrator's, which see what all of these made of a call; what an untrusted project
+    wants comes last."""
     off = disabled or environ.get(DISABLE) == "1"
-    named = [{"source": origins.get(f"hooks[{index}]", ""), **entry} for index, entry in enumerate(entries)]
+    own = [(index, entry) for index, entry in enumerate(entries) if entry not in managed]
+    named = [{"source": origins.get(f"hooks[{index}]", ""), **entry} for index, entry in own]
     runs, waits = "disabled" if off else "", "disabled" if off else "untrusted_workspace"
-    marked: list[tuple[Json, str, LoadedPlugin | None]] = [(entry, runs, None) for entry in named]
+    marked: Marked = [(entry, runs, None) for entry in named]
     marked += [(entry, runs, plugin) for plugin, theirs in brought for entry in theirs]
-    marked += [*((entry, runs, None) for entry in of_session), *((entry, waits, None) for entry in held)]
+    marked += [(entry, runs, None) for entry in of_session]
+    waiting: Marked = [(entry, waits, None) for entry in held]
     places = tuple(os.path.join(folder, "hooks") for folder in (home, os.path.join(project, ".adderclaw")))
-    made = (_hook(entry, skipped, places, environ, plugin) for entry, skipped, plugin in marked if not _is_gate(entry))
-    return tuple(_numbered(_once_each(made), trusted or {}, powershell))
+
+    def made(given: Marked) -> Iterator[Hook]:
+        hooks = (_hook(entry, why, places, environ, plugin) for entry, why, plugin in given if not _is_gate(entry))
+        return _once_each(hooks)
+
+    theirs = (_managed(entry, disabled=disabled) for entry in managed if not _is_gate(entry))
+    return tuple(_numbered((*made(marked), *theirs, *made(waiting)), trusted or {}, powershell))
+
+
+def _managed(entry: Json, *, disabled: bool) -> Hook:
+    hook = _hook({"source": MANAGED, **entry}, "disabled" if disabled else "", (), {})
+    return replace(hook, is_managed=True)
 
 
 def _is_gate(entry: Json) -> bool:
@@ -175,8 +194,6 @@ def _once_each(hooks: Iterable[Hook]) -> Iterator[Hook]:
 
 
 def _numbered(hooks: Iterable[Hook], trusted: Mapping[str, str], powershell: str) -> Iterator[Hook]:
-    from dataclasses import replace
-
     for ordinal, hook in enumerate(hooks):
         yield replace(hook, ordinal=ordinal, trusted=trusted, powershell=powershell)
 

@@ -21,9 +21,7 @@ def read(runtime: Runtime) -> "tuple[Hook, ...]":
     loaded = runtime.loaded
     root = followed(loaded.workspace)
     brought = runtime.plugins.hooks if runtime.plugins is not None else ()
-    of_session, environ = runtime.options.own_hooks, {**os.environ}
-    if loaded.managed.get("hooks"):
-        environ.pop(settings.DISABLE, None)
+    of_session, administrators = runtime.options.own_hooks, loaded.managed.get("hooks", [])
     if loaded.managed.get("allowManagedHooksOnly"):
         of_session = ()
         brought = brought if loaded.config.managed.plugins is not None else ()  # with the content of their plugin
@@ -32,10 +30,11 @@ def read(runtime: Runtime) -> "tuple[Hook, ...]":
         loaded.held_hooks,
         brought=brought,
         of_session=of_session,
+        managed=administrators,
         origins=loaded.origins,
         home=runtime.home,
         project=root,
-        environ=environ,
+        environ=os.environ,
         trusted=trust.scripts(trust.known(runtime.home), root),
         powershell=loaded.config.runtime.shell_windows,
         disabled=loaded.config.disableAllHooks,

@@ -12,9 +12,9 @@ DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _found: dict[tuple[str, tuple[str, ...], str], str] = {}
 
 
-def search_path(workspace_roots: Sequence[str]) -> tuple[str, ...]:
-    """The directories of PATH that are absolute, outside of the workspace, and named once."""
-    return _search_path(os.environ.get("PATH") or DEFAULT_PATH, _written(workspace_roots))
+def search_path(workspace_roots: Sequence[str], path: str = "") -> tuple[str, ...]:
+    """The directories of PATH, or of `path`, that are absolute, outside of the workspace, and named once."""
+    return _search_path(path or os.environ.get("PATH") or DEFAULT_PATH, _written(workspace_roots))
 
 
 def _written(workspace_roots: Sequence[str]) -> tuple[str, ...]:
