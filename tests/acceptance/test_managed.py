@@ -261,6 +261,24 @@ def test_no_session_goes_beyond_the_managed_mode(world: World, mode: str) -> Non
     assert "mode: plan, until this session ends" in done.out, "a stricter one is the user's own"
 
 
+@pytest.mark.parametrize(
+    ("mode", "profile"),
+    [("plan", "supervised"), ("dontAsk", "supervised"), ("default", "supervised"), ("acceptEdits", "sandboxed")],
+)
+def test_a_managed_mode_bounds_autonomy_and_profile(world: World, mode: str, profile: str) -> None:
+    made = Managed(world)
+    made.write(f'[permissions]\ndefaultMode = "{mode}"\n')
+    loose = '[security]\nautonomy = "full"\n[runtime]\nprofile = "permissive"\n'
+    world.cli.configure(f'workspace_dir = "{world.workspace}"\n{loose}')
+    found = made.shown()
+    assert (value(found, "security.autonomy"), value(found, "runtime.profile")) == ("supervised", profile)
+    stops(world.agent("hi", "--profile", "permissive"), f"{managed.FILE} allows {profile} at most")
+    world.script(call("Write", file_path="a.txt", content="a"), call("Bash", command="docker run x"), text("done"))
+    world.agent("write")
+    written = "allowed" if mode == "acceptEdits" else "denied"
+    assert [receipt["status"] for receipt in world.receipts()] == [written, "denied"]
+
+
 @pytest.mark.parametrize("key", ["security.additional_directories", "permissions.additionalDirectories"])
 def test_further_directories_are_bound_by_either_key_and_in_a_session(world: World, key: str) -> None:
     made = Managed(world)

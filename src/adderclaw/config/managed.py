@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.config.baseline import BASELINE, MODE, TIGHTEN, Rule, Ruled
 from adderclaw.config.leaves import get, leaves, put
-from adderclaw.config.permission_mode import AUTONOMY, without_bypass
+from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, BYPASS, without_bypass
 from adderclaw.config.places import FILE_LIMIT, MANAGED_FOLDER
 from adderclaw.config.policy import NAME as POLICY
 from adderclaw.config.schema import MODE_AUTONOMY, Config
@@ -24,6 +24,7 @@ POLICY_FILE = os.path.join(MANAGED_FOLDER, POLICY)
 PROFILES = ("readonly", "supervised", "sandboxed", "permissive")
 """The strictest first."""
 AUTONOMIES = ("readonly", "supervised", "full")
+ACCEPTS = "acceptEdits"
 HOSTS = {
     "anthropic": "api.anthropic.com",
     "openai": "api.openai.com",
@@ -243,8 +244,10 @@ def loosest_profile(data: Json) -> str:
     """
     security: Json = data.get("security", {})
     autonomy = security.get("autonomy", "full")
+    mode = data.get("permissions", {}).get("defaultMode", BYPASS)
     bounds = [data.get("runtime", {}).get("profile", "permissive")]
     bounds += ["permissive" if autonomy == "full" else autonomy]
+    bounds += {BYPASS: [], ACCEPTS: ["sandboxed"]}.get(mode, ["supervised"])
     kept_in = security.get("sandbox_required") or security.get("network") == "deny" or security.get("workspace_only")
     bounds += ["sandboxed"] if kept_in else []
     return min(bounds, key=PROFILES.index)
@@ -273,8 +276,11 @@ def _bind_mode(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]
     most = data.get("security", {}).get("autonomy", "full")
     if profile in AUTONOMIES:
         most = min(most, profile, key=AUTONOMIES.index)
+    accepts = most == "full" and data.get("permissions", {}).get("defaultMode") == ACCEPTS
+    most = "supervised" if accepts else most
     if AUTONOMIES.index(tree["security"]["autonomy"]) > AUTONOMIES.index(most):
         _fix(tree, origins, ("security", "autonomy"), most)
+        origins[AUTONOMY] = BY_MODE + FILE if accepts else FILE  # one that was chosen would ask about edits
     mode = tree["permissions"]["defaultMode"]
     if mode is not None and AUTONOMIES.index(_autonomy(mode)) > AUTONOMIES.index(most):
         before = origins.get(MODE, "default")
