@@ -219,7 +219,8 @@ class Composition:
         key, current = leaf.key, get(self.tree, leaf.path)
         value, why_not = baseline.everywhere(key, current, leaf.value)
         if key.startswith("managed."):
-            value, why_not = current, managed.ONLY_HERE
+            self.warnings.append(f"{layer.origin}: {key} = {shown(leaf.value)} is ignored: {managed.ONLY_HERE}")
+            return ""
         if not why_not and not self._may_set(layer, leaf):
             value, why_not = current, baseline.NO_BYPASS
         if not why_not and layer.scope == "project":

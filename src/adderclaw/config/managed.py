@@ -155,11 +155,11 @@ def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
         bounds |= dict.fromkeys(DIRECTORIES, folders)
     said = [text for path, value in bounds.items() if (text := _bind_leaf(tree, origins, path, value))]
     if allows_alone(data):
-        _fix(tree, origins, ("permissions", "allow"), data["permissions"].get("allow", []))
+        said += _replaced(tree, origins, ("permissions", "allow"), data["permissions"].get("allow", []))
     if data.get("allowManagedHooksOnly"):
-        _only_managed_hooks(tree, origins, data.get("hooks", []))
+        said += _only_managed_hooks(tree, origins, data.get("hooks", []))
     if data.get("hooks"):
-        _fix(tree, origins, ("disableAllHooks",), bool(data.get("disableAllHooks")))
+        said += _replaced(tree, origins, ("disableAllHooks",), bool(data.get("disableAllHooks")))
     named: Json | None = get(data, PRICES)
     if named is not None or data.get("models") or "cost_usd" in data.get("limits", {}):
         _fix(tree, origins, PRICES, {**data.get("models", {}), **(named or {})})
@@ -213,10 +213,19 @@ def _stays(managed: Any, _: Any) -> Ruled:
     return Ruled(managed, True)
 
 
-def _only_managed_hooks(tree: Json, origins: dict[str, str], hooks: list[Json]) -> None:
+def _replaced(tree: Json, origins: dict[str, str], path: tuple[str, ...], value: Any) -> Iterator[str]:
+    """What was wanted goes; said where that is something."""
+    key, current = ".".join(path), get(tree, path)
+    before = ", ".join(one for one in origins.get(key, "default").split(", ") if one not in ("default", FILE))
+    _fix(tree, origins, path, value)
+    if before and _is_less(value, current):
+        yield f"{before}: {key} = {shown(current)} is ignored: {FILE} says {shown(value)}"
+
+
+def _only_managed_hooks(tree: Json, origins: dict[str, str], hooks: list[Json]) -> Iterator[str]:
     for key in [key for key in origins if key.startswith("hooks[")]:
         del origins[key]
-    _fix(tree, origins, ("hooks",), hooks)
+    yield from _replaced(tree, origins, ("hooks",), hooks)
     origins |= {f"hooks[{at}]": FILE for at in range(len(hooks))}
 
 
@@ -279,7 +288,7 @@ def _bind_mode(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]
     accepts = most == "full" and data.get("permissions", {}).get("defaultMode") == ACCEPTS
     most = "supervised" if accepts else most
     if AUTONOMIES.index(tree["security"]["autonomy"]) > AUTONOMIES.index(most):
-        _fix(tree, origins, ("security", "autonomy"), most)
+        yield from _replaced(tree, origins, ("security", "autonomy"), most)
         origins[AUTONOMY] = BY_MODE + FILE if accepts else FILE  # one that was chosen would ask about edits
     mode = tree["permissions"]["defaultMode"]
     if mode is not None and AUTONOMIES.index(_autonomy(mode)) > AUTONOMIES.index(most):
