@@ -5,7 +5,8 @@
 
 Walks the log line by line: canonical JSON, the fields of a receipt, its hash, its number, that it continues the one
 before and, with the key, its mac. `--manifest` is the one of `adderclaw receipt export`: the head of the chain, the
-hashes of the files beside it and their names are compared. `--against` takes what was kept elsewhere: a head
+hashes of the files beside it and their names are compared, and the receipts that records.jsonl has of each chain, which
+are those of the database. `--against` takes what was kept elsewhere: a head
 `seq:hash`, or a file of anchors.
 Exit code 0: valid, 1: invalid, 2: the command line makes no sense or a file cannot be read.
 
@@ -23,6 +24,7 @@ import sys
 from pathlib import Path
 
 ZERO = "0" * 64
+LOG, RECORDS = "tool_receipts.log", "records.jsonl"
 LINE_LIMIT = 32 * 1024
 ANCHORS_LIMIT = 64 * 1024 * 1024
 TEXTS = ("id", "timestamp", "conversation_id", "tool", "args_hash", "result_hash", "status", "risk", "previous_hash")
@@ -37,6 +39,11 @@ class Broken(Exception):
     def __init__(self, seq, reason):
         super().__init__(reason)
         self.seq = seq
+
+
+def visible(text):
+    """What an export says, as it may be printed."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def canonical(value):
@@ -109,7 +116,7 @@ class Replay:
         if not line.endswith(b"\n"):
             raise Broken(seq, "its line was cut or changed at the end")
         found, body = checked(line[:-1], seq, self.hash, key)
-        question = body["decision"].get("approval_id") if body["status"] != "denied" else None
+        question = str(body["decision"].get("approval_id") or "") if body["status"] != "denied" else ""
         if question and self.used.setdefault(question, seq) != seq:
             raise Broken(seq, f"its call ran on the answer to {question}, which receipt {self.used[question]} used")
         others = [place for log_id, place in logs.items() if log_id != found] if seq == 1 else []
@@ -195,28 +202,65 @@ def read_anchor(place, row, key):
 
 
 def of_manifest(name, log):
-    """The head that a manifest names of a log; each file beside it is what it says, and no other lies there."""
+    """{number: hash} of a log, as a manifest and the records beside it have them; each file that it names is what it
+    says, and no other lies there."""
     path = Path(name)
     try:
         manifest = json.loads(beginning(path, ANCHORS_LIMIT))
-        heads = {"tool_receipts.log": manifest["head"], **manifest.get("archives", {})}
+        heads = {LOG: manifest["head"], **manifest.get("archives", {})}
         head, files = re.fullmatch(HEAD, heads.get(log.name, manifest["head"])), dict(manifest["files"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+        seq, known = int(head[1]), head[2]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Broken(1, f"{name} is no manifest") from None
-    if missing := heads.keys() - files.keys():
-        raise Broken(1, f"{name} has no hash of {min(missing)}: it was changed")
+    if missing := [one for one in (*heads, RECORDS) if one not in files]:
+        raise Broken(1, f"{name} has no hash of {missing[0]}: it was changed")
     if strange := {one.name for one in path.absolute().parent.iterdir()} - files.keys() - {path.name}:
         raise Broken(1, f"{min(strange)} lies beside {name}, which does not know it: it was added")
-    for other, known in files.items():
-        if "/" in other or other in ("", ".", ".."):
+    for other, digest in files.items():
+        if "/" in other or "\0" in other or other in ("", ".", ".."):
             raise Broken(1, f"{name} names {other!r}, which does not lie beside it")
-        digest = hashlib.sha256()
-        with open(path.parent / other, "rb") as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
-        if digest.hexdigest() != known:
+        if hashed(path.parent / other) != digest:
             raise Broken(1, f"{other} is not what {name} says: it was changed")
-    return {int(head[1]): head[2]} if head and int(head[1]) else {}
+    mirrored = of_records(path.parent / RECORDS, log.name, files)
+    if seq and mirrored.setdefault(seq, known) != known:
+        raise Broken(seq, f"{name} and {RECORDS} have two hashes of it: the log was rewritten")
+    return mirrored
+
+
+def hashed(path):
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise Broken(1, f"{path.name} is no regular file")
+    except FileNotFoundError:
+        raise Broken(1, f"{path.name} is gone") from None
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def of_records(path, log, files):
+    """{number: hash} of the receipts that the database had of a log; each chain that it had is in the export."""
+    found = {}
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line)
+                if row["record"] != "receipt":
+                    continue
+                seq, known, stamp = (
+                    int(row["seq"]),
+                    str(row["receipt_hash"]),
+                    re.search(r"(\.[^.]*)?$", row["archive"])[0],
+                )
+            except (ValueError, KeyError, TypeError, RecursionError):
+                raise Broken(1, f"{path.name} line {number} is no record") from None
+            if LOG + stamp not in files:
+                raise Broken(1, f"the chain that was put away as {row['archive']} is gone")
+            if LOG + stamp == log:
+                found[seq] = known
+    return found
 
 
 # ------------------------------------------------------------------ the program
@@ -254,7 +298,7 @@ def main(arguments=None):
     except Broken as error:
         broken, reason = error.seq, str(error)
     except OSError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        print(visible(f"{parser.prog}: {error}"), file=sys.stderr)
         return 2
     say(options, replay, broken, reason)
     return 0 if broken is None else 1
@@ -266,9 +310,9 @@ def say(options, replay, broken, reason):
         print(json.dumps({**found, "notes": replay.notes, "head": f"{replay.seq}:{replay.hash}"}))
         return
     counted = f"valid: {replay.seq} receipt{'' if replay.seq == 1 else 's'}"
-    print(counted if broken is None else f"invalid chain at receipt {broken}: {reason}")
+    print(counted if broken is None else visible(f"invalid chain at receipt {broken}: {reason}"))
     for note in replay.notes:
-        print(f"note: {note}")
+        print(visible(f"note: {note}"))
 
 
 if __name__ == "__main__":

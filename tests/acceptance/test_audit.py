@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from tests.acceptance.world import World, call, text
 
@@ -14,7 +16,7 @@ CANARY = "sk-ant-api03-" + "c4n4ry" * 8
 
 def verified(folder: Path, *more: str, log: str = "tool_receipts.log") -> tuple[int, str]:
     command = [sys.executable, "-I", str(SCRIPT), str(folder / log), "--manifest"]
-    done = subprocess.run([*command, str(folder / "manifest.json"), *more], capture_output=True, text=True)
+    done = subprocess.run([*command, str(folder / "manifest.json"), *more], capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -74,11 +76,15 @@ def test_the_chains_that_were_put_away_are_in_it_too(world: World) -> None:
     cut.write_bytes(lines[0])
     assert f"{name} is not what" in verified(folder)[1]
     cut.unlink()
-    assert verified(folder)[0] == 2
+    code, said = verified(folder)
+    assert (code, f"{name} is gone" in said) == (1, True), said
     (world.cli.data / name).unlink()
-    done = world.cli("receipt", "export", str(world.cli.home / "less"))
+    less = world.cli.home / "less"
+    done = world.cli("receipt", "export", str(less))
     assert done.code == 1
     assert "the receipts do NOT verify: invalid at 1: tool_receipts.log." in done.out
+    code, said = verified(less)
+    assert (code, f"the chain that was put away as {name} is gone" in said) == (1, True), said
 
 
 def test_every_kind_of_tampering_with_an_export_is_found(world: World) -> None:
@@ -110,6 +116,54 @@ def test_every_kind_of_tampering_with_an_export_is_found(world: World) -> None:
     (folder / "more.jsonl").write_text("{}", encoding="utf-8")
     code, said = verified(folder)
     assert (code, "more.jsonl lies beside" in said) == (1, True), said
+
+
+def test_an_export_of_a_log_that_was_cut_is_not_valid_for_the_auditor(world: World) -> None:
+    """Who only gets the folder does not see how `receipt export` ended."""
+    world.script(*[call("file_list", path=".")] * 3, text("done"))
+    assert world.agent("look").code == 0
+    lines = world.log.read_bytes().splitlines(keepends=True)
+    world.log.write_bytes(b"".join(lines[:2]))
+    folder = world.cli.home / "audit"
+    assert world.cli("receipt", "export", str(folder)).code == 1
+    code, said = verified(folder, "--key", str(world.cli.data / "receipt.key"))
+    assert (code, "invalid chain at receipt 3" in said) == (1, True), said
+
+
+def test_no_export_steers_the_terminal_or_the_verifier(world: World) -> None:
+    """A name of a file, a receipt and a manifest that somebody made for the auditor."""
+    world.script(call("file_list", path="."), text("done"))
+    assert world.agent("look").code == 0
+    folder = world.cli.home / "audit"
+    assert world.cli("receipt", "export", str(folder)).code == 0
+    strange = folder / "\x1b[2J\nvalid: 9 receipts"
+    strange.write_text("", encoding="utf-8")
+    code, said = verified(folder)
+    assert (code, len(said.splitlines()), "\\x1b[2J\\nvalid" in said) == (1, 2, True), said
+    strange.unlink()
+    manifest = folder / "manifest.json"
+    known = json.loads(manifest.read_text(encoding="utf-8"))
+    os.mkfifo(folder / "pipe")
+    (folder / "link").symlink_to("/dev/zero")
+    for name, why in (("pipe", "is no regular file"), ("link", "is no regular file"), ("a\0b", "does not lie beside")):
+        files = {**dict.fromkeys(("pipe", "link"), "x"), **known["files"]}
+        manifest.write_text(json.dumps({**known, "files": {name: "x", **files}}), encoding="utf-8")
+        code, said = verified(folder)
+        assert (code, why in said, "Traceback" in said) == (1, True, False), said
+    manifest.write_text("[" * 200_000, encoding="utf-8")
+    assert "is no manifest" in verified(folder)[1]
+    body: dict[str, Any] = json.loads((folder / "tool_receipts.log").read_text(encoding="utf-8"))
+    body["decision"] = {"approval_id": ["\x1b[2J"]}
+    del body["receipt_hash"]
+
+    def sealed() -> str:
+        return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    body["receipt_hash"] = hashlib.sha256(sealed().encode()).hexdigest()
+    made = world.cli.home / "made.log"
+    made.write_text(sealed() + "\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, "-I", str(SCRIPT), str(made)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), "nobody has the key here"
 
 
 def test_without_a_ledger_there_is_nothing_to_export(world: World) -> None:
