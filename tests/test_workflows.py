@@ -158,6 +158,21 @@ def test_a_workflow_of_others_reports_through_nothing_that_the_agent_planted(whe
     assert "outcome          error" in (report / "report.txt").read_text(), "a file in its place is not the report"
 
 
+def test_no_line_of_the_log_commands_the_runner(tmp_path: Path) -> None:
+    """GitHub's runner takes `::name::` and `##[name]` in what a step prints for commands."""
+    planted = "##[set-output name=outcome]completed"
+    step = {"tool_calls": [{"name": "Bash", "arguments": {"command": f"echo '{planted}'"}}]}
+    (tmp_path / "fixture.json").write_text(json.dumps({"steps": [step]}))
+    done = [execute("github", tmp_path, TASK="x", BUDGET_USD="1", PROVIDER="local") for _ in range(2)]
+    printed = [one.stdout.splitlines() for one in done]
+    for one, lines in zip(done, printed, strict=True):
+        assert planted in one.stderr
+        stopped = lines[0].removeprefix("::stop-commands::")
+        assert len(stopped) == 32
+        assert lines == [f"::stop-commands::{stopped}", f"::{stopped}::"]
+    assert printed[0] != printed[1], "nobody knows the word before"
+
+
 def without_namespaces(folder: Path) -> dict[str, str]:
     """An environment as in the usual container of a pipeline: bubblewrap is installed, and not allowed to start."""
     (folder / "bin").mkdir()
