@@ -340,6 +340,17 @@ def test_servers_plugins_and_skills_come_from_the_list(bounded: Managed) -> None
     assert "mine" not in world.cli("skills", "list").out
 
 
+def test_a_plugin_brings_skills_only_where_plugins_are_listed(world: World) -> None:
+    made = Managed(world)
+    folder = plugin(world.cli.home, "plug", **{"skills/mine/SKILL.md": "---\nname: mine\ndescription: d\n---\nhello\n"})
+    content = install(world, folder)
+    for more, counts in (("", False), (f'plugins = ["{content}"]\n', True)):
+        made.write(f'[managed]\nskills = ["/opt/skills"]\n{more}')
+        world.script(call("Skill", skill="plug:mine"), text("done"))
+        world.agent("go")
+        assert (world.receipts()[-1]["status"] == "allowed") is counts, more
+
+
 def test_no_variable_leads_an_allowed_server_elsewhere(bounded: Managed) -> None:
     world = bounded.world
     world.configure(more='[mcp_servers.corp]\nurl = "https://${WHERE}@mcp.corp.example/mcp"\n')

@@ -17,7 +17,7 @@ class Managed:
     plugins: list[str] | None = None
     """Plugins, each by the hash over its content that `adderclaw plugin show` prints. Absent: all."""
     skills: list[PathText] | None = None
-    """Folders that skills and commands may come from, beside those of allowed plugins. Absent: all."""
+    """Folders that skills and commands may come from, beside those of plugins that `plugins` lists. Absent: all."""
     prices: dict[str, ModelEntry] | None = None
     """The least that models cost, for every limit of money: filled in from `[models]` of the same file where it has
     that or `limits.cost_usd`. A model that it does not name costs no less than by the packaged list. Absent: the

@@ -25,11 +25,13 @@ def located(runtime: Runtime) -> tuple[Place, ...]:
     """Where skills are looked for, the place that goes before the others first."""
     project = runtime.loaded.workspace
     brought = tuple(runtime.plugins.places()) if runtime.plugins is not None else ()
+    allowed, plugins = runtime.config.managed.skills, runtime.config.managed.plugins
+    if allowed is not None and plugins is None:
+        brought = ()  # anybody puts a skill into a plugin
     if runtime.options.bare:
         return brought
     own = os.path.join(project, os.path.expanduser(runtime.config.skills.dir))
     found = catalogue.places(project, runtime.home, own, brought, homes=runtime.foreign_homes)
-    allowed = runtime.config.managed.skills
     if allowed is None:
         return found
     return tuple(one for one in found if one in brought or any(beneath(one.folder, folder) for folder in allowed))
