@@ -15,6 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.acceptance.world import World, call, text
+from tests.managed import Machine
 from tests.scripted import ScriptedModel
 
 conventions: Any = import_module("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
@@ -88,6 +89,22 @@ def test_nothing_is_sent_unless_it_is_configured(world: World, receiver: Receive
     configure(world, "noop", receiver.url)
     run(world)
     assert receiver.posts == []
+
+
+def test_no_variable_switches_off_what_an_administrator_wants_recorded(world: World, receiver: Receiver) -> None:
+    wanted = f'enabled = true\nprotocol = "otlp"\nendpoint = "{receiver.url}"\nflush_seconds = 60\n'
+    Machine(world.cli).write(f"[telemetry]\n{wanted}")
+    for name, said in (
+        ("OTEL_SDK_DISABLED", "true"),
+        ("OTEL_TRACES_SAMPLER", "always_off"),
+        ("TRACEPARENT", f"00-{'1' * 32}-{'2' * 16}-00"),
+    ):
+        receiver.posts.clear()
+        world.cli.env[name] = said
+        world.script(text("answered"))
+        assert world.agent("hi").code == 0
+        assert {path for path, _ in receiver.posts} == {"/v1/traces", "/v1/metrics"}, name
+        del world.cli.env[name]
 
 
 def test_otlp_without_its_packages_is_refused_with_what_mends_it(

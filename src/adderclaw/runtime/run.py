@@ -341,7 +341,11 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
         from adderclaw.sinks import telemetry
 
         made = telemetry.sink(
-            runtime.config, session_id, lambda message: print(message, file=sys.stderr), runtime.loaded.workspace
+            runtime.config,
+            session_id,
+            lambda message: print(message, file=sys.stderr),
+            runtime.loaded.workspace,
+            managed="telemetry" in runtime.loaded.managed,
         )
         if made is not None:
             bus.listen("telemetry", made[0])

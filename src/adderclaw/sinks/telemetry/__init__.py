@@ -4,6 +4,7 @@ Events are put into a bounded queue and sent by a thread of its own. A service t
 which are counted, and nothing else.
 """
 
+import os
 import queue
 import threading
 import time
@@ -32,15 +33,24 @@ class Exporter(Protocol):
 
 
 def sink(
-    config: "Config", session: str, complain: Callable[[str], None], workspace: str
+    config: "Config", session: str, complain: Callable[[str], None], workspace: str, *, managed: bool = False
 ) -> tuple[Sink, Callable[[], None]] | None:
-    """The sink and what closes it, where telemetry is on; `complain` is told once when a service does not answer."""
+    """The sink and what closes it, where telemetry is on; `complain` is told once when a service does not answer.
+
+    `managed`: an administrator wants it, and no variable of OpenTelemetry's own has a say.
+    """
     wanted = config.telemetry
     if not wanted.enabled or wanted.protocol == "noop":
         return None
     if why := lacking(wanted.protocol):
         raise UsageError(why)
-    outbox = Outbox(lambda say: _exporter(config, session, say, workspace), complain, wanted.flush_seconds)
+    for name in [name for name in os.environ if managed and name.startswith("OTEL_")]:
+        del os.environ[name]
+
+    def exporter(say: Callable[[str], None]) -> Exporter:
+        return _exporter(config, session, say, workspace, managed=managed)
+
+    outbox = Outbox(exporter, complain, wanted.flush_seconds)
     return outbox.put, outbox.close
 
 
@@ -61,13 +71,20 @@ def lacking(protocol: str) -> str:
     return f'{why}, and telemetry.protocol is "otlp": {fix}; "http" and "file" need none'
 
 
-def _exporter(config: "Config", session: str, say: Callable[[str], None], workspace: str) -> Exporter:
+def _exporter(config: "Config", session: str, say: Callable[[str], None], workspace: str, *, managed: bool) -> Exporter:
     wanted = config.telemetry
     if wanted.protocol == "otlp":
         from adderclaw.sinks.telemetry.otlp import Otlp
 
         providers = {name: entry.kind for name, entry in config.providers.models.items()}
-        return Otlp(wanted.endpoint or "", config.agent_id, providers, say, include_content=wanted.include_content)
+        return Otlp(
+            wanted.endpoint or "",
+            config.agent_id,
+            providers,
+            say,
+            include_content=wanted.include_content,
+            keep_all=managed,
+        )
     from adderclaw.sinks.telemetry.records import File, Http, Records
     from adderclaw.workspace import configured
 

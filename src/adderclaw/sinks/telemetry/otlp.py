@@ -42,8 +42,9 @@ class Otlp:
         say: Callable[[str], None],
         *,
         include_content: bool,
+        keep_all: bool = False,
     ) -> None:
-        """`providers`: the kind of each entry of the configuration."""
+        """`providers`: the kind of each entry of the configuration. `keep_all`: even what TRACEPARENT leaves out."""
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.metrics import MeterProvider
@@ -51,6 +52,7 @@ class Otlp:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
         _heard_by(say, endpoint)
         base = endpoint.rstrip("/").removesuffix("/v1/traces")
@@ -61,7 +63,9 @@ class Otlp:
                 "service.instance.id": agent_id or "adderclaw",
             }
         )
-        self._traces = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._traces = TracerProvider(
+            sampler=ALWAYS_ON if keep_all else None, resource=resource, shutdown_on_exit=False
+        )
         self._traces.add_span_processor(
             BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=SECONDS))
         )
