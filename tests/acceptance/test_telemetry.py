@@ -27,7 +27,8 @@ class Receiver:
 
     def __init__(self, status: int = 200) -> None:
         self.posts: list[tuple[str, bytes]] = []
-        posts = self.posts
+        self.logins: set[str | None] = set()
+        posts, logins = self.posts, self.logins
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -39,6 +40,7 @@ class Receiver:
 
                     body = gzip.decompress(body)
                 posts.append((self.path, body))
+                logins.add(self.headers.get("Authorization"))
                 if not status:  # it goes away in the middle
                     self.connection.shutdown(socket.SHUT_RDWR)
                     self.close_connection = True
@@ -94,6 +96,7 @@ def test_nothing_is_sent_unless_it_is_configured(world: World, receiver: Receive
 def test_no_variable_switches_off_what_an_administrator_wants_recorded(world: World, receiver: Receiver) -> None:
     wanted = f'enabled = true\nprotocol = "otlp"\nendpoint = "{receiver.url}"\nflush_seconds = 60\n'
     Machine(world.cli).write(f"[telemetry]\n{wanted}")
+    world.cli.env["OTEL_EXPORTER_OTLP_HEADERS"] = "authorization=Bearer%20abc"  # no file holds what logs in
     for name, said in (
         ("OTEL_SDK_DISABLED", "true"),
         ("OTEL_TRACES_SAMPLER", "always_off"),
@@ -105,6 +108,7 @@ def test_no_variable_switches_off_what_an_administrator_wants_recorded(world: Wo
         assert world.agent("hi").code == 0
         assert {path for path, _ in receiver.posts} == {"/v1/traces", "/v1/metrics"}, name
         del world.cli.env[name]
+    assert receiver.logins == {"Bearer abc"}
 
 
 def test_otlp_without_its_packages_is_refused_with_what_mends_it(

@@ -21,6 +21,8 @@ MOST_WAITING = 2_048
 """Events that wait to be sent."""
 EXTRA = "opentelemetry.sdk"
 """What the extra `telemetry` brings, and only `otlp` needs."""
+LOGIN = ("_HEADERS", "_CERTIFICATE", "_CLIENT_KEY")
+"""How variables of OpenTelemetry's end that let a program in at the service."""
 LITTLE_HOPE = 0.25
 """Seconds that the end of a run waits for what is left, where the service has failed already."""
 
@@ -37,14 +39,14 @@ def sink(
 ) -> tuple[Sink, Callable[[], None]] | None:
     """The sink and what closes it, where telemetry is on; `complain` is told once when a service does not answer.
 
-    `managed`: an administrator wants it, and no variable of OpenTelemetry's own has a say.
+    `managed`: an administrator wants it, and variables of OpenTelemetry's own say only how to log in at the service.
     """
     wanted = config.telemetry
     if not wanted.enabled or wanted.protocol == "noop":
         return None
     if why := lacking(wanted.protocol):
         raise UsageError(why)
-    for name in [name for name in os.environ if managed and name.startswith("OTEL_")]:
+    for name in [name for name in os.environ if managed and name.startswith("OTEL_") and not name.endswith(LOGIN)]:
         del os.environ[name]
 
     def exporter(say: Callable[[str], None]) -> Exporter:
