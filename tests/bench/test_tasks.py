@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,7 +22,7 @@ NOTHING = Solution("nothing is done", {}, "")
 async def failed(box: Box, root: Path, task: Task, solution: Solution) -> list[str]:
     """What the checks say when the workspace was changed so."""
     root.mkdir()
-    bench = Bench(os.path.realpath(root), box)
+    bench = Bench(os.path.realpath(root))
     await bench.lay_out(task)
     for name, text in solution.files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -34,12 +33,12 @@ async def failed(box: Box, root: Path, task: Task, solution: Solution) -> list[s
         done = await run(argv, cwd=bench.root, env=env, timeout=30, start=in_view(box.start, "git"))
         assert done.returncode == 0, done.stderr
     found = await bench.failed(task)
-    shutil.rmtree(root)
+    checking.empty(os.path.realpath(root))
     return found
 
 
 async def told_apart(folder: Path, tasks: Sequence[Named]) -> list[str]:
-    """Where the checks are wrong. All share one sandbox: starting one for each would take most of the time."""
+    """Where the checks are wrong. The scripts of the solutions share one sandbox."""
     box = checking.sandbox(os.path.realpath(folder))
     found: list[str] = []
     try:
@@ -81,3 +80,53 @@ def test_checks_tell_right_from_wrong(tmp_path: Path, soak: Soak) -> None:
     every = catalogue.tasks()
     wrong = asyncio.run(told_apart(tmp_path, [every[number] for number in soak.of(len(every))]))
     assert not wrong, "\n".join(wrong)
+
+
+def judged(root: Path, name: str, solution: Solution) -> list[str]:
+    task = next(one.task for one in catalogue.tasks() if one.name == name)
+    box = checking.sandbox(os.path.realpath(root.parent))
+    try:
+        return asyncio.run(failed(box, root, task, solution))
+    finally:
+        box.close()
+
+
+COUNTS = """
+import hashlib, pathlib, unittest
+
+class Test(unittest.TestCase):
+    def test(self):
+        code = hashlib.sha256(pathlib.Path("limiter.py").read_bytes()).hexdigest()
+        seen = pathlib.Path({place!r})
+        known = seen.read_text().split() if seen.exists() else []
+        known += [code] * (code not in known)
+        seen.write_text(" ".join(known))
+        self.assertLess(known.index(code), 2)
+"""
+
+
+@pytest.mark.parametrize("place", [".seen", "/tmp/seen"])
+def test_tests_that_only_count_how_often_they_were_run_find_nothing(tmp_path: Path, place: str) -> None:
+    """The right implementations are checked first: a test that fails from the third on would look like one."""
+    found = judged(
+        tmp_path / "work", "py-limiter-test", Solution("", {"test_limiter.py": COUNTS.format(place=place)}, "")
+    )
+    assert len([one for one in found if one.startswith("they fail")]) == 4
+
+
+def test_what_no_check_can_copy_neither_ends_it_nor_changes_what_it_says(tmp_path: Path) -> None:
+    name, odd = (
+        "py-slug-fix",
+        "mkfifo queue; mkdir shut; touch shut/a; chmod 500 shut; chmod 0 test_slug.py; ln -s /etc out",
+    )
+    deep = 'python3 -c \'import os\nfor _ in range(1500): os.mkdir("d"); os.chdir("d")\''
+    right = solutions(name, next(one.task for one in catalogue.tasks() if one.name == name)).right
+    assert judged(tmp_path / "deep", name, right._replace(run=deep)) == []
+    left = judged(tmp_path / "odd", name, right._replace(run=odd))
+    assert not [one for one in left if not one.startswith("the tests are as they were")]
+
+
+def test_a_workspace_that_is_too_large_to_be_copied_fails_its_checks(tmp_path: Path) -> None:
+    found = judged(tmp_path / "work", "py-slug-fix", Solution("", {}, "truncate -s 2G holes"))
+    assert found
+    assert all("more than 1 GiB" in one for one in found)

@@ -117,7 +117,8 @@ class Runner:
         began, failed, root = time.monotonic(), list[str](), ""
         report: Json = {}
         try:
-            with self._place(name) as root, contextlib.closing(checking.Bench(root)) as bench:
+            with self._place(name) as root:
+                bench = checking.Bench(root)
                 await bench.lay_out(task)
                 if self.interrupted:
                     return None

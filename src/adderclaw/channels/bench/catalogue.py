@@ -34,7 +34,7 @@ class Probe:
     lacks: tuple[str, ...] = ()
     code: int | Literal["nonzero", "any"] = 0
     put: dict[str, str] | None = None
-    """Files that are written into the workspace first, and stay."""
+    """Files that are written into its copy of the workspace first."""
     back: tuple[str, ...] = ()
     """Files that are put back first as the task gave them."""
     same: tuple[str, ...] = ()

@@ -2,10 +2,14 @@
 
 The checks begin when the run has ended and nothing of it runs any more. Only commands and their input go into the
 sandbox. What they must print is compared here, so that no file which a run leaves (a changed test, a conftest.py, a
-module that ends the process with success) can make a check pass without the right answer.
+module that ends the process with success) can make a check pass without the right answer. Each command gets a copy of
+the workspace as the run left it, and a sandbox of its own: nothing can count which check it is.
 """
 
+import contextlib
 import os
+import shutil
+import stat
 from collections.abc import Mapping
 
 from adderclaw import workspace
@@ -21,6 +25,8 @@ SECONDS = 30.0
 """What one command of a check has."""
 MOST = 1 << 18
 """Bytes of what it prints that are read."""
+MOST_LEFT = 1 << 30
+"""Bytes of a workspace that is copied for each check; a file with holes counts whole."""
 BEGIN = "git init -q -b main; git config user.name 'Sam Porter'; git config user.email sam@example.com\n"
 COMMIT = "git add -A; git commit -q -m 'Initial commit'"
 WHO = {
@@ -32,14 +38,10 @@ IMPORT = "import sys; sys.path.insert(0, '.'); sys.dont_write_bytecode = True\n"
 
 
 class Bench:
-    """A workspace of one task, and the sandbox in which its repository is made and checked."""
+    """A workspace of one task: its repository is made in it, and checked."""
 
-    def __init__(self, root: str, box: Box | None = None) -> None:
+    def __init__(self, root: str) -> None:
         self.root = root
-        self.box = box or sandbox(root)
-
-    def close(self) -> None:
-        self.box.close()
 
     async def lay_out(self, task: Task) -> None:
         self._put(task.files)
@@ -49,21 +51,28 @@ class Bench:
 
     async def failed(self, task: Task) -> list[str]:
         """The checks that do not hold, by what they look at; none: the task is done."""
-        return [f"{probe.what}: {why}" for probe in task.check if (why := await self._wrong(task, probe))]
-
-    async def _wrong(self, task: Task, probe: Probe) -> str:
+        left = f"{self.root}-left"
+        os.rename(self.root, left)
         try:
-            for name in probe.same:
-                if workspace.read(Place(self.root, name), MOST).decode("utf-8", "replace") != task.files[name]:
-                    return f"{name} was changed"
-            self._put({name: task.files[name] for name in probe.back} | (probe.put or {}))
-        except (OSError, Refused) as error:
-            return str(error)
-        argv = _argv(probe)
-        if argv is None:
-            return ""
-        ended = await self._run(argv, stdin=probe.stdin.encode())
-        return _difference(probe, ended)
+            return [f"{probe.what}: {why}" for probe in task.check if (why := await self._wrong(task, probe, left))]
+        finally:
+            os.rename(left, self.root)
+
+    async def _wrong(self, task: Task, probe: Probe, left: str) -> str:
+        try:
+            try:
+                _copy(left, self.root)
+                for name in probe.same:
+                    if workspace.read(Place(self.root, name), MOST).decode("utf-8", "replace") != task.files[name]:
+                        return f"{name} was changed"
+                self._put({name: task.files[name] for name in probe.back} | (probe.put or {}))
+            except (OSError, Refused) as error:
+                return str(error)
+            argv = _argv(probe)
+            return "" if argv is None else _difference(probe, await self._run(argv, stdin=probe.stdin.encode()))
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                empty(self.root)
 
     def _put(self, files: Mapping[str, str]) -> None:
         for name, text in files.items():
@@ -76,8 +85,12 @@ class Bench:
     ) -> Finished:
         own = {"PYTHONDONTWRITEBYTECODE": "1", "TZ": "UTC", "LC_ALL": "C.UTF-8", **(more or {})}
         env = environment(own, workspace_roots=(self.root,))
-        start = in_view(self.box.start, view)
-        return await run(argv, cwd=self.root, env=env, timeout=SECONDS, max_bytes=MOST, stdin=stdin, start=start)
+        box = sandbox(self.root)
+        start = in_view(box.start, view)
+        try:
+            return await run(argv, cwd=self.root, env=env, timeout=SECONDS, max_bytes=MOST, stdin=stdin, start=start)
+        finally:
+            box.close()
 
 
 def sandbox(root: str) -> Box:
@@ -119,3 +132,21 @@ def lacking(task: Task) -> list[str]:
 def empty(folder: str) -> None:
     """Remove a workspace with all that a run left in it, through no link."""
     workspace.remove_tree(Place(os.path.dirname(folder), os.path.basename(folder)))
+
+
+def _copy(left: str, root: str) -> None:
+    """What a run left: folders, files and links. What else there is, and what cannot be read, no check sees."""
+    room = MOST_LEFT
+    for folder, folders, names in os.walk(left):
+        there = root + folder.removeprefix(left)
+        os.mkdir(there)  # with a mode of its own: it can be emptied again
+        for name in [*names, *folders]:
+            source = os.path.join(folder, name)
+            found = os.lstat(source)
+            if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+                continue
+            room -= found.st_size
+            if room < 0:
+                raise Refused(f"the workspace holds more than {MOST_LEFT >> 30} GiB")
+            with contextlib.suppress(PermissionError):
+                shutil.copy2(source, os.path.join(there, name), follow_symlinks=False)
