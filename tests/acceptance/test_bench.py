@@ -18,6 +18,7 @@ from tests.program import PROGRAM, Soak
 
 JSON = ("--output-format", "json")
 SOME = ("--only", "py-slug-fix", "--only", "git-revert")
+NOBODY = "http://127.0.0.1:9/v1"
 CONFIG = """
 default_provider = "scripted"
 [providers.models.scripted]
@@ -120,7 +121,21 @@ def test_bad_input_is_refused_before_anything_runs(words: tuple[str, ...], said:
     assert not (world.cli.data / "bench").exists()
 
 
+def test_without_a_model_no_bench_begins(world: World) -> None:
+    done = world.cli("bench", "tasks", *SOME)
+    assert (done.code, done.out) == (2, "")
+    assert "no model is chosen" in done.err
+    assert not (world.cli.data / "bench").exists()
+
+
+def test_a_provider_whose_key_is_in_the_environment_counts_as_for_agent(world: World) -> None:
+    world.cli.env["OPENAI_API_KEY"] = "sk-of-nobody"
+    done = world.cli("bench", "tasks", *SOME, "--provider", "openai", "--max-cost", "0", *JSON)
+    assert (done.code, json.loads(done.out)["provider"]) == (4, "openai"), done.err
+
+
 def test_no_cost_is_no_attempt(world: World) -> None:
+    world.cli.configure(CONFIG.format(url=NOBODY))
     done = world.cli("bench", "tasks", *SOME, "--max-cost", "0", *JSON)
     assert done.code == 4
     assert json.loads(done.out)["attempts"] == 0
@@ -128,6 +143,7 @@ def test_no_cost_is_no_attempt(world: World) -> None:
 
 
 def test_a_page_that_cannot_be_written_after_all_takes_no_result_away(world: World, tmp_path: Path) -> None:
+    world.cli.configure(CONFIG.format(url=NOBODY))
     page = tmp_path / "full.md"
     page.symlink_to("/dev/full")
     done = world.cli("bench", "tasks", *SOME, "--max-cost", "0", "--report", str(page), *JSON)
@@ -137,6 +153,7 @@ def test_a_page_that_cannot_be_written_after_all_takes_no_result_away(world: Wor
 
 
 def test_an_attempt_without_money_is_called_so(world: World) -> None:
+    world.cli.configure(CONFIG.format(url=NOBODY))
     done = world.cli("bench", "tasks", *SOME, "--limit", "cost_usd=0", *JSON)
     assert (done.code, json.loads(done.out)["attempts"]) == (4, 0)
     assert "--limit cost_usd=0 allows no attempt" in done.err

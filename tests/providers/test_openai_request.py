@@ -56,6 +56,8 @@ def test_wrong_entries_are_configuration_errors(
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="no provider has the name 'x'; known: a, b"):
         House({"a": ProviderEntry(kind="mock"), "b": ProviderEntry(kind="mock")}).make("x")
+    with pytest.raises(ConfigError, match=r"known: a; `adderclaw onboard --provider openai` adds it$"):
+        House({"a": ProviderEntry(kind="mock")}).make("openai")
 
 
 def test_a_missing_key_is_said_before_any_network(monkeypatch: pytest.MonkeyPatch) -> None:

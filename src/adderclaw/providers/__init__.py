@@ -75,7 +75,8 @@ def make(
     entry = config.providers.models.get(name)
     if entry is None:
         known = ", ".join(sorted(config.providers.models)) or "none"
-        misconfigured(name, "", f"no provider has the name {name!r}; known: {known}")
+        add = f"; `adderclaw onboard --provider {name}` adds it" if PROVIDERS.get(name, "").endswith(":make") else ""
+        misconfigured(name, "", f"no provider has the name {name!r}; known: {known}{add}")
     if name in seen:
         misconfigured(name, "providers", f"contains itself: {' → '.join((*seen, name))}; remove one of the names")
     place = PROVIDERS.get(entry.kind)

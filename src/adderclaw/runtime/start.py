@@ -156,7 +156,7 @@ def start(options: Options) -> Runtime:
     """Configuration and events; nothing is opened for writing yet."""
     if options.profile is not None and options.profile not in gate.PROFILES:
         raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(gate.PROFILES)}")
-    loaded, chosen = _with_a_model(options, _load(options, options.overrides))
+    loaded, chosen = with_a_model(options)
     if options.profile is not None and loaded.managed:
         _require_allowed(options.profile, loaded)
     by_flag = loaded.origins.get("permissions.defaultMode") == FLAGS  # which is the autonomy of this start
@@ -216,8 +216,12 @@ def loaded_by(options: Options, workspace: str | None, overrides: Json, *, here:
     return managed.held(loaded)
 
 
-def _with_a_model(options: Options, loaded: config.Loaded) -> tuple[config.Loaded, tuple[str, ...]]:
-    """Where nothing chooses a model, a key in the environment does; where one is needed, a run without is refused."""
+def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
+    """The configuration of a run, and what is to be said of its model.
+
+    Where nothing chooses a model, a key in the environment does; where one is needed, a run without is refused.
+    """
+    loaded = _load(options, options.overrides)
     now = loaded.config
     name = (
         options.provider or providers.choice(options.model or now.default_provider, now, now.default_provider).provider

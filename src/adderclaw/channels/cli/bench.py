@@ -16,10 +16,12 @@ from adderclaw.channels.bench.catalogue import Named
 from adderclaw.channels.bench.results import Board, Result, Terms
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ModelName, OutputFormat, ProviderName, group
 from adderclaw.channels.cli.plain import limits, print_json
-from adderclaw.config import Loaded, home, load
+from adderclaw.config import home
+from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import EXIT_SIGINT, UsageError
 from adderclaw.kernel.clock import ids_with_runs
+from adderclaw.runtime.start import with_a_model
 from adderclaw.types import Json
 
 app = group("Measure a model at work: tasks with hidden checks.")
@@ -93,16 +95,21 @@ def tasks(
     else:
         asked = Terms((), catalogue.digest(), __version__, provider, model, config, repeat, jobs or JOBS)
         terms = _terms(asked, chosen, MAX_COST if max_cost is None else max_cost, limits(limit))
-        _require_provider(load(config_file=config), provider)  # what is wrong with the configuration is said once
+        _require_model(terms)
         attempts.require_sandbox()
         board = results.begin(folder, ids_with_runs(RUN_IDS)("run"), terms)
     raise typer.Exit(_run(board, keep, page, output_format))
 
 
-def _require_provider(loaded: Loaded, name: str | None) -> None:
+def _require_model(terms: Terms) -> None:
+    """What is wrong with the configuration or the choice of a model is said once, before an attempt."""
+    chosen = Options(config_file=terms.config, provider=terms.provider, model=terms.model, asks="must")
+    loaded, said = with_a_model(chosen)
+    for text in said:
+        print(clean(f"adderclaw: {text}"), file=sys.stderr)
     models = loaded.config.providers.models
-    if name is not None and name not in models:
-        raise UsageError(f"--provider {name}: no provider has that name; known: {', '.join(sorted(models))}")
+    if terms.provider is not None and terms.provider not in models:
+        raise UsageError(f"--provider {terms.provider}: no provider has that name; known: {', '.join(sorted(models))}")
 
 
 def _terms(asked: Terms, chosen: tuple[Named, ...], max_cost: float, given: dict[str, float]) -> Terms:
