@@ -113,3 +113,9 @@ def test_many_models_are_shortened() -> None:
     with answering(http(json.dumps({"object": "list", "data": names}))) as port:
         (found,) = local_models.servers({port: "lm-studio"})
     assert str(found) == f"lm-studio at http://127.0.0.1:{port}/v1 (m0, m1, m2 and 6 more)"
+
+
+def test_where_nothing_can_be_suggested_yes_is_no_way_out(cli: Cli) -> None:
+    done = cli("onboard", "--provider", "ollama", "--yes", env={"OLLAMA_HOST": "127.0.0.1:9"})
+    assert done.code == 5
+    assert done.err.strip().endswith("There is no terminal to ask on: give --model")

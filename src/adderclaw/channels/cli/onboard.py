@@ -88,7 +88,8 @@ class Asker(NamedTuple):
         answer = given if given is not None else suggestion if self.yes else None
         choice = f" ({', '.join(allowed)})" if allowed else ""
         if answer is None and not self.is_person:
-            raise NeedsInput(f"{question}? There is no terminal to ask on: give {flag}{choice}, or --yes")
+            other = "" if suggestion is None else ", or --yes"
+            raise NeedsInput(f"{question}? There is no terminal to ask on: give {flag}{choice}{other}")
         while answer is None:
             STDIN.discard_typed()
             said = str(typer.prompt(question + choice, default=suggestion, err=True)).strip()
