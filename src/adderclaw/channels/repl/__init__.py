@@ -84,7 +84,7 @@ class Repl:
         loaded = run.runtime.loaded
         talk.screen.show(Notice("", "note", f"AdderClaw in {visible(loaded.workspace, keep_newlines=False)}"))
         why = visible(loaded.workspace_reason, keep_newlines=False)
-        talk.screen.show(Notice("", "note", f"here by {why}; /help lists the commands, Ctrl-D leaves"))
+        talk.screen.show(Notice("", "note", f"why here: {why}; /help lists the commands, Ctrl-D leaves"))
         if goal := _goal(run):
             talk.screen.show(Notice("", "note", goal))
         return await until_signal(run, talk.converse(command, self._first), goes_on=True)
