@@ -27,6 +27,11 @@ base_url = "{url}"
 model = "scripted"
 api_key_env = "NO_KEY"
 """
+PRICES = """
+[models.scripted]
+input_per_mtok = 1000.0
+output_per_mtok = 1000.0
+"""
 
 
 def bench(world: World, model: str, *more: str) -> dict[str, Any]:
@@ -134,6 +139,14 @@ def test_a_provider_whose_key_is_in_the_environment_counts_as_for_agent(world: W
     assert (done.code, json.loads(done.out)["provider"]) == (4, "openai"), done.err
 
 
+def test_max_cost_that_cannot_count_is_said_before_an_attempt(world: World) -> None:
+    world.cli.configure(CONFIG.format(url=NOBODY))
+    said = "the price of the model 'scripted' is not known, so --max-cost does not count"
+    assert said in world.cli("bench", "tasks", *SOME, "--max-cost", "0").err
+    world.cli.configure(CONFIG.format(url=NOBODY) + PRICES)
+    assert said not in world.cli("bench", "tasks", *SOME, "--max-cost", "0").err
+
+
 def test_no_cost_is_no_attempt(world: World) -> None:
     world.cli.configure(CONFIG.format(url=NOBODY))
     done = world.cli("bench", "tasks", *SOME, "--max-cost", "0", *JSON)
@@ -166,9 +179,8 @@ def test_attempts_at_once_wait_for_money_that_others_do_not_use(world: World) ->
 
 
 def test_an_attempt_that_max_cost_cuts_short_is_not_counted(world: World) -> None:
-    prices = "\n[models.scripted]\ninput_per_mtok = 1000.0\noutput_per_mtok = 1000.0\n"
     with Model(MODELS["reference"]) as served:
-        world.cli.configure(CONFIG.format(url=served.base_url) + prices)
+        world.cli.configure(CONFIG.format(url=served.base_url) + PRICES)
         world.cli.env["NO_KEY"] = "none"
         one = ("bench", "tasks", "--only", "git-revert", *JSON)
         cut = world.cli(*one, "--max-cost", "0.15", "--limit", "cost_usd=4")

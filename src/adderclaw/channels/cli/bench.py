@@ -17,10 +17,12 @@ from adderclaw.channels.bench.results import Board, Result, Terms
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ModelName, OutputFormat, ProviderName, group
 from adderclaw.channels.cli.plain import limits, print_json
 from adderclaw.config import home
+from adderclaw.config.model_catalogue import facts_of, first_of
 from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import EXIT_SIGINT, UsageError
 from adderclaw.kernel.clock import ids_with_runs
+from adderclaw.runtime.session import chosen_by
 from adderclaw.runtime.start import with_a_model
 from adderclaw.types import Json
 
@@ -30,6 +32,10 @@ clean = Secrets().clean
 DEFAULTS: dict[str, float] = {"cost_usd": 0.25, "tokens": 400_000, "tool_calls": 60, "seconds": 600.0}
 """What one attempt may use up."""
 ROUNDS = 40
+UNPRICED = (
+    "adderclaw: the price of the model {0!r} is not known, so --max-cost does not count: tokens, calls and seconds "
+    'bound each attempt; `[models."{0}"]` with input_per_mtok and output_per_mtok gives it one'
+)
 JOBS, MAX_COST = 1, 5.0
 RUN_IDS = "YYYYMMDD-HHMMSS-<short-uuid>"
 
@@ -110,6 +116,9 @@ def _require_model(terms: Terms) -> None:
     models = loaded.config.providers.models
     if terms.provider is not None and terms.provider not in models:
         raise UsageError(f"--provider {terms.provider}: no provider has that name; known: {', '.join(sorted(models))}")
+    served = first_of(*chosen_by(chosen, loaded.config), loaded.config)
+    if not facts_of(*served, loaded.config).priced:
+        print(clean(UNPRICED.format(served.model)), file=sys.stderr)
 
 
 def _terms(asked: Terms, chosen: tuple[Named, ...], max_cost: float, given: dict[str, float]) -> Terms:
