@@ -86,6 +86,22 @@ def test_10_a_conversation_without_a_terminal_is_refused_and_what_is_piped_not_s
     assert "adderclaw -p" in done.err
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--profile", "No such option: --profile; it is one of `adderclaw agent`"),
+        ("--worksapce", "No such option: --worksapce; did you mean --workspace?"),
+        ("--versoin", "No such option: --versoin; did you mean --version?"),
+    ],
+)
+def test_10_an_option_of_agent_is_known_also_where_no_conversation_can_be_opened(
+    world: World, option: str, said: str
+) -> None:
+    done = world.cli(option, "x")
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
 def test_10_help_names_the_ways_in_without_a_command(world: World) -> None:
     done = world.cli("--help")
     assert 'adderclaw -p "' in done.out

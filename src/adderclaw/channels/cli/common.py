@@ -113,8 +113,11 @@ def _hinted(error: Any) -> None:
     """Typer looks for words that are alike, too, and takes `exit` for `export`."""
     command = error.ctx.command if getattr(error, "ctx", None) is not None else None
     if command is not None and hasattr(error, "option_name") and hasattr(error, "possibilities"):
-        known = [name for parameter in command.params for name in parameter.opts]
-        error.message = f"No such option: {visible(error.option_name)}{meant(error.option_name, known)}"
+        name, known = error.option_name, _options(command)
+        agent = command.commands.get("agent") if isinstance(command, TyperGroup) else None
+        of_agent = [] if agent is None else _options(agent)  # which may stand without a command at a terminal
+        hint = "; it is one of `adderclaw agent`" if name in of_agent else meant(name, [*known, *of_agent])
+        error.message = f"No such option: {visible(name)}{hint}"
         error.possibilities = None
     elif isinstance(command, TyperGroup) and (unknown := UNKNOWN.match(error.message)):
         from adderclaw.channels.elsewhere import typed_at_the_shell
@@ -123,6 +126,10 @@ def _hinted(error: Any) -> None:
         hint = f": that is `adderclaw {option}`" if option else ""
         hint = hint or typed_at_the_shell(unknown[1]) or meant(unknown[1], command.commands)
         error.message = f"No such command {unknown[1]!r}{hint}"
+
+
+def _options(command: Any) -> list[str]:
+    return [name for parameter in command.params for name in parameter.opts]
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:
