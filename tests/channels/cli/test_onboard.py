@@ -1,16 +1,18 @@
 """`adderclaw onboard` finds keys and model servers by itself, and says what it found."""
 
 import json
+import os
 import socket
+import subprocess
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from adderclaw.channels.cli import local_models
 from tests.listening import listening
-from tests.program import Cli
+from tests.program import PROGRAM, Cli
 from tests.rows import rows
 from tests.scripted import ScriptedModel
 
@@ -119,3 +121,27 @@ def test_where_nothing_can_be_suggested_yes_is_no_way_out(cli: Cli) -> None:
     done = cli("onboard", "--provider", "ollama", "--yes", env={"OLLAMA_HOST": "127.0.0.1:9"})
     assert done.code == 5
     assert done.err.strip().endswith("There is no terminal to ask on: give --model")
+
+
+@pytest.mark.parametrize(
+    ("key", "code", "said"),
+    [(b"\x03", 130, b"adderclaw: interrupted"), (b"\x04", 5, b"adderclaw: the question was not answered")],
+)
+def test_ctrl_c_and_ctrl_d_at_a_question_end_as_the_exit_codes_say(
+    cli: Cli, key: bytes, code: int, said: bytes
+) -> None:
+    terminal, theirs = os.openpty()
+    begun = ["setsid", "--ctty", "--wait", PROGRAM, "onboard"]
+    with subprocess.Popen(begun, env=cli.env, cwd=cli.cwd, stdin=theirs, stdout=theirs, stderr=theirs) as program:
+        os.close(theirs)
+        shown = b""
+        while b"Which provider" not in shown or not shown.endswith(b": "):
+            shown += os.read(terminal, 4096)
+        os.write(terminal, key)
+        with suppress(OSError):  # the program has ended
+            while True:
+                shown += os.read(terminal, 4096)
+        assert program.wait() == code
+    os.close(terminal)
+    assert said in shown
+    assert not (cli.data / "config.toml").exists()

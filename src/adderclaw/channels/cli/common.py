@@ -28,7 +28,7 @@ from adderclaw.channels.cli.plain import (
     StreamFormat,
 )
 from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.errors import NeedsInput, UsageError
 from adderclaw.near import meant
 
 EPILOG = "On every command --quiet leaves errors and questions alone on stderr."
@@ -103,9 +103,10 @@ def invoke(command: Any, arguments: list[str], program: str) -> NoReturn:
         _hinted(error)
         cast(Any, error).show()
         sys.exit(error.exit_code)
-    except typer.Abort:
-        print("Aborted!", file=sys.stderr)
-        sys.exit(1)
+    except typer.Abort as ended:  # at a question
+        if isinstance(ended.__context__, KeyboardInterrupt):
+            raise ended.__context__ from None
+        raise NeedsInput("the question was not answered: no more comes from standard input") from None
     sys.exit(code if isinstance(code, int) else 0)
 
 
