@@ -22,7 +22,7 @@ class Probe:
     what: str
     """What it looks at, in a few words, for whoever reads the results."""
     py: str | None = None
-    """Python, run with the workspace on its path and nothing else of it loaded."""
+    """Python, run with the workspace on its path, behind Python's own modules."""
     js: str | None = None
     """JavaScript for node."""
     sh: str | None = None

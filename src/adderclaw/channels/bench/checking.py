@@ -34,7 +34,11 @@ WHO = {
     for who in ("AUTHOR", "COMMITTER")
     for name, value in (("NAME", "Sam Porter"), ("EMAIL", "sam@example.com"), ("DATE", "2026-01-05T09:00:00Z"))
 }
-IMPORT = "import sys; sys.path.insert(0, '.'); sys.dont_write_bytecode = True\n"
+IMPORT = (
+    "import sys; sys.dont_write_bytecode = True; sys.path.insert("
+    "next((at for at, way in enumerate(sys.path) if way.endswith('-packages')), len(sys.path)), '.')\n"
+)
+"""Modules of the workspace go before installed ones, and behind Python's own: none of those is a run's."""
 
 
 class Bench:
