@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 
 import pytest
 
-from adderclaw.errors import UsageError
+from adderclaw.errors import InUse, UsageError
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.hosted.updates import Update
 from adderclaw.hosted.watched import Bounds, Full, NotYours
@@ -244,6 +246,99 @@ def test_one_that_is_closed_while_it_wakes_takes_no_message_and_leaves_no_run(wo
             await asyncio.sleep(0.05)
             assert one.run is None
             one = await here.open("ann", resume=one.id)
+        await here.close()
+
+    asyncio.run(main())
+
+
+def test_whoever_looks_while_it_wakes_finds_the_same_one(world: World) -> None:
+    """It was let go of while it slept; waking takes its time, and to wake it twice would be two runs of one session."""
+    world.script(*[text(f"answer {at}") for at in range(9)])
+
+    async def main() -> None:
+        here = hosted(world)
+        ones = [await here.open("ann") for _ in range(3)]
+        for one in ones:
+            await one.ended(await one.send("hi", client="ann"))
+            await one.close()
+        for asleep in ones:
+            wakes = here.find(asleep.id)
+            sending = asyncio.ensure_future(wakes.send("and?", client="ann"))
+            for other in ones:  # others look at others meanwhile: what nobody uses is let go of
+                await asyncio.sleep(0)
+                here.find(other.id)
+            follower = here.find(asleep.id).follow(0)
+            resumed, turn = await here.open("ann", resume=asleep.id), await sending
+            assert resumed is wakes is here.find(asleep.id)
+            await until(follower, lambda update, turn=turn: update.kind == "ended" and update.data["turn"] == turn)
+            assert (await wakes.ended(turn)).outcome == "completed"
+        await here.close()
+
+    asyncio.run(main())
+
+
+def test_it_keeps_what_its_client_chose(world: World) -> None:
+    """After a sleep, in another server, and in a copy: a conversation that only reads does not begin to write."""
+    world.script(*[WRITE, text("done")] * 5)
+
+    async def main() -> list[str]:
+        here, outcomes = hosted(world), list[str]()
+
+        async def turn(one: Conversation) -> None:
+            outcomes.append((await one.ended(await one.send("write it", client="ann"))).outcome)
+            await one.close()
+
+        one = await here.open("ann", profile="readonly", model="other")
+        await turn(one)
+        await turn(here.find(one.id))
+        await turn(await here.open("ann", resume=one.id))
+        await here.close()
+        here = hosted(world)
+        copy = await here.open("ann", resume=one.id, fork=True)
+        assert copy.run is not None
+        assert copy.run.session.model == "other"
+        await turn(copy)
+        await turn(here.find(copy.id))
+        await here.close()
+        return outcomes
+
+    assert asyncio.run(main()) == ["denied"] * 5
+    assert not (world.workspace / "a.txt").exists()
+
+
+def test_a_row_of_the_database_loosens_no_conversation(world: World) -> None:
+    world.configure(autonomy="readonly")
+    world.script(WRITE, text("done"))
+
+    async def main() -> str:
+        here = hosted(world)
+        one = await here.open("ann", profile="readonly")
+        await one.close()
+        with closing(sqlite3.connect(world.database)) as store, store:
+            done = store.execute("UPDATE state SET value = 'sandboxed' WHERE value = 'readonly'")
+            assert done.rowcount == 1
+        one = here.find(one.id)
+        outcome = (await one.ended(await one.send("write it", client="ann"))).outcome
+        await here.close()
+        return outcome
+
+    assert asyncio.run(main()) == "denied"
+    assert not (world.workspace / "a.txt").exists()
+
+
+def test_another_choice_for_one_that_is_awake_is_refused(world: World) -> None:
+    """It would not count, and nobody would say so."""
+    world.script(text("done"))
+
+    async def main() -> None:
+        here = hosted(world)
+        one = await here.open("ann", profile="supervised")
+        assert await here.open("ann", resume=one.id, profile="supervised") is one
+        with pytest.raises(InUse, match="readonly"):
+            await here.open("ann", resume=one.id, profile="readonly")
+        await one.close()
+        again = await here.open("ann", resume=one.id, profile="readonly")
+        assert again.options.profile == "readonly"
         await here.close()
 
     asyncio.run(main())

@@ -262,12 +262,16 @@ def loosest_profile(data: Json) -> str:
     return min(bounds, key=PROFILES.index)
 
 
-def lent_profile(config: Config) -> str:
-    """The profile that the operator's own settings let others have at most: who sends messages, who submits runs."""
+def lent_profile(config: Config, started: str | None = None) -> str:
+    """The profile that the operator's own settings let others have at most: who sends messages, who submits runs.
+
+    `started`: the one that the program was started with, which counts where it is stricter.
+    """
     if config.security.autonomy == "readonly":
         return "readonly"
     own = config.runtime.profile
-    return "sandboxed" if own == "permissive" and config.security.sandbox_required else own
+    own = "sandboxed" if own == "permissive" and config.security.sandbox_required else own
+    return min(own, started or own, key=PROFILES.index)
 
 
 def _bind_profile(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]:

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.errors import InUse, UsageError
 from adderclaw.hosted.by_name import expanded
 from adderclaw.hosted.cancelling import Cancelling
@@ -17,6 +18,7 @@ from adderclaw.record import NamedTuple
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import drive, shown
 from adderclaw.runtime.one_turn import one_turn
+from adderclaw.runtime.start import loaded_by
 from adderclaw.store import transcript
 from adderclaw.types import Delta, MediaBlock, OnDelta
 
@@ -53,6 +55,10 @@ class Conversation(Watched):
         super().__init__("", client, channel, bounds)
         self._most = bounds.queued
         self.options, self._asks, self._patience = options, asks, patience
+        self.chosen: dict[str, str] = {}
+        """What clients chose for it, of profile, provider and model; also in the store."""
+        self.otherwise: Options | None = None
+        """Its options without the profile, where that is only a row's word."""
         self._woke, self._room = woke, room
         self.run: Run | None = None
         """None while it sleeps."""
@@ -186,8 +192,8 @@ class Conversation(Watched):
         if not ready.done():
             life.result()  # raises why it did not begin
 
-    async def awake(self) -> Run:
-        """Its run, opened again where it slept."""
+    async def awake(self, again: Resume | None = None) -> Run:
+        """Its run, opened again where it slept: as `again` says, or for the next message."""
         async with self._waking:
             if self._closed:
                 raise UsageError(f"{self.id} is closed; open it again by its id")
@@ -197,7 +203,7 @@ class Conversation(Watched):
                 if self._room is not None:
                     await self._room()
                 if not self._closed:
-                    await self.begin(Resume(self.id, go_on=False))
+                    await self.begin(again or Resume(self.id, go_on=False))
             if self.run is None or self._closed:
                 raise UsageError(f"{self.id} was closed meanwhile; open it again by its id")
             return self.run
@@ -209,13 +215,14 @@ class Conversation(Watched):
             self._settled(self._messages.popleft().turn, TurnResult("stopped", "", why))
         self._work.cancel(why)
         self._more.set()
-        if self._life is not None:
-            await asyncio.wait({self._life})
+        await self.over()
         self._changed()
         self.updates.end()
 
     async def over(self) -> None:
-        """Wait until its run has ended."""
+        """Wait until its run has ended, and the one before it."""
+        if self.before is not None:
+            await self.before.over()
         if self._life is not None:
             await asyncio.wait({self._life})
 
@@ -235,13 +242,16 @@ class Conversation(Watched):
         return self.state == "idle" and not (tasks is not None and any(task.running for task in tasks.listed()))
 
     async def _lived(self, again: Resume | None, ready: "asyncio.Future[None]") -> None:
-        runtime = start(self.options)
+        runtime = start(_stricter(self.options, self.otherwise))
         operator = self._asking if self._asks else Nobody(waits=False)
         with opened(runtime, operator, kind="agent", channel=self.channel, again=again) as run:
             session = run.session
             if not self.id and (again is None or again.fork):
                 with session.store.write() as cursor:
                     transcript.give(cursor, session.conversation_id, self.client)
+            if self.chosen:
+                with session.store.write() as cursor:
+                    transcript.choose(cursor, session.conversation_id, self.chosen)
             self.id, self.run = session.conversation_id, run
             self._attach(run)
             self._woke(self)
@@ -306,6 +316,16 @@ class Conversation(Watched):
         if turn in self._results and not self._results[turn].done():
             self._results[turn].set_result(result)
         self._changed()
+
+
+def _stricter(options: Options, otherwise: Options | None) -> Options:
+    """A row that nobody signed loosens nothing: a profile of the store counts up to the operator's own."""
+    if otherwise is None or options.profile is None:
+        return options
+    loaded = loaded_by(otherwise, otherwise.workspace, otherwise.overrides, here=otherwise.here)
+    most = lent_profile(loaded.config, otherwise.profile)
+    is_known = options.profile in PROFILES and PROFILES.index(options.profile) <= PROFILES.index(most)
+    return options if is_known else otherwise
 
 
 def _is_cancelled() -> bool:

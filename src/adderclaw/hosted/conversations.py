@@ -4,12 +4,13 @@ import asyncio
 import os
 from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
-from adderclaw.errors import UsageError
+from adderclaw.errors import InUse, UsageError
 from adderclaw.hosted import questions
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.hosted.watched import BOUNDS, Bounds, Full, NotYours, Unknown
-from adderclaw.runtime import Options, Resume
+from adderclaw.runtime import Options, Resume, Run
 from adderclaw.store import Store, transcript
 from adderclaw.types import Json
 
@@ -26,6 +27,8 @@ class Conversations:
         self, options: Options, channel: str, *, patience: float | None = PATIENCE, bounds: Bounds = BOUNDS
     ) -> None:
         self.options, self.channel, self._patience, self._bounds = options, channel, patience, bounds
+        self._all: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
+        """Also those that were let go of and that somebody still has in hand: there are never two of one id."""
         self._kept: dict[str, Conversation] = {}
         """Those that are awake, or followed; the one that woke last is the last."""
         self._opening = asyncio.Lock()
@@ -33,7 +36,7 @@ class Conversations:
 
     def get(self, id: str) -> Conversation | None:
         """The one with this id, if it is here; one that is not may be in the store: `open` goes on with it."""
-        found = self._kept.get(id)
+        found = self._all.get(id)
         return found if found is not None and found.state != "ended" else None
 
     def all(self) -> list[Conversation]:
@@ -62,42 +65,50 @@ class Conversations:
         `granted`: the client may go on with what others opened. `options` stand in place of the server's own; what is
         named beside them, and `more` of their fields, goes before. `channel`: what this one's way in is called.
         """
-        said = {"workspace": workspace, "profile": profile, "provider": provider, "model": model}
+        said = {"profile": profile, "provider": provider, "model": model}
+        said = {name: value for name, value in said.items() if value is not None}
         given = options or self.options
         wanted = replace(
             given,
-            **{name: value for name, value in said.items() if value is not None},
+            workspace=workspace or given.workspace,
             overrides={**given.overrides, **(overrides or {})},
             asks="must",
+            **said,
             **more,
         )
 
         if resume is None:
-            return await self._begun(self._made(wanted, client, asks=asks, channel=channel), None)
+            made = self._made(wanted, client, asks=asks, channel=channel)
+            made.chosen = said
+            return await self._begun(made, None)
         async with self._opening:  # two clients may want the same at once
             found = self.find(resume)
             if not granted and found.client != client:
                 raise NotYours(f"{found.id} was opened by another client: its token must have the scope for those, too")
             if fork:
-                return await self._begun(
-                    self._made(wanted, client, asks=asks), Resume(found.id, go_on=go_on, fork=True)
-                )
+                made = self._made(wanted, client, asks=asks)
+                _as_chosen(made, found, said, is_given=options is not None)
+                return await self._begun(made, Resume(found.id, go_on=go_on, fork=True))
             if found.run is not None:
+                _require_same(found, found.run, said)
                 return found
             found.options, found.client = wanted, found.client or client
             found.channel = channel or found.channel
-            return await self._begun(found, Resume(found.id, go_on=go_on))
+            _as_chosen(found, found, said, is_given=options is not None)
+            await found.awake(Resume(found.id, go_on=go_on))
+            return found
 
     def find(self, name: str) -> Conversation:
         """The one with this id, wherever it is: one of the store that nobody uses here is asleep."""
         if (here := self.get(name)) is not None:
             return here
-        id, owner, folder = self._in_store(name)
+        id, owner, folder, chosen = self._in_store(name)
         if (here := self.get(id)) is not None:
             return here
-        options = replace(self.options, workspace=folder, asks="must")
-        made = self._made(options, owner)
-        made.id, made.before = id, self._kept.get(id)
+        plain = replace(self.options, workspace=folder, asks="must")
+        made = self._made(replace(plain, **chosen), owner)
+        made.chosen, made.otherwise = chosen, replace(plain, **{**chosen, "profile": plain.profile})
+        made.id, made.before = id, self._all.get(id)
         self._forget()
         self._keep(made)
         return made
@@ -115,13 +126,13 @@ class Conversations:
         )
 
     async def _begun(self, made: Conversation, again: Resume | None) -> Conversation:
-        if self._closed:
-            raise UsageError("the server ends: it opens no conversation any more")
         await self._make_room()
         await made.begin(again)
         return made
 
     async def _make_room(self) -> None:
+        if self._closed:
+            raise UsageError("the server ends: it opens no conversation any more")
         self._forget()
         while sum(one.run is not None for one in self._kept.values()) >= MOST_AWAKE:
             idle = [one for one in self._kept.values() if one.run is not None and one.is_idle]
@@ -136,10 +147,10 @@ class Conversations:
 
     def _keep(self, one: Conversation) -> None:
         self._kept.pop(one.id, None)
-        self._kept[one.id] = one
+        self._kept[one.id] = self._all[one.id] = one
 
-    def _in_store(self, name: str) -> tuple[str, str, str]:
-        """The conversation that is meant, the client that opened it, and the folder that it is held in."""
+    def _in_store(self, name: str) -> tuple[str, str, str, dict[str, str]]:
+        """The conversation that is meant, the client that opened it, its folder, and what was chosen for it."""
         path = questions.store_path(self.options.config_file, self.options.workspace, self.options.overrides)
         if not os.path.exists(path):
             raise Unknown(f"there is no conversation {name!r}")
@@ -148,7 +159,8 @@ class Conversations:
             id = transcript.by_id(store, name)
             if id is None:
                 raise Unknown(f"there is no conversation {name!r}")
-            return id, transcript.client_of(store, id), transcript.workspace_of(store, id)
+            owner, folder = transcript.client_of(store, id), transcript.workspace_of(store, id)
+            return id, owner, folder, transcript.chosen(store, id)
         finally:
             store.close()
 
@@ -157,3 +169,25 @@ class Conversations:
         self._closed = True
         await asyncio.gather(*(one.close(why) for one in list(self._kept.values())))
         self._kept.clear()
+
+
+def _as_chosen(made: Conversation, found: Conversation, said: dict[str, str], *, is_given: bool) -> None:
+    """It goes on as clients chose before, but for what is chosen now; `is_given`: no client chooses its options."""
+    if is_given:
+        made.otherwise = None
+        return
+    own, is_rows = made.options.profile, found.otherwise is not None and "profile" not in said
+    made.chosen = found.chosen | said
+    made.options = replace(made.options, **made.chosen)
+    made.otherwise = replace(made.options, profile=own) if is_rows else None
+
+
+def _require_same(one: Conversation, run: Run, said: dict[str, str]) -> None:
+    """A choice that comes while it is awake would not count."""
+    session = run.session
+    profile = one.options.profile or session.config.security.autonomy
+    now = {"profile": profile, "provider": session.provider.name, "model": session.model}
+    for name, wanted in said.items():
+        if wanted not in (now[name], getattr(one.options, name)):
+            fix = "close it, then go on with it"
+            raise InUse(f"{one.id} is awake with the {name} {now[name]!r}, not {wanted!r}: {fix}")

@@ -3,7 +3,7 @@
 import json
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from adderclaw.errors import StoreError, UsageError
@@ -335,6 +335,26 @@ def client_of(store: Store, conversation_id: str) -> str:
     """Which client opened a conversation; empty where none did."""
     rows = store.read("SELECT value FROM state WHERE conversation_id = ? AND key = 'client'", (conversation_id,))
     return str(rows[0][0]) if rows else ""
+
+
+CHOSEN = ("profile", "provider", "model")
+"""What a client may choose for a conversation."""
+
+
+def choose(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[str, str]) -> None:
+    """Write down what was chosen for a conversation: it goes on with that."""
+    for name in CHOSEN:
+        if name in chosen:
+            cursor.execute(
+                "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, ?, ?)",
+                (conversation_id, name, plain(chosen[name])),
+            )
+
+
+def chosen(store: Store, conversation_id: str) -> dict[str, str]:
+    """What clients chose for a conversation; nothing of what they left to the operator."""
+    rows = store.read("SELECT key, value FROM state WHERE conversation_id = ?", (conversation_id,))
+    return {str(key): str(value) for key, value in rows if key in CHOSEN}
 
 
 def title(store: Store, conversation_id: str) -> str:

@@ -5,20 +5,14 @@ from adderclaw.channels.server.endpoint import Client
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.config.options import Options
-from adderclaw.config.schema import Config
 from adderclaw.drivers.wanted import Wanted, beyond
-
-
-def loosest(options: Options, config: Config) -> str:
-    """The profile of the operator's settings, or the one with which the server was started where that is stricter."""
-    return min(lent_profile(config), options.profile or PROFILES[-1], key=PROFILES.index)
 
 
 def require_profile(client: Client, options: Options, wanted: str | None) -> None:
     """A Refusal where it is looser than the operator's in that folder."""
     if wanted is None or client.has("admin"):
         return
-    most = loosest(options, facts.loaded(facts.looking(options)).config)
+    most = lent_profile(facts.loaded(facts.looking(options)).config, options.profile)
     if PROFILES.index(wanted) > PROFILES.index(most):
         raise Refusal(403, "profile", f"the operator's profile is {most}: {wanted} needs the scope admin")
 

@@ -4,10 +4,9 @@ import os
 from dataclasses import replace
 
 from adderclaw.channels import facts
-from adderclaw.channels.server import bounds
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.config.managed import PROFILES
+from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.config.schema_channels import Sender
@@ -30,7 +29,7 @@ def options(house: House, sender: Sender) -> Options:
     here = replace(house.options, workspace=folder)
     config = facts.loaded(facts.looking(here)).config
     offered = {"channels": {"cli": {"tools_allow": tools(sender, config)}}}
-    mode = min(sender.profile, bounds.loosest(house.options, config), key=PROFILES.index)
+    mode = min(sender.profile, lent_profile(config, house.options.profile), key=PROFILES.index)
     return replace(here, profile=mode, overrides={**house.options.overrides, **offered})
 
 

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.decode import Between
-from adderclaw.hosted.updates import Update
 from adderclaw.hosted.watched import Watched
 from adderclaw.record import record
 from adderclaw.store.text import compact
@@ -35,7 +34,7 @@ def last_seen(request: Request, given: int | None) -> int | None:
 
 def of_watched(called: Called, one: Watched) -> EventSourceResponse:
     """The updates of a conversation or a run, for as long as the client reads and its token counts."""
-    return response(_sent(one.follow(last_seen(called.request, called.given.after))))
+    return response(_sent(one, last_seen(called.request, called.given.after)))
 
 
 def response(events: AsyncGenerator[ServerSentEvent]) -> EventSourceResponse:
@@ -43,6 +42,6 @@ def response(events: AsyncGenerator[ServerSentEvent]) -> EventSourceResponse:
     return EventSourceResponse(events, ping=HEARTBEAT, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
-async def _sent(updates: AsyncGenerator[Update]) -> AsyncGenerator[ServerSentEvent]:
-    async for update in updates:
+async def _sent(one: Watched, after: int | None) -> AsyncGenerator[ServerSentEvent]:
+    async for update in one.follow(after):
         yield ServerSentEvent(compact(update.as_json()), event=update.kind, id=str(update.id), sep="\n")
