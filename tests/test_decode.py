@@ -78,6 +78,12 @@ def test_reports_every_problem_at_once() -> None:
     assert "inner.size: 99 is not allowed" in str(caught.value)
 
 
+def test_a_flood_of_problems_is_counted_and_not_listed() -> None:
+    with pytest.raises(Invalid) as caught:
+        decode(Outer, {f"k{at}": at for at in range(50_000)})
+    assert caught.value.problems == [("", "has 50,001 problems: this is meant for something else")]
+
+
 def test_a_long_value_is_shortened() -> None:
     with pytest.raises(Invalid) as caught:
         decode(Outer, {"name": ["x" * 5000]})

@@ -63,8 +63,12 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
     return TypeAdapter(kind)
 
 
+MOST_PROBLEMS = 1_000
+"""That are named one by one: data from outside may have millions, and each takes its time."""
+
+
 def decode[T](kind: type[T], data: object) -> T:
-    """`data` (JSON values) as a `kind`, strictly; raises Invalid with every problem."""
+    """`data` (JSON values) as a `kind`, strictly; raises Invalid with every problem, if they are not too many."""
     try:
         return _fitter(kind)(data)
     except _Unsure:
@@ -84,6 +88,8 @@ def _validated[T](kind: type[T], data: object) -> T:
     try:
         return _adapter(kind).validate_json(text, strict=True, extra="forbid")
     except ValidationError as error:
+        if (count := error.error_count()) > MOST_PROBLEMS:
+            raise Invalid([("", f"has {count:,} problems: this is meant for something else")]) from None
         found = (_problem(kind, data, cast(Json, one)) for one in error.errors(include_url=False))
         raise Invalid(_joined(found)) from None
 
