@@ -220,6 +220,33 @@ def test_it_only_reads_unless_the_token_operates_and_nobody_is_asked(
     assert last["by"] == "no_operator"
 
 
+def test_a_later_response_asks_nobody_either_and_is_not_held_up_by_who_looks(
+    agent: Server, model: ScriptedModel, workspace: Path
+) -> None:
+    (workspace / "made.txt").write_text("x")
+    agent.house.options = agent.house.conversations.options = Options(
+        workspace=str(workspace), log_level="error", here=True, profile="supervised"
+    )
+    token, admin = agent.token("openai", "operate"), agent.token("admin", name="admin")
+
+    async def main() -> None:
+        async with agent.client(token) as client, agent.client(admin) as other:
+            model.add({"text": "First."})
+            first = (await client.post("/v1/responses", json={"model": "adderclaw", "input": "hi"})).json()["id"]
+            looked = await other.get(f"/conversations/{first.removeprefix('resp_1_')}")
+            assert looked.status_code == 200
+            model.add({"tool_calls": [{"name": "Delete", "arguments": {"path": "made.txt"}}]}, {"text": "Second."})
+            body = {"model": "adderclaw", "input": "delete", "previous_response_id": first}
+            answer = await client.post("/v1/responses", json=body)
+            assert answer.status_code == 200, answer.text
+        await agent.house.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    assert (workspace / "made.txt").exists()
+    last = json.loads(agent.house.store.read("SELECT reason_json FROM tool_permission_log ORDER BY id")[-1][0])
+    assert last["by"] == "no_operator"
+
+
 def test_what_goes_wrong_in_the_agent_is_an_error_whole_and_streamed(agent: Server, model: ScriptedModel) -> None:
     token = agent.token("openai")
     fails: Any = {"error": {"status": 401}}

@@ -54,7 +54,7 @@ class Conversation(Watched):
         """`asks`: its clients are asked; else nobody is. `patience`: seconds of idleness before it sleeps."""
         super().__init__("", client, channel, bounds)
         self._most = bounds.queued
-        self.options, self._asks, self._patience = options, asks, patience
+        self.options, self.asks, self._patience = options, asks, patience
         self.chosen: dict[str, str] = {}
         """What clients chose for it, of profile, provider and model; also in the store."""
         self.otherwise: Options | None = None
@@ -243,7 +243,7 @@ class Conversation(Watched):
 
     async def _lived(self, again: Resume | None, ready: "asyncio.Future[None]") -> None:
         runtime = start(_stricter(self.options, self.otherwise))
-        operator = self._asking if self._asks else Nobody(waits=False)
+        operator = self._asking if self.asks else Nobody(waits=False)
         with opened(runtime, operator, kind="agent", channel=self.channel, again=again) as run:
             session = run.session
             if not self.id and (again is None or again.fork):

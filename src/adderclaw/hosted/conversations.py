@@ -92,7 +92,7 @@ class Conversations:
             if found.run is not None:
                 _require_same(found, found.run, said)
                 return found
-            found.options, found.client = wanted, found.client or client
+            found.options, found.asks, found.client = wanted, asks, found.client or client
             found.channel = channel or found.channel
             _as_chosen(found, found, said, is_given=options is not None)
             await found.awake(Resume(found.id, go_on=go_on))

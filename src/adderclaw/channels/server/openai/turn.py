@@ -77,7 +77,8 @@ class Turn:
             raise Refusal(404, "model_not_found", f"there is no model {model!r}: GET /v1/models lists them")
         client, house = called.client, called.house
         mine = resume is not None and transcript.client_of(house.store, resume) == client.id
-        if resume is not None and mine and house.conversations.get(resume) is not None:
+        here = house.conversations.get(resume) if resume is not None and mine else None
+        if here is not None and here.run is not None:
             raise Refusal(409, "conflict", f"{resume} is at work: wait for its answer, then go on with that")
         held = None if resume is None else transcript.workspace_of(house.store, resume)
         conversation = await house.conversations.open(
@@ -87,6 +88,7 @@ class Turn:
             provider=model.partition("/")[2] or None,
             resume=resume,
             asks=False,
+            options=house.options,  # each request names its model
         )
         made = Turn(called, conversation, model)
         try:
