@@ -246,3 +246,12 @@ def test_a_run_of_any_driver_is_begun_cancelled_and_reported(
 
     run(server.house, work())
     assert not (workspace / "a.txt").exists()
+
+
+def test_a_provider_that_there_is_none_of_is_the_clients_mistake(server: Server) -> None:
+    """503 would say: try again."""
+    token = server.token("operate")
+    for path, more in (("/conversations", {}), ("/runs", {"message": "hi"})):
+        answer = server.ask("POST", path, token, json={"provider": "zz", **more})
+        assert answer.status_code == 400, answer.text
+        assert "known: anthropic" in answer.json()["error"]["message"]

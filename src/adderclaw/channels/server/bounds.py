@@ -23,3 +23,13 @@ def require_limits(client: Client, options: Options, given: Wanted) -> None:
         return
     if most := beyond(given, facts.loaded(options).config.limits):
         raise Refusal(403, "limits", f"a run may use up at most: {most}; more needs the scope admin")
+
+
+def require_provider(options: Options, wanted: str | None) -> None:
+    """A Refusal where the operator has none of this name: the request is wrong, and to send it again mends nothing."""
+    if wanted is None:
+        return
+    models = facts.loaded(facts.looking(options)).config.providers.models
+    if wanted not in models:
+        known = ", ".join(sorted(models)) or "none"
+        raise Refusal(400, "refused", f"no provider has the name {wanted!r}; known: {known}")

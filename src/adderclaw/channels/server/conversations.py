@@ -273,6 +273,7 @@ async def open_one(called: Called) -> Shown:
         folder, granted = called.house.folder_for(client, given.workspace), False
     options = replace(called.house.options, workspace=folder)
     await asyncio.to_thread(bounds.require_profile, client, options, given.profile)
+    await asyncio.to_thread(bounds.require_provider, options, given.provider)
     one = await here.open(
         client.id,
         workspace=folder,

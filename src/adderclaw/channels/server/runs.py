@@ -205,6 +205,7 @@ async def begin(called: Called) -> Row:
         said["sop"] = inside(folder, "sop", given.sop)
     options = replace(house.options, headless=True, asks="must", workspace=folder)
     await asyncio.to_thread(bounds.require_profile, client, options, given.profile)
+    await asyncio.to_thread(bounds.require_provider, options, given.provider)
     await asyncio.to_thread(bounds.require_limits, client, options, given)
     said["workspace"] = folder
     params = RunParams(**said)
