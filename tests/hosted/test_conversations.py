@@ -337,8 +337,13 @@ def test_another_choice_for_one_that_is_awake_is_refused(world: World) -> None:
         with pytest.raises(InUse, match="readonly"):
             await here.open("ann", resume=one.id, profile="readonly")
         await one.close()
-        again = await here.open("ann", resume=one.id, profile="readonly")
+        again = await here.open("ann", resume=one.id, profile="readonly", model="other")
         assert again.options.profile == "readonly"
+        await again.close()
+        again = await here.open("ann", resume=one.id, provider="local")
+        assert again.chosen == {"profile": "readonly", "provider": "local"}, "the model was one of another provider"
+        await again.close()
+        assert here.find(one.id).chosen == again.chosen
         await here.close()
 
     asyncio.run(main())

@@ -177,7 +177,10 @@ def _as_chosen(made: Conversation, found: Conversation, said: dict[str, str], *,
         made.otherwise = None
         return
     own, is_rows = made.options.profile, found.otherwise is not None and "profile" not in said
-    made.chosen = found.chosen | said
+    before = dict(found.chosen)
+    if "provider" in said:
+        before.pop("model", None)  # it was one of another provider
+    made.chosen = before | said
     made.options = replace(made.options, **made.chosen)
     made.otherwise = replace(made.options, profile=own) if is_rows else None
 

@@ -349,6 +349,8 @@ def choose(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[str, st
                 "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, ?, ?)",
                 (conversation_id, name, plain(chosen[name])),
             )
+        else:
+            cursor.execute("DELETE FROM state WHERE conversation_id = ? AND key = ?", (conversation_id, name))
 
 
 def chosen(store: Store, conversation_id: str) -> dict[str, str]:
