@@ -255,3 +255,24 @@ def test_a_provider_that_there_is_none_of_is_the_clients_mistake(server: Server)
         answer = server.ask("POST", path, token, json={"provider": "zz", **more})
         assert answer.status_code == 400, answer.text
         assert "known: anthropic" in answer.json()["error"]["message"]
+
+
+def test_a_looser_run_is_gone_on_with_by_an_administrator_alone(server: Server, home: Path, workspace: Path) -> None:
+    """A run keeps its profile: whoever may not ask for that one does not get it by going on with another's run."""
+    script(home, {"delay_ms": 600_000, "text": "too late"})
+    with (home / ".adderclaw" / "config.toml").open("a", encoding="utf-8") as file:
+        file.write('[runtime]\nprofile = "supervised"\n')
+    admin = server.token(name="admin")
+    ann = server.token("read", "operate", name="ann", folders=[str(workspace)])
+
+    async def work() -> None:
+        async with server.client(admin) as loose, server.client(ann) as mine:
+            one = await got(loose.post("/runs", json={"task": "go", "profile": "sandboxed"}), 201)
+            await got(loose.post(f"/runs/{one['run_id']}/cancel", json={}))
+            await until(server.house, one["run_id"], "ended")
+            again = {"resume": one["run_id"]}
+            refused = await mine.post("/runs", json=again)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "profile"), refused.text
+            await got(mine.post("/runs", json={**again, "profile": "readonly"}), 201)
+
+    run(server.house, work())

@@ -213,6 +213,8 @@ async def begin(called: Called) -> Row:
         made = await asyncio.to_thread(prepared, options, params)
     except Completed as ended:
         raise Refusal(409, "completed", str(ended)) from ended
+    if given.resume is not None:  # it goes on with the profile that it was begun with
+        await asyncio.to_thread(bounds.require_profile, client, options, made.opening.options.profile)
     one = await house.runs.start(client.id, made)
     return await _shown(called, one.id)
 
