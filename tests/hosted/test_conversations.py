@@ -347,3 +347,25 @@ def test_another_choice_for_one_that_is_awake_is_refused(world: World) -> None:
         await here.close()
 
     asyncio.run(main())
+
+
+def test_a_looser_profile_is_not_handed_on(world: World) -> None:
+    """Who asked for it was granted it; who makes a copy, or goes on with it later, was not."""
+    world.configure(autonomy="readonly")
+    world.script(text("done"))
+
+    async def main() -> None:
+        here = hosted(world)
+        one = await here.open("ann", profile="sandboxed")
+        assert one.run is not None
+        assert one.run.runtime.options.profile == "sandboxed"
+        copy = await here.open("bob", resume=one.id, fork=True, granted=True)
+        await one.sleep()
+        again = await here.open("bob", resume=one.id, granted=True)
+        assert again is one
+        for made in (copy, again):
+            assert made.run is not None
+            assert made.run.runtime.options.profile is None
+        await here.close()
+
+    asyncio.run(main())

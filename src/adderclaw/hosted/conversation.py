@@ -58,7 +58,7 @@ class Conversation(Watched):
         self.chosen: dict[str, str] = {}
         """What clients chose for it, of profile, provider and model; also in the store."""
         self.otherwise: Options | None = None
-        """Its options without the profile, where that is only a row's word."""
+        """Its options without the profile, where whoever opens it now did not name that one."""
         self._woke, self._room = woke, room
         self.run: Run | None = None
         """None while it sleeps."""
@@ -319,7 +319,7 @@ class Conversation(Watched):
 
 
 def _stricter(options: Options, otherwise: Options | None) -> Options:
-    """A row that nobody signed loosens nothing: a profile of the store counts up to the operator's own."""
+    """Neither a row that nobody signed loosens anything nor what another was granted: up to the operator's own."""
     if otherwise is None or options.profile is None:
         return options
     loaded = loaded_by(otherwise, otherwise.workspace, otherwise.overrides, here=otherwise.here)

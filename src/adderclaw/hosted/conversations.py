@@ -176,13 +176,13 @@ def _as_chosen(made: Conversation, found: Conversation, said: dict[str, str], *,
     if is_given:
         made.otherwise = None
         return
-    own, is_rows = made.options.profile, found.otherwise is not None and "profile" not in said
+    own = made.options.profile
     before = dict(found.chosen)
     if "provider" in said:
         before.pop("model", None)  # it was one of another provider
     made.chosen = before | said
     made.options = replace(made.options, **made.chosen)
-    made.otherwise = replace(made.options, profile=own) if is_rows else None
+    made.otherwise = replace(made.options, profile=own) if "profile" not in said else None
 
 
 def _require_same(one: Conversation, run: Run, said: dict[str, str]) -> None:
