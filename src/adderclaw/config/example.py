@@ -3,7 +3,6 @@
 import json
 import os
 
-from adderclaw.config.places import home
 from adderclaw.errors import UsageError
 
 
@@ -14,10 +13,7 @@ def _text(name: str) -> str:
 
 def own() -> str:
     """The user's config.toml."""
-    place, user = home(), os.path.expanduser("~")
-    shown = "~" + place[len(user) :] if place.startswith(user + os.sep) else place
-    # as the inside of a TOML string; our other braces are none
-    return _text("own.toml").replace("{home}", json.dumps(shown, ensure_ascii=False)[1:-1])
+    return _text("own.toml")
 
 
 def of_project(path: str) -> str:

@@ -274,16 +274,9 @@ class _Backup:
     def _outside(self, writer: Writer) -> None:
         """Archived receipts that do not lie in the home; and what restore cannot know of it."""
         home, folder, name = self._places.home, *os.path.split(self._places.log)
-        for key, path, kept_as in (
-            ("memory.path", self._places.database, self._database_name),
-            ("receipts.path", self._places.log, self._log_name),
-        ):
-            if not os.path.exists(path):
-                continue
-            if not beneath(followed(path), followed(home)):
+        for key, path in (("memory.path", self._places.database), ("receipts.path", self._places.log)):
+            if os.path.exists(path) and not beneath(followed(path), followed(home)):
                 self._notes.append(f"{key} is {path}, outside of the home: restore puts it into the home, so change it")
-            elif kept_as.startswith("home/"):
-                self._notes.append(f"{key} is {path}: change it where the home is restored to another place")
         if beneath(followed(folder), followed(home)) or not os.path.isdir(folder):
             return
         for other in sorted(os.listdir(folder)):

@@ -7,7 +7,7 @@ import re
 import sqlite3
 import stat
 
-from adderclaw.config.paths import OWN_ENDINGS
+from adderclaw.config.paths import OWN_ENDINGS, followed
 from adderclaw.config.places import MANIFESTS, MARKERS
 
 SETTINGS = frozenset({"config.toml", "config.lock", "settings.json", "trust.json", "grants.json", "said.json"})
@@ -51,6 +51,17 @@ def is_home(home: str) -> bool:
         or is_receipts(os.path.join(home, "tool_receipts.log"))
         or beginning(os.path.join(home, "config.toml")).startswith(FIRST_LINE)
     )
+
+
+def home_around(path: str) -> str:
+    """The home that a file lies in, by the key or the settings that every home has; empty where it lies in none."""
+    folder = os.path.dirname(followed(path))
+    while folder != os.path.dirname(folder):
+        settings = beginning(os.path.join(folder, "config.toml"))
+        if os.path.isfile(os.path.join(folder, "receipt.key")) or settings.startswith(FIRST_LINE):
+            return folder
+        folder = os.path.dirname(folder)
+    return ""
 
 
 def project_marker(home: str) -> str:

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import IO
+from typing import IO, cast
 
 from adderclaw import config
 from adderclaw.channels.homes import contents
@@ -177,6 +177,7 @@ class _Restore:
             os.sync()
             with _undisturbed():
                 kept_aside = self._switched()
+        self._settings_elsewhere(dry_run)
         secrets = sorted(name for name in contents.SECRET if os.path.exists(self._now(name, dry_run)))
         if self._manifest.runs:
             where = os.path.join(self._home, "restored-runs")
@@ -225,6 +226,30 @@ class _Restore:
 
         with open(fd, "wb") as target:
             self._reader.copy(name, target, more)
+
+    def _settings_elsewhere(self, dry_run: bool) -> None:
+        """Settings that name the database of the home that the backup is of: nobody would see the restored one."""
+        import tomllib
+
+        try:
+            with open(self._now("config.toml", dry_run), "rb") as file:
+                settings = tomllib.load(file)
+        except (OSError, ValueError):  # none, or what `config validate` says more of
+            return
+        for section, name, usual in (
+            ("memory", self._manifest.database, DATABASE),
+            ("receipts", self._manifest.receipts, LOG),
+        ):
+            table, key = settings.get(section), f"{section}.path"
+            path = cast(Json, table).get("path") if isinstance(table, dict) else None
+            known = any(note.startswith(f"{key} is ") for note in self._notes)
+            if not name or known or not isinstance(path, str):
+                continue
+            path = os.path.join(self._home, os.path.expanduser(path))
+            here = os.path.join(self._home, os.path.relpath(self._named(name, usual), self._staging))
+            if followed(path) != followed(here):
+                where = os.path.join(self._home, "config.toml")
+                self._notes.append(f"{key} is {path} in {where}, and what was restored is {here}: change it there")
 
     def _secrets_of_before(self) -> None:
         """A backup without secrets leaves those of the home that it replaces as they are; the key only if it fits."""

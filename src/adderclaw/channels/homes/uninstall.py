@@ -135,10 +135,9 @@ def _places() -> list[str]:
 _PROVED = {"database": made.is_database, "receipts": made.is_receipts}
 
 
-def _elsewhere(home: str) -> Iterator[tuple[Item, Remove]]:
+def _outside(home: str) -> Iterator[tuple[str, str]]:
     """The database and the receipts, where the configuration keeps them outside of the home."""
     from adderclaw.config import load
-    from adderclaw.config.paths import OWN_ENDINGS
     from adderclaw.errors import ConfigError
 
     try:
@@ -146,7 +145,15 @@ def _elsewhere(home: str) -> Iterator[tuple[Item, Remove]]:
     except ConfigError:
         return
     for what, path in (("database", now.memory.path), ("receipts", now.receipts.path)):
-        if beneath(followed(path), followed(home)) or not _PROVED[what](path):
+        if not beneath(followed(path), followed(home)) and _PROVED[what](path):
+            yield what, path
+
+
+def _elsewhere(home: str) -> Iterator[tuple[Item, Remove]]:
+    from adderclaw.config.paths import OWN_ENDINGS
+
+    for what, path in _outside(home):
+        if made.home_around(path):
             continue
         for ending in ("", *OWN_ENDINGS):
             one = f"{path}{ending}"
@@ -195,6 +202,9 @@ def _left(home: str) -> Iterator[str]:
     for name, make in BACKENDS.items():
         if os.path.lexists(unit := make().unit) and not made.is_unit(unit):
             yield f"{unit}, which was edited: `adderclaw service uninstall --backend {name}` removes it"
+    for what, path in _outside(home):
+        if other := made.home_around(path):
+            yield f"{path}, the {what} of another home: {other}"
     for file, line in _start_up():
         yield f"a line of {file}, which is yours to remove: {line}"
     for line in _crontab():

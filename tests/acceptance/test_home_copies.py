@@ -1,0 +1,63 @@
+"""A copy of a home is a home of its own: nothing that is done with it touches the one that it was made from."""
+
+from pathlib import Path
+
+from tests.acceptance.test_backup import everything, made, restored
+from tests.acceptance.world import World, call, text
+
+
+def pinned(world: World) -> str:
+    """Settings that name the database and the log of this home, as `init` once wrote them."""
+    data = world.cli.data
+    places = f'[memory]\npath = "{data}/memory.sqlite"\n[receipts]\npath = "{data}/tool_receipts.log"\n'
+    world.configure(more=places)
+    world.script(call("file_list", path="."), text("done"))
+    assert world.agent("look").code == 0
+    return places
+
+
+def test_a_home_that_init_made_and_restore_copied_keeps_its_own_rows(world: World) -> None:
+    settings = world.cli.data / "config.toml"
+    settings.unlink()
+    assert world.cli("init").code == 0
+    world.script(call("file_list", path="."), text("done"))
+    assert world.agent("look").code == 0
+    found = restored(world, made(world, "--with-secrets"), "copy")
+    assert not [note for note in found["notes"] if "path is" in note]
+    before = everything(world.cli.data)
+    copy = str(world.cli.home / "copy")
+    world.cli.env["ADDERCLAW_HOME"] = copy
+    assert f'memory.path = "{copy}/memory.sqlite"' in world.cli("config", "show", "--origin").out
+    world.script(call("file_list", path="."), text("done"))
+    assert world.agent("only in the copy").code == 0
+    assert "valid: 2 receipts" in world.cli("receipt", "verify").out
+    assert everything(world.cli.data) == before
+
+
+def test_restore_names_settings_that_lead_to_another_database(world: World) -> None:
+    pinned(world)
+    archive = made(world)
+    notes = restored(world, archive, "copy")["notes"]
+    copy = world.cli.home / "copy"
+    for key, name in (("memory.path", "memory.sqlite"), ("receipts.path", "tool_receipts.log")):
+        named = [note for note in notes if note.startswith(f"{key} is {world.cli.data / name}")]
+        assert len(named) == 1, notes
+        assert f"{copy / name}" in named[0]
+        assert f"{copy}/config.toml" in named[0]
+    again = world.cli("restore", str(archive), "--replace")
+    assert again.code == 0
+    assert "memory.path is" not in again.out, "they lead to the database that was restored"
+
+
+def test_uninstall_of_a_copy_leaves_the_home_that_its_settings_name(world: World) -> None:
+    pinned(world)
+    restored(world, made(world), "copy")
+    before = everything(world.cli.data)
+    copy = Path(world.cli.home / "copy")
+    world.cli.env["ADDERCLAW_HOME"] = str(copy)
+    done = world.cli("uninstall", "--yes")
+    assert done.code == 0, done.err
+    assert f"left: {world.cli.data}/memory.sqlite, the database of another home: {world.cli.data}" in done.out
+    assert not copy.exists()
+    now = everything(world.cli.data)
+    assert [name for name in before if name not in now] == []
