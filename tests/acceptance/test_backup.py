@@ -390,6 +390,13 @@ def test_links_duplicates_and_rubbish_are_refused(used: World) -> None:
     with zipfile.ZipFile(twice, "a") as more, pytest.warns(UserWarning, match="Duplicate"):
         more.writestr("home/config.toml", "x")
     assert "is in it twice" in used.cli("restore", str(twice), "--to", home).err
+    other = archive.with_name("other.zip")
+    with zipfile.ZipFile(other, "w", zipfile.ZIP_LZMA) as packed:
+        packed.writestr("manifest.json", os.urandom(1000))
+    damaged = bytearray(other.read_bytes())
+    damaged[60:90] = b"\xff" * 30
+    other.write_bytes(damaged)
+    assert "is compressed as no backup is" in used.cli("restore", str(other), "--to", home).err
     cut = archive.with_name("cut.zip")
     cut.write_bytes(archive.read_bytes()[:-200])
     assert "is no backup that can be read" in used.cli("restore", str(cut), "--to", home).err

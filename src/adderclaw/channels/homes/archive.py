@@ -149,6 +149,8 @@ class Reader:
                 raise self._refused(f"{name!r} is in it twice")
             if info.flag_bits & 1:
                 raise self._refused(f"{name!r} is encrypted, which no backup is")
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise self._refused(f"{name!r} is compressed as no backup is")
             infos[name] = info
         if MANIFEST not in infos:
             raise self._refused(f"it has no {MANIFEST}, so that it is no backup of adderclaw")
