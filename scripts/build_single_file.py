@@ -63,7 +63,7 @@ if [ ! -e "$root/whole" ]; then
     fail "$cache cannot be written: set ADDERCLAW_UNPACK to a folder that can"
   trap 'rm -rf "$new"' EXIT
   trap 'exit 130' INT TERM HUP
-  full="$cache cannot hold what is unpacked ({megabytes} MB): make room, or set ADDERCLAW_UNPACK to another folder"
+  full="$cache cannot hold what is unpacked (at first {megabytes} MB): make room, or set ADDERCLAW_UNPACK to another"
   tail -n +{lines} "$0" >"$new/archive" 2>/dev/null || fail "$full"
   if command -v sha256sum >/dev/null 2>&1; then
     echo "{sha256}  $new/archive" | sha256sum -c --status || fail "$0 is damaged: fetch it again"
@@ -84,6 +84,7 @@ if [ ! -e "$root/whole" ]; then
   trap - EXIT INT TERM HUP
 fi
 [ -O "$root" ] || fail "$root belongs to somebody else: set ADDERCLAW_UNPACK to a folder of yours"
+[ -e "$python" ] || fail "$root is not whole any more: remove it, start again"
 [ -x "$python" ] || fail "$cache allows no programs (noexec): set ADDERCLAW_UNPACK to a folder that does"
 {{ : >"$root/used"; }} 2>/dev/null
 case $0 in /*) ADDERCLAW_SINGLE_FILE=$0 ;; *) ADDERCLAW_SINGLE_FILE=$PWD/$0 ;; esac
@@ -164,7 +165,8 @@ def archive(folder: Path, made: Path) -> None:
 def join(packed: Path, file: Path, version: str, megabytes: int) -> None:
     """The script, and the archive behind it."""
     sha256 = hashlib.file_digest(packed.open("rb"), "sha256").hexdigest()
-    filled = {"version": version, "system": SYSTEM, "python": VERSION, "sha256": sha256, "megabytes": megabytes}
+    at_first = megabytes + packed.stat().st_size // 1_000_000  # the archive lies beside it until it is unpacked
+    filled = {"version": version, "system": SYSTEM, "python": VERSION, "sha256": sha256, "megabytes": at_first}
     stub = STUB.format(**filled, digest=f"{version}-{sha256[:16]}", lines=STUB.count("\n") + 1)
     with file.open("wb") as out, packed.open("rb") as source:
         out.write(stub.encode())

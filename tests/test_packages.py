@@ -165,6 +165,17 @@ def test_a_single_file_that_cannot_start_says_why(how: str, tmp_path: Path) -> N
     assert not [*(tmp_path / "home").rglob("whole")]
 
 
+def test_a_single_file_whose_interpreter_is_gone_says_so(tmp_path: Path) -> None:
+    """What empties caches took a part: neither the disk nor the file is at fault."""
+    made = single_file(tmp_path)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")}
+    assert run(made, env=env).returncode == 0
+    (only,) = (tmp_path / "home/.cache/adderclaw").iterdir()
+    next(only.glob("bin/python*")).unlink()
+    done = run(made, env=env)
+    assert (done.returncode, done.stderr) == (1, f"adderclaw: {only} is not whole any more: remove it, start again\n")
+
+
 @pytest.mark.parametrize(("options", "why"), [("size=4k", "cannot hold what"), ("noexec", "allows no programs")])
 def test_a_single_file_says_why_a_disk_is_no_place_for_it(options: str, why: str, tmp_path: Path) -> None:
     """In one line; tar by itself has one for every file."""
@@ -410,6 +421,9 @@ def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) 
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "ADDERCLAW_HOME": str(tmp_path / "home")}
     if way == "single file":
         env["ADDERCLAW_SINGLE_FILE"] = "/some where/adderclaw"
+        for unpacked in ("environment", "other version"):
+            (tmp_path / unpacked).mkdir(exist_ok=True)
+            (tmp_path / unpacked / "whole").touch()
     if way == "image":
         env["ADDERCLAW_IMAGE"] = "somewhere/adderclaw"
     words = ("-c", "from adderclaw.channels.entry import main; main()", "update", "--output-format", "json")
@@ -426,6 +440,7 @@ def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) 
     assert bring in asked.stdout
     if way == "single file":
         assert found["update"].startswith("sh install.sh --to '/some where' # with the install.sh of the next release")
+        assert found["remove"] == f"rm -r '/some where/adderclaw' {tmp_path}/environment '{tmp_path}/other version'"
 
 
 FROM_A_FOLDER = {

@@ -105,7 +105,8 @@ def _commands(way: Way, where: str, source: str) -> tuple[str, str]:
     place = _quoted(where)
     match way:
         case "single file":
-            return f"sh install.sh --to {_quoted(os.path.dirname(where))} {NEXT}", f"rm {place}"
+            everything = " ".join([place, *map(_quoted, _unpacked())])
+            return f"sh install.sh --to {_quoted(os.path.dirname(where))} {NEXT}", f"rm -r {everything}"
         case "image":
             return f"docker pull {source}", f"docker rmi {source}"
         case "checkout":
@@ -121,6 +122,13 @@ def _commands(way: Way, where: str, source: str) -> tuple[str, str]:
             return upgrade, f"uv pip uninstall --python {python} adderclaw"
         case "pip":
             return f"{python} -m pip install --upgrade {wanted}", f"{python} -m pip uninstall adderclaw"
+
+
+def _unpacked() -> list[str]:
+    """What single files unpacked: this version and others, beside each other."""
+    cache = os.path.dirname(sys.prefix)
+    folders = (os.path.join(cache, name) for name in sorted(os.listdir(cache)))
+    return [folder for folder in folders if os.path.exists(f"{folder}/whole")]
 
 
 def _origin() -> tuple[str, bool]:
