@@ -59,8 +59,8 @@ if has curl; then fetch() { curl --fail --silent --show-error --location --proto
 elif has wget; then fetch() { wget --quiet --output-document="$2" "$1"; }
 else fail "curl or wget is needed: install one"; fi
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+work=$(mktemp -d) new=''
+trap 'rm -rf "$work" ${new:+"$new"}' EXIT
 trap 'exit 130' INT TERM HUP
 for name in SHA256SUMS SHA256SUMS.sig "$file"; do
   fetch "${FROM%/}/$name" "$work/$name" || fail "${FROM%/}/$name could not be fetched"
@@ -76,7 +76,7 @@ wanted=$(awk -v name="$file" '$2 == name || $2 == "*" name { print $1 }' "$work/
 version=$(sh "$work/$file" --version) || fail "$file does not start here: nothing was installed"
 mkdir -p "$to" || fail "$to cannot be made: name another folder with --to"
 # beside its place first, so that what is there is whole at every moment
-{ cp "$work/$file" "$to/.adderclaw.new" && chmod 755 "$to/.adderclaw.new" && mv -f "$to/.adderclaw.new" "$to/adderclaw"; } ||
+{ new=$(mktemp "$to/.adderclaw.XXXXXX") && cp "$work/$file" "$new" && chmod 755 "$new" && mv -f "$new" "$to/adderclaw"; } ||
   fail "$to cannot be written: name another folder with --to"
 echo "$version is in $to/adderclaw"
 
@@ -90,6 +90,11 @@ if [ -z "$bare" ]; then
   put "$share/bash-completion/completions/adderclaw" --show-completion bash
   put "$share/zsh/site-functions/_adderclaw" --show-completion zsh
   put "${XDG_CONFIG_HOME:-$HOME/.config}/fish/completions/adderclaw.fish" --show-completion fish
+  # the one of them that looks in no folder of a user's
+  if has zsh; then
+    echo "zsh completes with this line in ~/.zshrc, before compinit:"
+    echo "  fpath=(\"$share/zsh/site-functions\" \$fpath)"
+  fi
 fi
 case ":$PATH:" in
   *":$to:"*) echo "begin with: adderclaw init" ;;

@@ -229,16 +229,36 @@ def installing(script: Path, home: Path, *words: str, has_home: bool = True) -> 
 
 def test_install_sh_verifies_and_installs(release: tuple[Path, str], tmp_path: Path) -> None:
     folder, _ = release
-    done = installing(folder / "install.sh", tmp_path / "home")
+    home = tmp_path / "my home"
+    done = installing(folder / "install.sh", home)
     assert done.returncode == 0, done.stderr
     assert "adderclaw 9.9.9 is in" in done.stdout
     assert "is not on your PATH" in done.stdout
-    assert run(tmp_path / "home/.local/bin/adderclaw", "--version").stdout == "adderclaw 9.9.9\n"
-    share = tmp_path / "home/.local/share"
+    assert run(home / ".local/bin/adderclaw", "--version").stdout == "adderclaw 9.9.9\n"
+    share = home / ".local/share"
     assert (share / "man/man1/adderclaw.1").read_text() == "for --man\n"
     assert (share / "bash-completion/completions/adderclaw").read_text() == "for --show-completion bash\n"
     assert (share / "zsh/site-functions/_adderclaw").is_file()
-    assert (tmp_path / "home/.config/fish/completions/adderclaw.fish").is_file()
+    if zsh := shutil.which("zsh"):  # the line is as it has to stand in a ~/.zshrc
+        (line,) = (one for one in done.stdout.splitlines() if one.strip().startswith("fpath="))
+        found = run(zsh, "-fc", f"{line}; print -r -- $^fpath/_adderclaw(N)", env={"PATH": "/usr/bin:/bin"})
+        assert found.stdout == f"{share}/zsh/site-functions/_adderclaw\n", found.stderr
+    assert (home / ".config/fish/completions/adderclaw.fish").is_file()
+
+
+def test_install_sh_leaves_nothing_on_a_disk_that_is_too_small(release: tuple[Path, str], tmp_path: Path) -> None:
+    disk = tmp_path / "some where"
+    disk.mkdir()
+    apart = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
+    if run(*apart, f"mount -t tmpfs -o size=4k tmpfs '{disk}'").returncode:
+        pytest.skip("nothing can be mounted here")
+    fills = (
+        f"mount -t tmpfs -o size=4k tmpfs '{disk}'; echo x >'{disk}/x'; sh {release[0]}/install.sh --bare --to '{disk}'"
+    )
+    env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(tmp_path)}
+    done = run(*apart, f"{fills} || ls -A '{disk}'", env=env)
+    assert done.stdout == "x\n"
+    assert "cannot be written: name another folder with --to" in done.stderr
 
 
 def test_install_sh_installs_for_all_from_a_disk_without_programs(release: tuple[Path, str], tmp_path: Path) -> None:
