@@ -363,7 +363,11 @@ def test_the_manual_page_renders_and_names_every_command(tmp_path: Path) -> None
     for name, command in COMMANDS.items():
         assert f"adderclaw {name}" in shown
         assert command.help.split(":")[0].split(";")[0] in " ".join(shown.split())
-    assert "--output-format" in shown
+    assert "--output-format text|json|stream-json" in shown
+    for usage in ("adderclaw receipt anchor FILE", "adderclaw inspect [AGENTFILE]", "adderclaw run save NAME"):
+        assert f"{usage}\n" in shown
+    for option in ("--max-turns N", "--version, -V", "--resume, -r ID"):
+        assert f"{option}\n" in shown, "what is read before any command"
 
 
 COMPLETIONS = {
@@ -384,6 +388,20 @@ def test_completion_completes_in_its_shell(shell: str, tmp_path: Path) -> None:
     done = run(shell, "-c", COMPLETIONS[shell], env=env)
     assert "verify" in done.stdout, done.stderr
     assert "list" not in done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("adderclaw --prof", "--profile"),
+        ("adderclaw --plain --workspace . --permission-mode acc", "acceptEdits"),
+        ("adderclaw -p hello --max-t", "--max-turns"),
+        ("adderclaw -p hello --output-format stream", "stream-json"),
+    ],
+)
+def test_what_is_read_before_any_command_is_completed(words: str, wanted: str) -> None:
+    asked = {"_ADDERCLAW_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    assert run(PROGRAM, env={**os.environ, **asked}).stdout == f"{wanted}\n"
 
 
 def test_completion_is_installed_for_the_shell_that_is_named(tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from adderclaw import __version__
+from adderclaw.channels.cli.root import print_options
 from adderclaw.errors import EXIT_CODES, EXIT_USAGE
 
 FILES = (
@@ -31,16 +32,20 @@ def _lines(program: Any) -> Iterator[str]:
     )
     yield from (".SH DESCRIPTION", "Without a command, adderclaw opens a conversation at a terminal.")
     yield "Every action of a model passes one gate, runs in one sandbox and is appended to one ledger."
+    yield from (".SH OPTIONS", *_options(program.params))
+    yield from (rf".SS {_roff('adderclaw -p MESSAGE')}", "Answer one message on stdout and exit, for scripts.")
+    yield from _options(print_options())
     yield ".SH COMMANDS"
     for name, command in program.commands.items():
-        yield f".SS {_roff(f'adderclaw {name}')}"
+        yield f".SS {_roff(_usage(f'adderclaw {name}', command))}"
         yield _roff(command.short_help or "")
-        inner: dict[str, Any] = getattr(command, "commands", {})
-        yield from _options(command)
+        inner: dict[str, Any] = getattr(command, "commands", {}) if name != "run" else _of_cases()
+        yield from _options(command.params)
         for word, leaf in inner.items():
             if not leaf.hidden:
-                yield from (".TP", rf"\fB{_roff(f'adderclaw {name} {word}')}\fR", _roff(_first(leaf.help)))
-                yield from (".RS", *_options(leaf), ".RE")
+                usage = _usage(f"adderclaw {name} {word}", leaf)
+                yield from (".TP", rf"\fB{_roff(usage)}\fR", _roff(_first(leaf.help)))
+                yield from (".RS", *_options(leaf.params), ".RE")
     yield ".SH EXIT STATUS"
     for code, outcome in sorted({(EXIT_USAGE, "usage"), *((code, outcome) for outcome, code in EXIT_CODES.items())}):
         yield from (".TP", rf"\fB{code}\fR", _roff(outcome.replace("_", " ")))
@@ -54,11 +59,33 @@ def _lines(program: Any) -> Iterator[str]:
     )
 
 
-def _options(command: Any) -> Iterator[str]:
+def _of_cases() -> dict[str, Any]:
+    """The words behind `run` that are commands of their own."""
+    from typer.main import get_command
+
+    from adderclaw.channels.cli.run_cases import app
+
+    return cast(Any, get_command(app)).commands
+
+
+def _usage(words: str, command: Any) -> str:
+    """A command with its arguments."""
     for param in command.params:
+        if param.param_type_name == "argument":
+            name = param.metavar or param.name.upper()
+            words += f" {name}" if param.required or name.startswith("[") else f" [{name}]"
+    return words
+
+
+def _options(params: list[Any]) -> Iterator[str]:
+    for param in params:
         if param.param_type_name != "option" or param.hidden or "--help" in param.opts:
             continue
-        value = "" if param.is_flag else f" {param.metavar or param.type.name.upper()}"
+        value = (
+            ""
+            if param.is_flag
+            else f" {param.metavar or '|'.join(getattr(param.type, 'choices', ())) or param.type.name.upper()}"
+        )
         names = ", ".join((*param.opts, *param.secondary_opts))
         yield from (".TP", rf"\fB{_roff(names)}\fR{_roff(value)}", _roff(" ".join((param.help or "").split())))
 

@@ -1,19 +1,23 @@
 """The program without a command: help, completion, `--eval` and `--transition`."""
 
 import importlib
-from typing import Annotated
+import os
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
 from adderclaw import __version__
-from adderclaw.channels.cli import COMMANDS, Command
+from adderclaw.channels.cli import ALONE, COMMANDS, VALUED, Command
 from adderclaw.channels.cli.common import app_of, invoke
 from adderclaw.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 COMPLETIONS = ("--show-completion", "--install-completion")
+COMPLETES = "_ADDERCLAW_COMPLETE"
+"""The variable by which a shell asks what could come next."""
 
 HELP = """A local-first agent runtime: every action passes one gate and is appended to one ledger.
 
@@ -45,7 +49,34 @@ def run_root(arguments: list[str]) -> None:
             found = found.commands[name]
         found.name, found.short_help = name, entry.help
         command.commands[name] = found
+    if COMPLETES in os.environ:
+        opening = (one for one in command.commands["agent"].params if {*ALONE, *VALUED}.intersection(one.opts))
+        command.params = list({one.opts[0]: one for one in (*command.params, *opening, *print_options())}.values())
     invoke(command, arguments, "adderclaw")
+
+
+def print_options() -> list[Any]:
+    """The flags of print mode, which reads them itself, as options to be shown and completed."""
+    from adderclaw.channels.cli.print_flags import FLAGS
+
+    return [
+        TyperOption(
+            param_decls=[*flag.names, flag.name],
+            is_flag=flag.kind == "switch",
+            metavar="|".join(flag.words) or flag.metavar or None,
+            help=flag.help,
+            shell_complete=_one_of(flag.words),
+        )
+        for flag in FLAGS
+        if flag.name != "help"
+    ]
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[..., list[str]]:
+    def begun(_context: object, _option: object, beginning: str) -> list[str]:
+        return [word for word in words if word.startswith(beginning)]
+
+    return begun
 
 
 def _loaded(entry: Command) -> typer.Typer:
@@ -70,10 +101,10 @@ def _completion(option: str, shell: str) -> None:
     if shell not in SHELLS:
         raise UsageError(f"{option} {shell!r}: there is completion for {', '.join(SHELLS)}")
     if option == "--install-completion":
-        _, where = completion.install(shell, prog_name="adderclaw", complete_var="_ADDERCLAW_COMPLETE")  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
+        _, where = completion.install(shell, prog_name="adderclaw", complete_var=COMPLETES)  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
         print(f"installed in {where}; a new {shell} completes")
         return
-    print(completion.get_completion_script(prog_name="adderclaw", complete_var="_ADDERCLAW_COMPLETE", shell=shell))  # pyright: ignore[reportPrivateImportUsage]
+    print(completion.get_completion_script(prog_name="adderclaw", complete_var=COMPLETES, shell=shell))  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _app() -> typer.Typer:
