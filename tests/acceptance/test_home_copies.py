@@ -1,6 +1,9 @@
 """A copy of a home is a home of its own: nothing that is done with it touches the one that it was made from."""
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.acceptance.test_backup import everything, made, restored
 from tests.acceptance.world import World, call, text
@@ -61,3 +64,25 @@ def test_uninstall_of_a_copy_leaves_the_home_that_its_settings_name(world: World
     assert not copy.exists()
     now = everything(world.cli.data)
     assert [name for name in before if name not in now] == []
+
+
+@pytest.mark.parametrize("how", ["--tmpfs", "--bind"])
+def test_a_home_that_is_mounted_is_restored_beneath_it(world: World, how: str) -> None:
+    """A container's home is a volume, and what lies around it is often read-only: nothing is swapped there."""
+    if (bwrap := shutil.which("bwrap")) is None:
+        pytest.skip("needs bubblewrap to mount a folder")
+    pinned(world)
+    archive, volume = made(world), world.cli.home / "volume"
+    volume.mkdir()
+    (world.cli.home / "kept").mkdir()
+    mount = (how, str(volume)) if how == "--tmpfs" else (how, str(world.cli.home / "kept"), str(volume))
+    world.cli.before = (bwrap, "--dev-bind", "/", "/", *mount)
+    done = world.cli("restore", str(archive), "--to", str(volume))
+    assert (done.code, f"name a folder in it, --to {volume}/home, and set ADDERCLAW_HOME" in done.err) == (2, True), (
+        done
+    )
+    assert not [*world.cli.home.glob(".volume.*")]
+    assert world.cli("restore", str(archive), "--to", f"{volume}/home").code == 0
+    world.cli.before = (bwrap, "--dev-bind", "/", "/", *mount, "--remount-ro", "/")
+    refused = world.cli("restore", str(archive), "--to", str(world.cli.home / "elsewhere"))
+    assert f"{world.cli.home} cannot be written (Read-only file system): name a place elsewhere" in refused.err

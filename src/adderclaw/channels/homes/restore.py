@@ -53,9 +53,18 @@ def restore(path: str, home: str, *, replace: bool, unverified: bool, dry_run: b
         reader = Reader(file, path)
         folder = _made(os.path.dirname(home), really=not dry_run)
         _require_space(folder, reader.total)
-        staging = tempfile.mkdtemp(prefix=f".{os.path.basename(home)}.restoring-", dir=folder)
+        try:
+            staging = tempfile.mkdtemp(prefix=f".{os.path.basename(home)}.restoring-", dir=folder)
+        except OSError as error:
+            raise AdderClawError(
+                f"{folder} cannot be written ({error.strerror}): name a place elsewhere with --to; all is as it was"
+            ) from error
         try:
             return _Restore(reader, staging, home, replace=replace, unverified=unverified).run(dry_run, progress)
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                raise _mounted(home) from error
+            raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
@@ -94,12 +103,21 @@ def _require_space(folder: str, size: int) -> None:
 def _may_replace(home: str, *, replace: bool) -> None:
     if os.path.lexists(home) and not os.path.isdir(home):
         raise UsageError(f"{home} is no folder: name another with --to")
+    if os.path.ismount(home):
+        raise _mounted(home)
     if not os.path.isdir(home) or not os.listdir(home):
         return
     if not replace:
         raise UsageError(f"{home} is not empty: --replace puts it aside, --to DIR restores to another place")
     if why := in_use(home):
         raise UsageError(f"{home} is in use ({why}): end that first; all is as it was")
+
+
+def _mounted(home: str) -> UsageError:
+    return UsageError(
+        f"{home} is a mounted folder, in whose place no other can be put: name a folder in it, --to {home}/home, "
+        "and set ADDERCLAW_HOME to that; all is as it was"
+    )
 
 
 def in_use(home: str) -> str:
