@@ -131,6 +131,24 @@ esac
     assert not unit.exists()
 
 
+@pytest.mark.parametrize("words", [("service", "uninstall", "--backend", "systemd"), ("uninstall", "--yes")])
+def test_a_unit_is_removed_where_no_systemd_answers(cli: Cli, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """From cron, or by `su`, there is no bus of the user: at the next login the unit would start the server again."""
+    env = {"XDG_RUNTIME_DIR": str(tmp_path), "DBUS_SESSION_BUS_ADDRESS": f"unix:path={tmp_path}/none"}
+    assert cli("init").code == 0
+    written = cli("service", "install", "--backend", "systemd", "--workspace", str(cli.cwd), env=env)
+    units = cli.home / ".config/systemd/user"
+    unit, link = units / "adderclaw.service", units / "default.target.wants/adderclaw.service"
+    assert unit.exists(), written.err
+    link.parent.mkdir(parents=True)
+    link.symlink_to(unit)
+    done = cli(*words, env=env)
+    assert done.code == 0, done.err
+    assert re.search(rf"^removed: .*{re.escape(str(unit))}$", done.out, re.MULTILINE)
+    assert not unit.exists()
+    assert not link.is_symlink()
+
+
 def test_another_home_has_a_service_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert instance() == "adderclaw"
     monkeypatch.setenv("ADDERCLAW_HOME", str(home / "second"))

@@ -81,7 +81,6 @@ def uninstall(by: By = None) -> None:
         print("not installed: there is nothing to remove")
         return
     chosen.uninstall()
-    sealed.remove(chosen.unit)
     print(f"removed: {chosen.unit}")
 
 

@@ -79,13 +79,15 @@ class Systemd:
         ]
 
     def uninstall(self) -> None:
-        if not answers():
-            return
-        if self._show().get("LoadState") == "loaded":
+        here = answers()
+        if here and self._show().get("LoadState") == "loaded":
             self._systemctl("disable", "--now", self.service)
         sealed.remove(self.unit)
-        self._systemctl("daemon-reload")
-        self._systemctl("reset-failed", self.service, fails=True)
+        # where no manager answers, the next one would follow what `enable` made
+        sealed.remove(os.path.join(os.path.dirname(self.unit), "default.target.wants", self.service))
+        if here:
+            self._systemctl("daemon-reload")
+            self._systemctl("reset-failed", self.service, fails=True)
 
     def start(self) -> None:
         self._systemctl("reset-failed", self.service, fails=True)  # who starts it by hand wants another try
