@@ -1,8 +1,11 @@
 """`adderclaw doctor`: what is broken is named with its fix, and nothing is changed by looking."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from adderclaw.kernel.clock import SystemClock, random_ids
 from adderclaw.store import Store
@@ -55,6 +58,17 @@ def test_a_receipt_log_that_was_edited_is_broken(cli: Cli) -> None:
     assert code == 1
     assert checks["receipts"]["state"] == "broken"
     assert "receipt" in checks["receipts"]["fix"]
+
+
+def test_a_home_that_cannot_be_made_is_named_itself(cli: Cli) -> None:
+    """Not the nearest folder that is there, which may be `/`: nobody is told to change that."""
+    if (bwrap := shutil.which("bwrap")) is None:
+        pytest.skip("needs bubblewrap for a read-only root")
+    cli.before = (bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+    cli.env["ADDERCLAW_HOME"] = "/no-such-folder/home"
+    _, checks = examined(cli)
+    assert checks["home"]["detail"] == "/no-such-folder/home is not there, and / cannot be written"
+    assert checks["home"]["fix"] == "set ADDERCLAW_HOME to another folder"
 
 
 def test_a_home_that_is_a_file_is_broken(cli: Cli) -> None:

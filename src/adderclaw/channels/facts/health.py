@@ -58,7 +58,7 @@ def _checks(options: Options, *, connect: bool) -> Iterator[Check]:
     yield _ripgrep(roots)
     kind, sandbox = _sandbox(roots)
     yield sandbox
-    yield _folder("home", home(), "run `adderclaw init`")
+    yield _folder("home", home(), "run `adderclaw init`", "set ADDERCLAW_HOME to another folder")
     yield _estop()
     for problem in problems:
         yield Check("configuration", "broken", str(problem), "correct it, then `adderclaw config validate`")
@@ -90,7 +90,8 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
     if sandbox not in ("bubblewrap", "none"):
         yield _accepted(sandbox, loaded.config.sandbox.accept)
     yield _bash(loaded.config.runtime.shell_linux)
-    yield _folder("workspace", loaded.workspace, "create it, or name another with --workspace")
+    another = "name another with --workspace"
+    yield _folder("workspace", loaded.workspace, f"create it, or {another}", another)
     yield _seen(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
     yield _rules(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
     yield _store(loaded.config.memory.path)
@@ -258,13 +259,15 @@ def _seen(loaded: Loaded, kind: str) -> Check:
 # ------------------------------------------------------------------ our own files
 
 
-def _folder(name: str, path: str, fix: str) -> Check:
+def _folder(name: str, path: str, fix: str, other: str) -> Check:
     """Whether files can be made in a folder, or the folder itself where it is not there yet."""
     there = _nearest(path)
     if not os.path.isdir(there):
         return Check(name, "broken", f"{there} is not a directory", f"move it away, then {fix}")
     if not os.access(there, os.W_OK | os.X_OK):
-        return Check(name, "broken", f"{there} cannot be written", f"`chown` or `chmod u+rwx` it, or {fix}")
+        if there != path:
+            return Check(name, "broken", f"{path} is not there, and {there} cannot be written", other)
+        return Check(name, "broken", f"{there} cannot be written", f"`chown` or `chmod u+rwx` it, or {other}")
     space = os.statvfs(there)
     if space.f_bavail * space.f_frsize < FREE_BYTES:
         return Check(name, "warning", f"{there}: less than {FREE_BYTES >> 20} MiB are free", "make room on that disk")
