@@ -86,3 +86,23 @@ def test_a_home_that_is_mounted_is_restored_beneath_it(world: World, how: str) -
     world.cli.before = (bwrap, "--dev-bind", "/", "/", *mount, "--remount-ro", "/")
     refused = world.cli("restore", str(archive), "--to", str(world.cli.home / "elsewhere"))
     assert f"{world.cli.home} cannot be written (Read-only file system): name a place elsewhere" in refused.err
+
+
+def test_uninstall_removes_nothing_where_a_projects_own_folder_is_the_home(world: World) -> None:
+    """Its settings and plugins are named as a home's are; a repository around one's usual home is no such project."""
+    project = world.cli.home / "project"
+    folder = project / ".adderclaw"
+    shutil.copytree(world.cli.data, folder)
+    (project / ".git").mkdir()
+    (world.cli.home / ".git").mkdir()
+    (folder / "settings.json").write_text("{}", encoding="utf-8")
+    usual = world.cli.env.get("ADDERCLAW_HOME", str(world.cli.data))
+    world.cli.env["ADDERCLAW_HOME"] = str(folder)
+    assert world.cli("init").code == 0
+    done = world.cli("uninstall", "--yes")
+    assert (done.code, "is a project, too (../.git is there)" in done.err) == (2, True), done
+    assert (folder / "settings.json").exists()
+    world.cli.env["ADDERCLAW_HOME"] = usual
+    assert world.cli("init").code == 0
+    assert world.cli("uninstall", "--yes").code == 0
+    assert not world.cli.data.exists()

@@ -65,9 +65,12 @@ def home_around(path: str) -> str:
 
 
 def project_marker(home: str) -> str:
-    """What says that the folder is a project at the same time; empty where nothing does."""
-    markers = (*MARKERS, *MANIFESTS)
-    return next((name for name in markers if name not in USERS and os.path.lexists(os.path.join(home, name))), "")
+    """What says that the folder is a project at the same time, or a project's `.adderclaw`; empty if nothing does."""
+    markers = [name for name in (*MARKERS, *MANIFESTS) if name not in USERS]
+    project, name = os.path.split(home)
+    if name == ".adderclaw" and project != os.path.expanduser("~"):
+        markers += [f"../{one}" for one in (*MARKERS, *MANIFESTS) if one != name]
+    return next((one for one in markers if os.path.lexists(os.path.join(home, one))), "")
 
 
 def is_database(path: str) -> bool:
