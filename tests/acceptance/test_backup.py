@@ -421,6 +421,10 @@ def test_bad_targets_are_named(used: World) -> None:
     assert "is no folder" in used.cli("backup", "/no/such/folder/b.zip").err
     archive = made(used)
     assert "is there already" in used.cli("backup", str(archive)).err
+    pipe = used.cli.home / "pipe"
+    os.mkfifo(pipe)
+    assert "is no file: name another" in used.cli("backup", str(pipe), "--replace").err
+    assert pipe.is_fifo(), "as little as /dev/null"
     used.cli.env["ADDERCLAW_HOME"] = "/no/such/home"
     assert "there is no home" in used.cli("backup", str(archive), "--replace").err
 

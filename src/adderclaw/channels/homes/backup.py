@@ -92,6 +92,8 @@ def _target(target: str, home: str, *, replace: bool) -> str:
         raise UsageError(f"{path} lies in the home itself: name a file elsewhere, best on another disk")
     if not os.path.isdir(os.path.dirname(path)):
         raise UsageError(f"{os.path.dirname(path)} is no folder: make it, or name another file")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError(f"{path} is no file: name another")
     if os.path.lexists(path) and not replace:
         raise UsageError(f"{path} is there already: name another file, or say --replace")
     return path
