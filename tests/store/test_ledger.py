@@ -11,10 +11,12 @@ import signal
 import sqlite3
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -366,6 +368,45 @@ def test_another_store_for_the_same_log_catches_up(book: Book, tmp_path: Path) -
     assert other.verify().valid
     found = book.verify()
     assert (found.valid, found.completeness["unmirrored"]) == (True, 1)
+
+
+def test_catching_up_costs_the_same_however_much_others_wrote(book: Book) -> None:
+    ours, theirs = book.ledger(), _again(book)
+    ours.ready()  # sets disk aside, once
+    done: list[int] = []
+    for number in (2, 50):
+        for turn in range(number):
+            call(theirs, f"{number}-{turn}")
+        done.append(_calls(ours.ready))
+        assert call(ours, f"after {number}").seq == book.mirrored()
+    assert done[0] == done[1]
+    found = book.verify()
+    assert (found.valid, found.receipts, ours.repairs) == (True, 54, [])
+
+
+def test_what_others_cut_is_found_before_a_tool_runs(book: Book) -> None:
+    ours, theirs = book.ledger(), _again(book)
+    for number in range(5):
+        call(theirs, f"t{number}")
+    cut_last(book)
+    with pytest.raises(LedgerError, match="the store knows 5 receipts, the log ends earlier"):
+        ours.ready()
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """How many functions it calls."""
+    count = 0
+
+    def hear(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(hear)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 def _again(book: Book, prefix: str = "x") -> Ledger:

@@ -143,20 +143,22 @@ class Ledger:
     # -------------------------------------------------------------- the log
 
     def _begin(self) -> None:
-        """From the last mirrored receipt on, so that opening does not cost more as the log grows."""
         row = _last_mirrored(self._store)
         if row is not None:
-            line = row.line.encode()
-            size = os.fstat(self._fd).st_size
-            if size < row.end_offset:
-                raise self._cut(row.seq)
-            start = row.end_offset - len(line) - 1
-            if start < 0 or os.pread(self._fd, len(line) + 1, start) != line + b"\n":
-                raise LedgerError(f"{self.path}: receipt {row.seq} is not what the store's mirror says: {_ADVICE}")
-            self._checked(line, row.seq, None)
-            self._head = _Head(row.seq, row.receipt_hash, row.end_offset)
+            self._go_to(row, os.fstat(self._fd).st_size)
         self._catch_up()
         self._mirror()
+
+    def _go_to(self, row: _Mirrored, size: int) -> None:
+        """On from the last mirrored receipt, so that it costs the same however many others wrote before it."""
+        line = row.line.encode()
+        if size < row.end_offset:
+            raise self._cut(row.seq)
+        start = row.end_offset - len(line) - 1
+        if start < 0 or os.pread(self._fd, len(line) + 1, start) != line + b"\n":
+            raise LedgerError(f"{self.path}: receipt {row.seq} is not what the store's mirror says: {_ADVICE}")
+        self._checked(line, row.seq, None)
+        self._head = _Head(row.seq, row.receipt_hash, row.end_offset)
 
     def _size(self) -> int:
         """The size of the log, if it is still the file that its path names."""
@@ -169,19 +171,19 @@ class Ledger:
         return named.st_size
 
     def _catch_up(self) -> None:
-        """Reads only what others have added since, and believes none of it that does not verify."""
+        """Reads only what others have added and not mirrored, and believes none of it that does not verify."""
         size = self._size()
         if size == self._head.size:
             return
         if size < self._head.size:
             raise self._cut(self._head.seq)
+        mirrored = _last_mirrored(self._store)
+        if mirrored is not None and mirrored.seq > self._head.seq:
+            self._go_to(mirrored, size)
         tail = _read(self._fd, self._head.size, size)
         *lines, torn = tail.split(b"\n")
         for line in lines:
             self._take(line, self._checked(line, self._head.seq + 1, self._head.hash))
-        mirrored = _last_mirrored(self._store)
-        if mirrored is not None and mirrored.seq > self._head.seq:
-            raise self._cut(mirrored.seq)
         if torn:
             self._mend(torn)
         if mirrored is not None:  # what we wrote ourselves stays: we know whose call it was
