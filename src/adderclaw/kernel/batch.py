@@ -29,7 +29,8 @@ class Batch:
 
     async def add(self, call: ToolCall, refusal: str | None) -> None:
         """Judge a call. One that only reads waits for others like it; any other waits for all before it, and runs."""
-        session, life = self._session, Life(earlier=self._abandon)
+        session, waiting = self._session, self._waiting
+        life = Life(earlier=lambda: _abandon(session, waiting))  # not by way of us: a cycle, with the results in it
         self.lives.append(life)
         judged = await lifecycle.judge(session, call, life, refusal)
         if not _overlaps(judged.considered):
@@ -50,8 +51,8 @@ class Batch:
 
     async def run(self) -> None:
         """Run the calls that wait, all at the same time; each is recorded as soon as all before it are."""
-        session, group = self._session, self._waiting
-        self._waiting = []
+        session, group = self._session, list(self._waiting)
+        self._waiting.clear()
         if not group:
             return
         if session.scene.stopped():
@@ -103,12 +104,14 @@ class Batch:
             raise
         return True
 
-    def _abandon(self) -> None:
-        """Record the calls that wait as not run: an interruption came before they began."""
-        group, self._waiting = self._waiting, []
-        self._session.budget.tool_calls -= len(group)
-        for one in group:
-            lifecycle.not_run(self._session, one.considered, one.life, WAITED)
+
+def _abandon(session: Session, waiting: list[Ruling]) -> None:
+    """Record the calls that wait as not run: an interruption came before they began."""
+    group = list(waiting)
+    waiting.clear()
+    session.budget.tool_calls -= len(group)
+    for one in group:
+        lifecycle.not_run(session, one.considered, one.life, WAITED)
 
 
 def _overlaps(considered: Considered) -> bool:

@@ -16,16 +16,17 @@ async def attended[T, Why](work: Awaitable[T], look: Callable[[], Why | None]) -
     assert task is not None
     why: Why | None = None
 
-    def poll() -> None:
+    def poll(again: Callable[..., None]) -> None:
+        """`again` is itself: by its name it would be a cycle, with all that is waited for in it."""
         nonlocal why, timer
         why = look()
         if why is None:
-            timer = loop.call_later(POLL, poll)
+            timer = loop.call_later(POLL, again, again)
         else:
             task.cancel()
 
     cancelled = task.cancelling()
-    timer = loop.call_later(POLL, poll)
+    timer = loop.call_later(POLL, poll, poll)
     try:
         result = await work
     except BaseException as error:
