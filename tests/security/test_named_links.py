@@ -73,6 +73,24 @@ def test_no_link_of_a_repository_has_a_file_told(cli: Cli, repository: Path, wor
     assert "leads out of the workspace" in done.err, done.err
 
 
+@rows(
+    "words",
+    [
+        ("validate", "{top}/sub"),
+        ("inspect", "{top}/Agentfile"),
+        ("run", "--agentfile", "{top}/folder/key"),
+        ("sop", "show", "{top}/sop/SOP.toml"),
+    ],
+)
+@rows("where", ["flow", ".."])
+def test_from_within_and_from_elsewhere_its_links_lead_nowhere_either(
+    cli: Cli, repository: Path, words: tuple[str, ...], where: str
+) -> None:
+    done = cli(*(word.format(top=repository) for word in words), cwd=repository / where)
+    assert (done.code, told(done), "Traceback" in done.err) == (2, False, False), done.err
+    assert "leads out of the workspace" in done.err, done.err
+
+
 def test_a_link_that_stays_and_one_of_the_operators_own_are_followed(cli: Cli, repository: Path) -> None:
     (repository / "inner").symlink_to("flow/Agentfile")
     (cli.home / "own" / "flow").symlink_to(repository / "flow" / "Agentfile")
@@ -101,3 +119,24 @@ def test_a_workflow_that_became_a_link_is_resumed_by_nobody(cli: Cli, repository
     (repository / "flow" / "Agentfile").write_text(f"{SECRET}\n")
     done = cli("run", "--resume", run_id, cwd=repository)
     assert (done.code, told(done), "has changed since" in done.err) == (2, False, True), done.err
+
+
+@rows(
+    "words",
+    [
+        ("validate", "{alias}/Agentfile"),
+        ("run", "--agentfile", "{alias}/sub"),
+        ("run", "--agentfile", "{alias}/folder/key"),
+        ("sop", "show", "{alias}/sop/SOP.toml"),
+        ("sop", "validate", "{alias}/folder"),
+    ],
+)
+def test_by_another_name_of_the_repository_its_links_lead_nowhere_either(
+    cli: Cli, repository: Path, words: tuple[str, ...]
+) -> None:
+    alias = cli.home / "alias"
+    if not alias.exists():
+        alias.symlink_to(repository)
+    done = cli(*(word.format(alias=alias) for word in words), cwd=repository)
+    assert (done.code, told(done), "Traceback" in done.err) == (2, False, False), done.err
+    assert "leads out of the workspace" in done.err, done.err

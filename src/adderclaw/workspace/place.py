@@ -98,15 +98,28 @@ def configured(path: str, workspace: str) -> Place:
 
 
 def named(path: str, roots: Iterable[str]) -> Place:
-    """A file that somebody names, with its links followed. One that is named in a root must not lead out of them: a
-    repository may bring a link of that name. One elsewhere is the operator's own."""
+    """A file that somebody names, with its links followed. One that is named in a root or in a repository, by whichever
+    name of it, must not lead out of them: it may bring a link of that name. One elsewhere is the operator's own."""
     from adderclaw.config.paths import followed
 
-    whole, tops = os.path.abspath(path), [os.path.abspath(root) for root in roots]
-    real, led = followed(whole), [followed(top) for top in tops]
-    if inside(whole, (*tops, *led)) is not None and inside(real, led) is None:
+    above = _above(whole := os.path.abspath(path))
+    real, led = followed(whole), [followed(root) for root in (*roots, *filter(_is_repository, above))]
+    if inside(real, led) is None and any(inside(followed(folder), led) for folder in above):
         raise Refused(f"{shown(path)} is a link that leads out of the workspace, and is not read")
     return anywhere(real)
+
+
+def _above(path: str) -> list[str]:
+    """The folders that a path goes through, as it names them."""
+    found = [path]
+    while (folder := os.path.dirname(found[-1])) != found[-1]:
+        found.append(folder)
+    return found[1:]
+
+
+def _is_repository(folder: str) -> bool:
+    """The home is none, whatever is kept in git there."""
+    return os.path.lexists(os.path.join(folder, ".git")) and folder != os.path.expanduser("~")
 
 
 def beneath_root(path: str, roots: Sequence[str]) -> Place:
