@@ -5,6 +5,7 @@ gets bytes: of an ssh that the operator's agent and settings serve, or of connec
 agent is seen inside. What is asked is compared with what was approved, whatever git's settings inside say.
 """
 
+import array
 import asyncio
 import contextlib
 import os
@@ -34,6 +35,8 @@ PASSED = ("HOME", "LANG", "LOGNAME", "USER", "SSH_AUTH_SOCK", "XDG_CONFIG_HOME",
 PASSED_TO_HELPERS = (*PASSED, "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR")
 MOST_CERTIFICATES = 1 << 22
 MOST_PRINTED = 1 << 20
+MOST_ASKED, MOST_WAYS = 64, 256
+"""Requests at the same time, and ways out of one call: what a process inside asks for costs us outside."""
 NO_BROKER = "git reaches no remote from here: the broker for keys works on Linux alone; let the operator fetch or push"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -140,32 +143,34 @@ class Broker:
             return
         for fd in fds:
             os.set_inheritable(fd, False)
-        channel = socket.socket(fileno=fds[0])
-        task = asyncio.ensure_future(self._serve(channel, message.decode("utf-8", "replace").split("\0"), fds[1:]))
+        given = _sockets(fds)
+        if len(given) < len(fds) or len(self._tasks) >= MOST_ASKED:
+            _close(given)
+            return
+        task = asyncio.ensure_future(self._serve(given, message.decode("utf-8", "replace").split("\0")))
 
         def served(task: asyncio.Task[None]) -> None:
             """Also of one that was cancelled before its first step."""
             self._tasks.discard(task)
-            channel.close()
-            for fd in fds[1:]:
-                os.close(fd)
+            _close(given)
 
         self._tasks.add(task)
         task.add_done_callback(served)
 
-    async def _serve(self, channel: socket.socket, words: list[str], fds: list[int]) -> None:
+    async def _serve(self, given: list[socket.socket], words: list[str]) -> None:
+        channel, listeners = given[0], given[1:]
         try:
             match words:
                 case ["ssh", protocol, *rest]:
                     await self._ssh(channel, protocol, rest)
                 case ["credential", _, text]:
-                    channel.send(await self._credential(text))
-                case ["proxy", _, answered] if fds:
-                    self._way_out(*(socket.socket(fileno=os.dup(fd)) for fd in fds))
+                    _answer(channel, await self._credential(text))
+                case ["proxy", _, answered] if listeners and len(self._ways) < MOST_WAYS:
+                    self._way_out(*(listener.dup() for listener in listeners))
                     self._is_clear |= answered == "clear"
-                    channel.send(b"clear" if self._is_clear else b"occupied")
+                    _answer(channel, b"clear" if self._is_clear else b"occupied")
                 case _:
-                    channel.send(b"")
+                    _answer(channel, b"")
         except OSError:
             pass  # whoever asked is gone
 
@@ -188,7 +193,7 @@ class Broker:
         grant, ssh = granted_ssh(words, self._grants), resolve("ssh", self._roots)
         if grant is None or ssh is None:
             why = "ssh is not installed" if ssh is None else "only what was approved for this call is reached"
-            channel.send(f"adderclaw: not connected ({why}): {shlex.join(words)[:300]}".encode())
+            _answer(channel, f"adderclaw: not connected ({why}): {shlex.join(words)[:300]}".encode())
             return
         argv, more = (ssh, *_ssh_words(grant, protocol)), {"GIT_PROTOCOL": protocol} if protocol else {}
         theirs_in, ours_in = os.pipe()
@@ -196,12 +201,12 @@ class Broker:
         with contextlib.ExitStack() as stack:
             try:
                 process = stack.enter_context(self._started(argv, PASSED, more, theirs_in, theirs_out, PIPE))
-                socket.send_fds(channel, [b"go"], [ours_in, ours_out])
+                _answer(channel, b"go", ours_in, ours_out)
             finally:
                 for fd in (theirs_in, ours_in, ours_out, theirs_out):
                     os.close(fd)
             complaint, code = await process.complaint(2000), await process.wait()
-        channel.send(b"%d %s" % (code if 0 <= code < 256 else 255, complaint if code else b""))
+        _answer(channel, b"%d %s" % (code if 0 <= code < 256 else 255, complaint if code else b""))
 
     # -------------------------------------------------------------- http
 
@@ -248,6 +253,28 @@ class Broker:
             out = await _printed(process)
         kept = [line for line in out.split(b"\n") if line.startswith((b"username=", b"password="))]
         return b"".join(line + b"\n" for line in kept)
+
+
+def _sockets(fds: list[int]) -> list[socket.socket]:
+    """What a process inside handed out, each as a socket; what is none is closed."""
+    made: list[socket.socket] = []
+    for fd in fds:
+        try:
+            made.append(socket.socket(fileno=fd))
+        except OSError:
+            os.close(fd)
+    return made
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for one in sockets:
+        one.close()
+
+
+def _answer(channel: socket.socket, text: bytes, *fds: int) -> None:
+    """At once or not at all: the socket is that of whoever asks, who may have filled it, or made it wait."""
+    given = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    channel.sendmsg([text], given, socket.MSG_DONTWAIT)
 
 
 async def certificates(grants: tuple[Grant, ...], roots: tuple[str, ...]) -> bytes:
