@@ -83,6 +83,8 @@ RAW = [
             "A=(a); pytest && A=('*.py'); ls ${A[@]}",
             "X=$(pytest)'*'; ls $X",
             "X='*.py'; pytest && X=a; ls ${X%.py}",
+            "A=(a '*.py'); N=0; pytest && N=1; echo ${A[$N]}",
+            "A=(a '*.py'); N=0; pytest && N=1; X=${A[$N]}; echo $X",
         )
     ],
     ("echo ~", "variable expansion of HOME"),
@@ -299,6 +301,8 @@ PLANS = [
     ("A=1", "A='1'"),
     ("A=1 ls", "A='1' '/usr/bin/ls'"),
     ("export A=1", "export A='1'"),
+    ("export A={1,2}", "{ export A='1' ; export A='2' ; }"),
+    ("A={1,2}", "A='{1,2}'"),
     ("if true; then ls; fi", "if true ; then '/usr/bin/ls' ; fi"),
     ("for i in a; do ls; done", "{ i='a' ; '/usr/bin/ls' ; }"),
     ("while true; do ls; done", "while true ; do '/usr/bin/ls' ; done"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from adderclaw.gate.programs.allowlist import PROGRAMS, known_as, names, those
-from adderclaw.gate.shell import arrays, data, environment, functions, internals, numbers, syntax
+from adderclaw.gate.shell import arrays, braces, data, environment, functions, internals, numbers, syntax
 from adderclaw.gate.shell.builtins import check_builtin, is_job, is_process, printed, test_words
 from adderclaw.gate.shell.effects import ANYTHING, changes, may_match, written
 from adderclaw.gate.shell.internals import Called
@@ -75,7 +75,7 @@ class SimpleCommands:
             prints_count=numbers.prints_count,
             arguments=state.arguments,
             arrays=state.arrays,
-            globs=state.globs,
+            globs=state.all_globs,
         )
 
     def output(self, sub: Sub, state: State) -> str | Script:
@@ -406,7 +406,7 @@ class SimpleCommands:
         if node.assigns or node.redirects:
             raise NotAPlan("export with more than names and values")
         steps: list[Step] = []
-        for word in node.words[1:]:
+        for word in (made for one in node.words[1:] for made in braces.expanded(one)):
             name, value = declared(word)
             if name in state.arrays:
                 raise NotAPlan("export of an array")

@@ -82,12 +82,17 @@ class State(NamedTuple):
         """Whether a literal of the text may have given a variable or an array a glob."""
         return name in self.globs or any(map(is_glob, (self.variables.get(name), *(self.arrays.get(name) or ()))))
 
+    @property
+    def all_globs(self) -> frozenset[str]:
+        """With the arrays whose elements are known, of which a subscript that is not may take one."""
+        return self.globs.union(filter(self.may_hold_glob, self.arrays))
+
     def may_be_glob(self, word: str) -> bool:
         """Whether a word, expanded here, may hold a glob of the text; what programs print is none."""
         if not isinstance(word, Live):
             return is_glob(word)
         return any(
-            is_glob(piece) if isinstance(piece, str) else isinstance(piece, Variable) and piece.base in self.globs
+            is_glob(piece) if isinstance(piece, str) else isinstance(piece, Variable) and self.may_hold_glob(piece.base)
             for piece in word.pieces
         )
 
