@@ -1,8 +1,10 @@
 """Folders as objects: what was there comes back, what did not change is not sent again, nothing leads out."""
 
+import ctypes
 import fcntl
 import json
 import os
+import stat
 import threading
 import zlib
 from hashlib import sha256
@@ -159,7 +161,7 @@ def test_a_changed_object_is_found(objects: Objects, place: Memory, tmp_path: Pa
     other = objects.put(b"other")
     match damage:
         case "changed":
-            place.held[name] = place.held[name][:-1] + b"x"
+            place.held[name] = place.held[name][:-1] + bytes([place.held[name][-1] ^ 1])
         case "other":
             place.held[name] = place.held[other]
         case "gone":
@@ -307,7 +309,7 @@ def test_a_changed_box_is_found(objects: Objects, place: Memory, tmp_path: Path,
     name = submitted(place, filled(tmp_path / "one"), "bob")
     match damage:
         case "changed":
-            place.held[name] = place.held[name][:-1] + b"x"
+            place.held[name] = place.held[name][:-1] + bytes([place.held[name][-1] ^ 1])
         case "gone":
             del place.held[name]
         case "short":
@@ -408,3 +410,36 @@ def test_what_a_run_closed_goes_away_and_nothing_else(tmp_path: Path) -> None:
     remove(str(folder))
     assert (folder.exists(), (kept / "a").is_dir()) == (False, True)
     remove(str(folder))  # it is gone already
+
+
+def test_what_a_run_left_running_has_nothing_else_removed(tmp_path: Path) -> None:
+    """It exchanges its folders with links that lead out of the run's folder, while that is removed."""
+    kept, done = tmp_path / "kept", threading.Event()
+    (kept / "folder").mkdir(parents=True)
+    (kept / "file").write_text("of the operator")
+    (kept / "folder").chmod(0o755)
+    exchange = ctypes.CDLL(None).renameat2
+
+    def exchanging(work: Path) -> None:
+        pairs = [(bytes(work / f"d{n}"), bytes(work / f"l{n}")) for n in range(40)]
+        while not done.is_set():
+            for one, other in pairs:
+                exchange(-100, one, -100, other, 2)
+
+    for number in range(20):
+        folder = tmp_path / str(number)
+        for n in range(40):
+            (folder / "work" / f"d{n}" / "inner").mkdir(parents=True)
+            (folder / "work" / f"l{n}").symlink_to(kept)
+        done.clear()
+        hostile = threading.Thread(target=exchanging, args=(folder / "work",))
+        hostile.start()
+        try:
+            remove(str(folder))
+        finally:
+            done.set()
+            hostile.join()
+        assert (kept / "folder").is_dir(), number
+        assert (kept / "file").exists(), number
+        assert stat.S_IMODE(kept.stat().st_mode) == stat.S_IMODE((kept / "folder").stat().st_mode) == 0o755, number
+        assert not folder.exists(), number

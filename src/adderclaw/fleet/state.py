@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import tempfile
 import time
@@ -179,26 +180,64 @@ class Folder:
 
 
 def remove(folder: str) -> None:
-    """A folder with all that runs left in it, however deep that lies and whoever it was closed to."""
-    waiting = [folder]
-    while waiting:
-        here = waiting.pop()
-        with contextlib.suppress(OSError):
-            os.chmod(here, 0o700)
-            for entry in list(os.scandir(here)):
-                with contextlib.suppress(OSError):
-                    if not entry.is_dir(follow_symlinks=False):
-                        os.unlink(entry.path)
-                    elif here == folder:
-                        waiting.append(entry.path)
-                    else:  # up to the top: no path grows, and none is followed down
-                        os.chmod(entry.path, 0o700)
-                        waiting.append(os.path.join(folder, uuid.uuid4().hex))
-                        os.rename(entry.path, waiting[-1])
-            if here != folder:
-                os.rmdir(here)
+    """A folder with all that runs left in it, however deep that lies and whoever it was closed to.
+
+    What a run left running may still change it: nothing is reached but from the folder above, and through no link.
+    """
     with contextlib.suppress(OSError):
+        os.chmod(folder, 0o700)
+        top = os.open(folder, _FOLDER)
+        try:
+            waiting = ["."]
+            while waiting:
+                waiting += _emptied(top, waiting.pop())
+        finally:
+            os.close(top)
         os.rmdir(folder)
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _emptied(top: int, name: str) -> list[str]:
+    """Remove a folder of the top; what lay in it comes up there, so that no way grows."""
+    moved: list[str] = []
+    with contextlib.suppress(OSError):
+        here = os.open(name, _FOLDER, dir_fd=top)
+        try:
+            for _ in range(2):  # what became a folder, or a link, while it was looked at
+                moved += filter(None, [_removed(entry, here, top) for entry in os.listdir(here)])
+        finally:
+            os.close(here)
+    with contextlib.suppress(OSError):
+        os.rmdir(name, dir_fd=top)
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=top)  # it was no folder any more when it came up
+    return moved
+
+
+def _removed(entry: str, here: int, top: int) -> str:
+    """What it is called now, where it is a folder."""
+    with contextlib.suppress(OSError):
+        if not stat.S_ISDIR(os.stat(entry, dir_fd=here, follow_symlinks=False).st_mode):
+            os.unlink(entry, dir_fd=here)
+            return ""
+        _let_in(here, entry)
+        os.rename(entry, name := uuid.uuid4().hex, src_dir_fd=here, dst_dir_fd=top)
+        return name
+    return ""
+
+
+def _let_in(folder: int, name: str) -> None:
+    """Only who may write into a folder moves it to another."""
+    if (handle := getattr(os, "O_PATH", 0)) == 0:
+        os.chmod(name, 0o700, dir_fd=folder, follow_symlinks=False)
+        return
+    opened = os.open(name, handle | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{opened}", 0o700)
+    finally:
+        os.close(opened)
 
 
 def _moved(connection: sqlite3.Connection, table: str, column: str, before: str, now: str) -> None:
