@@ -8,6 +8,7 @@ from psycopg.types.json import Jsonb
 
 from tests.fleet.farm import Farm, call, text
 from tests.fleet.scripts import scripted
+from tests.rows import rows
 
 
 def test_no_link_in_an_archive_has_a_file_of_the_worker_told(farm: Farm) -> None:
@@ -160,3 +161,24 @@ def test_who_submits_wants_no_more_than_the_worker_allows_itself(farm: Farm) -> 
     assert ended["tighter"].outcome == "limit", ended["tighter"]
     farm.until(lambda: farm.json("approve"))  # the worker's own profile asks
     assert farm.run(strict).outcome is None
+
+
+@rows("question", ["[]", '"x"', "null", "{}", '{"id": 5, "shown": [], "risk": {}, "reason": 1}', DEEP])
+def test_a_question_that_is_none_is_no_trouble_of_who_looks(farm: Farm, question: str) -> None:
+    """By who may write any row: with the fleet's key nobody sealed it, and without it is none."""
+    key = farm.cli.data / "fleet.key"
+    secret = key.read_text() if key.exists() else "ab" * 32 + "\n"
+    key.write_text(secret)
+    (id,) = farm.submit("-m", "x", "--workspace", str(farm.workspace))
+    sql = "INSERT INTO fleet.questions (run, id, question) VALUES (%s, 'q', %s::jsonb) RETURNING id"
+    farm.rows(sql, id, question)
+    farm.rows("UPDATE fleet.runs SET state = 'waiting' WHERE id = %s RETURNING id", id)
+    for there in (True, False):
+        if not there:
+            key.unlink()
+        for words in (("show", id), ("approve",), ("approve", id, "--no")):
+            for more in ((), ("--output-format", "json")):
+                done = farm.fleet(*words, *more)
+                assert "Traceback" not in done.err, (words, done.err)
+                assert (done.code == 0) == ("--no" not in words), (words, done.out + done.err)
+    farm.rows("UPDATE fleet.runs SET state = 'held' WHERE id = %s RETURNING id", id)

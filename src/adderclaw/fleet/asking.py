@@ -5,9 +5,11 @@ other the process waits, and its worker gives its slot to another run.
 """
 
 import hmac
+import json
 import os
 from typing import Any
 
+from adderclaw.decode import Invalid, decode
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import queue
 from adderclaw.fleet.database import Cursor, Database, notify
@@ -16,6 +18,7 @@ from adderclaw.fleet.leases import Lease, require
 from adderclaw.json_text import canonical
 from adderclaw.kernel.approvals import BY_ROW, answer_row, fitting
 from adderclaw.questions import Answer, Replies
+from adderclaw.record import record
 from adderclaw.store import Store, approvals
 from adderclaw.types import Json
 
@@ -236,11 +239,52 @@ def _shown(key: Key | None, row: Any) -> Json:
     try:
         if key is not None:
             _require_sealed(key, row.id, row.question_id, row.question, row.seal)
+        else:
+            _require_whole(row)
     except AdderClawError as error:
         unknown = approvals.Approval(row.question_id, "", "", "?", "high", str(error), "", "", 0, "", terminal=1)
         return _as_json(unknown)
     made: Json = row.question
     return made if key is not None else {**made, "unchecked": UNCHECKED}
+
+
+@record
+class _Question:
+    """As `_as_json` makes it."""
+
+    id: str
+    tool: str
+    risk: str
+    reason: str
+    shown: str
+    plan: str
+    terminal: bool
+    questions: str
+    agent: str = ""
+    kind: str = "call"
+
+
+@record
+class _Option:
+    label: str
+    description: str
+
+
+@record
+class _Part:
+    question: str
+    header: str
+    options: list[_Option]
+    multi: bool
+
+
+def _require_whole(row: Any) -> None:
+    """A row may say anything, and nothing of the kind: then whoever looks shall not fail at it."""
+    try:
+        asked = decode(_Question, row.question)
+        decode(list[_Part], json.loads(asked.questions or "[]"))
+    except (Invalid, ValueError, RecursionError) as error:
+        raise AdderClawError(f"the question {row.question_id} of run {row.id} is none that a worker asks") from error
 
 
 def of_run(database: Database, key: Key | None, run_id: str) -> list[Json]:
