@@ -55,6 +55,8 @@ DEEP = "[" * 5000 + "]" * 5000
 ODD: dict[str, tuple[str, str]] = {
     "deep": ("wanted", f'{{"inputs": {DEEP}}}'),
     "list": ("wanted", "[]"),
+    "digits": ("wanted", f'{{"message": "x", "rounds": {"9" * 5000}}}'),
+    "digits too": ("place", f'{{"archive": {"9" * 5000}}}'),
     "null": ("wanted", "null"),
     "large": ("wanted", f'{{"message": "{"x" * 17_000_000}"}}'),
     "place": ("place", f'{{"archive": {DEEP}}}'),

@@ -68,10 +68,10 @@ class _Times(TimestamptzLoader):
 
 
 def _loads(data: str | bytes) -> Any:
-    """The same for JSON that is nested too deeply: it says nothing."""
+    """The same for JSON that is nested too deeply, or has a number of too many digits: it says nothing."""
     try:
         return json.loads(data)
-    except RecursionError:
+    except (RecursionError, ValueError):
         return {}
 
 

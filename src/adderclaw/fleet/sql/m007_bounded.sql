@@ -6,8 +6,10 @@ ALTER POLICY own ON fleet.runs WITH CHECK (
     AND length(project) <= 200 AND length(batch) <= 64 AND length(trace) <= 200
     AND length(coalesce(dedupe, '')) <= 1000
     AND jsonb_typeof(wanted) = 'object' AND NOT jsonb_path_exists(wanted, '$.**{3}')
+    AND NOT jsonb_path_exists(wanted, '$.** ? (@.type() == "number" && (@ > 1e300 || @ < -1e300))')
     AND octet_length(wanted::text) <= 16777216
     AND jsonb_typeof(place) = 'object' AND NOT jsonb_path_exists(place, '$.**{2}')
+    AND NOT jsonb_path_exists(place, '$.** ? (@.type() == "number")')
     AND octet_length(place::text) <= 10000
     AND tag BETWEEN 0 AND 1000000000000
     AND cardinality(after) <= 1000 AND array_position(after, NULL) IS NULL
