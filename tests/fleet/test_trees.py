@@ -443,3 +443,11 @@ def test_what_a_run_left_running_has_nothing_else_removed(tmp_path: Path) -> Non
         assert (kept / "file").exists(), number
         assert stat.S_IMODE(kept.stat().st_mode) == stat.S_IMODE((kept / "folder").stat().st_mode) == 0o755, number
         assert not folder.exists(), number
+
+
+def test_a_manifest_is_no_more_to_read_than_of_a_folder(objects: Objects) -> None:
+    """A few bytes may stand for many, and each three of those for an object of Python's."""
+    packed = zlib.compress(b"[" + b"[]," * 4_000_000 + b"[]]", 1)
+    name = objects.put(packed + len(packed).to_bytes(8))
+    with pytest.raises(UsageError, match="too much for an archive"):
+        trees.load(objects, name)

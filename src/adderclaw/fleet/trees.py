@@ -22,6 +22,8 @@ DEEPEST = 128
 """Folders in one another."""
 _MANIFEST = 256 * 1024 * 1024
 """Bytes that a manifest of so many files may have."""
+_MARKS = 32 * MOST_FILES
+"""Brackets, commas and colons in it, of which a file has about twelve: each may be an object in memory."""
 _LATEST = 2**62
 """Nanoseconds from 1970 that a file's time is at most: a system takes no others."""
 _TAIL = 8
@@ -210,6 +212,8 @@ def load(objects: Gets, name: str) -> Tree:
     length = int.from_bytes(body[-_TAIL:])
     try:
         text = _inflated(body[-_TAIL - length : -_TAIL], _MANIFEST).decode("utf-8", "surrogateescape")
+        if sum(map(text.count, "[{,:")) > _MARKS:
+            raise UsageError(_too_much(f"object {name[:16]}"))
         made: dict[str, Any] = json.loads(text)
         files = {str(path): _file(name, *file) for path, file in made["files"].items()}
         links = {str(path): str(target) for path, target in made["links"].items()}
