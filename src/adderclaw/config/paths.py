@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+from collections.abc import Iterable
 
 UNRESOLVED = "/dev/null/unresolved"
 """What stands for a path of which nobody can say where it leads: it lies in no folder, and the gate refuses it."""
@@ -38,6 +39,23 @@ def followed(path: str) -> str:
         except ValueError:
             break  # no file can be called so: a NUL, or what is no Unicode
     return UNRESOLVED
+
+
+def strays(path: str, roots: Iterable[str]) -> bool:
+    """Whether a path that somebody names goes through a root or a git repository, by whichever name of it, and
+    leads out of all of these: they may bring a link of that name."""
+    above = [path]
+    while (folder := os.path.dirname(above[-1])) != above[-1]:
+        above.append(folder)
+    led = [followed(root) for root in (*roots, *filter(_is_repository, above[1:]))]
+    if any(beneath(followed(path), root) for root in led):
+        return False
+    return any(beneath(followed(folder), root) for folder in above[1:] for root in led)
+
+
+def _is_repository(folder: str) -> bool:
+    """The home is none, whatever is kept in git there."""
+    return os.path.lexists(os.path.join(folder, ".git")) and folder != os.path.expanduser("~")
 
 
 def _has_no_link(path: str) -> bool:

@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from adderclaw.config import managed, policy, trust
-from adderclaw.config.paths import beneath, followed
+from adderclaw.config.paths import followed, strays
 from adderclaw.errors import ConfigError
 from adderclaw.types import Json
 
@@ -23,7 +23,9 @@ def found(made: "Composition") -> tuple[Json, ...]:
     candidates += [(path, True) for path in made.managed_files if path == managed.POLICY_FILE]
     if made.request.beside is not None:
         path = os.path.join(made.request.beside, policy.NAME)
-        _confine(made, path, made.request.beside)
+        if path not in made.looked_at and strays(path, (made.project,)):
+            made.looked_at[path] = None
+            made.warnings.append(LEADS_OUT.format(path=path))
         candidates.insert(0, (path, path == own or _trusted_beside(made, path)))
     alone = managed.allows_alone(made.managed)
     for path, trusted in candidates:
@@ -45,15 +47,6 @@ def found(made: "Composition") -> tuple[Json, ...]:
                 f"what it denies does. To trust it: adderclaw trust {folder}"
             )
     return tuple(read)
-
-
-def _confine(made: "Composition", path: str, folder: str) -> None:
-    """A policy beside an Agentfile of the project is the project's: a link that leads out of that is not read."""
-    real, project = followed(path), followed(made.project)
-    of_project = beneath(folder, made.project) or beneath(followed(folder), project)
-    if path not in made.looked_at and of_project and not beneath(real, project):
-        made.looked_at[path] = None
-        made.warnings.append(LEADS_OUT.format(path=path))
 
 
 def _trusted_beside(made: "Composition", path: str) -> bool:

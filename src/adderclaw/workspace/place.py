@@ -100,26 +100,12 @@ def configured(path: str, workspace: str) -> Place:
 def named(path: str, roots: Iterable[str]) -> Place:
     """A file that somebody names, with its links followed. One that is named in a root or in a repository, by whichever
     name of it, must not lead out of them: it may bring a link of that name. One elsewhere is the operator's own."""
-    from adderclaw.config.paths import followed
+    from adderclaw.config.paths import followed, strays
 
-    above = _above(whole := os.path.abspath(path))
-    real, led = followed(whole), [followed(root) for root in (*roots, *filter(_is_repository, above))]
-    if inside(real, led) is None and any(inside(followed(folder), led) for folder in above):
+    whole = os.path.abspath(path)
+    if strays(whole, roots):
         raise Refused(f"{shown(path)} is a link that leads out of the workspace, and is not read")
-    return anywhere(real)
-
-
-def _above(path: str) -> list[str]:
-    """The folders that a path goes through, as it names them."""
-    found = [path]
-    while (folder := os.path.dirname(found[-1])) != found[-1]:
-        found.append(folder)
-    return found[1:]
-
-
-def _is_repository(folder: str) -> bool:
-    """The home is none, whatever is kept in git there."""
-    return os.path.lexists(os.path.join(folder, ".git")) and folder != os.path.expanduser("~")
+    return anywhere(followed(whole))
 
 
 def beneath_root(path: str, roots: Sequence[str]) -> Place:
