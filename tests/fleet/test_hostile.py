@@ -165,6 +165,21 @@ def test_who_submits_wants_no_more_than_the_worker_allows_itself(farm: Farm) -> 
     assert farm.run(strict).outcome is None
 
 
+def test_a_row_of_a_worker_that_nobody_can_read_is_no_trouble_of_who_looks(farm: Farm) -> None:
+    (id,) = farm.submit("-m", "x", "--workspace", str(farm.workspace))
+    farm.worker("w1", slots=1)
+    farm.ended(id)
+    farm.rows("INSERT INTO fleet.events (run, token, event) VALUES (%s, 1, '[]') RETURNING 1", id)
+    for at in ("infinity", "-infinity"):
+        sql = (
+            "INSERT INTO fleet.workers (id, name, host, pid, version, slots, seen) VALUES (%s, 'w', 'h', 1, '', 1, %s)"
+        )
+        farm.rows(f"{sql} RETURNING 1", f"w{at}", at)
+    for words in (("show",), ("show", id), ("list",), ("logs", id), ("watch", "--once")):
+        done = farm.fleet(*words)
+        assert (done.code, "Traceback" in done.err) == (0, False), (words, done.err)
+
+
 @rows("question", ["[]", '"x"', "null", "{}", '{"id": 5, "shown": [], "risk": {}, "reason": 1}', DEEP])
 def test_a_question_that_is_none_is_no_trouble_of_who_looks(farm: Farm, question: str) -> None:
     """By who may write any row: with the fleet's key nobody sealed it, and without it is none."""

@@ -98,7 +98,7 @@ def overview(database: Database) -> Json:
     states = database.rows("SELECT state, count(*) AS n FROM fleet.runs GROUP BY state ORDER BY state")
     workers = database.rows(
         "SELECT w.id, w.host, w.version, w.slots, w.labels, w.draining,"
-        " extract(epoch FROM now() - w.seen)::float8 AS silent,"
+        " CASE WHEN isfinite(w.seen) THEN extract(epoch FROM now() - w.seen)::float8 ELSE 1e9 END AS silent,"
         " (SELECT count(*) FROM fleet.runs r WHERE r.worker = w.id AND r.state = 'running') AS running,"
         " (SELECT count(DISTINCT r.id) FROM fleet.runs r JOIN fleet.questions q ON q.run = r.id AND q.token = r.token"
         " WHERE r.worker = w.id AND r.state = 'running' AND q.answer IS NULL) AS asking"
@@ -141,7 +141,11 @@ def overview(database: Database) -> Json:
 
 def events(database: Database, run: str, after: int) -> list[tuple[int, Json]]:
     rows = database.rows("SELECT id, event FROM fleet.events WHERE run = %s AND id > %s ORDER BY id", run, after)
-    return [(row.id, row.event) for row in rows]
+    return [(row.id, _event(row.event)) for row in rows]
+
+
+def _event(said: Any) -> Json:
+    return cast(Json, said) if isinstance(said, dict) else {}
 
 
 def has_ended(database: Database, run: str) -> bool:
