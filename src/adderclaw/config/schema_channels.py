@@ -95,7 +95,7 @@ class Sender:
     workspace: PathText
     """The folder in which the agent works for this sender. It must exist."""
     profile: Literal["readonly", "supervised", "sandboxed"] = "readonly"
-    """What happens unasked, as with `--profile`; where runtime.profile or security.autonomy is stricter, that holds."""
+    """What happens unasked, as with `--profile`; a stricter runtime.profile, or the autonomy readonly, holds."""
     tools_allow: list[str] = field(default_factory=lambda: ["*"])
     """Tools that the model is offered, by name or alias, out of those of channels.cli.tools_allow."""
     may_approve: bool = False
