@@ -13,13 +13,13 @@ import pytest
 
 from adderclaw.channels.terminal import Terminal
 from adderclaw.config.model_catalogue import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
-from adderclaw.config.schema import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers, Runtime
+from adderclaw.config.schema import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers
 from adderclaw.errors import LimitError, ProviderError
 from adderclaw.history import History
 from adderclaw.kernel.limits import TYPICAL_ANSWER, Budget, LoopDetector
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, State, TurnResult
-from adderclaw.kernel.tokens import Count, counted, estimated, room
+from adderclaw.kernel.tokens import Count, counted, estimated
 from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.store import transcript
 from adderclaw.types import (
@@ -432,11 +432,6 @@ def test_what_a_provider_counts_goes_before_the_estimate() -> None:
     assert not estimate.exact
     assert 5_000 / 4 * 1.2 < estimate.tokens < 5_100 / 4 * 1.2
     assert [estimated(size) for size in (0, 1, 4, 5)] == [0, 1, 1, 2]
-
-
-def test_the_answers_share_is_kept_free() -> None:
-    assert room(Runtime(max_context_tokens=32_000, response_headroom_tokens=2_000)) == 30_000
-    assert room(Runtime(max_context_tokens=1_000, response_headroom_tokens=2_000)) == 0
 
 
 class Counting:

@@ -14,6 +14,7 @@ import pytest
 
 from adderclaw.sandbox import process
 from adderclaw.sandbox.process import Finished
+from adderclaw.sandbox.watchdog import watchdog
 
 BASH = ("/bin/bash", "--norc", "--noprofile", "-c")
 
@@ -240,9 +241,9 @@ def _is_watchdog_of(pid: str, parent: int) -> bool:
 
 THREADS = """
     import threading
-    from adderclaw.sandbox import process
+    from adderclaw.sandbox.watchdog import watchdog
 
-    threads = [threading.Thread(target=process.prepare) for _ in range(8)]
+    threads = [threading.Thread(target=watchdog) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -349,7 +350,7 @@ def test_input_is_given_whole_and_ends(tmp_path: Path) -> None:
 
 
 def test_a_program_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    process.prepare()
+    watchdog()
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(process.NotStarted, match="nowhere"):
         asyncio.run(process.run(["/nowhere/program"], cwd=str(tmp_path), env={}, timeout=1, stdin=b"x"))

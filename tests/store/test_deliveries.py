@@ -78,7 +78,6 @@ def test_what_began_with_it_is_known(tmp_path: Path) -> None:
         earlier = deliveries.claim(store, [one], NOW)
         assert earlier is not None
         assert earlier.became == "turn-1"
-    assert [one.id for one in deliveries.latest(store, "channel:chat")] == ["w1"]
     store.close()
 
 

@@ -1,6 +1,5 @@
 """How many tokens a request takes: as its provider counts them, else by its size."""
 
-from adderclaw.config.schema import Runtime
 from adderclaw.errors import ProviderError
 from adderclaw.record import NamedTuple
 from adderclaw.types import ChatRequest, Provider
@@ -14,11 +13,6 @@ class Count(NamedTuple):
     tokens: int
     exact: bool
     """The provider counted them; else this is an estimate on the safe side."""
-
-
-def room(runtime: Runtime) -> int:
-    """Tokens that a composed prompt may take, the answer's share kept free."""
-    return max(0, runtime.max_context_tokens - runtime.response_headroom_tokens)
 
 
 def estimated(size: int) -> int:

@@ -77,9 +77,6 @@ class Wires:
     """(server, command line) → the package that has to be fetched before it can start, if so."""
 
 
-type State = Literal["idle", "starting", "ready", "failed"]
-
-
 class Connection:
     """One server. Whoever needs it asks for `client()`."""
 

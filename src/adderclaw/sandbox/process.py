@@ -216,11 +216,6 @@ def bare(order: Order) -> Started:
     return Bare(order)
 
 
-def prepare() -> None:
-    """Start the watchdog now, while nobody waits, and not with the first command. Any thread may call it."""
-    watchdog()
-
-
 async def _within(event: asyncio.Event, seconds: float) -> bool:
     """Wait for an event, but no longer than that; tells whether it came."""
     if event.is_set():

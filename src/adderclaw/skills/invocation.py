@@ -16,8 +16,6 @@ from adderclaw.skills.scripts import outward
 
 MOST_BYTES, MOST_TOKENS = 100_000, 25_000
 """Of one skill's body; the rest can be asked for by section."""
-VARIABLES = ("SKILL_DIR", "PROJECT_DIR", "SESSION_ID", "PLUGIN_ROOT", "PLUGIN_DATA")
-"""Each can be written as ${ADDERCLAW_X} and as ${CLAUDE_X}; the last two only in what a plugin brings."""
 MOST_INLINE = 20
 """Commands in one text that are run."""
 _INLINE = re.compile(r"^[ \t]*```!\s*\n(.*?)^[ \t]*```[ \t]*$|(?<![\w`\\])!`([^`\n]+)`", re.DOTALL | re.MULTILINE)

@@ -82,13 +82,3 @@ def release(store: Store, claims: Sequence[Claim]) -> None:
             cursor.execute(
                 "DELETE FROM deliveries WHERE door = ? AND id = ? AND became = ''", (plain(one.door), plain(one.id))
             )
-
-
-def latest(store: Store, door: str, limit: int = 20) -> list[Delivery]:
-    """What came to a door, the latest first."""
-    rows = store.read(
-        "SELECT door, id, received_at, expires_at, became FROM deliveries WHERE door = ?"
-        " ORDER BY received_at DESC, id LIMIT ?",
-        (plain(door), limit),
-    )
-    return [Delivery(*row) for row in rows]

@@ -27,7 +27,6 @@ from adderclaw.view.rows import Rows
 
 MOST_LINKS = 20
 """Files that a prompt names and that are read for it; what comes after them is words."""
-CANCELLED = "cancelled in the editor"
 
 
 class Editing:

@@ -101,7 +101,7 @@ def _target(target: str, home: str, *, replace: bool) -> str:
 
 class _Backup:
     def __init__(self, places: _Places, scratch: str, secrets: bool, progress: Progress) -> None:
-        self._places, self._scratch, self._secrets, self._progress = places, scratch, secrets, progress
+        self._places, self._secrets, self._progress = places, secrets, progress
         self._notes: list[str] = [*places.notes]
         self._left_out: list[str] = []
         self._copy, self._log = os.path.join(scratch, "memory.sqlite"), os.path.join(scratch, "tool_receipts.log")

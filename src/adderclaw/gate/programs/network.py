@@ -9,7 +9,6 @@ from adderclaw.gate.programs.options import parse, without_pairs
 
 LOOPBACK = r"(?i)localhost|127\.0\.0\.1|\[?::1\]?|0\.0\.0\.0|[a-z0-9-]+\.localhost"
 _URL = r"(?i)(?:(https?)://)?(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::(\d{1,5}))?(?:[/?#].*)?"
-_SENDS = r"-[A-Za-z]*[dXH]|--(?:data|data-raw|data-urlencode|json|request|header)"
 
 
 def judged(words: Words, ask: Ask) -> Objection | None:

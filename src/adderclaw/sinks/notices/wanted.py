@@ -23,7 +23,6 @@ TEXT = 1_200
 FULL = 2_400
 FACT = 400
 """Characters that leave at most, of each."""
-DAY = 24 * 60
 
 
 def letters(
