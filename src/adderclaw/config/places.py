@@ -183,11 +183,11 @@ def expand_path(text: str, base: str) -> str:
     return os.path.normpath(os.path.join(base, path))
 
 
-def replace(path: str, text: str, mode: int = 0o600) -> None:
+def replace(path: str, text: str) -> None:
     """Write a file whole or not at all."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()

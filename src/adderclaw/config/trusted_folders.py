@@ -50,9 +50,9 @@ def _status(path: str, project: str) -> os.stat_result | None:
     return None
 
 
-def beneath(project: str, tree: str, *, strict: bool = True) -> Iterator[str]:
+def beneath(project: str, tree: str) -> Iterator[str]:
     """Every file of a folder, sorted, by its path inside the project. A link to a folder cannot be looked into."""
-    return (path for path, _ in _walked(project, tree, strict=strict))
+    return (path for path, _ in _walked(project, tree, strict=True))
 
 
 def _walked(project: str, tree: str, *, strict: bool) -> Iterator[tuple[str, os.stat_result | None]]:

@@ -85,14 +85,7 @@ def signature(secret: str, id: str, timestamp: int, body: bytes) -> str:
 # ------------------------------------------------------------------ incoming
 
 
-def verified(
-    secrets: Sequence[str],
-    given: Iterable[tuple[str, str]],
-    body: bytes,
-    *,
-    now: float,
-    tolerance: float = TOLERANCE,
-) -> Signed:
+def verified(secrets: Sequence[str], given: Iterable[tuple[str, str]], body: bytes, *, now: float) -> Signed:
     """What was signed by the Standard Webhooks scheme with one of the secrets; raises Unverified.
 
     `given`: the headers as they came, doubles and all. With no secret nothing is verified, and it takes as long.
@@ -113,8 +106,8 @@ def verified(
             fits |= hmac.compare_digest(expected, one.encode("utf-8", "surrogatepass"))
     if not fits or not secrets:
         raise Unverified("the signature does not fit")
-    if abs(now - int(time)) > tolerance:
-        raise Unverified(f"it was signed {now - int(time):.0f} s ago by its own clock; {tolerance:g} s are tolerated")
+    if abs(now - int(time)) > TOLERANCE:
+        raise Unverified(f"it was signed {now - int(time):.0f} s ago by its own clock; {TOLERANCE:g} s are tolerated")
     return Signed(id, int(time))
 
 

@@ -11,14 +11,14 @@ from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.hook_outcome import NO_HOOKS, Merged
 from adderclaw.kernel import prompt, resume
 from adderclaw.kernel.limits import LoopDetector
-from adderclaw.kernel.loop import run_turn, silent
+from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
 from adderclaw.kernel.tape import UNTAPED
 from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
 from adderclaw.runtime.session import SessionHost, Unasked, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
-from adderclaw.types import Json, OnDelta, Provider, Tool, ToolContext, Workspace
+from adderclaw.types import Json, Provider, Tool, ToolContext, Workspace
 
 if TYPE_CHECKING:
     from adderclaw.runtime.apart import Quarters
@@ -40,26 +40,26 @@ class Unattended:
         return replied(None)
 
 
-async def run(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta = silent) -> ChildReport:
+async def run(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
     """Make a child, run its turn and record how it ended; its rows are there before it is told to anybody."""
     # a child that waited for room among those that wait for it would wait for ever
     await _room(runtime, parent, waits=order.waits and not parent.depth)
     runtime.children += 1
     parent.budget.children += 1
     try:
-        return await _lived(runtime, parent, order, on_delta)
+        return await _lived(runtime, parent, order)
     finally:
         runtime.children -= 1
         if runtime.child_ended is not None:
             runtime.child_ended.set()
 
 
-async def _lived(runtime: Runtime, parent: Session, order: Child, on_delta: OnDelta) -> ChildReport:
+async def _lived(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
     await _arrived(parent, order)
     child, own_provider, apart = make(runtime, parent, order)
     begin(child, parent, order)
     try:
-        result = await _turns(parent, child, order, on_delta)
+        result = await _turns(parent, child, order)
     except asyncio.CancelledError:
         finish(child, TurnResult("stopped", "", subagents.INTERRUPTED))
         raise
@@ -294,7 +294,7 @@ def begin(child: Session, parent: Session, order: Child) -> None:
     )
 
 
-async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelta) -> TurnResult:
+async def _turns(parent: Session, child: Session, order: Child) -> TurnResult:
     """Its turn, one more if whoever wanted it misses something, and more while a hook sends it back to work."""
     who = {"agent_id": child.agent_id, "agent_type": child.agent_type}
     fire = _unheard if order.unhooked else parent.fire
@@ -305,7 +305,7 @@ async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelt
         child.state.rounds = order.rounds
         message = None if child.state.history.messages else message
     for again in range(STOP_HOOK_CAP + 1):
-        result = await _turn(child, order, message, on_delta)
+        result = await _turn(child, order, message)
         last = {"stop_hook_active": again > 0, "last_assistant_message": result.answer}
         said = await fire("SubagentStop", {**who, **last})
         if result.outcome != "completed":  # it has ended all the same, but nothing sends it on
@@ -318,11 +318,11 @@ async def _turns(parent: Session, child: Session, order: Child, on_delta: OnDelt
     raise AssertionError("unreachable")
 
 
-async def _turn(child: Session, order: Child, message: str | None, on_delta: OnDelta) -> TurnResult:
+async def _turn(child: Session, order: Child, message: str | None) -> TurnResult:
     try:
-        result = await run_turn(child, message, on_delta)
+        result = await run_turn(child, message)
         if result.outcome == "completed" and order.until is not None and (missed := order.until()) is not None:
-            result = await run_turn(child, missed, on_delta)
+            result = await run_turn(child, missed)
     except AdderClawError as error:
         return TurnResult("error", "", str(error))
     return result

@@ -36,7 +36,6 @@ async def look_up(host: str, port: int) -> list[str]:
 class Proxy:
     def __init__(self, judge: Judge, *, tell: Callable[[str], None], look_up: Looker = look_up) -> None:
         self._judge, self._tell, self._look_up = judge, tell, look_up
-        self._server: asyncio.Server | None = None
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._told: set[str] = set()

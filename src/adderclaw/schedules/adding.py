@@ -121,9 +121,9 @@ def approved(store: Store, schedule: Schedule, options: Options, key: bytes) -> 
     return changed
 
 
-def next_times(schedule: Schedule, now: float, most: int = 5) -> list[float]:
-    """Its next due times; none of what no clock begins."""
-    return list(islice(when.following(when.of_json(schedule.when), max(now, schedule.until)), most))
+def next_times(schedule: Schedule, now: float) -> list[float]:
+    """Its next five due times; none of what no clock begins."""
+    return list(islice(when.following(when.of_json(schedule.when), max(now, schedule.until)), 5))
 
 
 def _begins(new: New, now: float) -> When:

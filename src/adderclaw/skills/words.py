@@ -35,13 +35,13 @@ _ENDINGS = (
 )
 
 
-def words(text: str, most: int = MOST) -> dict[str, str]:
+def words(text: str) -> dict[str, str]:
     """Stem → the word as it was written, in the order of the text."""
     found: dict[str, str] = {}
     for word in _WORD.findall(text.lower()):
         if len(word) > 1 and word not in EMPTY:
             found.setdefault(stem(word), word)
-            if len(found) >= most:
+            if len(found) >= MOST:
                 break
     return found
 

@@ -129,12 +129,9 @@ def get(store: Store, checkpoint: int) -> Checkpoint | None:
     return _checkpoint(rows[0]) if rows else None
 
 
-def listing(store: Store, *, conversation_id: str | None = None, root: str | None = None) -> list[Checkpoint]:
+def listing(store: Store, *, conversation_id: str | None = None) -> list[Checkpoint]:
     """Oldest first."""
-    rows = store.read(
-        SELECT + " WHERE conversation_id = coalesce(?, conversation_id) AND root = coalesce(?, root) ORDER BY id",
-        (conversation_id, None if root is None else os.fsencode(root)),
-    )
+    rows = store.read(SELECT + " WHERE conversation_id = coalesce(?, conversation_id) ORDER BY id", (conversation_id,))
     return [_checkpoint(row) for row in rows]
 
 

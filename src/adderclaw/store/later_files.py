@@ -80,12 +80,12 @@ def add(cursor: sqlite3.Cursor, workspace: str, session_id: str, found: Iterable
         )
 
 
-def unanswered(store: Store, workspace: str | None = None, session_id: str | None = None) -> list[Row]:
+def unanswered(store: Store, workspace: str | None = None) -> list[Row]:
     """Changes that nobody has acknowledged, oldest first."""
     rows = store.read(
         "SELECT id, workspace, path, change, mark, session_id, found_at FROM later_changes WHERE answer IS NULL"
-        " AND (? IS NULL OR workspace = ?) AND (? IS NULL OR session_id = ?) ORDER BY id",
-        (*(workspace and plain(workspace),) * 2, session_id, session_id),
+        " AND (? IS NULL OR workspace = ?) ORDER BY id",
+        (workspace and plain(workspace),) * 2,
     )
     return [Row(*row) for row in rows]
 

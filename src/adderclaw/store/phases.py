@@ -234,12 +234,10 @@ def move(
     return Moved(text, to, plan, _carried(cursor, conversation_id, to, plan, by))
 
 
-def refusals(
-    cursor: sqlite3.Cursor, conversation_id: str, to: Phase, *, by: By, tree: str = "", approves: bool = False
-) -> list[str]:
+def refusals(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, *, by: By, tree: str = "") -> list[str]:
     """Why the transition would be refused now; empty where it would not."""
     rule = _rule(conversation_id, _row(cursor, conversation_id), to, by)
-    return _reasons(rule, Move(cursor, plans.counted(cursor, conversation_id), by, tree, approves))
+    return _reasons(rule, Move(cursor, plans.counted(cursor, conversation_id), by, tree, approves=False))
 
 
 def _row(cursor: sqlite3.Cursor, conversation_id: str) -> str:

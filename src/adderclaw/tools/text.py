@@ -234,8 +234,8 @@ def _rows(text: str) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def _lines_on(text: str, position: int, lines: int = 4) -> int:
-    for _ in range(lines):
+def _lines_on(text: str, position: int) -> int:
+    for _ in range(4):
         found = text.find("\n", position)
         if found < 0:
             return len(text)

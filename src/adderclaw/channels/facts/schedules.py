@@ -157,14 +157,13 @@ def _counted(active: list[Schedule]) -> str:
     return f"{len(active)} active schedule{'' if len(active) == 1 else 's'}"
 
 
-def checks(store: Store, now: float | None = None) -> Iterator[Check]:
+def checks(store: Store) -> Iterator[Check]:
     """For the doctor: schedules that nobody ticks, or that are held."""
-    now = time.time() if now is None else now
     known = [one for one in rows.listing(store) if one.paused_at is None]
     if not known:
         return
     server, last = ticking.server_that_ticks(store), rows.last_tick(store)
-    late = [one for one in known if one.next_at is not None and one.next_at < now - OVERDUE]
+    late = [one for one in known if one.next_at is not None and one.next_at < time.time() - OVERDUE]
     fix = f"run `adderclaw serve`, or add to your crontab: {crontab()}"
     if late:
         begins = when.of_json(late[0].when)

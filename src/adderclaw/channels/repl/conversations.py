@@ -67,14 +67,14 @@ def chosen(store: Store, folder: str, words: str) -> Resume | None:
     return _picked(store, found)
 
 
-def line(talk: Conversation, now: float | None = None) -> str:
-    return f"{_age(talk.last_active, now or time.time()):>9}  {talk.title}"
+def line(talk: Conversation) -> str:
+    return f"{_age(talk.last_active):>9}  {talk.title}"
 
 
-def _age(stamp: str, now: float) -> str:
+def _age(stamp: str) -> str:
     from calendar import timegm
 
-    seconds = max(now - timegm(time.strptime(stamp, "%Y-%m-%d %H:%M:%S")), 0)
+    seconds = max(time.time() - timegm(time.strptime(stamp, "%Y-%m-%d %H:%M:%S")), 0)
     for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {name} ago"

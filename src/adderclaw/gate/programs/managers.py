@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from adderclaw.gate.programs import packages
-from adderclaw.gate.programs.allowlist import PROGRAMS, Options, names, those
+from adderclaw.gate.programs.allowlist import PROGRAMS, names, those
 from adderclaw.gate.programs.objections import Ask, Objection, Words, harmful, unknown, unlisted
 from adderclaw.gate.programs.options import parse, without_pairs
 from adderclaw.gate.programs.tabled import by_command, by_table, foreign
@@ -13,8 +13,8 @@ from adderclaw.gate.programs.wrappers import FOLDER, wrapped
 from adderclaw.gate.shell.environment import SERVED, is_pythons_own
 
 
-def table(name: str, words: Words, options: Options | None = None) -> Objection | None:
-    options = options or PROGRAMS[name]
+def table(name: str, words: Words) -> Objection | None:
+    options = PROGRAMS[name]
     return by_command(name, words, options) if options.commands is not None else by_table(name, words, options)
 
 

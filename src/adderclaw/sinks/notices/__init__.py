@@ -50,15 +50,14 @@ def send(
     notice: Notice,
     *,
     now: float,
-    clean: Clean | None = None,
     due_in: float = 0.0,
     only: Collection[str] | None = None,
 ) -> int:
     """Write it down for each target that wants it, in a transaction of its own; how many those are.
 
-    `clean` knows the secrets of a session; those with the shape of one go anyway. `only`: no other target.
+    `only`: no other target.
     """
-    rows = prepared(settings, notice, now=now, clean=clean, due_in=due_in, only=only)
+    rows = prepared(settings, notice, now=now, due_in=due_in, only=only)
     if not rows:
         return 0
     with store.write() as cursor:
@@ -76,7 +75,10 @@ def prepared(
     due_in: float = 0.0,
     only: Collection[str] | None = None,
 ) -> "list[Callable[[Cursor], None]]":
-    """The rows of a notice, to be written with whatever it reports; one that is there already stays as it is."""
+    """The rows of a notice, to be written with whatever it reports; one that is there already stays as it is.
+
+    `clean` knows the secrets of a session; those with the shape of one go anyway.
+    """
     from adderclaw.sinks.notices.wanted import letters
 
     return letters(settings, notice, now=now, clean=clean, due_in=due_in, only=only)

@@ -337,12 +337,12 @@ def of_process(path: str) -> Courier | None:
     return _here.get(path)
 
 
-def flush(place: Place, seconds: float = LAST_WORDS) -> None:
+def flush(place: Place) -> None:
     """Deliver what waits, for a command that ends right after it. In a loop nobody waits for that."""
     courier = Courier(place)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        courier.close(seconds)
+        courier.close()
     else:
-        courier.end(seconds)
+        courier.end()

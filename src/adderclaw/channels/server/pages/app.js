@@ -246,7 +246,7 @@
   }
 
   // {id, html, into}: the element of this id is drawn anew, or added at the end of `into`; without html it goes away.
-  function put({ id, html, into, first }) {
+  function put({ id, html, into }) {
     const here = document.getElementById(id);
     if (!html) { here?.remove(); return; }
     const made = parsed(html).body.firstElementChild;
@@ -257,7 +257,7 @@
       here.replaceWith(made);
     } else {
       const place = document.getElementById(into);
-      if (first) place?.prepend(made); else place?.append(made);
+      place?.append(made);
     }
   }
   const named = (one) => (one.id ? `#${CSS.escape(one.id)}` : ["name", "value", "href"]

@@ -81,13 +81,13 @@ def select(id: str, name: str, chosen: str, options: Sequence[tuple[str, str]]) 
     return el("select", made, id=id, name=name)
 
 
-def filters(action: str, fills: str, *fields: Child, button: str = "Show") -> Html:
+def filters(action: str, fills: str, *fields: Child) -> Html:
     """A form whose answer replaces one part of the page; without the script it is an ordinary form."""
     told = el("p", class_="error", role="alert", data_error=True)
     return el(
         "form",
         fields,
-        el("div", el("button", button, type="submit"), class_="field last"),
+        el("div", el("button", "Show", type="submit"), class_="field last"),
         told,
         method="get",
         action=action,

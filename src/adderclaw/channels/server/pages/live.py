@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent
 
 
-def put(id: str, made: Html | None, into: str = "", *, at: str = "", first: bool = False) -> "ServerSentEvent":
-    """The element with this id as it is now, or at the end of `into` (at its beginning: `first`); None: it is gone.
+def put(id: str, made: Html | None, into: str = "", *, at: str = "") -> "ServerSentEvent":
+    """The element with this id as it is now, or at the end of `into`; None: it is gone.
 
     `at`: by which who comes back says what was seen last.
     """
     html = str(made) if made is not None else ""
-    return _event("put", {"id": id, "html": html, "into": into, "first": first}, at)
+    return _event("put", {"id": id, "html": html, "into": into}, at)
 
 
 def text(id: str, more: str, into: str, *, at: str = "") -> "ServerSentEvent":

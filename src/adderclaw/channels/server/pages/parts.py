@@ -10,10 +10,9 @@ from adderclaw.view.html import Child, Html, el
 type Tone = Literal["good", "bad", "warn", "info", ""]
 
 
-def card(*children: Child, title: str = "", id: str | None = None, kind: str = "") -> Html:
+def card(*children: Child, id: str | None = None, kind: str = "") -> Html:
     """`kind`: "flush" for a table or a list that reaches to its edges, "asks" for what waits for a person."""
-    heading = el("h2", title) if title else None
-    return el("section", heading, *children, class_=f"card {kind}".strip(), id=id, aria_label=title or None)
+    return el("section", *children, class_=f"card {kind}".strip(), id=id)
 
 
 def part(title: str, *children: Child, id: str | None = None, note: Child = None) -> Html:
@@ -137,12 +136,12 @@ def sent_form(
     )
 
 
-def moment(seconds: float | None, *, now: float | None = None) -> Html | None:
+def moment(seconds: float | None) -> Html | None:
     """When: in words for a person, exactly for a program; the script turns it into the local time."""
     if seconds is None:
         return None
     at = datetime.fromtimestamp(seconds, UTC)
-    return el("time", ago(seconds, now), datetime=at.isoformat(timespec="seconds"), data_when=True)
+    return el("time", ago(seconds), datetime=at.isoformat(timespec="seconds"), data_when=True)
 
 
 def ago(seconds: float, now: float | None = None) -> str:
