@@ -1,8 +1,8 @@
 """One row per model call: what was asked (as a hash), what came back, what it cost."""
 
 import sqlite3
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypedDict, cast
 
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store
@@ -108,18 +108,20 @@ _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tok
 _SUMS = ", ".join(f"coalesce(sum(json_extract(usage_json, '$.{name}')), 0)" for name in _USAGE)
 
 
-class Used(NamedTuple):
+class Used(TypedDict):
     """What the calls of one run, day, model, provider, project or conversation took together."""
 
     key: str
+    """The run, day, model, provider, project or conversation; empty where none is known."""
     calls: int
     failed: int
     input_tokens: int
+    """New ones: neither read from the provider's cache nor written to it."""
     output_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int
     cost: float | None
-    """US dollars of the calls with a known price; None when none has one."""
+    """US dollars of the calls with a known price; null where none has one."""
     unpriced: int
     """Answered calls without a known price."""
     latency_ms_mean: float
@@ -127,7 +129,11 @@ class Used(NamedTuple):
     """So long at most took 95 of 100."""
 
 
-NOTHING = Used("", 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0.0)
+def _used(row: Iterable[Any]) -> Used:
+    return cast("Used", dict(zip(Used.__annotations__, row, strict=True)))
+
+
+NOTHING = _used(("", 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0.0))
 
 
 def used(
@@ -154,4 +160,4 @@ def used(
         f" FROM ({calls}) GROUP BY k ORDER BY max(id) DESC",
         (since or "", *held),
     )
-    return [Used(*row) for row in rows]
+    return [_used(row) for row in rows]

@@ -7,8 +7,8 @@ import typer
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import usage as facts
-from adderclaw.channels.facts.usage import UsageRow
 from adderclaw.config.options import Options
+from adderclaw.store.model_calls import Used
 from adderclaw.types import Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -39,15 +39,15 @@ def usage(
     _print(by, found["rows"], found["total"])
 
 
-def _counts(row: UsageRow) -> Json:
+def _counts(row: Used) -> Json:
     return {name: value for name, value in row.items() if name != "key"}
 
 
-def _print(by: str, rows: list[UsageRow], total: UsageRow) -> None:
+def _print(by: str, rows: list[Used], total: Used) -> None:
     width = max((len(row["key"]) for row in rows), default=8)
     width = max(12, min(width, 60))
     print(f"{by:<{width}}  {'calls':>6}  {'in':>11}  {'cached':>11}  {'out':>9}  {'cost':>10}")
-    last: UsageRow = {**total, "key": "total"}
+    last: Used = {**total, "key": "total"}
     for row in (*rows, last):
         new = row["input_tokens"] + row["cache_write_tokens"]
         print(
@@ -59,7 +59,7 @@ def _print(by: str, rows: list[UsageRow], total: UsageRow) -> None:
         print(f"{total['unpriced']} of {total['calls']} calls have no known price and are not in the cost: {fix}")
 
 
-def _money(row: UsageRow) -> str:
+def _money(row: Used) -> str:
     if row["cost"] is None:
         return "unknown" if row["unpriced"] else "-"
     return f"${row['cost']:.4f}"

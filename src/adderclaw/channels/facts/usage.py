@@ -14,34 +14,16 @@ from adderclaw.store.model_calls import By, Used
 UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
-class UsageRow(TypedDict):
-    key: str
-    """The run, day, model, provider, project or conversation; empty where none is known."""
-    calls: int
-    failed: int
-    input_tokens: int
-    """New ones: neither read from the provider's cache nor written to it."""
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    cost: float | None
-    """US dollars of the calls with a known price; null where none has one."""
-    unpriced: int
-    """Answered calls without a known price."""
-    latency_ms_mean: float
-    latency_ms_p95: float
-
-
 class Usage(TypedDict):
     by: By
     since: str | None
     """In UTC."""
-    rows: list[UsageRow]
+    rows: list[Used]
     """The latest first."""
-    total: UsageRow
+    total: Used
 
 
-class DayRow(UsageRow):
+class DayRow(Used):
     day: str
 
 
@@ -61,8 +43,8 @@ def series(
     start = moment(since, time.time()) if since else None
     with reading(options) as store:
         rows = model_calls.used(store, by, start, daily=True, places=places)
-    split = [(row.key.partition(" "), row) for row in rows]
-    found: list[DayRow] = [{"day": day, **_row(row._replace(key=key))} for (day, _, key), row in split]
+    split = [(row["key"].partition(" "), row) for row in rows]
+    found: list[DayRow] = [{"day": day, **_row({**row, "key": key})} for (day, _, key), row in split]
     return sorted(found, key=lambda row: (row["day"], row["key"]))
 
 
@@ -78,17 +60,7 @@ def moment(text: str, now: float) -> str:
     raise UsageError(f"--since {text!r} is no time; give a date such as 2026-05-01, or how long ago: 12h, 7d, 4w")
 
 
-def _row(row: Used) -> UsageRow:
-    return {
-        "key": str(clean(row.key)),
-        "calls": row.calls,
-        "failed": row.failed,
-        "input_tokens": row.input_tokens,
-        "output_tokens": row.output_tokens,
-        "cache_read_tokens": row.cache_read_tokens,
-        "cache_write_tokens": row.cache_write_tokens,
-        "cost": None if row.cost is None else round(row.cost, 6),
-        "unpriced": row.unpriced,
-        "latency_ms_mean": round(row.latency_ms_mean, 1),
-        "latency_ms_p95": round(row.latency_ms_p95, 1),
-    }
+def _row(row: Used) -> Used:
+    cost = None if row["cost"] is None else round(row["cost"], 6)
+    mean, slow = round(row["latency_ms_mean"], 1), round(row["latency_ms_p95"], 1)
+    return {**row, "key": str(clean(row["key"])), "cost": cost, "latency_ms_mean": mean, "latency_ms_p95": slow}

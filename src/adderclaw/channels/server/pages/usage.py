@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.facts import usage
-from adderclaw.channels.facts.usage import DayRow, UsageRow
+from adderclaw.channels.facts.usage import DayRow
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, found, one_of
 from adderclaw.channels.server.pages.layout import layout
@@ -15,6 +15,7 @@ from adderclaw.channels.server.pages.parts import empty, figure, part, table
 from adderclaw.channels.server.visible import places
 from adderclaw.errors import AdderClawError
 from adderclaw.record import NamedTuple
+from adderclaw.store.model_calls import Used
 from adderclaw.view.html import Html, el
 from adderclaw.view.plots import COLOURS, Plot, Series, columns, lines, short, spark
 
@@ -32,9 +33,9 @@ class _Found(NamedTuple):
     days: list[DayRow]
     by_model: list[DayRow]
     by_project: list[DayRow]
-    models: list[UsageRow]
-    projects: list[UsageRow]
-    total: UsageRow
+    models: list[Used]
+    projects: list[Used]
+    total: Used
 
 
 async def _answer(called: Called) -> "HTMLResponse":
@@ -174,7 +175,7 @@ def _most(rows: Sequence[DayRow], name: str) -> float | None:
     return max((row[name] / 1000 for row in rows), default=None)  # pyright: ignore
 
 
-def _rows(title: str, what: str, rows: Sequence[UsageRow], days: Sequence[DayRow], axis: _Places) -> Html:
+def _rows(title: str, what: str, rows: Sequence[Used], days: Sequence[DayRow], axis: _Places) -> Html:
     made = [
         (
             el("span", _named(row["key"]), title=row["key"] or None),
