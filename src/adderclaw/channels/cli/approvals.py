@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.terminal import meant
 from adderclaw.config import home, load, project_grants
@@ -79,10 +79,11 @@ def revoke(
     folder = _folder(workspace)
     if not project_grants.remove(home(), folder, rule):
         raise UsageError(f"{rule!r} is not always allowed in {folder}: `adderclaw approvals granted` lists what is")
-    if output_format == "json":
-        print_json({"project": folder, "rule": rule, "revoked": True})
-    else:
-        print(visible(f"asked about again in {folder}: {rule}", keep_newlines=False))
+    said(
+        {"project": folder, "rule": rule, "revoked": True},
+        visible(f"asked about again in {folder}: {rule}", keep_newlines=False),
+        output_format,
+    )
 
 
 def _folder(workspace: str | None) -> str:

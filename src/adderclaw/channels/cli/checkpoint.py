@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from adderclaw.channels import restoring
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import checkpoints as facts
 from adderclaw.channels.facts import clean, loaded
@@ -139,7 +139,8 @@ def prune(
     shop = rewind.workshop(store, home(), now)
     dropped, freed = rewind.pruned(shop, now.checkpoints.keep_days if days is None else days)
     store.close()
-    if output_format == "json":
-        print_json({"checkpoints": dropped, "bytes": freed})
-    else:
-        print(f"forgot {dropped} checkpoint{'' if dropped == 1 else 's'}, freed {freed:,} bytes")
+    said(
+        {"checkpoints": dropped, "bytes": freed},
+        f"forgot {dropped} checkpoint{'' if dropped == 1 else 's'}, freed {freed:,} bytes",
+        output_format,
+    )

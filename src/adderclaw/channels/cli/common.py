@@ -26,6 +26,7 @@ from adderclaw.channels.cli.plain import (
     Plain,
     ProfileName,
     StreamFormat,
+    print_json,
 )
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import NeedsInput, UsageError
@@ -131,6 +132,14 @@ def _hinted(error: Any) -> None:
 
 def _options(command: Any) -> list[str]:
     return [name for parameter in command.params for name in parameter.opts]
+
+
+def said(value: object, text: str, output_format: str) -> None:
+    """What a command has done: in words, or as an object for a program."""
+    if output_format == "json":
+        print_json(value)
+    else:
+        print(visible(text))
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from adderclaw.channels.cli import fleet_list, fleet_proof, fleet_submit
-from adderclaw.channels.cli.common import OutputFormat
-from adderclaw.channels.cli.fleet_common import DatabaseUrl, RunId, app, opened, said, who, whole_id
+from adderclaw.channels.cli.common import OutputFormat, said
+from adderclaw.channels.cli.fleet_common import DatabaseUrl, RunId, app, opened, who, whole_id
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
 from adderclaw.errors import AdderClawError, UsageError
@@ -75,10 +75,7 @@ def enroll(
     fleet, called = opened(database), name or socket.gethostname()
     public = key or anchors.identity(home(), called).public
     anchors.enrol(fleet.database, called, public)
-    if output_format == "json":
-        print_json({"name": called, "public_key": public})
-    else:
-        print(f"worker {called} is enrolled with the key {public}")
+    said({"name": called, "public_key": public}, f"worker {called} is enrolled with the key {public}", output_format)
 
 
 @app.command()

@@ -2,14 +2,12 @@
 
 import getpass
 import os
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from adderclaw.channels.cli.common import group
-from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home
-from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 
 try:
@@ -55,10 +53,3 @@ def whole_id(database: Database, given: str) -> str:
     if len(rows) > 1 and rows[0].id != given:
         raise UsageError(f"{given!r} begins more than one id: write more of it")
     return str(rows[0].id)
-
-
-def said(made: dict[str, Any], text: str, output_format: str) -> None:
-    if output_format == "json":
-        print_json(made)
-    else:
-        print(visible(text))

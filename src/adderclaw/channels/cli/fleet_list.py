@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from adderclaw.channels.cli.common import OutputFormat
-from adderclaw.channels.cli.fleet_common import DatabaseUrl, app, opened, said, whole_id
+from adderclaw.channels.cli.common import OutputFormat, said
+from adderclaw.channels.cli.fleet_common import DatabaseUrl, app, opened, whole_id
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home
 from adderclaw.credentials.redaction import Secrets, visible

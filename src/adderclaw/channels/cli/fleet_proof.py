@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import OutputFormat
-from adderclaw.channels.cli.fleet_common import DatabaseUrl, app, opened, said, who, whole_id
+from adderclaw.channels.cli.common import OutputFormat, said
+from adderclaw.channels.cli.fleet_common import DatabaseUrl, app, opened, who, whole_id
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.terminal import meant
 from adderclaw.config import home
@@ -248,7 +248,4 @@ def webhook(
     text = (
         f"secret: {made}\nIt is shown this once. Who answers signs with it and posts to /fleet/answers (docs/fleet.md)."
     )
-    if output_format == "json":
-        print_json({"secret": made})
-    else:
-        print(text)
+    said({"secret": made}, text, output_format)

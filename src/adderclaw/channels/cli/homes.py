@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat
-from adderclaw.channels.cli.plain import print_json
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, said
 from adderclaw.channels.facts import clean
 from adderclaw.config import home
 
@@ -61,10 +60,7 @@ def backup(
 
     tidy()
     done = made.backup(home(), target, config=config, secrets=with_secrets, replace=replace, progress=Said("backup"))
-    if output_format == "json":
-        print_json(clean(done.as_json()))
-    else:
-        print(clean("\n".join(made.said(done))))
+    said(clean(done.as_json()), clean("\n".join(made.said(done))), output_format)
     raise typer.Exit(0 if done.receipts.valid else 1)
 
 
@@ -92,10 +88,9 @@ def restore(
     done = made.restore(
         file, to or home(), replace=replace, unverified=unverified, dry_run=dry_run, progress=Said("restore")
     )
-    if output_format == "json":
-        print_json(clean({**done.as_json(), "dry_run": dry_run}))
-    else:
-        print(clean("\n".join(made.said(done, dry_run=dry_run))))
+    said(
+        clean({**done.as_json(), "dry_run": dry_run}), clean("\n".join(made.said(done, dry_run=dry_run))), output_format
+    )
 
 
 @app.command()
@@ -113,8 +108,5 @@ def uninstall(
     from adderclaw.channels.homes import uninstall as made
 
     done = made.uninstall(home(), really=yes and not dry_run)
-    if output_format == "json":
-        print_json(clean(done.as_json()))
-    else:
-        print(clean("\n".join(made.said(done))))
+    said(clean(done.as_json()), clean("\n".join(made.said(done))), output_format)
     raise typer.Exit(0 if done.complete else 1)

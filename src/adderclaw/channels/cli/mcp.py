@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from adderclaw import config
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import parts
 from adderclaw.channels.terminal import STDIN, OwnHand
@@ -74,10 +74,11 @@ def add(
     path = operator_file.edit(config.home(), lambda document: _put(document, name, entry))
     config.load()
     _forget(name)
-    if output_format == "json":
-        print_json({"name": slug(name), "file": path, "entry": entry})
-    else:
-        print(f"{visible(name)} is in {path}; `adderclaw mcp test {slug(name)}` tries it")
+    said(
+        {"name": slug(name), "file": path, "entry": entry},
+        f"{visible(name)} is in {path}; `adderclaw mcp test {slug(name)}` tries it",
+        output_format,
+    )
 
 
 def _entry(
@@ -229,10 +230,11 @@ def approve(
         approved = pins.approve(store, entry.scope, entry.name, tools or None)
     finally:
         store.close()
-    if output_format == "json":
-        print_json({"name": entry.name, "approved": approved})
-    else:
-        print(f"approved: {', '.join(map(_word, approved)) or 'nothing that was not approved already'}")
+    said(
+        {"name": entry.name, "approved": approved},
+        f"approved: {', '.join(map(_word, approved)) or 'nothing that was not approved already'}",
+        output_format,
+    )
 
 
 @app.command()
@@ -254,10 +256,7 @@ def remove(name: Name, output_format: OutputFormat = "text") -> None:
     if not found:
         raise UsageError(f"there is no server {name!r} in {path}; `adderclaw mcp list` shows them")
     _forget(name)
-    if output_format == "json":
-        print_json({"name": slug(name), "removed": True, "file": path})
-    else:
-        print(f"{visible(name)} is no longer in {path}")
+    said({"name": slug(name), "removed": True, "file": path}, f"{visible(name)} is no longer in {path}", output_format)
 
 
 def _forget(name: str) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.export import Format
 from adderclaw.config import load
@@ -234,10 +234,9 @@ def clear(
     store = Store.open(path)
     count = transcript.clear(store)
     store.close()
-    if output_format == "json":
-        print_json({"cleared": count})
-    else:
-        print(f"cleared {count} conversation{'' if count == 1 else 's'}; the receipts stay")
+    said(
+        {"cleared": count}, f"cleared {count} conversation{'' if count == 1 else 's'}; the receipts stay", output_format
+    )
 
 
 def _about(line: Line | None) -> Json:

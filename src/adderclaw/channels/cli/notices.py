@@ -5,13 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import loaded, looking, notices
 from adderclaw.config import home
 from adderclaw.config.notice_targets import STORED
 from adderclaw.config.options import Options
-from adderclaw.credentials.redaction import visible
 from adderclaw.decode import nearest
 from adderclaw.errors import AdderClawError, UsageError
 
@@ -117,7 +116,7 @@ def secret(
     logins = Logins(settings.auth, home(), Secrets(), SystemClock())
     if forget:
         was = asyncio.run(logins.forget(stored_name(name, part)))
-        _say(output_format, {"target": name, "part": part, "removed": was}, "removed" if was else "nothing was stored")
+        said({"target": name, "part": part, "removed": was}, "removed" if was else "nothing was stored", output_format)
         return
     if new and part != "secret":
         raise UsageError(f"--new makes a signing secret; a {part} comes from the receiver")
@@ -127,7 +126,7 @@ def secret(
     fix = "" if part in target.stored else f'; add stored = ["{part}"] to [notices.targets.{name}] so that it counts'
     row = {"target": name, "part": part, "stored": where} | ({"secret": text} if new else {})
     shown = f"\nthe receiver needs it, and it is shown this once: {text}" if new else ""
-    _say(output_format, row, f"stored in {where}{fix}{shown}")
+    said(row, f"stored in {where}{fix}{shown}", output_format)
 
 
 def _check(known: "dict[str, notices.NoticeTarget]", name: str, part: str) -> None:
@@ -162,10 +161,3 @@ def _given(name: str, part: str) -> str:
         for one in text.split():
             key_of(one)
     return text
-
-
-def _say(output_format: str, row: object, text: str) -> None:
-    if output_format == "json":
-        print_json(row)
-    else:
-        print(visible(text))

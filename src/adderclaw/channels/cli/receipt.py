@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import clean
 from adderclaw.channels.facts import ledger as facts
@@ -62,10 +62,7 @@ def verify_log(
     if archive != os.path.basename(archive):
         raise UsageError(f"--archive {archive!r}: give the name of a file beside {log}, without its folder")
     found = facts.verified(options, against, archive=archive)
-    if output_format == "json":
-        print_json(clean(found.as_json()))
-    else:
-        print(clean(_report(found)))
+    said(clean(found.as_json()), clean(_report(found)), output_format)
     complete = "unread" not in found.completeness and found.completeness.get("complete", True)
     raise typer.Exit(0 if found.valid and complete else 1)
 
@@ -79,10 +76,7 @@ def head(config: ConfigFile = None, output_format: OutputFormat = "text") -> Non
     Example: adderclaw receipt head
     """
     found = facts.head(Options(config_file=config))
-    if output_format == "json":
-        print_json({"head": found})
-    else:
-        print(found)
+    said({"head": found}, found, output_format)
 
 
 @app.command()
@@ -109,10 +103,11 @@ def anchor(
         print(line)
         return
     anchors.append(file, line)
-    if output_format == "json":
-        print_json({"file": os.path.abspath(file), "head": found})
-    else:
-        print(clean(f"anchored receipt {found.partition(':')[0]} in {os.path.abspath(file)}"))
+    said(
+        {"file": os.path.abspath(file), "head": found},
+        clean(f"anchored receipt {found.partition(':')[0]} in {os.path.abspath(file)}"),
+        output_format,
+    )
 
 
 @app.command()
@@ -130,10 +125,7 @@ def export(
     from adderclaw.channels.homes import audit
 
     done = audit.export(load(config_file=config), folder, os.path.join(home(), "receipt.key"))
-    if output_format == "json":
-        print_json(clean(done.as_json()))
-    else:
-        print(clean("\n".join(audit.said(done))))
+    said(clean(done.as_json()), clean("\n".join(audit.said(done))), output_format)
     raise typer.Exit(0 if done.receipts.valid else 1)
 
 
@@ -153,10 +145,11 @@ def archive(
     store = Store.open(settings.memory.path)
     name = ledger.archive(settings.receipts.path, store, now=time.time())
     store.close()
-    if output_format == "json":
-        print_json({"archive": name})
-    else:
-        print(f"archived as {name}: check it with `adderclaw receipt verify --archive {name}`")
+    said(
+        {"archive": name},
+        f"archived as {name}: check it with `adderclaw receipt verify --archive {name}`",
+        output_format,
+    )
 
 
 def _places(config: str | None) -> tuple[str, Store | None, str]:

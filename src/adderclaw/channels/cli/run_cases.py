@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from adderclaw import workspace as files
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import load
 from adderclaw.config.paths import followed
@@ -108,10 +108,7 @@ def list_cases(workspace: WorkspaceDir = None, config: ConfigFile = None, output
     Example: adderclaw run cases
     """
     found = cases.names(followed(load(config_file=config, workspace=workspace, here=True).workspace))
-    if output_format == "json":
-        print_json(found)
-    else:
-        print("\n".join(found) or "no cases yet")
+    said(found, "\n".join(found) or "no cases yet", output_format)
 
 
 def _wanted(store: Store, run_id: str | None, places: list[str]) -> Run:

@@ -11,7 +11,7 @@ import typer
 
 from adderclaw import config as configuration
 from adderclaw.channels import ticking
-from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group
+from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group, said
 from adderclaw.channels.cli.plain import limits, print_json
 from adderclaw.channels.cli.run import InputFiles, InputsGiven, ProviderName, RunModel, inputs_given
 from adderclaw.channels.cli.schedule_run import run_now, tick_once
@@ -260,7 +260,7 @@ def remove(name: Name, config: ConfigFile = None, output_format: OutputFormat = 
         from adderclaw.credentials import webhook_secrets
 
         webhook_secrets.forget(configuration.home(), f"trigger:{schedule.id}")
-    _say({"name": schedule.name, "removed": True}, f"{schedule.name}: removed", output_format)
+    said({"name": schedule.name, "removed": True}, f"{schedule.name}: removed", output_format)
 
 
 @app.command()
@@ -286,7 +286,7 @@ def _pause(name: str, config: str | None, output_format: str, at: float | None) 
         rows.pause(store, rows.get(store, name), at)
         row = shown.row(store, rows.get(store, name), time.time(), _key())
     after = f"; next {row.next_text[0]}" if at is None and row.next_text else ""
-    _say(freeze(row), f"{row.name}: {row.state}{after}", output_format)
+    said(freeze(row), f"{row.name}: {row.state}{after}", output_format)
 
 
 @app.command()
@@ -300,7 +300,9 @@ def approve(name: Name, config: ConfigFile = None, output_format: OutputFormat =
         now = adding.approved(store, before, Options(config_file=config), _key())
         row = shown.row(store, now, time.time())
     changed = f"{before.pin[:12]} → {now.pin[:12]}" if before.pin != now.pin else f"{now.pin[:12]}, as before"
-    _say(freeze(row), f"{row.name}: {row.what_text} is approved ({changed})", output_format)
+    said(
+        freeze(row), visible(f"{row.name}: {row.what_text} is approved ({changed})", keep_newlines=False), output_format
+    )
 
 
 @app.command()
@@ -351,7 +353,7 @@ def _hand_over(name: str, config: str | None, output_format: str) -> None:
             await link.close()
 
     row = asyncio.run(handed_over())
-    _say(row, str(row["run_id"] or row["state"]), output_format)
+    said(row, str(row["run_id"] or row["state"]), output_format)
 
 
 # ------------------------------------------------------------------ what they share
@@ -368,13 +370,6 @@ def _opened(config: str | None) -> Generator[Store]:
         yield store
     finally:
         store.close()
-
-
-def _say(value: Json, text: str, output_format: str) -> None:
-    if output_format == "json":
-        print_json(value)
-    else:
-        print(visible(text, keep_newlines=False))
 
 
 def _print_row(row: ScheduleRow) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from adderclaw import config as configuration
 from adderclaw.channels import facts, ticking
+from adderclaw.channels.cli.common import said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import schedules as shown
 from adderclaw.config.options import Options
@@ -79,7 +80,7 @@ def tick_once(config: str | None, output_format: str) -> int:
     here = _Here(config)
     try:
         if address := ticking.server_that_ticks(here.store):
-            _print({"server": address, "due": []}, SERVED.format(address=address), output_format)
+            said({"server": address, "due": []}, SERVED.format(address=address), output_format)
             return 0
         if os.path.lexists(os.path.join(configuration.home(), "ESTOP")):
             raise Stopped(STOPPED)
@@ -142,13 +143,6 @@ def run_now(name: str, config: str | None, output_format: str) -> int:
         return 128 + here.got
     known: dict[str, int] = {**EXIT_CODES}
     return known.get(told.outcome or "", 0 if told.state == "queued" else 1)
-
-
-def _print(value: Json, text: str, output_format: str) -> None:
-    if output_format == "json":
-        print_json(value)
-    else:
-        print(visible(text, keep_newlines=False))
 
 
 def _deliver(config: str | None) -> None:

@@ -15,6 +15,7 @@ from adderclaw.channels.cli.common import (
     StreamOutput,
     WorkspaceDir,
     group,
+    said,
 )
 from adderclaw.channels.cli.plain import StreamFormat, chooser, limits, print_json
 from adderclaw.channels.cli.run import (
@@ -162,10 +163,7 @@ def show(
     options = _looking(config, workspace)
     state = _state(options, what)
     if state is not None:
-        if output_format == "json":
-            print_json(state)
-        else:
-            print(visible(_run_text(state)))
+        said(state, _run_text(state), output_format)
         return
     found = find.find(what, find.where(options))
     shown = sops.described(find.load(found, tool_check.known(options)), found)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.server.endpoint import SCOPES
 from adderclaw.config import home
@@ -116,10 +116,7 @@ def revoke(
         row = clients.revoke(store, id, time.time())
     finally:
         store.close()
-    if output_format == "json":
-        print_json(_as_json(row))
-    else:
-        print(visible(f"{row.id} {row.name}: revoked", keep_newlines=False))
+    said(_as_json(row), visible(f"{row.id} {row.name}: revoked", keep_newlines=False), output_format)
 
 
 def _opened(config: str | None) -> tuple[Store, bytes]:
