@@ -10,6 +10,7 @@ from adderclaw.errors import UsageError
 from adderclaw.store import Store, transcript
 from adderclaw.view import wire
 from adderclaw.view.items import Call, Change, Item, Notice, Todo, Words
+from adderclaw.view.page_text import fenced, ticks
 from adderclaw.view.rows import Clean, Rows
 
 Format = Literal["markdown", "html", "json"]
@@ -88,29 +89,15 @@ def _call(call: Call) -> str:
     if call.todos:
         lines += [f"- [{MARKS[todo.status]}] {todo.text}" for todo in call.todos] + [""]
     elif call.change is not None:
-        lines.append(_fenced("\n".join(_diff(call.change)), "diff"))
+        lines.append(fenced("\n".join(_diff(call.change)), "diff") + "\n")
     elif call.output.strip():
-        lines.append(_fenced(call.output.strip("\n"), ""))
+        lines.append(fenced(call.output.lstrip("\n")) + "\n")
     return "\n".join(lines)
 
 
 def _code(text: str) -> str:
-    ticks = "`" * (_longest(text, "`") + 1)
-    return f"{ticks} {text} {ticks}" if "`" in text else f"`{text}`" if text else ""
-
-
-def _fenced(text: str, language: str) -> str:
-    """In a fence that is longer than any in the text: nothing in it can end it."""
-    fence = "`" * max(3, _longest(text, "`") + 1)
-    return f"{fence}{language}\n{text}\n{fence}\n"
-
-
-def _longest(text: str, sign: str) -> int:
-    longest = run = 0
-    for letter in text:
-        run = run + 1 if letter == sign else 0
-        longest = max(longest, run)
-    return longest
+    frame = ticks(text, 1)
+    return f"{frame} {text} {frame}" if "`" in text else f"`{text}`" if text else ""
 
 
 def _diff(change: Change) -> list[str]:

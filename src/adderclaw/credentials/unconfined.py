@@ -38,7 +38,7 @@ class Unconfined:
             argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=leads
         )
         self._leads = leads
-        self._ended_fd = _pidfd(self._process.pid)
+        self._ended_fd = pidfd(self._process.pid)
 
     def __enter__(self) -> "Unconfined":
         return self
@@ -119,7 +119,7 @@ async def _readable(fd: int) -> None:
         loop.remove_reader(fd)
 
 
-def _pidfd(pid: int) -> int | None:
+def pidfd(pid: int) -> int | None:
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):  # not on this system, or forbidden by a container's filter

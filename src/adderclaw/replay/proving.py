@@ -15,7 +15,7 @@ from adderclaw.replay.playing import MALFORMED, Difference, Played
 from adderclaw.replay.recording import QUESTIONS
 from adderclaw.replay.told import ASKED, as_object, kernel_events, until_the_next_process
 from adderclaw.replay.trace_file import Trace
-from adderclaw.store import Store, model_calls, subagents, tape, verify, workflows
+from adderclaw.store import Store, model_calls, subagents, tape, transcript, verify, workflows
 from adderclaw.store.imprints import was_at
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
@@ -436,8 +436,8 @@ def _moved(store: Store, run: Run, *, first: bool = False) -> tuple[str, str] | 
         then = str(heads[0 if first else -1]["place"][0])
     except (Damaged, *MALFORMED):
         return None  # which is a difference of its own
-    rows = store.read("SELECT project_dir FROM conversations WHERE id = ?", (run.conversation_id,))
-    return (str(rows[0][0]), then) if rows else None
+    now = transcript.workspace_of(store, run.conversation_id)
+    return (now, then) if now else None
 
 
 def _chain(store: Store, sessions: list[str], log_path: str, key_path: str) -> Iterator[Difference]:

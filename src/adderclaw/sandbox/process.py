@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
+from adderclaw.credentials.unconfined import pidfd
 from adderclaw.record import NamedTuple
 from adderclaw.sandbox import process_groups
 from adderclaw.sandbox.capture import Capture
@@ -396,7 +397,7 @@ class Bare:
             raise
         # If we die right here, the group is not on the watchdog's list yet: it is then found by its leader's mark.
         self._slot = self._dog.hold(self._process.pid)
-        self.fd = _open_pidfd(self._process.pid)
+        self.fd = pidfd(self._process.pid)
 
     def has_ended(self) -> bool:
         return self.fd is not None or self._process.poll() is not None
@@ -420,10 +421,3 @@ class Bare:
         self._dog.release(self._slot)
         code = self._process.returncode
         return -signal.SIGKILL if code is None else code
-
-
-def _open_pidfd(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # not on this system, or forbidden by a container's filter
-        return None

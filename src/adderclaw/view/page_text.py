@@ -24,7 +24,8 @@ def _marked(block: Block) -> str:
             rows = [block.head, ["---"] * len(block.head), *block.rows]
             return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)
         case Output():
-            return f"{_line(block.title)}:\n\n{_fenced(block.text)}" if block.text else f"{_line(block.title)}: nothing"
+            shown = f":\n\n{fenced(visible(block.text))}" if block.text else ": nothing"
+            return f"{_line(block.title)}{shown}"
         case Line():
             return f"{_line(block.label)}: {_line(block.text)}"
         case Words():
@@ -41,12 +42,15 @@ def _cell(text: str) -> str:
     return shown.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
 
 
-def _fenced(text: str) -> str:
-    """In a fence that is longer than any in it."""
-    longest = max((len(one) for one in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * max(3, longest + 1)
-    shown = visible(text).rstrip("\n")
-    return f"{fence}\n{shown}\n{fence}"
+def ticks(text: str, least: int) -> str:
+    """So many backticks that nothing in the text can end what they frame."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
+
+
+def fenced(text: str, language: str = "") -> str:
+    """As it is: nothing in it is Markdown."""
+    fence = ticks(text, 3)
+    return "\n".join((f"{fence}{language}", text.rstrip("\n"), fence))
 
 
 def _line(text: str) -> str:

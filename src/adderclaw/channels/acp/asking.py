@@ -10,6 +10,7 @@ from adderclaw.kernel.approvals import shown
 from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, reached
 from adderclaw.view import calls
 from adderclaw.view.items import Call, Change
+from adderclaw.view.page_text import fenced
 
 ONCE, SESSION, REGISTRIES, REJECT = "allow-once", "allow-session", "allow-registries", "reject-once"
 OPTION = "option-"
@@ -48,7 +49,7 @@ def about(request: ApprovalRequest, root: str) -> schema.ToolCallUpdate:
         lines = calls.parsed(visible(request.preview, directions=False))
         content += updates.diffs(Change(path, lines), root, whole=True)
     else:
-        content.append(updates.text_content(updates.fenced(seen.text)))
+        content.append(updates.text_content(fenced(seen.text)))
     content += [updates.text_content(mark) for mark in seen.marks]
     return schema.ToolCallUpdate(
         tool_call_id=call.key,

@@ -1,7 +1,7 @@
 """Items of the view as updates of the Agent Client Protocol: what an editor is shown of a conversation."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from acp import helpers, schema
@@ -10,6 +10,7 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.kernel.session import TurnResult
 from adderclaw.types import Delta, Json, Usage
 from adderclaw.view.items import Call, Change, Item, Line, Notice, State, Words
+from adderclaw.view.page_text import fenced
 
 type Update = (
     schema.UserMessageChunk
@@ -137,17 +138,6 @@ def contents(call: Call, root: str) -> list[Content]:
     if call.progress and not call.ended:
         made.append(text_content(line(call.progress)))
     return made
-
-
-def fenced(text: str) -> str:
-    """A text as it is: nothing in it is drawn as Markdown, and it cannot end its own frame."""
-    longest = max((len(run) for run in _runs(text, "`")), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text.rstrip()}\n{fence}"
-
-
-def _runs(text: str, char: str) -> Iterator[str]:
-    return ("".join(group) for is_char, group in groupby(text, lambda one: one == char) if is_char)
 
 
 def plan(call: Call) -> schema.AgentPlanUpdate:

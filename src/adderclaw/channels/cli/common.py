@@ -134,6 +134,11 @@ def _options(command: Any) -> list[str]:
     return [name for parameter in command.params for name in parameter.opts]
 
 
+def say(line: str) -> None:
+    """A line that may hold a path or a file's words: it must not steer the terminal."""
+    print(visible(line, keep_newlines=False))
+
+
 def said(value: object, text: str, output_format: str) -> None:
     """What a command has done: in words, or as an object for a program."""
     if output_format == "json":

@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, say
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, load, places, snapshot
-from adderclaw.credentials.redaction import visible
 from adderclaw.errors import ConfigError, Problem, StoreError, UsageError
 
 app = group("Validate, show and create configuration.")
@@ -183,8 +182,3 @@ def path() -> None:
     Example: $EDITOR "$(adderclaw config path)"
     """
     print(os.path.join(places.home(), "config.toml"))
-
-
-def say(line: str) -> None:
-    """A line that may hold a path or a file's words: it must not steer the terminal."""
-    print(visible(line, keep_newlines=False))

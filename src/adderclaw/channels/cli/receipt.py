@@ -155,11 +155,7 @@ def archive(
 def _places(config: str | None) -> tuple[str, Store | None, str]:
     """Log, store (if there is one) and key."""
     settings = load(config_file=config).config
-    return settings.receipts.path, _opened(settings.memory.path), os.path.join(home(), "receipt.key")
-
-
-def _opened(path: str) -> Store | None:
-    return Store.open(path, read_only=True) if os.path.exists(path) else None
+    return settings.receipts.path, facts.opened(settings.memory.path), os.path.join(home(), "receipt.key")
 
 
 def _line(receipt: Json) -> str:

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import OutputFormat
+from adderclaw.channels.cli.common import OutputFormat, say
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, places
 from adderclaw.config import trust as trusted
 from adderclaw.config.plugin_preview import seen
-from adderclaw.credentials.redaction import Secrets, visible
+from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError, ConfigError, UsageError
 from adderclaw.json_text import canonical
 from adderclaw.types import Json
@@ -147,8 +147,3 @@ def _short(value: object) -> str:
 
 def _before(value: object) -> str:
     return f" (until now: {_short(value)})" if value not in (None, [], {}, "") else ""
-
-
-def say(line: str) -> None:
-    """A line that may hold a path or a file's words: it must not steer the terminal."""
-    print(visible(line, keep_newlines=False))

@@ -91,7 +91,7 @@ def receipts(
     """Of the mirror in the database, each checked with the key; the log as a whole is `state`'s to verify."""
     wanted = mirror.Wanted(tool, status, risk, conversation, session, run, answered_by, before)
     now = loaded(options).config
-    store = _opened(now.memory.path)
+    store = opened(now.memory.path)
     if store is None:
         return {"receipts": [], "next_before": None}
     try:
@@ -105,7 +105,7 @@ def receipts(
 
 def one(options: Options, seq: int, places: Sequence[str] = ()) -> OneReceipt | None:
     """None where there is none, or it is of no call in `places` (if any are given)."""
-    store = _opened(loaded(options).config.memory.path)
+    store = opened(loaded(options).config.memory.path)
     if store is None:
         return None
     try:
@@ -137,7 +137,7 @@ def state(options: Options, against: str | None = None, *, archive: str = "") ->
 def verified(options: Options, against: str | None = None, *, archive: str = "") -> Verification:
     log, path, key = _places(options)
     try:
-        store = _opened(path)
+        store = opened(path)
     except StoreError as error:
         found = verify.verify(log, None, key, against, archive=archive)
         return found._replace(completeness={"store": False, "unread": str(error)})
@@ -155,7 +155,7 @@ def is_head(text: str) -> bool:
 def head(options: Options) -> str:
     """ "seq:receipt_hash" by the end of the log and of its mirror alone; LedgerError where they disagree."""
     log, path, key = _places(options)
-    store = _opened(path)
+    store = opened(path)
     try:
         return log_end.head(log, store, key) or verify.head(log, store, key)
     finally:
@@ -223,5 +223,5 @@ def _key_path() -> str:
     return os.path.join(home(), "receipt.key")
 
 
-def _opened(path: str) -> Store | None:
+def opened(path: str) -> Store | None:
     return Store.open(path, read_only=True) if os.path.exists(path) else None

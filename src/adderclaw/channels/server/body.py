@@ -38,7 +38,7 @@ async def taken(endpoint: Endpoint, request: Request, seconds: float) -> Any:
         return decode(kind, _of_fields(kind, _pairs(request.url.query)))
     if endpoint.is_form:
         _require_type(request, "application/x-www-form-urlencoded")
-        return decode(kind, _of_fields(kind, _pairs(_text(data))))
+        return decode(kind, _of_fields(kind, _pairs(text_of(data))))
     if data:
         _require_type(request, "application/json")
     return decode(kind, _json(data))
@@ -46,12 +46,12 @@ async def taken(endpoint: Endpoint, request: Request, seconds: float) -> Any:
 
 def _json(data: bytes) -> object:
     try:
-        return json.loads(_text(data)) if data else {}
+        return json.loads(text_of(data)) if data else {}
     except (ValueError, RecursionError) as error:
         raise Refusal(400, "json", f"the body is not JSON: {error}") from error
 
 
-def _text(data: bytes) -> str:
+def text_of(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any, Literal
 
 from adderclaw.channels.server import door
+from adderclaw.channels.server.body import text_of
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.credentials.redaction import visible
@@ -85,13 +86,6 @@ def claim(called: Called, claims: Sequence[Claim], *, sender: str = "", most: in
             "peer": door.peer(called.request),
         }
     )
-
-
-def text_of(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise Refusal(400, "encoding", f"the body is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
 def parsed(data: bytes) -> Any:

@@ -1,6 +1,7 @@
 """Webhook triggers: a signed request begins a schedule that waits for one, with its body as data from outside."""
 
 from adderclaw.channels.server import signed
+from adderclaw.channels.server.body import text_of
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.credentials import webhook_secrets
@@ -34,7 +35,7 @@ async def begin(called: Called) -> Begun:
     scheme: signed.Scheme = "github" if found is not None and found.when.get("scheme") == "github" else "standard"
     delivery = signed.verified(called, f"trigger:{called.path['name']}", secrets, scheme)
     assert found is not None  # without one there is no secret
-    text = signed.text_of(called.given)
+    text = text_of(called.given)
     signed.require_open(called, door)
     # what GitHub signs has no time in it, so that it could come again at any time
     claims = [Claim(door, delivery.id, KEPT if delivery.timestamp is not None else None)]

@@ -38,16 +38,11 @@ class Transitions:
 
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
-        found = session.look("kept", {}, self._read)
+        found = session.look("kept", {}, lambda: workflows.kept(session.store, self._run_id))
         self.resumed: bool = found["begun"]
         self._lost: set[str] = set()
         self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
         self._earlier = {place for place, kind in self._rows if kind == DECISION}
-
-    def _read(self) -> Json:
-        begun = workflows.get(self._session.store, self._run_id) is not None
-        rows = workflows.finished(self._session.store, self._run_id).values()
-        return {"begun": begun, "rows": [[row.place, row.agent, row.result] for row in rows]}
 
     def begin(self, inputs: Mapping[str, str]) -> None:
         begun = Begun(self._run_id, "", NAME, "", dict(inputs))
