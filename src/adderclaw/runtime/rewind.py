@@ -1,7 +1,7 @@
 """What a person can go back to: the prompts of a conversation with what was changed for each, and the way back."""
 
 import os
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from adderclaw.checkpoints import FOLDER
 from adderclaw.checkpoints.blobs import Blobs, moment, prune
@@ -29,7 +29,7 @@ class Prompt(NamedTuple):
     paths: int
 
 
-class Group(NamedTuple):
+class Group(TypedDict):
     """What was changed for one message, or by one restore: `id` is what one goes back to."""
 
     id: int
@@ -42,6 +42,7 @@ class Group(NamedTuple):
     calls: int
     paths: int
     status: str
+    """`pending`: a restore that was cut off; restoring again finishes it."""
 
 
 def own_of(config: Config, home: str, root: str, *, headless: bool = False) -> Own:
@@ -73,16 +74,16 @@ def groups(store: Store, conversation_id: str | None) -> list[Group]:
         texts |= _said(store, session)
     return [
         Group(
-            first.id,
-            first.conversation_id,
-            _whose(first),
-            first.root,
-            first.kind,
-            first.note if first.kind == "restore" else texts.get((_whose(first), first.turn), ""),
-            first.created_at,
-            len(points),
-            sum(counts.get(point.id, 0) for point in points),
-            first.status,
+            id=first.id,
+            conversation_id=first.conversation_id,
+            session_id=_whose(first),
+            root=first.root,
+            kind=first.kind,
+            text=first.note if first.kind == "restore" else texts.get((_whose(first), first.turn), ""),
+            created_at=first.created_at,
+            calls=len(points),
+            paths=sum(counts.get(point.id, 0) for point in points),
+            status=first.status,
         )
         for points in made.values()
         for first in points[:1]
@@ -109,15 +110,15 @@ def prompts(session: Session) -> list[Prompt]:
     found: list[Prompt] = []
     by_turn: dict[int, list[Group]] = {}
     for group in groups(session.store, session.conversation_id):
-        point = rows.get(session.store, group.id)
+        point = rows.get(session.store, group["id"])
         if point is not None and point.turn_session == session.session_id and point.kind == "call":
             by_turn.setdefault(point.turn, []).append(group)
     for entry in transcript.live(transcript.entries(session.store, session.session_id)):
         if entry.entry_type == "user":
             here = by_turn.get(entry.sequence, [])
             text = " ".join(transcript.text_of(entry.payload).split())
-            first = min((group.id for group in here), default=None)
-            paths = sum(group.paths for group in here)
+            first = min((group["id"] for group in here), default=None)
+            paths = sum(group["paths"] for group in here)
             found.append(Prompt(session.session_id, entry.sequence, text, first, paths))
     return found
 

@@ -15,25 +15,10 @@ from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session
 from adderclaw.runtime import rewind
+from adderclaw.runtime.rewind import Group
 from adderclaw.store import Store, transcript
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Checkpoint, State
-
-
-class GroupRow(TypedDict):
-    """What was changed for one message, or by one restore: `id` is what one goes back to."""
-
-    id: int
-    conversation_id: str
-    session_id: str
-    root: str
-    kind: str
-    text: str
-    created_at: str
-    calls: int
-    paths: int
-    status: str
-    """`pending`: a restore that was cut off; restoring again finishes it."""
 
 
 class StateRow(TypedDict):
@@ -99,7 +84,7 @@ class RestoredRow(TypedDict):
 
 def listing(
     options: Options, conversation: str | None = None, limit: int = 20, places: Sequence[str] | None = None
-) -> list[GroupRow]:
+) -> list[Group]:
     """By the message that tools worked for, oldest first; the last so many. `places`: of these workspaces alone."""
     with reading(options) as store:
         wanted = None
@@ -109,9 +94,9 @@ def listing(
                 raise UsageError(f"there is no conversation {conversation!r}: see `adderclaw memory list`")
         found = rewind.groups(store, wanted)
         if places is not None:
-            held = {each.conversation_id: transcript.workspace_of(store, each.conversation_id) for each in found}
-            found = [each for each in found if held[each.conversation_id] in places]
-        return [clean(each._asdict()) for each in found[-limit:]]
+            held = {id: transcript.workspace_of(store, id) for id in {each["conversation_id"] for each in found}}
+            found = [each for each in found if held[each["conversation_id"]] in places]
+        return clean(found[-limit:])
 
 
 def shown(options: Options, checkpoint: str) -> list[CheckpointRow]:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated
 
 from adderclaw.channels.facts import checkpoints, ledger, memory, usage
-from adderclaw.channels.facts.checkpoints import CheckpointRow, GroupRow, RestoredRow
+from adderclaw.channels.facts.checkpoints import CheckpointRow, RestoredRow
 from adderclaw.channels.facts.ledger import ChainState, Head, OneReceipt, Receipts
 from adderclaw.channels.facts.memory import HitRow
 from adderclaw.channels.facts.usage import DayRow, Usage
@@ -14,6 +14,7 @@ from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.decode import Between
 from adderclaw.errors import UsageError
 from adderclaw.record import record
+from adderclaw.runtime.rewind import Group
 from adderclaw.store import checkpoints as rows
 from adderclaw.store import transcript
 from adderclaw.store.chain import Status
@@ -131,7 +132,7 @@ class RestoreWanted:
     """Say what would happen, and do nothing."""
 
 
-async def changed(called: Called) -> list[GroupRow]:
+async def changed(called: Called) -> list[Group]:
     asked: CheckpointsQuery = called.given
     if asked.conversation is not None and not _is_seen(called, asked.conversation):
         raise UsageError(f"there is no conversation {asked.conversation!r}")
@@ -233,7 +234,7 @@ ENDPOINTS = (
         changed,
         "What tools changed on disk, by the message that they worked for, oldest first.",
         CheckpointsQuery,
-        list[GroupRow],
+        list[Group],
     ),
     Endpoint(
         "GET",
