@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 def accepting(server: socket.socket, take: Callable[[socket.socket], object]) -> threading.Thread:
@@ -48,3 +49,16 @@ def listening(talk: Callable[[socket.socket], object]) -> Generator[int]:
         yield int(server.getsockname()[1])
     finally:
         left(server, thread)
+
+
+@contextmanager
+def served(handler: type[BaseHTTPRequestHandler], host: str = "127.0.0.1") -> Generator[int]:
+    """The port of a web server, whose thread has ended when this is left."""
+    server = ThreadingHTTPServer((host, 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+    thread.join()

@@ -10,7 +10,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 
 from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World, call, text
+from tests.listening import served
 from tests.scripted import ScriptedModel, Step
 
 MOST = 30_000
@@ -42,14 +43,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Handler) as port:
+        yield port
 
 
 def results(world: World) -> list[dict[str, Any]]:
@@ -290,14 +285,8 @@ class Registry(BaseHTTPRequestHandler):
 @pytest.fixture
 def registry() -> Iterator[str]:
     """At an address of this machine that no list of exceptions from proxies names."""
-    server = ThreadingHTTPServer(("127.0.0.2", 0), Registry)
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"127.0.0.2:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Registry, "127.0.0.2") as port:
+        yield f"127.0.0.2:{port}"
 
 
 def test_14_a_command_without_network_names_the_setting_and_registries_are_offered(

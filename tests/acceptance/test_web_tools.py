@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from tests.acceptance.world import World, call, text
+from tests.listening import served
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -29,14 +29,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Handler) as port:
+        yield port
 
 
 def results(world: World) -> list[str]:

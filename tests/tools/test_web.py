@@ -2,11 +2,10 @@
 
 import gzip
 import json
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -15,6 +14,7 @@ from adderclaw.errors import Refused
 from adderclaw.net.addresses import is_public
 from adderclaw.net.urls import Hosts, parse
 from adderclaw.types import HostFact
+from tests.listening import served
 from tests.rows import rows
 from tests.tools.conftest import Bench
 
@@ -244,14 +244,8 @@ Handler.routes = {
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Handler) as port:
+        yield port
 
 
 @pytest.fixture

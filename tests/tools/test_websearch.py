@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +13,7 @@ from adderclaw.config.schema import Config, Runtime, Security, Web
 from adderclaw.tools import Kit, builtin, decoded
 from adderclaw.tools.surfing import MOST_SEARCHES
 from adderclaw.types import ToolContext, ToolResult, Workspace
+from tests.listening import served
 from tests.tools.test_fetch import Clock
 
 
@@ -49,14 +49,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Handler) as port:
+        yield port
 
 
 def kit_of(name: str | None, port: int, **more: Any) -> Kit:
