@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
 
 def json_writer(*, sort_keys: bool = False, default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
@@ -32,3 +32,8 @@ def canonical(value: object) -> str:
 
 def digest(value: object) -> str:
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def no_constant(name: str) -> Never:
+    """For `parse_constant`: Python would read NaN and Infinity."""
+    raise ValueError(f"{name} is no JSON")

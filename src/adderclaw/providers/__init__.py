@@ -10,6 +10,7 @@ from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.events import Body
+from adderclaw.json_text import no_constant
 from adderclaw.record import NamedTuple
 from adderclaw.types import Clock, Json, Provider
 
@@ -135,12 +136,8 @@ def arguments_of(raw: str) -> Json | None:
     if not raw.strip():
         return {}
     try:
-        value: Any = json.loads(raw, parse_constant=_no_constant)
+        value: Any = json.loads(raw, parse_constant=no_constant)
         json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair fails here
     except (ValueError, RecursionError):
         return None
     return cast(Json, value) if isinstance(value, dict) else None
-
-
-def _no_constant(name: str) -> Never:
-    raise ValueError(f"{name} is not JSON")

@@ -8,8 +8,9 @@ model repeats is text: a file that the model has read must not be able to speak 
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Never, cast
+from typing import Any, NamedTuple, cast
 
+from adderclaw.json_text import no_constant
 from adderclaw.providers import arguments_of
 from adderclaw.types import Json
 
@@ -162,8 +163,4 @@ def _past(text: str, opening: re.Match[str]) -> int:
     return opening.end()
 
 
-def _no_constant(name: str) -> Never:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(parse_constant=no_constant)

@@ -11,7 +11,7 @@ from adderclaw.config import others_schema
 from adderclaw.config.plugin_manifest import DESCRIPTION_CHARS, Manifest, PluginTool, inner
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import Invalid, shown
-from adderclaw.json_text import canonical
+from adderclaw.json_text import canonical, no_constant
 from adderclaw.sandbox import process
 from adderclaw.sandbox.process import Finished
 from adderclaw.types import Disabled, Json, Prepared, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
@@ -161,7 +161,7 @@ def _answered(plugin: "LoadedPlugin", one: PluginTool, done: Finished) -> ToolRe
     if not done.stdout.strip():
         return failed("answered nothing; it must print JSON on stdout")
     try:
-        value: Any = json.loads(done.stdout.decode(), parse_constant=_no_number)
+        value: Any = json.loads(done.stdout.decode(), parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         start = visible(done.stdout[:200].decode("utf-8", "replace"))
         return failed(f"did not answer JSON ({_short(error)}); its answer begins: {start}")
@@ -190,10 +190,6 @@ def _misshapen(answer: Json) -> str:
     if len(canonical(answer.get("metadata"))) > METADATA_BYTES:
         return f"metadata has more than {METADATA_BYTES} bytes"
     return ""
-
-
-def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
 
 
 def _short(error: Exception) -> str:

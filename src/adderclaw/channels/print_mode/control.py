@@ -8,6 +8,7 @@ from typing import Any, cast
 from adderclaw.channels import stdio
 from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
 from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.json_text import no_constant
 from adderclaw.types import Json
 
 MOST_MESSAGES = 1_000
@@ -185,16 +186,12 @@ async def _at_once() -> None:
 
 def _parsed(line: bytes, where: Callable[[str], str]) -> Json:
     try:
-        value: object = json.loads(line, parse_constant=_no_constant)
+        value: object = json.loads(line, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise UsageError(where(f"it is no JSON ({error}): {line[:60]!r}")) from None
     if not isinstance(value, dict):
         raise UsageError(where("a message is a JSON object"))
     return cast(Json, value)
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _text_of(message: Json, where: Callable[[str], str]) -> str:

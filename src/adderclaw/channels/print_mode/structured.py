@@ -6,7 +6,7 @@ from typing import cast
 
 from adderclaw.config import others_schema as schemas
 from adderclaw.errors import UsageError
-from adderclaw.json_text import canonical
+from adderclaw.json_text import canonical, no_constant
 from adderclaw.kernel import prompt
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
@@ -56,7 +56,7 @@ class Shape:
 
     def _misfit(self, answer: str) -> str:
         try:
-            value: object = json.loads(_bare(answer), parse_constant=_no_constant)
+            value: object = json.loads(_bare(answer), parse_constant=no_constant)
         except (ValueError, RecursionError) as error:
             return f"it is no JSON ({error})"
         return "; ".join(schemas.problems(self.schema, value))
@@ -66,7 +66,3 @@ def _bare(answer: str) -> str:
     """Without the fence that models like to put around it."""
     fenced = FENCE.fullmatch(answer)
     return fenced[1] if fenced is not None else answer
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")

@@ -6,6 +6,7 @@ from collections import deque
 from math import isfinite
 from typing import Any, NamedTuple, cast
 
+from adderclaw.json_text import no_constant
 from adderclaw.types import Json
 
 MAX_LINE = 8 << 20
@@ -62,13 +63,9 @@ class Call(NamedTuple):
 def parse(line: bytes) -> object:
     """The message of a line; RpcError where it is no JSON."""
     try:
-        return cast(object, json.loads(line, parse_constant=_no_constant))
+        return cast(object, json.loads(line, parse_constant=no_constant))
     except (ValueError, RecursionError) as error:
         raise RpcError(PARSE_ERROR, f"Parse error: {error}") from error
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
 
 
 def call_of(message: object) -> Call:

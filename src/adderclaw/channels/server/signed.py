@@ -12,6 +12,7 @@ from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
+from adderclaw.json_text import no_constant
 from adderclaw.net import signing
 from adderclaw.net.signing import Signed, Unverified
 from adderclaw.store import deliveries
@@ -91,7 +92,7 @@ def claim(called: Called, claims: Sequence[Claim], *, sender: str = "", most: in
 def parsed(data: bytes) -> Any:
     """JSON that every program reads in the same way: no key twice, no number that is none."""
     try:
-        return json.loads(text_of(data), object_pairs_hook=_once, parse_constant=_no_number)
+        return json.loads(text_of(data), object_pairs_hook=_once, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise Refusal(400, "json", f"the body is not JSON: {error}") from error
 
@@ -101,10 +102,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         raise ValueError("a key is there twice")
     return made
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
 
 
 def require_name(what: str, text: str) -> None:

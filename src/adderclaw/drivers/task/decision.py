@@ -1,12 +1,12 @@
 """How the model's decision comes: by a tool that it must call, as JSON, or not at all; and what is wrong with it."""
 
 import json
-from typing import Any, Literal, NamedTuple, Never
+from typing import Any, Literal, NamedTuple
 
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import Invalid, decode
 from adderclaw.drivers.task.contracts import PARAMS, SCHEMA, ModelDecision
-from adderclaw.json_text import canonical
+from adderclaw.json_text import canonical, no_constant
 from adderclaw.kernel.prompt import Prompt, made
 from adderclaw.types import Json, ProviderCapabilities, Tool, ToolContext, ToolResult, ToolSpec, Touch, preparing
 
@@ -93,16 +93,12 @@ def strict(text: str) -> Json:
     if len(text) > LONGEST:
         raise ValueError(f"it has more than {LONGEST:,} characters")
     try:
-        value: Any = json.loads(text, parse_constant=_no_constant)
+        value: Any = json.loads(text, parse_constant=no_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError(f"it is no object: {visible(text[:80], keep_newlines=False)!r}")
     return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def _no_constant(name: str) -> Never:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _unfit(decision: ModelDecision) -> list[str]:
