@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from adderclaw.workspace.shut import Shut
 
 __all__ = [
-    "Case",
     "Decision",
     "Opinion",
     "Policy",

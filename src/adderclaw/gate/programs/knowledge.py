@@ -12,7 +12,7 @@ from adderclaw.gate.programs.options import parse
 from adderclaw.gate.programs.tabled import by_command, by_table, piped, strange
 from adderclaw.gate.programs.wrappers import find_parts, inner, wrapped
 
-__all__ = ["PROGRAMS", "Objection", "inner", "objection"]
+__all__ = ["inner", "objection"]
 
 _MAX_RUNNERS = 8
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from adderclaw.gate.programs.allowlist import is_shell, those
 from adderclaw.gate.shell import raw
-from adderclaw.gate.shell.places import Paths, paths_of
-from adderclaw.gate.shell.plan import Flat, Live, Plan, Raw, Redirect, Simple, redirects, simples, steps
+from adderclaw.gate.shell.places import paths_of
+from adderclaw.gate.shell.plan import Flat, Live, Plan, Raw, Simple, redirects, simples, steps
 from adderclaw.gate.shell.quoting import quote, quote_if_needed
 from adderclaw.gate.shell.render import canonical_text, mixes, render, shown
 from adderclaw.gate.shell.syntax import MAX_CHARACTERS, NotAPlan
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Facts",
-    "Paths",
     "Plan",
     "Raw",
-    "Redirect",
     "Simple",
     "canonical_text",
     "paths_of",
