@@ -276,3 +276,29 @@ def test_a_looser_run_is_gone_on_with_by_an_administrator_alone(server: Server, 
             await got(mine.post("/runs", json={**again, "profile": "readonly"}), 201)
 
     run(server.house, work())
+
+
+def test_a_looser_conversation_works_for_administrators_alone(server: Server, home: Path, workspace: Path) -> None:
+    """Who may steer what others opened in a folder may not have more done there than the operator lets it."""
+    script(home, text("done"))
+    with (home / ".adderclaw" / "config.toml").open("a", encoding="utf-8") as file:
+        file.write('[runtime]\nprofile = "supervised"\n')
+    admin, other = server.token(name="admin"), server.token(name="other")
+    ann = server.token("read", "operate", name="ann", folders=[str(workspace)])
+
+    async def work() -> None:
+        async with server.client(admin) as loose, server.client(ann) as mine, server.client(other) as also:
+            one = await got(loose.post("/conversations", json={"profile": "sandboxed"}), 201)
+            at = f"/conversations/{one['id']}"
+            for refused in (
+                await mine.post(f"{at}/messages", json={"text": "go"}),
+                await mine.post("/chat", json={"message": "go", "conversation_id": one["id"]}),
+                await mine.post("/conversations", json={"resume": one["id"], "text": "go"}),
+            ):
+                assert (refused.status_code, refused.json()["error"]["code"]) == (403, "profile"), refused.text
+            assert (await got(mine.get(f"{at}/items")))["items"] == []
+            await got(also.post(f"{at}/messages", json={"text": "go"}), 202)
+            plain = await got(loose.post("/conversations", json={}), 201)
+            await got(mine.post(f"/conversations/{plain['id']}/messages", json={"text": "go"}), 202)
+
+    run(server.house, work())

@@ -1,11 +1,15 @@
 """What a client that is no administrator may want of a conversation or a run: at most what the operator has."""
 
+import asyncio
+from dataclasses import replace
+
 from adderclaw.channels import facts
-from adderclaw.channels.server.endpoint import Client
+from adderclaw.channels.server.endpoint import Called, Client
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.config.options import Options
 from adderclaw.drivers.wanted import Wanted, beyond
+from adderclaw.hosted.conversation import Conversation
 
 
 def require_profile(client: Client, options: Options, wanted: str | None) -> None:
@@ -15,6 +19,13 @@ def require_profile(client: Client, options: Options, wanted: str | None) -> Non
     most = lent_profile(facts.loaded(facts.looking(options)).config, options.profile)
     if PROFILES.index(wanted) > PROFILES.index(most):
         raise Refusal(403, "profile", f"the operator's profile is {most}: {wanted} needs the scope admin")
+
+
+async def require_own(called: Called, one: Conversation) -> None:
+    """A Refusal of a message to a conversation that somebody else was let have in a looser profile."""
+    if one.client != called.client.id and one.otherwise is None:  # else it has at most the operator's
+        there = replace(called.house.options, workspace=one.options.workspace)
+        await asyncio.to_thread(require_profile, called.client, there, one.options.profile)
 
 
 def require_limits(client: Client, options: Options, given: Wanted) -> None:

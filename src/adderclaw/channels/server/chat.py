@@ -1,5 +1,6 @@
 """`POST /chat`: a message, and the answer to it when its turn has ended (C-26)."""
 
+from adderclaw.channels.server import bounds
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import missing
 from adderclaw.record import record
@@ -40,6 +41,7 @@ async def chat(called: Called) -> Answered:
             raise missing("conversation", given.conversation_id)
         granted = client.steers("", folder)
         conversation = await house.conversations.open(client.id, resume=id, granted=granted)
+        await bounds.require_own(called, conversation)
     turn = await conversation.send(given.message, client=client.id, granted=granted)
     result = await conversation.ended(turn)
     return Answered(conversation.id, turn, result.outcome, result.answer, result.reason)

@@ -284,6 +284,8 @@ async def open_one(called: Called) -> Shown:
         model=given.model,
         granted=granted,
     )
+    if given.go_on or given.text is not None:
+        await bounds.require_own(called, one)
     if given.go_on and given.resume is not None:
         await one.go_on(client.id, granted=granted)
     if given.text is not None:
@@ -293,6 +295,7 @@ async def open_one(called: Called) -> Shown:
 
 async def send(called: Called) -> Queued:
     one, given = found(called), called.given
+    await bounds.require_own(called, one)
     pictures = decoded(given.images or [])
     turn = await one.send(given.text, client=called.client.id, images=pictures, granted=steers(called, one))
     return Queued(turn, one.state)
