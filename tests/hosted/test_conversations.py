@@ -369,3 +369,16 @@ def test_a_looser_profile_is_not_handed_on(world: World) -> None:
         await here.close()
 
     asyncio.run(main())
+
+
+def test_no_more_are_open_than_may_be_also_where_many_begin_at_once(world: World) -> None:
+    world.script(text("done"))
+
+    async def main() -> None:
+        here = hosted(world, bounds=Bounds(awake=3))
+        idle = [await here.open("ann") for _ in range(3)]
+        made = await asyncio.gather(*(here.open("bob") for _ in range(9)))
+        assert sum(one.run is not None for one in (*idle, *made)) == 3
+        await here.close()
+
+    asyncio.run(main())

@@ -178,6 +178,11 @@ class Conversation(Watched):
 
     # -------------------------------------------------------------- its life
 
+    @property
+    def is_open(self) -> bool:
+        """Also while it begins and ends: what it takes up is not free before."""
+        return self._life is not None and not self._life.done()
+
     async def begin(self, again: Resume | None) -> None:
         """Open its run: a new conversation, or one that goes on."""
         loop = asyncio.get_running_loop()

@@ -4,7 +4,7 @@ import asyncio
 import os
 from dataclasses import replace
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from adderclaw.errors import InUse, UsageError
 from adderclaw.hosted import questions
@@ -14,8 +14,6 @@ from adderclaw.runtime import Options, Resume, Run
 from adderclaw.store import Store, transcript
 from adderclaw.types import Json
 
-MOST_AWAKE = 200
-"""Conversations whose runs are open at once; before one more is, the one that was idle longest goes to sleep."""
 PATIENCE = 600.0
 """Seconds after which an idle one does."""
 
@@ -31,6 +29,8 @@ class Conversations:
         """Also those that were let go of and that somebody still has in hand: there are never two of one id."""
         self._kept: dict[str, Conversation] = {}
         """Those that are awake, or followed; the one that woke last is the last."""
+        self._each: WeakSet[Conversation] = WeakSet()
+        """Also those that begin, and have no id yet."""
         self._opening = asyncio.Lock()
         self._closed = False
 
@@ -114,7 +114,7 @@ class Conversations:
         return made
 
     def _made(self, options: Options, client: str, *, asks: bool = True, channel: str | None = None) -> Conversation:
-        return Conversation(
+        made = Conversation(
             options,
             client,
             channel or self.channel,
@@ -124,6 +124,8 @@ class Conversations:
             room=self._make_room,
             bounds=self._bounds,
         )
+        self._each.add(made)
+        return made
 
     async def _begun(self, made: Conversation, again: Resume | None) -> Conversation:
         await self._make_room()
@@ -131,13 +133,15 @@ class Conversations:
         return made
 
     async def _make_room(self) -> None:
+        """Before one more is open, the one that was idle longest goes to sleep."""
         if self._closed:
             raise UsageError("the server ends: it opens no conversation any more")
         self._forget()
-        while sum(one.run is not None for one in self._kept.values()) >= MOST_AWAKE:
+        while sum(one.is_open for one in self._each) >= self._bounds.awake:
             idle = [one for one in self._kept.values() if one.run is not None and one.is_idle]
             if not idle or not await idle[0].sleep():
-                raise Full(f"{MOST_AWAKE} conversations are at work in this server; wait until one of them is done")
+                most = self._bounds.awake
+                raise Full(f"{most} conversations are at work in this server; wait until one of them is done")
 
     def _forget(self) -> None:
         """Let go of those that nobody uses: they are in the store."""

@@ -37,12 +37,14 @@ class Full(AdderClawError):
 
 
 class Bounds(NamedTuple):
-    """What one of them holds at most."""
+    """What one of them holds at most, and a process."""
 
     updates: int = MOST
     """Kept for who comes back, or is slow."""
     queued: int = 100
     """Messages that wait while a turn works."""
+    awake: int = 200
+    """Conversations that are open at the same time."""
 
 
 BOUNDS = Bounds()
