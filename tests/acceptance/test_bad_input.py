@@ -176,3 +176,12 @@ def test_a_tool_list_that_leaves_tools_out(world: World) -> None:
     world.script(call("shell", command="pwd"), text("ok"))
     world.agent("go")
     assert world.receipts()[0]["status"] == "failed"
+
+
+def test_a_command_line_that_is_switched_off_as_a_channel(world: World) -> None:
+    world.configure(more="[channels.cli]\nenabled = false")
+    for words in (("agent", "-m", "hi"), ("-p", "hi"), ("-p", "hi", "--output-format", "stream-json", "--verbose")):
+        world.script(text("ok"))
+        done = world.cli(*words)
+        assert (done.code, "channels.cli.enabled" in done.out + done.err) == (2, True), (words, done)
+        assert not done.out.startswith("ok")

@@ -83,7 +83,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(world: World) -> None:
         pipe = subprocess.PIPE
         process = subprocess.Popen(argv, env=env, cwd=world.workspace, stdout=pipe, stderr=pipe, text=True)
         assert process.stderr
-        assert "[  1/4]" in process.stderr.readline()
+        assert any("[  1/4]" in line for line in process.stderr)
         time.sleep(0.2)
         os.kill(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)

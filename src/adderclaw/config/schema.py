@@ -214,7 +214,7 @@ class CliChannel:
     """The command line as a channel."""
 
     enabled: bool = True
-    """Whether `adderclaw agent` may be used."""
+    """Whether `adderclaw agent` and `-p` may be used."""
     tools_allow: list[str] = field(default_factory=lambda: ["*"])
     """Tools that the model is offered here, by name or alias; `*` is every tool."""
 

@@ -182,6 +182,14 @@ def start(options: Options) -> Runtime:
     return runtime
 
 
+def start_agent(options: Options) -> Runtime:
+    """The same for a conversation of the command line, which the operator may have switched off."""
+    runtime = start(options)
+    if not runtime.config.channels.cli.enabled:
+        raise UsageError("the command line is switched off as a channel (channels.cli.enabled = false)")
+    return runtime
+
+
 def _to_be_said(loaded: config.Loaded) -> tuple[str, ...]:
     """All warnings, but for those that need to be read once only and were."""
     if not loaded.notes:

@@ -31,7 +31,7 @@ from adderclaw.events import Bus, EventRecord
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
 from adderclaw.questions import Operator
-from adderclaw.runtime import Options, Resume, Run, opened, start
+from adderclaw.runtime import Options, Resume, Run, opened, start_agent
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
@@ -152,9 +152,7 @@ class Asks(Protocol):
 
 def converse(channel: Channel, options: Options, again: Resume | None) -> int:
     """Open a conversation for a channel and let it talk."""
-    runtime = start(options)
-    if not runtime.config.channels.cli.enabled:
-        raise UsageError("the command line is switched off as a channel (channels.cli.enabled = false)")
+    runtime = start_agent(options)
     if isinstance(channel, OneShot) and channel.output_format == "stream-json":
         runtime.bus.listen("stream", stream)
     else:

@@ -13,7 +13,7 @@ from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.questions import Operator
 from adderclaw.record import record
-from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start
+from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start_agent
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
@@ -88,7 +88,7 @@ def nobody(waits: float) -> Operator:
 
 def hold(options: Options, again: Resume | None, message: str, wanted: Wanted, *, as_json: bool) -> int:
     """Open a run, answer the message, and end the run; the exit code."""
-    runtime = start(options)
+    runtime = start_agent(options)
     wanted.listen(runtime)
     operator = nobody(runtime.config.security.approval_timeout_seconds)
     with opened(runtime, operator, kind="agent", channel="print", again=again) as run:

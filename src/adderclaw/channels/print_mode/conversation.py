@@ -14,7 +14,7 @@ from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
 from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Options, Resume, Run, opened, start
+from adderclaw.runtime import Options, Resume, Run, opened, start_agent
 from adderclaw.runtime.drive import Report, drive, exit_code
 from adderclaw.runtime.signals import until_signal
 from adderclaw.types import Json
@@ -73,7 +73,7 @@ async def _opened(
     if link.problem is not None:
         raise link.problem
     client = clients.Client(link, given, begun[1] if begun is not None else {})
-    runtime = start(client.options(options))
+    runtime = start_agent(client.options(options))
     wanted = client.wanted(wanted)
     wanted.listen(runtime)
     asks = message is None and client.asks
