@@ -58,7 +58,9 @@ def served(handler: type[BaseHTTPRequestHandler], host: str = "127.0.0.1") -> Ge
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

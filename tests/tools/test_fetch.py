@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,6 +15,7 @@ from adderclaw.tools import Kit, builtin, decoded
 from adderclaw.tools.fetch import BODY_BYTES, READ_AT_ONCE, target_of
 from adderclaw.tools.pages import Unreadable, text_of
 from adderclaw.types import ToolContext, ToolResult, Workspace
+from tests.listening import served
 
 ARTICLE = "<p>" + "The adder is a snake that only ever adds. " * 12 + "</p>"
 PAGE = f"""<!doctype html><html><head><title>Snakes</title><script>evil()</script><style>p{{}}</style></head><body>
@@ -104,14 +104,8 @@ ROUTES: dict[str, tuple[int, str, bytes, str]] = {
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Handler) as made:
+        yield made
 
 
 class Small(Nobody):
