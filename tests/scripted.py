@@ -112,6 +112,9 @@ class ScriptedModel:
         """Requests for anything but chat completions."""
         self.complaints: list[str] = []
         self._steps = [cast(Step, step) for step in steps]
+        self.most_at_once = 0
+        """The largest number of requests that were being answered at the same moment."""
+        self._answering = 0
         self._played = 0
         self._connections = 0
         self._lock = threading.Lock()
@@ -188,7 +191,13 @@ class ScriptedModel:
                 return True
             step = self._steps[self._played] if beside is None else beside
             self._played += beside is None
-        return self._play(connection, step, request)
+            self._answering += 1
+            self.most_at_once = max(self.most_at_once, self._answering)
+        try:
+            return self._play(connection, step, request)
+        finally:
+            with self._lock:
+                self._answering -= 1
 
     def _play(self, connection: socket.socket, step: Step, request: Request) -> bool:
         if "hang" in step:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import yaml
@@ -10,56 +9,51 @@ import yaml
 from tests.fleet.farm import Farm, call, reached, text
 from tests.fleet.scripts import scripted
 from tests.program import Cli
+from tests.scripted import Fault, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
 
 
-def asked(farm: Farm, model: str) -> list[Any]:
-    """Model calls that were made, with when each began and ended, in seconds."""
-    return farm.rows(
-        "SELECT run, extract(epoch FROM begun)::float8 AS began, extract(epoch FROM settled)::float8 AS ended"
-        " FROM fleet.reservations WHERE model = %s AND held_tokens > 0 ORDER BY begun",
-        model,
-    )
-
-
-def model(farm: Farm, name: str, *steps: dict[str, Any], called: str = "") -> tuple[str, str]:
-    """A model with a name of its own, so that its bounds are its own; or with that of another."""
-    words = scripted(farm, name, *steps)
+def entry(farm: Farm, server: ScriptedModel, name: str, called: str = "") -> tuple[str, str]:
+    """A provider entry for that server. Entries with the same model share its bounds."""
     config = farm.cli.data / "config.toml"
-    head, _, tail = config.read_text().rpartition('model = "mock"')
+    model = called or name
     price = "" if called else f"[models.{name}]\ninput_per_mtok = 1.0\noutput_per_mtok = 1.0\n"
-    config.write_text(f'{head}model = "{called or name}"{tail}{price}')
-    return words
+    config.write_text(
+        f'{config.read_text()}[providers.models.{name}]\nkind = "openai-compatible"\nmodel = "{model}"\n'
+        f'base_url = "{server.base_url}"\n{price}'
+    )
+    return "--provider", name
 
 
 def test_bounds_on_a_model_hold_for_all_workers_together(farm: Farm) -> None:
+    """All times are those of one process, the model server: two clocks cannot be compared."""
     here = ("--workspace", str(farm.workspace))
-    once = model(farm, "once", {**text("ok"), "delay_ms": 700})
-    minute = model(farm, "minute", text("ok"))
-    busy = model(farm, "busy", {"error": {"kind": "rate_limit", "message": "slow down"}}, text("ok"))
-    calm = model(farm, "calm", text("ok"), called="busy")
-    assert farm.fleet("pace", "once", "--at-once", "1").code == 0
-    assert farm.fleet("pace", "minute", "--per-minute", "2").code == 0
-    together = [farm.submit("-m", "x", *here, *once)[0] for _ in range(2)]
-    rationed = [farm.submit("-m", "x", *here, *minute)[0] for _ in range(3)]
-    (refused,) = farm.submit("-m", "x", *here, *busy, "--priority", "0")
-    for name in ("w1", "w2"):
-        farm.worker(name, slots=4)
-    farm.until(lambda: farm.rows("SELECT 1 FROM fleet.pace WHERE model = 'busy' AND not_before > now()"))
-    (limit,) = farm.rows("SELECT extract(epoch FROM not_before)::float8 AS at FROM fleet.pace WHERE model = 'busy'")
-    (other,) = farm.submit("-m", "x", *here, *calm, "--priority", "0")  # asks the same model, and was never refused
-    farm.until(lambda: len(asked(farm, "minute")) == 2)
-    rows = farm.ended(*together, refused, other)
-    assert {row.outcome for row in rows} == {"completed"}, [row.reason for row in rows]
-    first, second = asked(farm, "once")
-    assert second.began >= first.ended - 0.05  # a time is that of the beginning of a transaction, which may wait
-    later = [one for one in asked(farm, "busy") if one.run == other]
-    assert later
-    assert later[0].began >= limit.at - 0.05
-    assert len(asked(farm, "minute")) == 2  # the third waits for the minute to be over
-    assert farm.fleet("pace", "minute").code == 0  # and for it no longer
-    assert {row.outcome for row in farm.ended(*rationed)} == {"completed"}
+    slow_down: Fault = {"status": 429, "retry_after": 2}
+    with (
+        ScriptedModel([{"text": "ok", "slow_ms": 20, "piece": 20}] * 2) as once,
+        ScriptedModel([{"text": "ok"}] * 3) as minute,
+        ScriptedModel([{"error": slow_down}, {"text": "ok"}, {"text": "ok"}]) as busy,
+    ):
+        one_at_a_time, rationed = entry(farm, once, "once"), entry(farm, minute, "minute")
+        refused, same_model = entry(farm, busy, "busy"), entry(farm, busy, "calm", called="busy")
+        assert farm.fleet("pace", "once", "--at-once", "1").code == 0
+        assert farm.fleet("pace", "minute", "--per-minute", "2").code == 0
+        together = [farm.submit("-m", "x", *here, *one_at_a_time)[0] for _ in range(2)]
+        limited = [farm.submit("-m", "x", *here, *rationed)[0] for _ in range(3)]
+        (first,) = farm.submit("-m", "x", *here, *refused, "--priority", "0")
+        for name in ("w1", "w2"):
+            farm.worker(name, slots=4)
+        farm.until(lambda: farm.rows("SELECT 1 FROM fleet.pace WHERE model = 'busy' AND not_before > now()"))
+        (second,) = farm.submit("-m", "x", *here, *same_model, "--priority", "0")
+        farm.until(lambda: len(minute.requests) == 2)
+        rows = farm.ended(*together, first, second)
+        assert {row.outcome for row in rows} == {"completed"}, [row.reason for row in rows]
+        assert once.most_at_once == 1
+        assert all(later.at - busy.requests[0].at > 1.5 for later in busy.requests[1:])
+        assert len(minute.requests) == 2, "the third call waits for the next minute"
+        assert farm.fleet("pace", "minute").code == 0  # without the bound, it need not wait
+        assert {row.outcome for row in farm.ended(*limited)} == {"completed"}
 
 
 def test_stops_of_a_label_and_of_a_run_cancel_and_drain(farm: Farm) -> None:

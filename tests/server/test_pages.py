@@ -90,7 +90,7 @@ def test_every_page_in_light_dark_and_on_a_phone(chromium: Browser, site: Site) 
 
 
 def test_what_pages_show_and_how_they_are_used(tab: Tab, site: Site) -> None:
-    _plots(tab.goto("/ui/usage"))
+    _plots(tab.goto("/ui/usage"), site)
     _policy(tab.goto("/ui/policy"))
     _ledger(tab.goto("/ui/ledger"))
     _runs(tab.goto("/ui/runs"), seeded(site))
@@ -98,8 +98,8 @@ def test_what_pages_show_and_how_they_are_used(tab: Tab, site: Site) -> None:
     _wrong(tab)
 
 
-def _plots(page: Page) -> None:
-    """Each figure has shapes, and the same in words."""
+def _plots(page: Page, site: Site) -> None:
+    """Each figure has shapes, and the same in words; each model and each project has its line."""
     for title in ("Cost by model", "Tokens", "Input that came from a cache", "Time of a call"):
         figure = page.locator("figure", has_text=title).first
         expect(figure.locator("svg")).to_be_visible()
@@ -108,7 +108,8 @@ def _plots(page: Page) -> None:
         expect(figure.get_by_role("table")).to_be_visible()
     rect = page.locator("figure svg rect.s1").first
     assert rect.evaluate("(one) => getComputedStyle(one).fill") != "rgb(0, 0, 0)"
-    assert page.locator("svg.spark polyline").count() == 5
+    usage = (site.cli("usage", "--by", by, "--since", "30d", "--output-format", "json") for by in ("model", "project"))
+    expect(page.locator("svg.spark polyline")).to_have_count(sum(len(json.loads(done.out)["rows"]) for done in usage))
     page.get_by_role("link", name="a year").click()
     expect(page.get_by_role("link", name="a year")).to_have_attribute("aria-current", "true")
 
