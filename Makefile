@@ -5,7 +5,7 @@ SHELL := /bin/bash
 WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 # Where nothing may be written beside the source, every worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check format soak coverage sizes bench bench-peers clean screenshots docs
+.PHONY: help setup demo test test-all check format soak coverage sizes bench bench-peers clean screenshots docs
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 23
@@ -16,7 +16,11 @@ setup: ## bring the environment in step with uv.lock (every target does this fir
 demo: setup ## watch a real agent run against a scripted model: no key, no network
 	@.venv/bin/python demo/run.py
 
-test: setup ## the tests, with a small share of each long loop (ARGS="-k gate" narrows)
+test: setup ## every promise once, in minutes (ARGS="-k gate" narrows)
+	@.venv/bin/pytest -n $(WORKERS) --dist worksteal --quick $(ARGS)
+	@.venv/bin/python scripts/acceptance.py left-to-test-all
+
+test-all: setup ## all tests: also browsers, servers, matrices and a share of each long loop
 	@.venv/bin/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 soak: setup ## the long loops, whole

@@ -1,6 +1,7 @@
 """What is owed and what shows it: run the rows of acceptance/rows.toml, or write docs/ACCEPTANCE_MATRIX.md of them.
 
 .venv/bin/python scripts/acceptance.py matrix [--check]
+.venv/bin/python scripts/acceptance.py left-to-test-all
 .venv/bin/python scripts/acceptance.py run [--junit FILE [--rest]] [--passed COMMAND]… [--delivered] [ID]…
 """
 
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from tests.extended import reason  # noqa: E402
+
 ROWS = ROOT / "acceptance" / "rows.toml"
 PAGE = ROOT / "docs" / "ACCEPTANCE_MATRIX.md"
 TEST = re.compile(r"tests/[\w/]+\.py::[\w:]+(\[.+\])?")
@@ -181,6 +185,16 @@ def _counted(rows: Rows) -> str:
     return f"Of {len(rows.all)} rows {sum(owing.values())} are open: {text}." if owing else "None is open."
 
 
+def left_to_test_all(rows: Mapping[str, Row]) -> dict[str, list[str]]:
+    """The rows of which `make test` runs no test, by the reason why it leaves out their tests."""
+    left: dict[str, list[str]] = {}
+    for row in rows.values():
+        reasons = [reason(check.run) for check in row.checks if check.is_test]
+        if reasons and all(reasons):
+            left.setdefault(", ".join(dict.fromkeys(reasons)), []).append(row.name)
+    return left
+
+
 # ------------------------------------------------------------------ running
 
 
@@ -236,8 +250,19 @@ def run_tests(tests: Sequence[str], **more: str) -> Results:
         return report(file, None) if os.path.exists(file) else {}
 
 
+def make_test() -> Results:
+    """`make test` and each of its tests: what it ran need not run again."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "report.xml")
+        done = subprocess.run(["make", "test", f"ARGS=--junitxml={file}"], cwd=ROOT, stdout=sys.stderr, check=False)
+        results = report(file, None) if os.path.exists(file) else {}
+    return results | {"make test": f"make test exits {done.returncode}" if done.returncode else ""}
+
+
 def outcome(check: Check, results: Results, passed: Iterable[str]) -> str:
     """Nothing where the check holds, else what was wrong with it."""
+    if check.run in results:
+        return results[check.run]
     if check.is_test:
         wrong = results.get(in_report(check.run))
         if wrong is None:
@@ -307,11 +332,14 @@ def run(given: argparse.Namespace) -> int:
         wanted = {*given.ids, *(one for name in given.ids for one in rows[name].rows)}
         rows = {name: row for name, row in rows.items() if name in wanted}
     all_of_it = given.rest or not given.junit
+    commands = {check.run for row in rows.values() for check in row.checks}
     checks = {check for row in rows.values() for check in row.checks if check.is_test and exists(check.run)}
     if given.junit:
         results = report(given.junit, commit())
     else:
-        results = run_tests(sorted(check.run for check in checks if not check.apart))
+        results = make_test() if "make test" in commands - {*given.passed} else {}
+        left = (check.run for check in checks if not check.apart and in_report(check.run) not in results)
+        results |= run_tests(sorted(left))
     if all_of_it:
         results |= run_tests(sorted(check.run for check in checks if check.apart), ADDERCLAW_SOAK="1")
     tally = judge(rows, results, given.passed, all_of_it=all_of_it)
@@ -332,6 +360,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     matrix = commands.add_parser("matrix", help="write docs/ACCEPTANCE_MATRIX.md")
     matrix.add_argument("--check", action="store_true", help="write nothing; exit 1 where it is not current")
+    commands.add_parser("left-to-test-all", help="the rows that `make test` does not show, and what they need")
     running = commands.add_parser("run", help="run the rows")
     running.add_argument("ids", nargs="*", metavar="ID", help="these rows alone")
     running.add_argument("--junit", help="the report of a test run of this commit, instead of running the tests")
@@ -345,7 +374,12 @@ def main() -> int:
     try:
         if given.command == "run":
             return run(given)
-        made = page(read(ROWS.read_text(encoding="utf-8")))
+        rows = read(ROWS.read_text(encoding="utf-8"))
+        if given.command == "left-to-test-all":
+            for needed, names in left_to_test_all(rows.all).items():
+                print(f"left to make test-all ({needed}): {', '.join(names)}")
+            return 0
+        made = page(rows)
     except Wrong as error:
         print(error, file=sys.stderr)
         return 2

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import extended
 from tests.forked import STARTED
 from tests.program import REQUIRE_ALL, Cli, Soak, soak_of
 from tests.second_run import pytest_configure
@@ -28,6 +29,29 @@ OPERATORS_OWN = ("ADDERCLAW_", "AGENT_SDLC_", "SDLC_", "OPENAI_", "ANTHROPIC_", 
 """Variables of whoever runs the tests that must not reach a test."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out long loops and what tests/extended.py lists")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if config.getoption("quick") and extended.reason(collection_path.relative_to(config.rootpath).as_posix()):
+        return True
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("quick"):
+        return
+    left = {
+        item
+        for item in items
+        if item.get_closest_marker("soak") or extended.reason(item.nodeid, getattr(item, "fixturenames", ()))
+    }
+    config.hook.pytest_deselected(items=[*left])
+    items[:] = [item for item in items if item not in left]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Each worker begins with its own share of the modules, so that a fresh checkout is compiled once, not by each."""
@@ -36,6 +60,8 @@ def pytest_collection(session: pytest.Session) -> None:
         return
     gc.disable()  # until everything is imported: nothing of it goes away
     files = sorted(Path(__file__).parent.rglob("test_*.py"))
+    if session.config.getoption("quick"):
+        files = [file for file in files if not extended.reason(file.relative_to(session.config.rootpath).as_posix())]
     for file in files[int(worker["workerid"][2:]) :: worker["workercount"]]:
         with contextlib.suppress(Exception):  # collection says what is wrong with it
             importlib.import_module(".".join(file.relative_to(session.config.rootpath).with_suffix("").parts))
@@ -48,7 +74,8 @@ def pytest_collection_finish() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     missing = "a failure (ADDERCLAW_REQUIRE_ALL)" if REQUIRE_ALL else "a skip"
-    terminalreporter.write_line(f"soak loops: {SOAK}; a part that this machine lacks is {missing}")
+    loops = "left to make test-all" if terminalreporter.config.getoption("quick") else str(SOAK)
+    terminalreporter.write_line(f"long loops: {loops}; a part that this machine lacks is {missing}")
 
 
 def unskip[R: pytest.TestReport | pytest.CollectReport](report: R) -> R:

@@ -201,13 +201,10 @@ class Soak(NamedTuple):
 
     whole: bool
     seed: int
-    thin: bool = False
-    """Whether it runs on a developer's machine: a quarter of what each commit runs in CI."""
 
     def of(self, total: int, share: int = 6) -> range:
         """The rounds to run out of `range(total)`; a loop of which a sixth takes long has a smaller share."""
-        step = share * 4 if self.thin else share
-        return range(total) if self.whole else range(self.seed % step, total, step)
+        return range(total) if self.whole else range(self.seed % share, total, share)
 
     def turn(self, number: int) -> bool:
         """Whether a single test that takes long runs: always under `make soak`, else with one seed in six."""
@@ -216,10 +213,8 @@ class Soak(NamedTuple):
     def __str__(self) -> str:
         if self.whole:
             return "whole"
-        share = "a twenty-fourth" if self.thin else "a sixth"
-        return f"{share} or less, by the seed {self.seed} (make soak runs all of them)"
+        return f"a sixth or less, by the seed {self.seed} (make soak runs all of them)"
 
 
 def soak_of(env: Mapping[str, str]) -> Soak:
-    seed = env.get("ADDERCLAW_SOAK_SEED")
-    return Soak(env.get("ADDERCLAW_SOAK", "") not in ("", "0"), int(seed or 0), thin=not seed)
+    return Soak(env.get("ADDERCLAW_SOAK", "") not in ("", "0"), int(env.get("ADDERCLAW_SOAK_SEED") or 0))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,6 +16,7 @@ from adderclaw.channels.repl.slash.table import ROWS as SLASH
 from adderclaw.config.schema import Kind
 from adderclaw.hooks.catalogue import EVENTS
 from scripts import acceptance
+from tests import extended
 from tests.acceptance.world import World, call, text
 from tests.program import Cli
 
@@ -172,10 +174,56 @@ def test_the_rest_makes_a_report_of_each_commits_run_whole(tmp_path: Path) -> No
 def test_d_05_every_commit_runs_the_script() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines, "what fails ends the run"
-    tests = next(n for n, line in enumerate(lines) if line.startswith("step make test"))
+    tests = next(n for n, line in enumerate(lines) if line.startswith("step make test-all"))
+    fresh = next(n for n, line in enumerate(lines) if line == 'on_a_fresh_machine "make demo" "make test"')
     script = next(n for n, line in enumerate(lines) if line.startswith("step scripts/sdlc-acceptance.sh"))
-    assert tests < script
+    assert tests < fresh < script
     assert "||" not in lines[script]
+
+
+def test_make_test_shows_every_row_that_needs_no_other_program() -> None:
+    left = acceptance.left_to_test_all(rows())
+    assert not {reason: names for reason, names in left.items() if not reason.startswith("needs ")}
+
+
+def test_what_make_test_leaves_out_exists() -> None:
+    gone = [place for place in extended.NEEDS if not (ROOT / place).exists()]
+    listed = [f"{path}::{name}" for path, names in extended.LONG.items() for name in names.split()]
+    assert not [*gone, *(name for name in listed if not acceptance.exists(name))]
+
+
+@pytest.mark.parametrize(
+    ("node", "fixtures", "expected"),
+    [
+        ("tests/fleet/test_trees.py::test_x[1]", (), "needs PostgreSQL"),
+        ("tests/server/test_pages.py", (), "needs Chromium"),
+        ("tests/gate/test_shell.py::test_any_text_gives_a_plan_or_raw", (), "takes long"),
+        ("tests/gate/test_shell.py::test_unlisted", (), ""),
+        ("tests/store/test_unlisted.py::test_x", ("cli",), "starts the program, and no acceptance row names it"),
+        ("tests/security/test_unlisted.py::test_x", (), "starts the program, and no acceptance row names it"),
+        ("tests/acceptance/test_spec.py::test_from_the_specification_to_the_last_scenario[x]", ("world",), ""),
+    ],
+)
+def test_what_make_test_leaves_out(node: str, fixtures: tuple[str, ...], expected: str) -> None:
+    assert extended.reason(node, fixtures) == expected
+
+
+def test_the_acceptance_run_runs_make_test_once(tmp_path: Path) -> None:
+    """Its tests are taken from its report; only tests that it left out run by themselves."""
+    for name in ("scripts/acceptance.py", "tests/extended.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "tests/test_a.py").write_text(
+        "def test_quick(): open('ran', 'a').write('quick ')\ndef test_long(): open('ran', 'a').write('long ')\n"
+    )
+    (tmp_path / "Makefile").write_text(f"test:\n\t@{sys.executable} -m pytest -q -k quick $(ARGS)\n")
+    (tmp_path / "rows.toml").write_text(
+        '[X-1]\nowed = "a"\nshows = ["make test", "tests/test_a.py::test_quick", "tests/test_a.py::test_long"]\n'
+    )
+    words = [sys.executable, tmp_path / "scripts/acceptance.py", "run", "--rows", tmp_path / "rows.toml"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "ran").read_text() == "quick long "
 
 
 def test_c_02_no_agent_runtime_is_depended_on() -> None:
