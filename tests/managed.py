@@ -1,12 +1,10 @@
 """A machine with an administrator: the program runs in a mount namespace with an /etc/adderclaw of the test's own."""
 
 import os
-import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.program import Cli
+from tests.trial import bubblewrap
 
 
 class Machine:
@@ -15,10 +13,7 @@ class Machine:
     def __init__(self, cli: Cli) -> None:
         self.folder = cli.home.parent / "etc-adderclaw"
         self.folder.mkdir(mode=0o755)
-        bwrap = shutil.which("bwrap")
-        if bwrap is None:
-            pytest.skip("needs bubblewrap for an /etc of its own")
-        cli.before = (bwrap, *self._mounts())
+        cli.before = (bubblewrap(), *self._mounts())
 
     def _mounts(self) -> list[str]:
         words = ["--die-with-parent", "--dev-bind", "/", "/", "--tmpfs", "/etc"]

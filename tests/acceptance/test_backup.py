@@ -20,6 +20,7 @@ import pytest
 from tests.acceptance.test_plugin_packages import install, plugin
 from tests.acceptance.world import World, call, text
 from tests.rows import rows
+from tests.trial import bubblewrap
 
 BOMB = 2 << 30
 SECRETS = ("receipt.key", "webhooks.json", "credentials.key")
@@ -192,9 +193,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(used: World) -> None:
     small = used.cli.home / "small"
     small.mkdir()
     (used.cli.data / "large").write_bytes(os.urandom(3 << 20))
-    bwrap = shutil.which("bwrap")
-    if bwrap is None:
-        pytest.skip("needs bubblewrap for a small disk")
+    bwrap = bubblewrap()
     for size in (64 << 10, 2 << 20):
         used.cli.before = (bwrap, "--dev-bind", "/", "/", "--size", str(size), "--tmpfs", str(small))
         done = used.cli("backup", str(small / "b.zip"))

@@ -7,6 +7,7 @@ import pytest
 
 from tests.acceptance.test_backup import everything, made, restored
 from tests.acceptance.world import World, call, text
+from tests.trial import bubblewrap
 
 
 def pinned(world: World) -> str:
@@ -69,8 +70,7 @@ def test_uninstall_of_a_copy_leaves_the_home_that_its_settings_name(world: World
 @pytest.mark.parametrize("how", ["--tmpfs", "--bind"])
 def test_a_home_that_is_mounted_is_restored_beneath_it(world: World, how: str) -> None:
     """A container's home is a volume, and what lies around it is often read-only: nothing is swapped there."""
-    if (bwrap := shutil.which("bwrap")) is None:
-        pytest.skip("needs bubblewrap to mount a folder")
+    bwrap = bubblewrap()
     pinned(world)
     archive, volume = made(world), world.cli.home / "volume"
     volume.mkdir()

@@ -16,6 +16,7 @@ import pytest
 from tests.acceptance.test_recorded_before import ARCHIVE
 from tests.acceptance.world import World
 from tests.program import PROGRAM
+from tests.trial import bubblewrap
 
 COPY = "memory.sqlite.before-"
 
@@ -86,9 +87,7 @@ def test_without_room_for_the_copy_nothing_is_changed(old: World) -> None:
 
 def test_a_full_disk_in_the_middle_leaves_all_as_it_was(old: World) -> None:
     """On a small disk of its own, with a little more room each time: for no copy, for no step, for all."""
-    bwrap = shutil.which("bwrap")
-    if bwrap is None:
-        pytest.skip("needs bubblewrap for a small disk")
+    bwrap = bubblewrap()
     before, source = content(old.database), old.cli.data
     kept = source.with_name("kept")
     source.rename(kept)

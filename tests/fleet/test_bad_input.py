@@ -3,7 +3,6 @@
 import contextlib
 import re
 import socket
-import sys
 import threading
 import time
 from collections.abc import Generator
@@ -17,8 +16,7 @@ from tests.fleet.farm import Farm, call, reached
 from tests.fleet.postgres import Cluster
 from tests.listening import listening
 from tests.program import Cli
-
-WITHOUT = Path(__file__).parents[1] / "sandbox" / "without.py"
+from tests.sandbox.without import without
 
 
 @pytest.fixture
@@ -50,7 +48,7 @@ def test_a_server_that_is_down_or_too_old_is_said(farm: Farm, old: int) -> None:
 def test_a_machine_without_a_sandbox_takes_nothing(farm: Farm) -> None:
     farm.submit("-m", "x", "--workspace", str(farm.workspace))
     bare = Cli(farm.cli.home, farm.cli.cwd)
-    bare.before = (sys.executable, str(WITHOUT))
+    bare.before = without("namespaces", "landlock")
     done = bare("fleet", "worker", "--enroll", "--name", "bare", "--until-idle")
     assert (done.code, "a worker needs an OS sandbox" in done.err) == (1, True), done.err
     assert farm.rows("SELECT id FROM fleet.workers") == []

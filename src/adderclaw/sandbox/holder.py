@@ -21,7 +21,7 @@ from adderclaw.sandbox.clearing import clear, sweep
 from adderclaw.sandbox.confinement import NO_PROGRAM, NO_WORD
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.process import KILL_WAIT, Order
-from adderclaw.sandbox.programs import inside, resolve
+from adderclaw.sandbox.programs import bubblewrap, inside
 from adderclaw.sandbox.protected_paths import NO_MOUNTS, Mounts
 from adderclaw.sandbox.started_inside import StartedInside
 
@@ -120,7 +120,7 @@ class Inside:
     def _bubblewrap(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         from adderclaw.sandbox.seccomp import OUTLIVING, program
 
-        bwrap = resolve("bwrap", (*room.roots, *room.unsearched))
+        bwrap = room.bwrap or bubblewrap((*room.roots, *room.unsearched))
         if bwrap is None:
             raise AdderClawError(NO_PROGRAM)
         code = memory_file(program("namespace"))

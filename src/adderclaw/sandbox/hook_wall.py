@@ -14,7 +14,7 @@ from adderclaw.config.places import home
 from adderclaw.net import own_server
 from adderclaw.sandbox import confinement, landlock, seatbelt, shut_port
 from adderclaw.sandbox.process import Order, Start, Started, bare
-from adderclaw.sandbox.programs import resolve
+from adderclaw.sandbox.programs import bubblewrap
 
 LOOSENING = ("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_MKNOD")
 """With one of these root would take the mounts away, or look past them."""
@@ -29,7 +29,7 @@ def start(roots: Sequence[str]) -> Start | None:
     if running is None or (kind := confinement.probe(roots)) == "none":  # where no server serves a session
         return None
     away = (os.path.join(home(), "receipt.key"), own_server.folder(), *filter(None, [running.socket]))
-    bwrap = resolve("bwrap", roots) if kind == "bubblewrap" else None
+    bwrap = bubblewrap(roots) if kind == "bubblewrap" else None
 
     if kind == "seatbelt":
         words = seatbelt.without(away, running.port, roots)

