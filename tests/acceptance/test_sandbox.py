@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox import programs
+from adderclaw.sandbox import landlock, programs
 from tests.acceptance.test_stop_and_limits import gone, started
 from tests.acceptance.world import World, call, text
 from tests.program import Done
@@ -345,3 +345,20 @@ def test_where_the_systems_bubblewrap_does_not_start_that_of_the_package_does(wo
     assert (found["state"], found["fix"]) == ("ok", "")
     assert f"bubblewrap starts: {package} ({fake}: " in found["detail"]
     assert "uid map: Permission denied" in found["detail"]
+
+
+@pytest.mark.parametrize("kernel", ["new", "old"])
+def test_where_abstract_sockets_can_be_reached_doctor_and_the_question_warn(world: World, kernel: str) -> None:
+    """A kernel whose Landlock has no scopes; here it has no Landlock at all."""
+    if kernel == "new" and landlock.version() < landlock.SCOPED:
+        pytest.skip("the kernel's Landlock has no scopes: Linux 6.12 has")
+    world.cli.before = without("landlock") if kernel == "old" else ()
+    world.configure("supervised", 'network = "allow"')
+    world.script(call("Bash", command="touch x"), text("done"))
+    asked = world.agent("go", stdin="y\n").err
+    assert sandbox(world) == "bubblewrap"
+    assert ("it can reach abstract Unix sockets of this machine" in asked) == (kernel == "old"), asked
+    checks = json.loads(world.cli("doctor", "--output-format", "json").out)["checks"]
+    found = [(check["state"], check["detail"]) for check in checks if check["name"] == "sandbox.network"]
+    warning = 'with security.network = "allow", commands can reach abstract Unix sockets of this machine'
+    assert found == ([("warning", warning)] if kernel == "old" else [])

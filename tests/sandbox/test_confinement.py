@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from adderclaw.errors import AdderClawError
-from adderclaw.sandbox import confinement, limits, programs
+from adderclaw.sandbox import confinement, landlock, limits, process, programs
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.holder import MESSAGE_BYTES
@@ -462,6 +462,65 @@ def test_nothing_outlives_a_killed_program(kind: str, number: signal.Signals, ro
     assert not list(Path(tempfile.gettempdir()).glob(f"adderclaw-{program.pid}-*"))
 
 
+# ------------------------------------------------------------------ the host's own sockets and processes
+
+
+REACH = """
+import os, socket, sys
+name, pid = sys.argv[1], int(sys.argv[2])
+def connects():
+    socket.socket(socket.AF_UNIX).connect("\\0" + name)
+def sends():
+    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", "\\0" + name + "-datagram")
+def signals():
+    os.kill(pid, 0)
+for way in (connects, sends, signals):
+    try:
+        way()
+        print(way.__name__)
+    except OSError:
+        pass
+"""
+OWN = """
+import os, socket, subprocess
+ours, child = socket.socket(socket.AF_UNIX), subprocess.Popen(["sleep", "60"])
+ours.bind("\\0among-ourselves")
+ours.listen()
+socket.socket(socket.AF_UNIX).connect("\\0among-ourselves")
+child.kill()
+print(child.wait())
+"""
+
+
+@pytest.mark.parametrize("view", ["all", "own", "git"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_the_network_neither_abstract_sockets_nor_processes_of_the_host_are_reached(
+    kind: str, view: process.View, root: Path
+) -> None:
+    """They belong to the network that is shared, so only a scope of Landlock keeps them apart."""
+    if landlock.version() < landlock.SCOPED:
+        pytest.skip("the kernel's Landlock has no scopes: Linux 6.12 has")
+    name = f"adderclaw-test-{os.getpid()}"
+    box = started(kind, root, network=True)
+
+    def python(*words: str) -> Finished:
+        start = process.in_view(box.start, view)
+        argv, env = (escapes.PYTHON, *words), process.environment(workspace_roots=())
+        return asyncio.run(process.run(argv, cwd=str(root), env=env, timeout=60, start=start))
+
+    (root / "reach.py").write_text(REACH)
+    (root / "own.py").write_text(OWN)
+    with socket.socket(socket.AF_UNIX) as stream, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagram:
+        stream.bind(f"\0{name}")
+        stream.listen()
+        datagram.bind(f"\0{name}-datagram")
+        reached = python("reach.py", name, str(os.getpid()))
+        assert (reached.stdout, reached.returncode) == (b"", 0), reached.stderr
+        if kind == "bubblewrap":  # Landlock's own sandbox has no sockets but pairs
+            assert python("own.py").stdout == b"-9\n"
+    box.close()
+
+
 # ------------------------------------------------------------------ the holder
 
 
@@ -511,8 +570,6 @@ def test_a_holder_that_dies_under_a_command_ends_it(root: Path) -> None:
 
 
 def test_what_cannot_be_started_is_an_error(box: Box, root: Path) -> None:
-    from adderclaw.sandbox import process
-
     with pytest.raises(process.NotStarted, match="nowhere"):
         asyncio.run(process.run(["/nowhere/program"], cwd=str(root), env={}, timeout=60, start=box.start))
     with pytest.raises(process.NotStarted, match="No such file"):
@@ -529,8 +586,6 @@ def test_no_descriptor_and_no_zombie_is_left(box: Box, root: Path) -> None:
 
 
 def test_long_commands_and_further_descriptors_are_handed_in(box: Box, root: Path) -> None:
-    from adderclaw.sandbox import process
-
     reader, writer = os.pipe()
     text = f": {'x' * 100_000}; echo said >&{writer}; cat"
     argv = ["/bin/bash", "-c", text]
@@ -727,7 +782,6 @@ def test_further_directories_of_the_workspace_are_writable(root: Path, tmp_path:
 @pytest.mark.soak
 def test_how_long_a_command_takes(bubble: Box, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Printed, not judged: a busy machine is no fault."""
-    from adderclaw.sandbox import process
 
     async def median(start: process.Start | None) -> float:
         times: list[float] = []

@@ -204,6 +204,7 @@ class WaysOut:
         self._opened: list[str] = []
         """For as long as a server is fetched."""
         self.is_sealed = confinement == "bubblewrap" and self._security.network != "allow"
+        self._kind = confinement
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -260,8 +261,12 @@ class WaysOut:
 
     def words(self, command: CommandFact | None) -> str:
         """What who is asked about a command that wants the network has to know of it."""
-        if not self.is_sealed or command is None:
+        from adderclaw.sandbox.confinement import ABSTRACT, reaches_abstract_sockets
+
+        if command is None:
             return ""
+        if not self.is_sealed:
+            return ABSTRACT if reaches_abstract_sockets(self._kind, self._security.network) else ""
         from adderclaw.gate import registries
 
         if not registries.is_networked(command):

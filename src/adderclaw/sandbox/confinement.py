@@ -50,6 +50,7 @@ NOT_ACCEPTED = {
     '(docs/systems.md lists what). Accept it with `accept = "seatbelt"` under [sandbox] in {file}, or use '
     "--profile supervised, which asks about each command",
 }
+ABSTRACT = "it can reach abstract Unix sockets of this machine"
 UNCONFINED = "no OS sandbox starts on this system, so commands run unconfined: `adderclaw doctor` says why"
 LESSER = {
     "landlock": "bubblewrap does not start here; Landlock confines commands: other processes can be seen, "
@@ -58,6 +59,16 @@ LESSER = {
     "seatbelt": "Seatbelt confines commands: other processes can be seen, allowed_domains does not reach inside, a "
     "process that leaves its process group is not ended with its command, and nothing bounds processes and memory",
 }
+
+
+def reaches_abstract_sockets(kind: str, network: str) -> bool:
+    """Whether commands can connect to Unix sockets of this machine that are no files.
+
+    They belong to the network that `security.network = "allow"` shares, and only newer kernels can keep them apart.
+    """
+    from adderclaw.sandbox import landlock
+
+    return kind == "bubblewrap" and network == "allow" and landlock.version() < landlock.SCOPED
 
 
 def ladder() -> tuple[str, ...]:
@@ -277,8 +288,9 @@ def _system(roots: Sequence[str]) -> str:
             boot = file.read().strip()
     except OSError:
         boot = os.uname().version  # it changes with the system
-    seatbelt = filter(None, [programs.resolve("sandbox-exec", roots)])
-    paths = (*seatbelt,) if sys.platform == "darwin" else programs.bubblewraps(roots)
+    paths = programs.bubblewraps(roots)
+    if sys.platform == "darwin":
+        paths = tuple(filter(None, [programs.resolve("sandbox-exec", roots)]))
     files = [(path, (stat := os.stat(path)).st_ino, stat.st_mtime_ns) for path in paths]
     return f"{boot} {os.geteuid()} {files} {__version__}"
 

@@ -118,6 +118,7 @@ class Inside:
             return _without_server(begin) if room.network else begin()
 
     def _bubblewrap(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
+        from adderclaw.sandbox import landlock
         from adderclaw.sandbox.seccomp import OUTLIVING, program
 
         bwrap = room.bwrap or bubblewrap((*room.roots, *room.unsearched))
@@ -128,10 +129,14 @@ class Inside:
         looking = memory_file(program("none", refused=OUTLIVING))
         stack.callback(os.close, looking)
         numbers = {"seccomp": code, "looking": looking, "capabilities": 0 if os.geteuid() else KEPT}
+        fds += [code, looking]
+        if (scope := landlock.scope()) is not None:
+            stack.callback(os.close, scope)
+            numbers["scope"] = scope
+            fds.append(scope)
         if self._proxy is not None:
             self.env |= self._proxy.environment(PROXY_PORT)
             numbers["port"] = PROXY_PORT
-        fds += [code, looking]
         files = {name: fd for name in seen.FILES if (fd := _opened(f"/etc/{name}", stack)) is not None}
         fds += files.values()
         started = [*_interpreter(), *_given(fds[0], **numbers), *_rooted(room)]

@@ -50,7 +50,7 @@ from adderclaw.sandbox.inside_processes import (
     spawn,
     stat,
 )
-from adderclaw.sandbox.inside_rights import control_process, limit, restrict
+from adderclaw.sandbox.inside_rights import control_process, follow_landlock, limit, restrict
 from adderclaw.sandbox.inside_rooms import ALONE, GIT, KILL, Room, View, Views
 
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
@@ -381,6 +381,8 @@ def main(arguments: list[str]) -> None:
     if "ruleset" in given:
         more = restrict(*(int(given[name]) for name in ("ruleset", "seccomp", "refused", "install", "supervisor")))
     else:
+        if "scope" in given:
+            follow_landlock(int(given["scope"]))
         roots = [path.encode("utf-8", "surrogateescape") for name, path in given.items() if name.startswith("root ")]
         rules, looking = (read_whole(int(given[name])) for name in ("seccomp", "looking"))
         views = Views(int(given["capabilities"]), rules, looking, roots)

@@ -42,13 +42,19 @@ def filter_calls(rules: bytes) -> None:
     control_process(22, 2, ctypes.addressof(program))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 
+def follow_landlock(ruleset: int) -> None:
+    """Apply a ruleset to this thread and to what it starts, and close it."""
+    if libc.syscall(ctypes.c_long(446), ctypes.c_int(ruleset), ctypes.c_uint(0)):  # landlock_restrict_self
+        raise OSError(ctypes.get_errno(), "landlock_restrict_self")
+    posix.close(ruleset)
+
+
 def restrict(ruleset: int, code: int, refused: int, install: int, supervisor: int) -> bytes:
     """Landlock and seccomp, where no bubblewrap has done the like before us; what the answer says beside "ready"."""
     control_process(36, 1)  # PR_SET_CHILD_SUBREAPER
     drop_capabilities()
     control_process(38, 1)  # PR_SET_NO_NEW_PRIVS
-    if libc.syscall(ctypes.c_long(446), ctypes.c_int(ruleset), ctypes.c_uint(0)):  # landlock_restrict_self
-        raise OSError(ctypes.get_errno(), "landlock_restrict_self")
+    follow_landlock(ruleset)
     listener = supervised_calls(install, posix.read(code, 1 << 16))
     if listener < 0:
         filter_calls(posix.read(refused, 1 << 16))
@@ -56,7 +62,7 @@ def restrict(ruleset: int, code: int, refused: int, install: int, supervisor: in
         door = socket(fileno=supervisor)
         door.sendmsg([b"calls"], [(SOL_SOCKET, SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))])
         door.detach()
-    for fd in (ruleset, code, refused, supervisor, listener):
+    for fd in (code, refused, supervisor, listener):
         posix.close(fd) if fd >= 0 else None
     return b"" if listener >= 0 else b" refusing"
 

@@ -24,6 +24,8 @@ OF_PORTS = 2
 ABSTRACT = 0b01
 SCOPES = 0b11
 """Abstract Unix sockets and signals stay within."""
+SCOPED = 6
+"""The first version of Landlock that has scopes: Linux 6.12."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
@@ -42,7 +44,7 @@ def ruleset(readable: Sequence[str], writable: Sequence[str], *, network: bool) 
         raise OSError(0, "this kernel has no Landlock")
     everything = ALL_FILES[max(number for number in ALL_FILES if number <= known)]
     wanted = struct.pack("=QQQ", everything, 0 if network else TCP, SCOPES)
-    size = 8 if known < 4 else 16 if known < 6 else 24
+    size = 8 if known < 4 else 16 if known < SCOPED else 24
     made = _call(CREATE, wanted[:size], size, 0)
     if made < 0:
         raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
@@ -66,6 +68,19 @@ def reading(readable: Iterable[str]) -> int:
     return made
 
 
+def scope() -> int | None:
+    """A descriptor of rules that allow everything but to reach abstract Unix sockets and processes outside.
+
+    None where this kernel's Landlock is too old for that. Raises OSError.
+    """
+    if version() < SCOPED:
+        return None
+    rules = _call(CREATE, struct.pack("=QQQ", 0, 0, SCOPES), 24, 0)
+    if rules < 0:
+        raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
+    return rules
+
+
 def ports_but(shut: int) -> int:
     """A descriptor of rules by which every TCP port is connected to and bound but one, and no abstract Unix socket of
     others, where this kernel knows of them. Raises OSError.
@@ -73,7 +88,7 @@ def ports_but(shut: int) -> int:
     Rules only ever allow: so there is one for each of the other ports, which takes a tenth of a second.
     """
     wanted = struct.pack("=QQQ", 0, TCP, ABSTRACT)
-    size = 16 if version() < 6 else 24
+    size = 16 if version() < SCOPED else 24
     made = _call(CREATE, wanted[:size], size, 0)
     if made < 0:
         raise OSError(ctypes.get_errno(), "landlock_create_ruleset")

@@ -89,6 +89,9 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
         yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
     if sandbox not in ("bubblewrap", "none"):
         yield _accepted(sandbox, loaded.config.sandbox.accept)
+    if confinement.reaches_abstract_sockets(sandbox, loaded.config.security.network):
+        detail = 'with security.network = "allow", commands can reach abstract Unix sockets of this machine'
+        yield Check("sandbox.network", "warning", detail, 'use Linux 6.12 or newer, or set network = "deny"')
     yield _bash(loaded.config.runtime.shell_linux)
     another = "name another with --workspace"
     yield _folder("workspace", loaded.workspace, f"create it, or {another}", another)
