@@ -16,7 +16,7 @@ from tests import extended
 from tests.forked import STARTED
 from tests.program import REQUIRE_ALL, Cli, Soak, soak_of
 from tests.second_run import pytest_configure
-from tests.trial import bubblewrap
+from tests.trial import bubblewrap, sandbox_in_use
 
 __all__ = ["pytest_configure"]
 
@@ -76,6 +76,7 @@ def pytest_collection_finish() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     missing = "a failure (ADDERCLAW_REQUIRE_ALL)" if REQUIRE_ALL else "a skip"
     loops = "left to make test-all" if terminalreporter.config.getoption("quick") else str(SOAK)
+    terminalreporter.write_line(sandbox_in_use())
     terminalreporter.write_line(f"long loops: {loops}; a part that this machine lacks is {missing}")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.forked import ODD, Forked, Forks, Stream
+from tests.trial import accepting
 
 PROGRAM = Path(sys.executable).with_name("adderclaw")
 MEASURED = {name: os.environ[name] for name in ("COVERAGE_PROCESS_CONFIG",) if name in os.environ}
@@ -75,7 +76,7 @@ class Cli:
     def configure(self, toml: str) -> None:
         """Write the operator's config.toml."""
         self.data.mkdir(mode=0o700, exist_ok=True)
-        (self.data / "config.toml").write_text(toml, encoding="utf-8")
+        (self.data / "config.toml").write_text(accepting(toml), encoding="utf-8")
 
     def __call__(
         self,

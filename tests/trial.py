@@ -13,6 +13,28 @@ def why_not(kind: str) -> str | None:
     return confinement.trial(kind, ())
 
 
+def only_landlock() -> bool:
+    """Whether the tests run on Landlock, since no bubblewrap starts here."""
+    return why_not("bubblewrap") is not None and why_not("landlock") is None
+
+
+def accepting(toml: str) -> str:
+    """An operator's settings, with Landlock accepted for the profile `sandboxed` where there is nothing else."""
+    if not only_landlock() or "accept =" in toml:
+        return toml
+    table, accept = "[sandbox]\n", 'accept = "landlock"\n'
+    return toml.replace(table, table + accept, 1) if table in toml else f"{toml}\n{table}{accept}"
+
+
+def sandbox_in_use() -> str:
+    """For the summary: which sandbox the tests ran in, and why no better one."""
+    if not (why := why_not("bubblewrap")):
+        return f"sandbox: {programs.bubblewrap(())}"
+    if only_landlock():
+        return f"sandbox: Landlock, which the tests accept; bubblewrap does not start: {why}"
+    return f"sandbox: none starts: {why}; landlock: {why_not('landlock')}"
+
+
 def bubblewrap() -> str:
     """The path of a bubblewrap that starts here; skips the test where none does."""
     if why := why_not("bubblewrap"):
