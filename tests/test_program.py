@@ -1,14 +1,18 @@
 """The tests' own ground: shares of long loops add up, and CI cannot pass by skipping."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.program import Soak, soak_of
+from tests.sandbox.without import without
+from tests.trial import why_not
 
 SKIPS = {
     "a call": "import pytest\ndef test_a():\n    pytest.skip('no such part')\n",
@@ -61,3 +65,23 @@ def test_the_environment_says_which(value: str, whole: bool) -> None:
 def test_a_share_is_a_sixth_and_the_soak_run_is_the_whole() -> None:
     assert len(soak_of({}).of(240)) == 40
     assert len(soak_of({"ADDERCLAW_SOAK": "1"}).of(240)) == 240
+
+
+def test_where_landlock_is_the_only_sandbox_the_tests_say_so_and_accept_it() -> None:
+    if why := why_not("landlock"):
+        pytest.skip(f"Landlock does not start on this machine: {why}")
+    code = """
+from tests.trial import accepting, sandbox_in_use
+print(sandbox_in_use())
+for settings in ("", "[sandbox]\\nread_paths = []\\n", "[sandbox]\\naccept = 'bubblewrap'\\n"):
+    print(repr(accepting(settings)))
+"""
+    argv = [*without("namespaces"), sys.executable, "-c", code]
+    done = subprocess.run(argv, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=120)
+    summary, *settings = done.stdout.splitlines()
+    assert summary.startswith("sandbox: Landlock, which the tests accept; bubblewrap does not start: "), done
+    assert [tomllib.loads(ast.literal_eval(one)) for one in settings] == [
+        {"sandbox": {"accept": "landlock"}},
+        {"sandbox": {"accept": "landlock", "read_paths": []}},
+        {"sandbox": {"accept": "bubblewrap"}},
+    ]

@@ -186,3 +186,16 @@ def test_the_readmes_commands_on_a_fresh_machine(
     tests = checkout.run("make", "test", some, path=path, **more)
     assert tests.returncode == 0, tests.stdout + tests.stderr
     assert (checkout.root / ".uv/bin/uv").exists()
+
+
+def test_without_extras_only_python_make_and_git_are_found() -> None:
+    if shutil.which("dpkg-query") is None:
+        pytest.skip("the script reads the package database of Debian or Ubuntu")
+    extra = "bwrap rg psql initdb pg_ctl chromium npm npx node tmux git-lfs ssh sshd openssl curl uv systemctl"
+    python = "python3 -c 'import sys; print(sys.executable)'"
+    code = f"for name in {extra}; do command -v $name; done; git --version; make --version; {python}"
+    done = subprocess.run([ROOT / "scripts/without-extras", "bash", "-c", code], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("git version"), done
+    assert "without-extras" not in lines[-1], "an environment made by this Python outlives the script"
+    assert subprocess.run([lines[-1], "--version"], capture_output=True).stdout.startswith(b"Python 3.1")
