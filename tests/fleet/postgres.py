@@ -16,7 +16,9 @@ TEMPLATE = "fleet_template"
 
 
 def programs() -> str | None:
-    """The folder with initdb and pg_ctl; None where PostgreSQL is not installed."""
+    """The folder with initdb and pg_ctl; None without PostgreSQL, which puts psql on PATH."""
+    if shutil.which("psql") is None:
+        return None
     if (found := shutil.which("initdb")) is not None:
         return os.path.dirname(found)
     folders = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[4]))

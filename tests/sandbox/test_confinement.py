@@ -613,7 +613,7 @@ def test_without_a_sandbox_it_says_how_to_go_on(home: Path) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.splitlines()[1::2] == ["None none", "supervised none", "readonly none"], done.stderr
     assert done.stdout.splitlines()[::2] == [confinement.UNCONFINED] * 3
-    assert "Let bubblewrap make namespaces" in done.stderr
+    assert "let bubblewrap make namespaces" in done.stderr.lower()
     assert "--profile supervised" in done.stderr
     assert not (home / ".adderclaw" / "cache" / "confinement").exists(), "that none starts is never kept"
 

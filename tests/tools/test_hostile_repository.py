@@ -341,6 +341,7 @@ def test_so_do_those_of_a_repository_within(name: str, hostile: Hostile, start: 
     for command in ("git commit -m x", "git stash", "git checkout side"):
         seen = hostile.run(command, start)
         assert not hostile.mark.exists(), f"{command}: {seen}"
+    hostile.git("checkout", "--quiet", "--force", "main")  # where git-lfs changed c.c, git stayed there
     hostile.git("status")
     assert hostile.mark.exists(), "the user's own git runs it"
 
