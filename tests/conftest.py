@@ -16,7 +16,7 @@ from tests import extended
 from tests.forked import STARTED
 from tests.program import REQUIRE_ALL, Cli, Soak, soak_of
 from tests.second_run import pytest_configure
-from tests.trial import bubblewrap, sandbox_in_use
+from tests.trial import bubblewrap, no_namespaces, sandbox_in_use
 
 __all__ = ["pytest_configure"]
 
@@ -137,6 +137,8 @@ def needs() -> Callable[[str], str]:
     def find(program: str) -> str:
         if program == "bwrap":
             return bubblewrap()
+        if program in ("setpriv", "unshare") and (why := no_namespaces()):  # the tests use both for the same
+            pytest.skip(why)
         found = shutil.which(program)
         if found is None:
             pytest.skip(f"{program} is not installed on this machine")

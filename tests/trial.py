@@ -1,5 +1,7 @@
 """Whether a sandbox starts on this machine: tried once for all tests of a process."""
 
+import os
+import subprocess
 from functools import cache
 
 import pytest
@@ -33,6 +35,17 @@ def sandbox_in_use() -> str:
     if only_landlock():
         return f"sandbox: Landlock, which the tests accept; bubblewrap does not start: {why}"
     return f"sandbox: none starts: {why}; landlock: {why_not('landlock')}"
+
+
+@cache
+def no_namespaces() -> str | None:
+    """Why `unshare` makes no mount namespace for this user, as in most containers; None where it does."""
+    user = () if os.geteuid() == 0 else ("-Ur",)
+    try:
+        done = subprocess.run(["unshare", *user, "-m", "true"], capture_output=True, text=True)
+    except FileNotFoundError:
+        return "unshare is not installed on this machine"
+    return f"no namespaces can be made on this machine: {done.stderr.strip()}" if done.returncode else None
 
 
 def bubblewrap() -> str:

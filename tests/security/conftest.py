@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.security.world import Den, Rung
-from tests.trial import why_not
+from tests.trial import no_namespaces, why_not
 
 type Who = str
 WHO = ("root", "user")
@@ -23,8 +23,11 @@ def den(rung: Rung, who: Who) -> Generator[Den]:
         pytest.skip(f"{rung} does not start on this machine: {why}")
     if who == "root" and os.geteuid() != 0:
         pytest.skip("whoever runs the tests is an ordinary user")
-    if who == "user" and os.geteuid() == 0 and not (shutil.which("setpriv") and shutil.which("unshare")):
-        pytest.skip("setpriv and unshare are not installed on this machine")
+    if who == "user" and os.geteuid() == 0:
+        if why := no_namespaces():
+            pytest.skip(why)
+        if not shutil.which("setpriv"):
+            pytest.skip("setpriv is not installed on this machine")
     base = Path(tempfile.mkdtemp(prefix="adderclaw-den-", dir="/var/tmp"))
     base.chmod(0o755)
     made = Den(base, rung, as_user=who == "user" and os.geteuid() == 0)

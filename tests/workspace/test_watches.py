@@ -13,6 +13,7 @@ import pytest
 
 from adderclaw.workspace.survey import MANY_ASKED, Surveyor
 from tests.program import Soak
+from tests.trial import no_namespaces
 
 FOLDERS = MANY_ASKED + 100
 IN_EACH = 20
@@ -202,6 +203,8 @@ WRITE = 'open(f"{leaf}/.envrc", "w").close()'
 
 
 def in_a_namespace(root: Path, leaf: Path, watched: int, change: str, before: str = "true") -> None:
+    if why := no_namespaces():
+        pytest.skip(why)
     script = IN_A_NAMESPACE.format(change=change)
     command = ["unshare", "-Urm", "sh", "-ec", f'{before}; exec "$@"', "sh"]
     command += [sys.executable, "-c", script, str(root), str(leaf), str(watched)]
