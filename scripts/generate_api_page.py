@@ -22,7 +22,8 @@ def table() -> str:
 
 def row(one: Endpoint) -> str:
     path = re.sub(r":\w+}", "}", one.path)
-    return f"| `{one.method} {path}` | {one.scope or ''} | {taken(one)} | {one.summary} |"
+    scope = "" if one.scope == "open" else one.scope if one.reach else f"{one.scope}, whole machine"
+    return f"| `{one.method} {path}` | {scope} | {taken(one)} | {one.summary} |"
 
 
 def taken(one: Endpoint) -> str:

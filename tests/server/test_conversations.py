@@ -136,8 +136,8 @@ def test_a_client_of_another_folder_sees_nothing(server: Server, workspace: Path
             at = f"/conversations/{one['id']}"
             asked = await question(server.house, mine, at)
             for path in (at, f"{at}/items", f"{at}/events", f"{at}/prompts"):
-                assert (await far.get(path)).status_code == 404, path
-            assert (await far.post(f"{at}/branch")).status_code == 404
+                assert (await far.get(path)).status_code == 403, path
+            assert (await far.post(f"{at}/branch")).status_code == 403
             assert (await far.get("/metrics")).status_code == 403, "they count what happens in all folders"
             begins = one["id"][:6]  # of its id and of the next one's: no answer names those
             await got(mine.post("/conversations", json={}), 201)
@@ -145,13 +145,13 @@ def test_a_client_of_another_folder_sees_nothing(server: Server, workspace: Path
                 await far.get(f"/conversations/{begins}"),
                 await far.post("/chat", json={"message": "hi", "conversation_id": begins}),
             ):
-                assert answer.status_code == 404
+                assert answer.status_code == 403
                 assert one["id"] not in answer.text
             other_place = await mine.post(
                 "/conversations", json={"resume": one["id"], "workspace": str(workspace / "in")}
             )
             assert other_place.status_code in (400, 403), "it is held in its folder"
-            assert (await far.post(f"/questions/{asked['id']}/answer", json={"approved": True})).status_code == 404
+            assert (await far.post(f"/questions/{asked['id']}/answer", json={"approved": True})).status_code == 403
             assert (await got(far.get("/questions")))["questions"] == []
             assert (await got(far.get("/conversations")))["conversations"] == []
             assert (await far.post("/conversations", json={"workspace": str(workspace)})).status_code == 403

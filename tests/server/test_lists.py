@@ -40,7 +40,7 @@ def test_the_limit_counts_what_the_client_sees(server: Server, workspace: Path, 
             assert [row["id"] for row in waiting] == [f"approval-{workspace.name}-{number}" for number in range(3)]
             assert len((await client.get("/conversations?limit=2")).json()["conversations"]) == 2
             hidden = await client.get("/conversations", params={"workspace": str(other)})
-            assert hidden.json()["conversations"] == []
+            assert hidden.status_code == 403
             found = await every.get("/conversations", params={"workspace": str(workspace), "limit": 3})
             assert {row["id"] for row in found.json()["conversations"]} == {*mine}
             assert len((await every.get("/questions?limit=120")).json()["questions"]) == 120
@@ -48,7 +48,9 @@ def test_the_limit_counts_what_the_client_sees(server: Server, workspace: Path, 
     asyncio.run(asked())
 
 
-def test_a_response_of_another_folder_does_not_exist(house: House, workspace: Path, tmp_path: Path) -> None:
+def test_a_response_of_another_folder_is_refused_like_an_unknown_one(
+    house: House, workspace: Path, tmp_path: Path
+) -> None:
     """Whether it is the last one of its conversation, or that one is at work, is not said either."""
     house.openai = True
     server = Server(house)
@@ -56,7 +58,7 @@ def test_a_response_of_another_folder_does_not_exist(house: House, workspace: Pa
     other.mkdir()
     (theirs,) = happened(server, other, 1)
     token = server.token("openai", folders=[str(workspace)])
-    for number in (1, 2):
-        body = {"model": "adderclaw", "input": "go on", "previous_response_id": f"resp_{number}_{theirs}"}
+    for id in (f"resp_1_{theirs}", f"resp_2_{theirs}", "resp_1_nothing"):
+        body = {"model": "adderclaw", "input": "go on", "previous_response_id": id}
         answer = server.ask("POST", "/v1/responses", token, json=body)
-        assert (answer.status_code, "there is no response" in answer.text) == (404, True), answer.text
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "folder"), answer.text

@@ -31,7 +31,7 @@ def test_a_client_sees_what_happened_in_its_folders_alone(server: Server, worksp
     assert server.ask("GET", run, mine).status_code == 200
     assert server.ask("GET", "/ui/ledger/3", server.token("read")).status_code == 200
     for path in (run, f"/ui/runs/compare?run={made.message}&run={made.spec}", "/ui/ledger/3"):
-        assert server.ask("GET", path, other).status_code == 404, path
+        assert server.ask("GET", path, other).status_code == 403, path
     assert "website" in server.ask("GET", "/ui/usage", server.token("read")).text
     seen = server.ask("GET", "/ui/usage", mine).text
     assert "project" in seen

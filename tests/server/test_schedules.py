@@ -42,7 +42,7 @@ def test_a_client_sees_the_schedules_of_its_folders_alone(server: Server, worksp
     token = server.token("read", "operate", name="narrow", folders=[str(workspace)])
     assert [one["name"] for one in server.ask("GET", "/schedules", token).json()["schedules"]] == ["here"]
     for method, path in (("GET", ""), ("GET", "/history"), ("POST", "/pause"), ("POST", "/run")):
-        assert server.ask(method, f"/schedules/there{path}", token).status_code == 404
+        assert server.ask(method, f"/schedules/there{path}", token).status_code == 403
 
 
 @pytest.mark.parametrize(

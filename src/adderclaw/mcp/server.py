@@ -179,6 +179,8 @@ class Guarded:
         self._app, self._expected = app, f"Bearer {token}".encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] not in ("http", "lifespan"):
+            return  # a websocket would come past the token
         if scope["type"] == "http":
             given = [value for name, value in scope["headers"] if name == b"authorization"]
             if len(given) != 1 or not hmac.compare_digest(given[0], self._expected):

@@ -11,13 +11,14 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.server.endpoint import SCOPES
 from adderclaw.config import home
-from adderclaw.config.paths import followed
+from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.hosted import questions
 from adderclaw.store import Store, clients
 from adderclaw.store.clients import ClientRow
 from adderclaw.store.logfile import operators_key
+from adderclaw.store.text import plain
 from adderclaw.types import Json
 
 app = group("Make, list and revoke the tokens of the server's clients.")
@@ -131,9 +132,14 @@ def _scopes(given: list[str]) -> list[str]:
 
 
 def _folder(path: str) -> str:
+    """Only one to which a token can be held."""
     folder = followed(os.path.abspath(os.path.expanduser(path)))
     if not os.path.isdir(folder):
         raise UsageError(f"--folder {path!r} is no folder")
+    if plain(folder) != folder:
+        raise UsageError(f"--folder {path!r}: its name is not UTF-8, so that no token can be held to it: rename it")
+    if beneath(folder, followed(home())):
+        raise UsageError(f"--folder {path!r}: the AdderClaw home has the records of every folder: name another one")
     return folder
 
 

@@ -69,18 +69,11 @@ def settle(called: Called, one: Watched, id: str, *, granted: bool) -> Settled |
     return Settled(id, given.approved, who(called))
 
 
-def _seen(called: Called, row: approvals.Approval) -> str | None:
-    """The folder of the conversation that asks; None where the client may not look at it."""
-    conversation = transcript.conversation_of(called.house.store, row.session_id)
-    folder = transcript.workspace_of(called.house.store, conversation) if conversation is not None else ""
-    return folder if called.client.sees(folder) else None
-
-
 async def listing(called: Called) -> Listing:
     given: Listed = called.given
     wanted = visible.places(called)
     found = approvals.listing(called.house.store, everything=given.all, limit=given.limit, places=wanted)
-    return Listing([_as_json(called, row) for row in found if _seen(called, row) is not None])
+    return Listing([_as_json(called, row) for row in found])
 
 
 def _as_json(called: Called, row: approvals.Approval) -> Json:
@@ -95,8 +88,7 @@ def _as_json(called: Called, row: approvals.Approval) -> Json:
 async def answered(called: Called) -> Settled:
     """By a client that is granted `approve`: whatever process asked."""
     house, id, given = called.house, called.path["id"], called.given
-    row = approvals.get(house.store, id)
-    if row is None or _seen(called, row) is None:
+    if approvals.get(house.store, id) is None:
         raise missing("question", id)
     for one in (*house.conversations.all(), *house.runs.all()):
         if id in one.questions and (settled := settle(called, one, id, granted=True)) is not None:
@@ -125,6 +117,7 @@ ENDPOINTS = (
         "Questions that wait for an answer, whatever process asked them.",
         takes=Listed,
         gives=Listing,
+        reach="filtered",
     ),
     Endpoint(
         "POST",
@@ -134,5 +127,6 @@ ENDPOINTS = (
         "Answer a question, whoever opened what asks it; the first answer counts.",
         takes=Given,
         gives=Settled,
+        reach="question",
     ),
 )

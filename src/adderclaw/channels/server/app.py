@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from adderclaw.channels.server import body, door, openapi
+from adderclaw.channels.server import body, door, openapi, visible
 from adderclaw.channels.server.endpoint import NOBODY, Called, Client, Endpoint
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.pages.layout import refusal_page
@@ -224,16 +224,18 @@ async def _answered(house: House, endpoint: Endpoint, request: Request) -> tuple
         client, row = door.enter(house, request, endpoint)
         if row is not None:
             _note(house, request, row)
+        visible.require_folder(house, client, request, endpoint.reach)
         given = await body.taken(endpoint, request, house.body_seconds)
+        visible.require_named(house, client, given)
     except Refusal as refusal:
-        if changes and refusal.code in ("scope", "origin") and not house.rates.wait("failure", refusal.code):
+        if changes and refusal.code in ("scope", "origin", "folder") and not house.rates.wait("failure", refusal.code):
             _tell_refused(house, request, refusal.code)  # at a rate at which a page that goes on asking fills no disk
         raise
     path = {name: str(value) for name, value in request.path_params.items()}
     if changes:
-        if not house.ready and endpoint.scope is not None and not endpoint.while_ending:
+        if not house.ready and endpoint.scope != "open" and not endpoint.while_ending:
             raise Refusal(503, "ending", "the server is about to end: nothing new begins", headers={"Retry-After": "5"})
-        if endpoint.scope is not None:  # who logs in is known later, and noted then
+        if endpoint.scope != "open":  # who logs in is known later, and noted then
             of = path.get("id", "") if request.url.path.startswith("/conversations/") else ""
             door.tell_let_in(house, request, client, of)
     result = await endpoint.answer(Called(client, house, given, path, request))

@@ -86,11 +86,19 @@ async def release(called: Called) -> Stop:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/health", None, health, "Whether the server is alive.", gives=Health),
+    Endpoint("GET", "/health", "open", health, "Whether the server is alive.", gives=Health),
     Endpoint(
-        "GET", "/ready", None, ready, "Whether the server takes new work; 503 once it is about to end.", gives=Ready
+        "GET", "/ready", "open", ready, "Whether the server takes new work; 503 once it is about to end.", gives=Ready
     ),
-    Endpoint("GET", "/status", "read", status, "What the server is, and what this token may do.", gives=Status),
+    Endpoint(
+        "GET",
+        "/status",
+        "read",
+        status,
+        "What the server is, and what this token may do.",
+        gives=Status,
+        reach="filtered",
+    ),
     Endpoint(
         "POST",
         "/estop",

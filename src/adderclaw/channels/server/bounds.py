@@ -13,12 +13,17 @@ from adderclaw.hosted.conversation import Conversation
 
 
 def require_profile(client: Client, options: Options, wanted: str | None) -> None:
-    """A Refusal where it is looser than the operator's in that folder."""
-    if wanted is None or client.has("admin"):
+    """A Refusal where it is looser than the operator's in that folder.
+
+    Also for an administrator of some folders: a looser profile may reach others.
+    """
+    if wanted is None or (client.has("admin") and not client.folders):
         return
     most = lent_profile(facts.loaded(facts.looking(options)).config, options.profile)
     if PROFILES.index(wanted) > PROFILES.index(most):
-        raise Refusal(403, "profile", f"the operator's profile is {most}: {wanted} needs the scope admin")
+        raise Refusal(
+            403, "profile", f"the operator's profile is {most}: {wanted} needs the scope admin, for all folders"
+        )
 
 
 async def require_own(called: Called, one: Conversation) -> None:

@@ -202,7 +202,7 @@ ENDPOINTS = (
     Endpoint(
         "POST",
         "/channels/{name}/messages",
-        None,
+        "open",
         message,
         "A signed message of a chat system: its sender's words, or the answer to a question (docs/channels.md).",
         takes=Incoming,

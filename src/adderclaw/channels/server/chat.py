@@ -37,7 +37,7 @@ async def chat(called: Called) -> Answered:
     else:
         id = transcript.by_id(house.store, given.conversation_id)
         folder = transcript.workspace_of(house.store, id) if id is not None else ""
-        if id is None or not client.sees(folder):
+        if id is None:
             raise missing("conversation", given.conversation_id)
         granted = client.steers("", folder)
         conversation = await house.conversations.open(client.id, resume=id, granted=granted)
@@ -48,5 +48,14 @@ async def chat(called: Called) -> Answered:
 
 
 ENDPOINTS = (
-    Endpoint("POST", "/chat", "operate", chat, "Send a message and wait for the answer.", takes=Chat, gives=Answered),
+    Endpoint(
+        "POST",
+        "/chat",
+        "operate",
+        chat,
+        "Send a message and wait for the answer.",
+        takes=Chat,
+        gives=Answered,
+        reach="filtered",
+    ),
 )

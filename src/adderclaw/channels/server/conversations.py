@@ -160,11 +160,8 @@ class Result:
 
 
 def found(called: Called) -> Conversation:
-    """The conversation of the path, if the client may look at it."""
-    one = called.house.conversations.find(called.path["id"])
-    if not called.client.sees(folder_of(one)):
-        raise missing("conversation", called.path["id"])
-    return one
+    """The conversation of the path."""
+    return called.house.conversations.find(called.path["id"])
 
 
 def folder_of(one: Conversation) -> str:
@@ -212,7 +209,7 @@ async def listing(called: Called) -> Listing:
             return [(one, transcript.client_of(store, one.id)) for one in rows]
 
     found = await asyncio.to_thread(read)
-    return Listing([_row(called, *one) for one in found if called.client.sees(one[0].project_dir)])
+    return Listing([_row(called, *one) for one in found])
 
 
 def _row(called: Called, one: transcript.Conversation, owner: str) -> Row:
@@ -264,8 +261,6 @@ async def open_one(called: Called) -> Shown:
     here, client = called.house.conversations, called.client
     if given.resume is not None:
         earlier = here.find(given.resume)
-        if not client.sees(folder_of(earlier)):
-            raise missing("conversation", given.resume)
         folder, granted = called.house.folder_for(client, folder_of(earlier)), steers(called, earlier)
         if given.workspace is not None and called.house.folder_for(client, given.workspace) != folder:
             raise UsageError(f"{earlier.id} is held in {folder}: leave `workspace` out, or begin another one there")
@@ -347,12 +342,37 @@ async def answer(called: Called) -> Settled:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/conversations", "read", listing, "Conversations.", takes=Listed, gives=Listing),
+    Endpoint("GET", "/conversations", "read", listing, "Conversations.", takes=Listed, gives=Listing, reach="filtered"),
     Endpoint(
-        "POST", "/conversations", "operate", open_one, "Open a conversation.", takes=Wanted, gives=Shown, status=201
+        "POST",
+        "/conversations",
+        "operate",
+        open_one,
+        "Open a conversation.",
+        takes=Wanted,
+        gives=Shown,
+        status=201,
+        reach="filtered",
     ),
-    Endpoint("GET", "/conversations/{id}", "read", show, "A conversation, and what it does now.", gives=Shown),
-    Endpoint("GET", "/conversations/{id}/items", "read", items, "What happened in it.", takes=Paged, gives=Items),
+    Endpoint(
+        "GET",
+        "/conversations/{id}",
+        "read",
+        show,
+        "A conversation, and what it does now.",
+        gives=Shown,
+        reach="conversation",
+    ),
+    Endpoint(
+        "GET",
+        "/conversations/{id}/items",
+        "read",
+        items,
+        "What happened in it.",
+        takes=Paged,
+        gives=Items,
+        reach="conversation",
+    ),
     Endpoint(
         "GET",
         "/conversations/{id}/events",
@@ -361,6 +381,7 @@ ENDPOINTS = (
         "What happens in it, as server-sent events.",
         takes=streams.Followed,
         media_type="text/event-stream",
+        reach="conversation",
     ),
     Endpoint(
         "POST",
@@ -372,6 +393,7 @@ ENDPOINTS = (
         gives=Queued,
         status=202,
         body_limit=MESSAGE_BYTES,
+        reach="conversation",
     ),
     Endpoint(
         "GET",
@@ -381,6 +403,7 @@ ENDPOINTS = (
         "How a turn ended, once it has.",
         takes=Waited,
         gives=Result,
+        reach="conversation",
     ),
     Endpoint(
         "POST",
@@ -390,11 +413,27 @@ ENDPOINTS = (
         "End the turn at hand, or one that waits.",
         takes=Which,
         gives=Interrupted,
+        reach="conversation",
     ),
     Endpoint(
-        "POST", "/conversations/{id}/branch", "operate", branch, "Go on in a copy of it.", gives=Shown, status=201
+        "POST",
+        "/conversations/{id}/branch",
+        "operate",
+        branch,
+        "Go on in a copy of it.",
+        gives=Shown,
+        status=201,
+        reach="conversation",
     ),
-    Endpoint("POST", "/conversations/{id}/close", "operate", close, "End it at a safe point.", gives=Shown),
+    Endpoint(
+        "POST",
+        "/conversations/{id}/close",
+        "operate",
+        close,
+        "End it at a safe point.",
+        gives=Shown,
+        reach="conversation",
+    ),
     Endpoint(
         "POST",
         "/conversations/{id}/questions/{question}/answer",
@@ -403,5 +442,6 @@ ENDPOINTS = (
         "Answer a question of a conversation that the client opened.",
         takes=Given,
         gives=Settled,
+        reach="conversation",
     ),
 )

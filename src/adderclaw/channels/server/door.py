@@ -81,7 +81,7 @@ def enter(house: House, request: Request, endpoint: Endpoint) -> tuple[Client, C
     if endpoint.is_signed:  # each address its own: nobody uses up what others have, before a signature is looked at
         within(house, "address", peer(request))
         return NOBODY, None
-    if endpoint.scope is None:
+    if endpoint.scope == "open":
         within(house, "open", endpoint.path)
         return NOBODY, None
     token, via = token_of(house, request)

@@ -18,6 +18,10 @@ the OpenAI-compatible endpoints, and nothing else."""
 
 SCOPES: tuple[Scope, ...] = ("read", "operate", "approve", "admin", "openai")
 
+type Reach = Literal["filtered", "conversation", "run", "question", "checkpoint", "receipt", "schedule"]
+"""How a token for folders is held to them (`visible.require_folder`): `filtered`: the handler shows and opens only what
+lies in them; every other one: the path names something that must lie in them."""
+
 BODY_LIMIT = 1 << 20
 """Bytes of a request's body, where its endpoint allows no more."""
 
@@ -41,15 +45,15 @@ class Client(NamedTuple):
 
     def has(self, scope: Scope) -> bool:
         """`admin` holds read, operate and approve."""
-        return scope in self.scopes or ("admin" in self.scopes and scope != "openai")
+        return scope in self.scopes or ("admin" in self.scopes and scope in ("read", "operate", "approve"))
 
     def sees(self, folder: str) -> bool:
-        """Whether it may look at what happens in a folder: one that was granted folders sees those."""
-        return self.has("admin") or not self.folders or self._is_granted(folder)
+        """Whether it may look at what happens in a folder. Folders restrict every scope, also admin."""
+        return not self.folders or self._is_granted(folder)
 
     def steers(self, opened_by: str, folder: str) -> bool:
         """Whether it is an operator of a conversation or run: one that it opened, or in a folder it was granted."""
-        return self.has("admin") or opened_by == self.id or self._is_granted(folder)
+        return self._is_granted(folder) or (not self.folders and (self.has("admin") or opened_by == self.id))
 
     def _is_granted(self, folder: str) -> bool:
         return any(beneath(folder, one) for one in self.folders)
@@ -77,8 +81,8 @@ class Endpoint:
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     """With names in braces: `/conversations/{id}/messages`."""
-    scope: Scope | None
-    """None: whoever reaches the port may ask (`/health`, `/ready`, the login page)."""
+    scope: Scope | Literal["open"]
+    """`open`: whoever reaches the port may ask (`/health`, `/ready`, the login page)."""
     answer: Callable[[Called], "Awaitable[object]"]
     """A value of `gives`, which is sent as JSON; or a Response, which is sent as it is.
     It raises a `Refusal` (or any error of ours) for an error answer."""
@@ -89,6 +93,8 @@ class Endpoint:
     gives: Any = None
     """None: no JSON (a stream, a page, metrics)."""
     status: int = 200
+    reach: Reach | None = None
+    """None: it concerns the whole machine, and every token for folders is refused."""
     is_page: bool = False
     """A page for people: it is in no description of the API, and a browser without a login goes to the login page."""
     is_form: bool = False

@@ -78,6 +78,7 @@ ENDPOINTS = (
         prompts,
         "Messages that one can go back to before.",
         gives=Prompts,
+        reach="conversation",
     ),
     Endpoint(
         "POST",
@@ -87,5 +88,6 @@ ENDPOINTS = (
         "Go back to before a message; what others changed since is left.",
         takes=Back,
         gives=Went,
+        reach="conversation",
     ),
 )

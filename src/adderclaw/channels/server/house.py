@@ -93,19 +93,20 @@ class House:
     def folder_for(self, client: Client, wanted: str | None = None) -> str:
         """The folder in which a client opens something: one that this server offers and the client may open."""
         if wanted is None:
-            mine = [one for one in self.workspaces if client.sees(one)]
-            granted = [one for one in client.folders if self._offers(one)]
-            if not (mine or granted):
+            folder = next((one for one in (*self.workspaces, *client.folders) if self._opens(client, one)), None)
+            if folder is None:
                 raise Refusal(403, "folder", "this server offers no folder that the token may open")
-            return (mine or granted)[0]
+            return folder
         folder = followed(os.path.abspath(wanted)) if os.path.isabs(wanted) else ""
-        if not folder or not self._offers(folder) or not client.sees(folder) or not os.path.isdir(folder):
+        if not self._opens(client, folder) or not os.path.isdir(folder):
             offered = ", ".join(one for one in self.workspaces if client.sees(one)) or "none"
             raise Refusal(403, "folder", f"{wanted!r} may not be opened by this token; folders that may: {offered}")
         return folder
 
-    def _offers(self, folder: str) -> bool:
-        return any(beneath(folder, one) for one in self.workspaces)
+    def _opens(self, client: Client, folder: str) -> bool:
+        """A folder that became a link to another one since it was granted is not opened."""
+        offered = any(beneath(folder, one) for one in self.workspaces)
+        return offered and client.sees(folder) and followed(folder) == folder
 
     def tell(self, body: Body, conversation_id: str = "") -> None:
         """An event of the server, on disk before anything follows from it."""

@@ -69,6 +69,16 @@ def _own_page(path: str) -> str:
 
 
 ENDPOINTS = (
-    Endpoint("POST", "/login", None, login, "Log a browser in.", takes=Login, is_page=True, is_form=True),
-    Endpoint("POST", "/logout", "read", logout, "Log a browser out.", is_page=True, is_form=True, while_ending=True),
+    Endpoint("POST", "/login", "open", login, "Log a browser in.", takes=Login, is_page=True, is_form=True),
+    Endpoint(
+        "POST",
+        "/logout",
+        "read",
+        logout,
+        "Log a browser out.",
+        is_page=True,
+        is_form=True,
+        while_ending=True,
+        reach="filtered",
+    ),
 )

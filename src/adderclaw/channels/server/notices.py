@@ -44,6 +44,7 @@ ENDPOINTS = (
         "The last notices to the operator, the newest first, with why one was not delivered.",
         NoticesQuery,
         list[NoticeRow],
+        reach="filtered",
     ),
     Endpoint(
         "GET",

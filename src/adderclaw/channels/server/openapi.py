@@ -21,7 +21,7 @@ def endpoint(described: Sequence[Endpoint]) -> Endpoint:
             made.append(description([*described, own]))
         return made[0]
 
-    own = Endpoint("GET", "/openapi.json", None, answer, "This description.", gives=dict[str, Any])
+    own = Endpoint("GET", "/openapi.json", "open", answer, "This description.", gives=dict[str, Any])
     return own
 
 
@@ -50,12 +50,12 @@ def _operation(one: Endpoint) -> Json:
         "operationId": "_".join([one.method.lower(), *words]),
         "summary": one.summary,
         "responses": {str(one.status): _answer(one), **_errors(one)},
-        "security": [{"token": []}] if one.scope else [{"signature": []}] if one.is_signed else [],
+        "security": [{"token": []}] if one.scope != "open" else [{"signature": []}] if one.is_signed else [],
     }
     if one.is_signed:
         made["responses"] |= {"202": _answer(one)}  # it goes on
-    if one.scope:
-        made["description"] = f"Scope: {one.scope}."
+    if one.scope != "open":
+        made["description"] = f"Scope: {one.scope}." + ("" if one.reach else " Not for a token with folders.")
     parameters = [_in_path(name) for name in _NAMED.findall(one.path)]
     if one.takes is not None and one.method in ("GET", "DELETE"):
         parameters += _in_query(one.takes)
@@ -107,7 +107,7 @@ OF_AGENT = {404: "There is no such model or response.", 502: "The agent gave no 
 def _errors(one: Endpoint) -> Json:
     """All that may go wrong: an answer with another status is a defect."""
     known = dict(ALWAYS)
-    known |= WITH_TOKEN if one.scope else {}
+    known |= WITH_TOKEN if one.scope != "open" else {}
     known |= SIGNED if one.is_signed else {}
     known |= OF_ONE if "{" in one.path or one.method != "GET" else {}
     known |= WITH_BODY if one.method not in ("GET", "DELETE") else {}

@@ -134,7 +134,7 @@ class RestoreWanted:
 
 async def changed(called: Called) -> list[Group]:
     asked: CheckpointsQuery = called.given
-    if asked.conversation is not None and not _is_seen(called, asked.conversation):
+    if asked.conversation is not None and not transcript.workspace_of(called.house.store, asked.conversation):
         raise UsageError(f"there is no conversation {asked.conversation!r}")
     wanted = visible.places(called) or None
     return await asyncio.to_thread(
@@ -177,17 +177,12 @@ def _require_quiet(called: Called, folder: str) -> None:
 
 
 def _checkpoint(called: Called) -> rows.Checkpoint:
-    """By its number, of a conversation that the client sees."""
+    """By its number."""
     id = called.path["id"]
     found = rows.get(called.house.store, int(id)) if id.isascii() and id.isdecimal() and len(id) < 16 else None
-    if found is None or found.kind == "other" or not _is_seen(called, found.conversation_id):
+    if found is None or found.kind == "other" or not transcript.workspace_of(called.house.store, found.conversation_id):
         raise missing("checkpoint", id)
     return found
-
-
-def _is_seen(called: Called, conversation: str) -> bool:
-    folder = transcript.workspace_of(called.house.store, conversation)
-    return bool(folder) and called.client.sees(folder)
 
 
 # ------------------------------------------------------------------ memory
@@ -206,14 +201,34 @@ async def search(called: Called) -> list[HitRow]:
     asked: SearchQuery = called.given
     wanted = list(visible.places(called)) or None
     if asked.workspace is not None:
-        wanted = [asked.workspace] if called.client.sees(asked.workspace) else [*visible.NONE]
+        wanted = [asked.workspace]
     return await asyncio.to_thread(memory.search, called.house.options, asked.q, asked.limit, wanted)
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/usage", "read", used, "What model calls took, put together by one key.", UsageQuery, Usage),
-    Endpoint("GET", "/usage/series", "read", by_day, "What model calls took, day by day.", SeriesQuery, list[DayRow]),
-    Endpoint("GET", "/receipts", "read", receipts, "Receipts, the newest first.", ReceiptsQuery, Receipts),
+    Endpoint(
+        "GET",
+        "/usage",
+        "read",
+        used,
+        "What model calls took, put together by one key.",
+        UsageQuery,
+        Usage,
+        reach="filtered",
+    ),
+    Endpoint(
+        "GET",
+        "/usage/series",
+        "read",
+        by_day,
+        "What model calls took, day by day.",
+        SeriesQuery,
+        list[DayRow],
+        reach="filtered",
+    ),
+    Endpoint(
+        "GET", "/receipts", "read", receipts, "Receipts, the newest first.", ReceiptsQuery, Receipts, reach="filtered"
+    ),
     Endpoint("GET", "/receipts/head", "read", head, "The head of the chain, to be kept elsewhere.", gives=Head),
     Endpoint(
         "GET",
@@ -225,7 +240,13 @@ ENDPOINTS = (
         ChainState,
     ),
     Endpoint(
-        "GET", "/receipts/{seq}", "read", receipt, "One receipt, with those before and after it.", gives=OneReceipt
+        "GET",
+        "/receipts/{seq}",
+        "read",
+        receipt,
+        "One receipt, with those before and after it.",
+        gives=OneReceipt,
+        reach="receipt",
     ),
     Endpoint(
         "GET",
@@ -235,6 +256,7 @@ ENDPOINTS = (
         "What tools changed on disk, by the message that they worked for, oldest first.",
         CheckpointsQuery,
         list[Group],
+        reach="filtered",
     ),
     Endpoint(
         "GET",
@@ -243,6 +265,7 @@ ENDPOINTS = (
         shown,
         "The changes of a message from a checkpoint on, with their lines.",
         gives=list[CheckpointRow],
+        reach="checkpoint",
     ),
     Endpoint(
         "POST",
@@ -252,8 +275,16 @@ ENDPOINTS = (
         "Put files back as they were before a checkpoint.",
         RestoreWanted,
         RestoredRow,
+        reach="checkpoint",
     ),
     Endpoint(
-        "GET", "/memory/search", "read", search, "Search what was said in conversations.", SearchQuery, list[HitRow]
+        "GET",
+        "/memory/search",
+        "read",
+        search,
+        "Search what was said in conversations.",
+        SearchQuery,
+        list[HitRow],
+        reach="filtered",
     ),
 )

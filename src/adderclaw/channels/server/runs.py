@@ -83,11 +83,9 @@ class Cancelled:
 # ------------------------------------------------------------------ looking
 
 
-def _row(called: Called, store: Store, run: runs.Run) -> Row | None:
-    """A run as this client sees it; None where it may not look at it."""
+def _row(called: Called, store: Store, run: runs.Run) -> Row:
+    """A run as this client sees it."""
     folder = transcript.workspace_of(store, run.conversation_id)
-    if not called.client.sees(folder):
-        return None
     here = called.house.runs.get(run.run_id)
     listed = run_facts.listed(store, run, called.house.clock.now())
     return Row(
@@ -124,8 +122,7 @@ async def listing(called: Called) -> Listing:
                 limit=given.limit,
                 places=visible.places(called),
             )
-            made = (_row(called, store, run) for run in found)
-            return [row for row in made if row is not None]
+            return [_row(called, store, run) for run in found]
 
     return Listing(await asyncio.to_thread(read))
 
@@ -245,9 +242,19 @@ async def answer(called: Called) -> Settled:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/runs", "read", listing, "Runs, the latest first.", takes=Listed, gives=Listing),
-    Endpoint("POST", "/runs", "operate", begin, "Begin a run of any driver.", takes=Wanted, gives=Row, status=201),
-    Endpoint("GET", "/runs/{id}", "read", show, "A run, and how it ended.", gives=Row),
+    Endpoint("GET", "/runs", "read", listing, "Runs, the latest first.", takes=Listed, gives=Listing, reach="filtered"),
+    Endpoint(
+        "POST",
+        "/runs",
+        "operate",
+        begin,
+        "Begin a run of any driver.",
+        takes=Wanted,
+        gives=Row,
+        status=201,
+        reach="filtered",
+    ),
+    Endpoint("GET", "/runs/{id}", "read", show, "A run, and how it ended.", gives=Row, reach="run"),
     Endpoint(
         "GET",
         "/runs/{id}/events",
@@ -256,11 +263,18 @@ ENDPOINTS = (
         "What happens in a run of this server, as server-sent events.",
         takes=streams.Followed,
         media_type="text/event-stream",
+        reach="run",
     ),
     Endpoint(
-        "GET", "/runs/{id}/report", "read", report, "What was checked in it, as an HTML file.", media_type="text/html"
+        "GET",
+        "/runs/{id}/report",
+        "read",
+        report,
+        "What was checked in it, as an HTML file.",
+        media_type="text/html",
+        reach="run",
     ),
-    Endpoint("POST", "/runs/{id}/cancel", "operate", cancel, "End it.", takes=Cancel, gives=Cancelled),
+    Endpoint("POST", "/runs/{id}/cancel", "operate", cancel, "End it.", takes=Cancel, gives=Cancelled, reach="run"),
     Endpoint(
         "POST",
         "/runs/{id}/questions/{question}/answer",
@@ -269,5 +283,6 @@ ENDPOINTS = (
         "Answer a question of a run that the client began.",
         takes=Given,
         gives=Settled,
+        reach="run",
     ),
 )

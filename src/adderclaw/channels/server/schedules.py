@@ -6,6 +6,7 @@ from typing import Annotated
 
 from adderclaw.channels.facts import schedules as facts
 from adderclaw.channels.facts.schedules import FiredRow, ScheduleRow
+from adderclaw.channels.server import bounds
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.channels.server.runs import FILES, inside
@@ -53,15 +54,11 @@ class Removed:
 
 
 def found(called: Called) -> Schedule:
-    """The one that the path names; of another's folder, as if there were none."""
-    name = called.path["name"]
+    """The one that the path names."""
     try:
-        schedule = rows.get(called.house.store, name)
+        return rows.get(called.house.store, called.path["name"])
     except UsageError:
-        raise missing("schedule", name) from None
-    if not called.client.sees(schedule.workspace):
-        raise missing("schedule", name)
-    return schedule
+        raise missing("schedule", called.path["name"]) from None
 
 
 def row(called: Called, schedule: Schedule) -> ScheduleRow:
@@ -94,6 +91,7 @@ async def add(called: Called) -> Added:
         said["sop"] = inside(folder, "sop", given.what.sop)
     new = replace(given, what=replace(given.what, workspace=folder, **said))
     options = replace(house.options, workspace=folder)
+    await asyncio.to_thread(bounds.require_profile, called.client, options, given.what.profile)
     schedule = await asyncio.to_thread(adding.made, new, options, house.key, house.clock.now(), called.client.who)
     adding.added(house.store, schedule)
     return Added(row(called, schedule), _secret(called, schedule))
@@ -148,7 +146,7 @@ async def remove(called: Called) -> Removed:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/schedules", "read", listing, "Schedules with their next times.", gives=Listing),
+    Endpoint("GET", "/schedules", "read", listing, "Schedules with their next times.", gives=Listing, reach="filtered"),
     Endpoint(
         "POST",
         "/schedules",
@@ -158,9 +156,12 @@ ENDPOINTS = (
         takes=New,
         gives=Added,
         status=201,
+        reach="filtered",
     ),
-    Endpoint("GET", "/schedules/{name}", "read", show, "A schedule as it stands.", gives=ScheduleRow),
-    Endpoint("DELETE", "/schedules/{name}", "admin", remove, "Remove it with its history.", gives=Removed),
+    Endpoint("GET", "/schedules/{name}", "read", show, "A schedule as it stands.", gives=ScheduleRow, reach="schedule"),
+    Endpoint(
+        "DELETE", "/schedules/{name}", "admin", remove, "Remove it with its history.", gives=Removed, reach="schedule"
+    ),
     Endpoint(
         "GET",
         "/schedules/{name}/history",
@@ -169,10 +170,17 @@ ENDPOINTS = (
         "What became of its due times, the latest first.",
         takes=Asked,
         gives=History,
+        reach="schedule",
     ),
-    Endpoint("POST", "/schedules/{name}/run", "operate", run, "Begin it now.", gives=FiredRow, status=201),
-    Endpoint("POST", "/schedules/{name}/pause", "operate", pause, "Begin nothing of it.", gives=ScheduleRow),
-    Endpoint("POST", "/schedules/{name}/resume", "operate", resume, "Let it go on.", gives=ScheduleRow),
+    Endpoint(
+        "POST", "/schedules/{name}/run", "operate", run, "Begin it now.", gives=FiredRow, status=201, reach="schedule"
+    ),
+    Endpoint(
+        "POST", "/schedules/{name}/pause", "operate", pause, "Begin nothing of it.", gives=ScheduleRow, reach="schedule"
+    ),
+    Endpoint(
+        "POST", "/schedules/{name}/resume", "operate", resume, "Let it go on.", gives=ScheduleRow, reach="schedule"
+    ),
     Endpoint(
         "POST",
         "/schedules/{name}/approve",
@@ -180,5 +188,6 @@ ENDPOINTS = (
         approve,
         "Pin the file that it begins as it is now.",
         gives=ScheduleRow,
+        reach="schedule",
     ),
 )

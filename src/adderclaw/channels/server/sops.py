@@ -40,8 +40,17 @@ async def steps(called: Called) -> SopState:
 
 ENDPOINTS = (
     Endpoint(
-        "GET", "/sops", "read", listing, "The SOPs, and what is wrong with those that are none.", Where, list[SopRow]
+        "GET",
+        "/sops",
+        "read",
+        listing,
+        "The SOPs, and what is wrong with those that are none.",
+        Where,
+        list[SopRow],
+        reach="filtered",
     ),
-    Endpoint("GET", "/sops/{name}", "read", show, "One SOP: its inputs and its steps.", Where, SopRow),
-    Endpoint("GET", "/runs/{id}/steps", "read", steps, "How far a run of a SOP has come.", gives=SopState),
+    Endpoint(
+        "GET", "/sops/{name}", "read", show, "One SOP: its inputs and its steps.", Where, SopRow, reach="filtered"
+    ),
+    Endpoint("GET", "/runs/{id}/steps", "read", steps, "How far a run of a SOP has come.", gives=SopState, reach="run"),
 )

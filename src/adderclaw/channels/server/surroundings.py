@@ -84,7 +84,9 @@ async def doctor(called: Called) -> Health:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/tools", "read", tools, "The tools that a model may call.", Where, list[ToolRow]),
+    Endpoint(
+        "GET", "/tools", "read", tools, "The tools that a model may call.", Where, list[ToolRow], reach="filtered"
+    ),
     Endpoint(
         "POST",
         "/policy/explain",
@@ -93,6 +95,7 @@ ENDPOINTS = (
         "What the gate would decide on a call, with the opinion of every guard and judge; nothing runs.",
         Judged,
         Explained,
+        reach="filtered",
     ),
     Endpoint(
         "GET",
@@ -102,10 +105,38 @@ ENDPOINTS = (
         "The configured MCP servers, and what is approved of their tools; none is started.",
         Where,
         list[ServerRow],
+        reach="filtered",
     ),
-    Endpoint("GET", "/skills", "read", skills, "The skills, and those that cannot be used with why.", Where, Skills),
-    Endpoint("GET", "/hooks", "read", hooks, "The hooks in the order in which they run.", HooksQuery, list[HookRow]),
-    Endpoint("GET", "/settings", "read", settings, "Every setting with its origin; no secrets.", Where, Settings),
+    Endpoint(
+        "GET",
+        "/skills",
+        "read",
+        skills,
+        "The skills, and those that cannot be used with why.",
+        Where,
+        Skills,
+        reach="filtered",
+    ),
+    Endpoint(
+        "GET",
+        "/hooks",
+        "read",
+        hooks,
+        "The hooks in the order in which they run.",
+        HooksQuery,
+        list[HookRow],
+        reach="filtered",
+    ),
+    Endpoint(
+        "GET",
+        "/settings",
+        "read",
+        settings,
+        "Every setting with its origin; no secrets.",
+        Where,
+        Settings,
+        reach="filtered",
+    ),
     Endpoint(
         "POST",
         "/doctor",

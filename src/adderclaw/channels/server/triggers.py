@@ -71,7 +71,7 @@ ENDPOINTS = (
     Endpoint(
         "POST",
         "/triggers/{name}",
-        None,
+        "open",
         begin,
         "Begin the schedule that waits for this signed request (docs/channels.md).",
         gives=Begun,

@@ -1,18 +1,101 @@
-"""Which workspaces a client sees: what it asks for is of these alone."""
+"""Which folders a client sees: checked before every handler runs, and what its lists are limited to."""
 
-from dataclasses import replace
+import os
+from dataclasses import is_dataclass, replace
+from typing import TYPE_CHECKING
 
-from adderclaw.channels.server.endpoint import Called
+from starlette.requests import Request
+
+from adderclaw.channels.server.endpoint import Called, Client, Reach
+from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config.options import Options
+from adderclaw.config.paths import followed
+from adderclaw.store import Store
+from adderclaw.store.text import plain
 
-NONE = ("",)
-"""No conversation was held there."""
+if TYPE_CHECKING:
+    from adderclaw.channels.server.house import House
+
+NONE = ("no folder",)
+"""Where nothing can have happened: real folders are absolute, and what is of the whole machine has an empty one."""
+
+_CONVERSATIONS = "SELECT project_dir FROM conversations c"
+_SESSIONS = f"{_CONVERSATIONS} JOIN sessions s ON s.conversation_id = c.id"
+_FOLDERS = {
+    "conversation": f"{_CONVERSATIONS} WHERE c.id = ?",
+    "session": f"{_SESSIONS} WHERE s.session_id = ?",
+    "run": f"{_CONVERSATIONS} JOIN runs r ON r.conversation_id = c.id WHERE r.run_id = ?",
+    "question": f"{_SESSIONS} JOIN approvals a ON a.session_id = s.session_id WHERE a.id = ?",
+    "checkpoint": f"{_CONVERSATIONS} JOIN checkpoints p ON p.conversation_id = c.id WHERE p.id = ?",
+    "receipt": f"{_SESSIONS} JOIN receipts r ON r.session_id = s.session_id WHERE r.archive = '' AND r.seq = ?",
+    "schedule": "SELECT workspace FROM schedules WHERE ? IN (name, id)",
+}
+"""The folder of what a path, a query or a body names."""
+_NAMES = {
+    "workspace": "folder",
+    "project": "folder",
+    "conversation": "conversation",
+    "conversation_id": "conversation",
+    "session": "session",
+    "run": "run",
+    "resume": "resume",
+    "previous_response_id": "response",
+}
+"""Names of fields by which a query or a body reaches a folder, and what each of them names."""
+_PATHS = {"receipt": "seq", "schedule": "name"}
+"""The part of the path that names it, where that is not called `id`."""
+
+
+def require_folder(house: "House", client: Client, request: Request, reach: Reach | None) -> None:
+    """A Refusal where a token for folders asks for what lies in none of them, or for the whole machine.
+
+    What does not exist is refused in the same words, so that nobody learns what other folders hold.
+    """
+    if not client.folders:
+        return
+    if reach is None:
+        raise Refusal(403, "folder", "this concerns the whole machine: it needs a token without folders")
+    if reach != "filtered":
+        _require(house, client, reach, str(request.path_params[_PATHS.get(reach, "id")]))
+    for name, value in request.query_params.multi_items():
+        if name in _NAMES and value.strip():  # a field of a form that was left empty names nothing
+            _require(house, client, _NAMES[name], value.strip())
+
+
+def require_named(house: "House", client: Client, given: object) -> None:
+    """The same for what a body names, also in the records that it holds."""
+    if not client.folders or not is_dataclass(given):
+        return
+    for name in given.__dataclass_fields__:
+        value = getattr(given, name)
+        if name in _NAMES and isinstance(value, str):
+            _require(house, client, _NAMES[name], value)
+        else:
+            require_named(house, client, value)
+
+
+def _require(house: "House", client: Client, kind: str, value: str) -> None:
+    folders = _folders(house.store, kind, value)
+    if not folders or not all(client.sees(one) and client.sees(followed(one)) for one in folders):
+        raise Refusal(403, "folder", f"the folders of this token hold no {kind} {value[:100]!r}")
+
+
+def _folders(store: Store, kind: str, value: str) -> list[str]:
+    match kind:
+        case "folder":
+            return [followed(os.path.abspath(value))] if os.path.isabs(value) else []
+        case "resume":
+            return _folders(store, "conversation", value) + _folders(store, "run", value)
+        case "response":
+            return _folders(store, "conversation", value.partition("_")[2].partition("_")[2])
+        case _:
+            return [str(row[0]) for row in store.read(_FOLDERS[kind], (plain(value),))]
 
 
 def places(called: Called) -> tuple[str, ...]:
     """The folders whose conversations the client may look at; empty: all."""
     client, house = called.client, called.house
-    if client.has("admin") or not client.folders:
+    if not client.folders:
         return ()
     held = [str(row[0]) for row in house.store.read("SELECT DISTINCT project_dir FROM conversations")]
     return tuple(folder for folder in held if client.sees(folder)) or NONE

@@ -39,8 +39,16 @@ def _model(called: Called, name: str) -> Model:
 
 STREAM = "text/event-stream"
 ENDPOINTS = (
-    Endpoint("GET", "/v1/models", "openai", listed, "The agent, and the agent with each provider.", gives=Models),
-    Endpoint("GET", "/v1/models/{model:path}", "openai", one, "One of them.", gives=Model),
+    Endpoint(
+        "GET",
+        "/v1/models",
+        "openai",
+        listed,
+        "The agent, and the agent with each provider.",
+        gives=Models,
+        reach="filtered",
+    ),
+    Endpoint("GET", "/v1/models/{model:path}", "openai", one, "One of them.", gives=Model, reach="filtered"),
     Endpoint(
         "POST",
         "/v1/chat/completions",
@@ -50,6 +58,7 @@ ENDPOINTS = (
         ChatBody,
         ChatCompletion,
         media_type=STREAM,
+        reach="filtered",
     ),
     Endpoint(
         "POST",
@@ -60,5 +69,6 @@ ENDPOINTS = (
         ResponsesBody,
         ResponseAnswer,
         media_type=STREAM,
+        reach="filtered",
     ),
 )

@@ -61,7 +61,7 @@ def _serve(name: str) -> Endpoint:
             return Response(status_code=304, headers=headers)
         return Response(found.body, media_type=found.media_type, headers=headers)
 
-    return Endpoint("GET", f"/ui/{name}", None, answer, f"The pages' {name}.", is_page=True)
+    return Endpoint("GET", f"/ui/{name}", "open", answer, f"The pages' {name}.", is_page=True)
 
 
 ENDPOINTS = tuple(_serve(name) for name in FILES)

@@ -114,4 +114,6 @@ def _tools(first: Told, second: Told) -> Html:
     return part("Tool calls", el("div", shown, class_="card flush"))
 
 
-ENDPOINTS = (Endpoint("GET", f"{HERE}/compare", "read", _answer, "Two runs side by side.", is_page=True),)
+ENDPOINTS = (
+    Endpoint("GET", f"{HERE}/compare", "read", _answer, "Two runs side by side.", is_page=True, reach="filtered"),
+)

@@ -287,7 +287,27 @@ def _prompt(one: Conversation, words: Words) -> Html:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/ui/conversations/{id}", "read", page, "One conversation.", takes=From, is_page=True),
-    Endpoint("GET", "/ui/conversations/{id}/events", "read", events, "Changes of that page.", takes=From, is_page=True),
-    Endpoint("GET", "/ui/conversations/{id}/rewind", "read", rewind, "Going back in it.", is_page=True),
+    Endpoint(
+        "GET",
+        "/ui/conversations/{id}",
+        "read",
+        page,
+        "One conversation.",
+        takes=From,
+        is_page=True,
+        reach="conversation",
+    ),
+    Endpoint(
+        "GET",
+        "/ui/conversations/{id}/events",
+        "read",
+        events,
+        "Changes of that page.",
+        takes=From,
+        is_page=True,
+        reach="conversation",
+    ),
+    Endpoint(
+        "GET", "/ui/conversations/{id}/rewind", "read", rewind, "Going back in it.", is_page=True, reach="conversation"
+    ),
 )

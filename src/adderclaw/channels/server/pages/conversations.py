@@ -103,6 +103,6 @@ async def new(called: Called) -> "Response":
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/ui/conversations", "read", page, "Conversations.", takes=Search, is_page=True),
-    Endpoint("GET", "/ui/conversations/new", "operate", new, "Begin one.", is_page=True),
+    Endpoint("GET", "/ui/conversations", "read", page, "Conversations.", takes=Search, is_page=True, reach="filtered"),
+    Endpoint("GET", "/ui/conversations/new", "operate", new, "Begin one.", is_page=True, reach="filtered"),
 )

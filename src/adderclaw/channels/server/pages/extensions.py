@@ -51,7 +51,7 @@ async def _answer(called: Called) -> "HTMLResponse":
     def look() -> _Found:
         options = here_options(called)
         return _Found(
-            plugin_facts.listed(),
+            [] if called.client.folders else plugin_facts.listed(),  # they are of the whole machine
             configured.mcp_servers(options),
             configured.skills(options),
             configured.hooks(options),
@@ -64,7 +64,9 @@ async def _answer(called: Called) -> "HTMLResponse":
         return failed(called, "Extensions", error, "/")
     folder = folder_field(called)
     chosen = filters(HERE, "extensions", folder) if folder is not None else None
-    brought = _plugins(shown.plugins, may_disable=called.client.has("admin"))
+    brought = None
+    if not called.client.folders:
+        brought = _plugins(shown.plugins, may_disable=called.client.has("admin"))
     content = (_trust(shown.settings), brought, _servers(shown.servers), _skills(shown.skills), _hooks(shown.hooks))
     lead = "Plugins, MCP servers, skills and hooks, with where each comes from."
     return layout(called, "Extensions", chosen, el("div", content, id="extensions"), here=HERE, lead=lead)
@@ -219,4 +221,6 @@ def _hooks(hooks: list[HookRow]) -> Html:
     return part("Hooks", el("div", shown, class_="card flush"), note=str(len(hooks)))
 
 
-ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "Plugins, MCP servers, skills and hooks.", is_page=True),)
+ENDPOINTS = (
+    Endpoint("GET", HERE, "read", _answer, "Plugins, MCP servers, skills and hooks.", is_page=True, reach="filtered"),
+)

@@ -4,7 +4,6 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.fleet import opened
 from adderclaw.channels.server.pages.asked import failed, found
@@ -27,8 +26,6 @@ SILENT = 60
 
 
 async def _answer(called: Called) -> "HTMLResponse":
-    if visible.places(called):  # the fleet is nobody's folder
-        return layout(called, "Fleet", empty("You see the runs of your folders; the fleet has others."), here=HERE)
     try:
         made = await found(look)
     except AdderClawError as error:

@@ -80,16 +80,14 @@ def waiting(called: Called, conversation: str | None = None) -> list[Asked]:
         conversation=conversation,
     )
     made = (asked(called, row) for row in rows if row.state(time.time()) == "pending")
-    return [one for one in made if one is not None and conversation in (None, one.conversation_id)]
+    return [one for one in made if conversation in (None, one.conversation_id)]
 
 
-def asked(called: Called, row: Approval) -> Asked | None:
-    """A question with where it was asked; None where the client may not look at that."""
+def asked(called: Called, row: Approval) -> Asked:
+    """A question with where it was asked."""
     store = called.house.store
     id = _conversation_of(store, row.session_id)
     folder = transcript.workspace_of(store, id) if id else ""
-    if not called.client.sees(folder):
-        return None
     here = called.house.conversations.get(id)
     request = here.questions.get(row.id) if here is not None else None
     return Asked(row, id, clean(title(store, id)), clean(folder), request, row.state(time.time()))

@@ -42,19 +42,20 @@ async def _answer(called: Called) -> "HTMLResponse":
     asked["status"] = one_of(called, "status", STATUSES) or None
     asked["risk"] = one_of(called, "risk", RISKS) or None
     before, options = number(called, "before"), called.house.options
-    verifies = word(called, "verify") == "1"
+    whole_log = not called.client.folders  # the chain is of all folders
+    verifies = whole_log and word(called, "verify") == "1"
 
     def look() -> tuple[Receipts, str, ChainState | None]:
         whole = ledger.state(options) if verifies else None
         shown = ledger.receipts(options, limit=PAGE, before=before, places=places(called), **asked)
-        return shown, _head(called), whole
+        return shown, _head(called) if whole_log else "", whole
 
     try:
         shown, head, whole = await found(look)
     except AdderClawError as error:
         return failed(called, "Ledger", error, "/")
     lead = "One receipt for every tool call, each sealed with all before it."
-    content = (_chain(head, whole), _filters(asked), _region(shown, asked, before))
+    content = (_chain(head, whole) if whole_log else None, _filters(asked), _region(shown, asked, before))
     return layout(called, "Ledger", *content, here=HERE, lead=lead, wide=True)
 
 
@@ -277,6 +278,6 @@ def _neighbours(near: list[ReceiptRow], at: int) -> Html:
 
 
 ENDPOINTS = (
-    Endpoint("GET", HERE, "read", _answer, "The page of the receipts.", is_page=True),
-    Endpoint("GET", f"{HERE}/{{seq}}", "read", _one, "The page of one receipt.", is_page=True),
+    Endpoint("GET", HERE, "read", _answer, "The page of the receipts.", is_page=True, reach="filtered"),
+    Endpoint("GET", f"{HERE}/{{seq}}", "read", _one, "The page of one receipt.", is_page=True, reach="receipt"),
 )

@@ -67,4 +67,4 @@ def drawn(called: Called, next: str, wrong: str = "") -> "HTMLResponse":
     )
 
 
-ENDPOINTS = (Endpoint("GET", "/login", None, page, "The login page.", takes=Asked, is_page=True),)
+ENDPOINTS = (Endpoint("GET", "/login", "open", page, "The login page.", takes=Asked, is_page=True),)

@@ -25,7 +25,8 @@ async def _answer(called: Called) -> "HTMLResponse":
 
     def look() -> tuple[list[TargetRow], list[NoticeRow]]:
         options, folders = called.house.options, visible.places(called)
-        return notices.targets(options), notices.history(options, limit=LIMIT, state=wanted, folders=folders)
+        targets = [] if called.client.folders else notices.targets(options)  # they are of the whole machine
+        return targets, notices.history(options, limit=LIMIT, state=wanted, folders=folders)
 
     try:
         targets, rows = await found(look)
@@ -34,7 +35,8 @@ async def _answer(called: Called) -> "HTMLResponse":
     chosen = filters(HERE, "notices", field("Which", select("n-state", "state", wanted, STATES), id="n-state"))
     lead = "What is sent to you when something waits for you or is done. To try it: adderclaw notices test."
     region = el("div", _history(rows, wanted), id="notices")
-    return layout(called, "Notices", _targets(targets), chosen, region, here=HERE, lead=lead)
+    shown = None if called.client.folders else _targets(targets)
+    return layout(called, "Notices", shown, chosen, region, here=HERE, lead=lead)
 
 
 def _targets(targets: list[TargetRow]) -> Html:
@@ -77,4 +79,8 @@ def _state(one: NoticeRow) -> Child:
     return el("div", words.get(one["state"]) or state(one["state"]), tries, why)
 
 
-ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "Where notices are sent, and the last ones.", is_page=True),)
+ENDPOINTS = (
+    Endpoint(
+        "GET", HERE, "read", _answer, "Where notices are sent, and the last ones.", is_page=True, reach="filtered"
+    ),
+)

@@ -88,8 +88,8 @@ def _ended(called: Called, id: str) -> Html | None:
     from adderclaw.store import approvals
 
     for row in approvals.listing(called.house.store, everything=True, limit=100, places=glance.places(called)):
-        if questions.card_id(row.id) == id and (asked := glance.asked(called, row)) is not None:
-            return questions.card(called, asked)
+        if questions.card_id(row.id) == id:
+            return questions.card(called, glance.asked(called, row))
     return None
 
 
@@ -214,6 +214,6 @@ def _runs(found: list[Run]) -> Html:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/", "read", page, "What goes on now.", is_page=True),
-    Endpoint("GET", "/ui/now/events", "read", events, "Changes of that page.", is_page=True),
+    Endpoint("GET", "/", "read", page, "What goes on now.", is_page=True, reach="filtered"),
+    Endpoint("GET", "/ui/now/events", "read", events, "Changes of that page.", is_page=True, reach="filtered"),
 )

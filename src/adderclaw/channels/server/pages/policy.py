@@ -147,4 +147,6 @@ def _opinion(one: OpinionRow, by: str) -> Html:
     return el("div", said, class_="by" if one["by"] == by else None)
 
 
-ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "The page that explains the gate.", is_page=True),)
+ENDPOINTS = (
+    Endpoint("GET", HERE, "read", _answer, "The page that explains the gate.", is_page=True, reach="filtered"),
+)

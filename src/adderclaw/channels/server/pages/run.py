@@ -284,6 +284,6 @@ def _used(told: Told) -> Html:
 
 
 ENDPOINTS = (
-    Endpoint("GET", f"{HERE}/{{id}}", "read", _answer, "The page of one run.", is_page=True),
-    Endpoint("GET", f"{HERE}/{{id}}/events", "read", _events, "Changes of that page.", is_page=True),
+    Endpoint("GET", f"{HERE}/{{id}}", "read", _answer, "The page of one run.", is_page=True, reach="run"),
+    Endpoint("GET", f"{HERE}/{{id}}/events", "read", _events, "Changes of that page.", is_page=True, reach="run"),
 )

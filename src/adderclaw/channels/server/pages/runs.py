@@ -136,4 +136,4 @@ def _short(path: str) -> str:
     return os.path.basename(path.rstrip("/")) or path or "–"
 
 
-ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "The page of all runs.", is_page=True),)
+ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "The page of all runs.", is_page=True, reach="filtered"),)

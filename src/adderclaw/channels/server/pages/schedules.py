@@ -172,6 +172,6 @@ def address(name: str) -> str:
 
 
 ENDPOINTS = (
-    Endpoint("GET", HERE, "read", _all, "The page of all schedules.", is_page=True),
-    Endpoint("GET", f"{HERE}/{{name}}", "read", _one, "The page of one schedule.", is_page=True),
+    Endpoint("GET", HERE, "read", _all, "The page of all schedules.", is_page=True, reach="filtered"),
+    Endpoint("GET", f"{HERE}/{{name}}", "read", _one, "The page of one schedule.", is_page=True, reach="schedule"),
 )

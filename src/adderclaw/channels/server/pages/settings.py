@@ -96,4 +96,4 @@ def _value(value: object) -> str:
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
-ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "Every setting with its origin.", is_page=True),)
+ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "Every setting with its origin.", is_page=True, reach="filtered"),)

@@ -138,4 +138,6 @@ def go_on(found: SopState) -> Html | None:
     return sent_form("/runs", resumed, button, then="reload")
 
 
-ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "SOPs, and a form for each that runs it.", is_page=True),)
+ENDPOINTS = (
+    Endpoint("GET", HERE, "read", _answer, "SOPs, and a form for each that runs it.", is_page=True, reach="filtered"),
+)

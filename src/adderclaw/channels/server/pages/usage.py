@@ -198,4 +198,6 @@ def _named(key: str) -> str:
     return os.path.basename(key) if key.startswith("/") else key or "unknown"
 
 
-ENDPOINTS = (Endpoint("GET", HERE, "read", _answer, "The page of what model calls took.", is_page=True),)
+ENDPOINTS = (
+    Endpoint("GET", HERE, "read", _answer, "The page of what model calls took.", is_page=True, reach="filtered"),
+)
