@@ -46,6 +46,7 @@ bench: setup ## measure against a standard-library loop and rewrite the table in
 	@.venv/bin/python bench/run.py $(ARGS)
 	@.venv/bin/python bench/checkpoints.py
 	@.venv/bin/python bench/verdict.py
+	@.venv/bin/python bench/turn.py
 
 docs: setup ## the documentation as a site in build/docs: warnings are errors, every link is checked, no network is used
 	@.venv/bin/sphinx-build -W --keep-going -q -j auto -d build/docs-cache docs build/docs

@@ -57,21 +57,22 @@ class Steps(NamedTuple):
 class Server:
     """The installed program in a home of its own."""
 
-    def __init__(self, program: str, root: Path) -> None:
+    def __init__(self, program: str, root: Path, calls: int = CALLS, turns: int = ROUNDS * 5) -> None:
         home, workspace = root / "home", root / "workspace"
         workspace.mkdir()
         home.mkdir(mode=0o700)
         (workspace / "AGENTS.md").write_text("A project.\n")
         (workspace / "notes.txt").write_text("".join(f"line {number}\n" for number in range(1, CALLS + 1)))
         given = ({"file_path": "notes.txt", "offset": number, "limit": 1} for number in range(1, CALLS + 1))
-        calls = [{"tool_calls": [{"name": "Read", "arguments": one}]} for one in given]
-        turn = [*calls, {"text": "done"}]
+        steps = [{"tool_calls": [{"name": "Read", "arguments": one}]} for one in given]
+        turn = [*steps[:calls], {"text": "done"}]
         fixture = home / "script.json"
-        fixture.write_text(json.dumps({"steps": turn * (ROUNDS * 5), "partial": True}))
+        fixture.write_text(json.dumps({"steps": turn * turns, "partial": True}))
         (home / "config.toml").write_text(CONFIG.format(fixture=fixture))
         self._env = {**os.environ, "HOME": str(root), "ADDERCLAW_HOME": str(home), "ADDERCLAW_LOG": ""}
         self._program = os.path.abspath(program)
-        command = [self._program, "serve", "--port", "0", "--workspace", str(workspace)]
+        self.socket = home / "socket"
+        command = [self._program, "serve", "--port", "0", "--socket", str(self.socket), "--workspace", str(workspace)]
         self.process = subprocess.Popen(command, env=self._env, stderr=subprocess.PIPE, cwd=workspace)
         assert self.process.stderr is not None
         self.url = ""

@@ -128,6 +128,21 @@ def test_what_is_no_http_gets_the_same_form_of_error(on: On, sent: bytes) -> Non
     on(Seats(), work)
 
 
+def test_no_answer_waits_for_the_acknowledgement_of_the_packet_before(on: On) -> None:
+    """Head and body are two packets: the second one would wait about 40 ms for the client's delayed ACK."""
+
+    async def work(port: Port) -> None:
+        reader, writer = await port.connect()
+        writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 ")
+        (connection,) = port.seats.newcomers
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()
+
+    on(Seats(), work)
+
+
 def test_a_head_that_comes_slowly_is_not_waited_for(on: On) -> None:
     """At the beginning of a connection, and behind an answer."""
 

@@ -117,12 +117,15 @@ def bound(where: Where) -> socket.socket:
     host = "127.0.0.1" if where.host == "localhost" else where.host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, where.port), family=family, backlog=BACKLOG)
+        made = socket.create_server((host, where.port), family=family, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             fix = "give another --port; 0 takes any that is free"
             raise UsageError(f"port {where.port} of {host} is in use by another program: {fix}") from error
         raise UsageError(f"cannot listen on {host}, port {where.port}: {error.strerror or error}") from error
+    # accepted connections inherit it; asyncio sets it only on sockets that name their protocol, as this one does not
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
 
 
 @contextmanager
