@@ -21,6 +21,8 @@ def world(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def hosted(world: World, patience: float | None = None, bounds: Bounds = BOUNDS) -> Conversations:
+def hosted(
+    world: World, patience: float | None = None, bounds: Bounds = BOUNDS, rest: float | None = None
+) -> Conversations:
     options = Options(workspace=str(world.workspace), log_level="off")
-    return Conversations(options, "http", patience=patience, bounds=bounds)
+    return Conversations(options, "http", patience=patience, bounds=bounds, rest=rest)

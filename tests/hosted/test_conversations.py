@@ -1,10 +1,13 @@
 """Conversations in one process: who may steer and answer them, what followers see, what outlives whom."""
 
 import asyncio
+import contextlib
+import json
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +23,7 @@ from tests.acceptance.world import World, call, text
 from tests.hosted.conftest import hosted
 
 YES, NO = Answer(approved=True, by="operator"), Answer(approved=False, by="operator")
+RESULTS = "SELECT payload_json FROM transcript_entries WHERE entry_type = 'tool_result' ORDER BY id"
 WRITE = call("Write", file_path="a.txt", content="one\n")
 
 
@@ -172,6 +176,48 @@ def test_an_idle_conversation_sleeps_and_the_next_message_wakes_it(world: World)
 
     asyncio.run(main())
     assert {row[0] for row in world.rows("SELECT outcome FROM runs")} == {"completed"}
+
+
+def _held() -> tuple[int, list[str]]:
+    """How many descriptors this process has open, and the processes beneath it."""
+    below: list[str] = []
+    todo = [str(os.getpid())]
+    while todo:
+        for task in Path(f"/proc/{todo.pop()}/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                below += (found := task.read_text().split())
+                todo += found
+    return len(os.listdir("/proc/self/fd")), below
+
+
+def test_an_idle_conversation_releases_its_sandbox_and_loses_nothing(world: World, needs: Callable[[str], str]) -> None:
+    """Soon after a command its processes and descriptors are gone, unless a file of the session's own /tmp would be."""
+    needs("bwrap")
+    world.configure(autonomy="full")
+    commands = ("echo one", "echo two", "echo kept > /tmp/kept", "cat /tmp/kept")
+    world.script(*(step for one in commands for step in (call("Bash", command=one), text("done"))))
+
+    async def main() -> None:
+        here = hosted(world, rest=0.2)
+        one = await here.open("ann")
+        before = _held()
+        for command in commands:
+            assert (await one.ended(await one.send(command, client="ann"))).outcome == "completed"
+            keeps = "/tmp" in command
+            async with asyncio.timeout(30):
+                while not keeps and _held() != before:  # noqa: ASYNC110 - nothing tells that a process has ended
+                    await asyncio.sleep(0.02)
+            if keeps:
+                await asyncio.sleep(0.6)
+                held = _held()
+                assert held[0] > before[0]
+                assert len(held[1]) > len(before[1])
+            assert one.run is not None, "it is still awake"
+        await here.close()
+
+    asyncio.run(main())
+    results = [json.loads(row[0])["content"] for row in world.rows(RESULTS)]
+    assert results == ["one\n", "two\n", results[2], "kept\n"]
 
 
 def test_conversations_of_one_process_share_nothing_that_counts(world: World) -> None:

@@ -47,14 +47,16 @@ class Conversation(Watched):
         *,
         asks: bool = True,
         patience: float | None = None,
+        rest: float | None = None,
         woke: "Callable[[Conversation], None]" = lambda _one: None,
         room: "Callable[[], Awaitable[None]] | None" = None,
         bounds: Bounds = BOUNDS,
     ) -> None:
-        """`asks`: its clients are asked; else nobody is. `patience`: seconds of idleness before it sleeps."""
+        """`asks`: its clients are asked; else nobody is. `rest`: seconds of idleness before it
+        releases its sandbox. `patience`: as many more before it sleeps."""
         super().__init__("", client, channel, bounds)
         self._most = bounds.queued
-        self.options, self.asks, self._patience = options, asks, patience
+        self.options, self.asks, self._patience, self._rest = options, asks, patience, rest
         self.chosen: dict[str, str] = {}
         """What clients chose for it, of profile, provider and model; also in the store."""
         self.otherwise: Options | None = None
@@ -282,13 +284,18 @@ class Conversation(Watched):
         return last
 
     async def _next(self) -> Message | None:
+        rests = self._rest is None
         while not self._messages and not self._leaves:
             self._more.clear()
             try:
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(self._patience if rests else self._rest):
                     await self._more.wait()
             except TimeoutError:
-                self._leaves = self.is_idle
+                if rests:
+                    self._leaves = self.is_idle
+                elif self.is_idle and self.run is not None:
+                    self.run.rest()
+                    rests = True
         return None if self._leaves and not self._messages else self._messages.popleft()
 
     async def _answered(self, run: Run, message: Message) -> TurnResult:

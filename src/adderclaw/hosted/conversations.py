@@ -14,17 +14,26 @@ from adderclaw.runtime import Options, Resume, Run
 from adderclaw.store import Store, transcript
 from adderclaw.types import Json
 
-PATIENCE = 600.0
-"""Seconds after which an idle one does."""
+REST = 60.0
+"""Seconds after which an idle one releases the processes and descriptors of its sandbox."""
+PATIENCE = 540.0
+"""Seconds after which it sleeps, counted from then."""
 
 
 class Conversations:
     """`channel` is what rows, receipts and events call the way in: `http`, `acp`."""
 
     def __init__(
-        self, options: Options, channel: str, *, patience: float | None = PATIENCE, bounds: Bounds = BOUNDS
+        self,
+        options: Options,
+        channel: str,
+        *,
+        rest: float | None = REST,
+        patience: float | None = PATIENCE,
+        bounds: Bounds = BOUNDS,
     ) -> None:
-        self.options, self.channel, self._patience, self._bounds = options, channel, patience, bounds
+        self.options, self.channel, self._bounds = options, channel, bounds
+        self._rest, self._patience = rest, patience
         self._all: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
         """Also those that were let go of and that somebody still has in hand: there are never two of one id."""
         self._kept: dict[str, Conversation] = {}
@@ -120,6 +129,7 @@ class Conversations:
             channel or self.channel,
             asks=asks,
             patience=self._patience,
+            rest=self._rest,
             woke=self._keep,
             room=self._make_room,
             bounds=self._bounds,

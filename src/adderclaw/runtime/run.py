@@ -65,6 +65,11 @@ class Run(NamedTuple):
         self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
         await lifecycle.switched(session, change)
 
+    def rest(self) -> None:
+        """Release the processes and descriptors of the sandbox, where nothing is lost by it."""
+        if self.runtime.box is not None:
+            self.runtime.box.rest()
+
     async def settle(self) -> None:
         """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
         await lifecycle.hush(self.session)

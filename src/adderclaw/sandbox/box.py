@@ -300,6 +300,15 @@ class Box:
             self._inside.close()
             self._inside = None
 
+    def rest(self) -> None:
+        """End everything inside while no command runs and /tmp is empty: the next command finds the same again."""
+        inside = self._inside
+        if self.kind != "bubblewrap" or inside is None or inside.running:
+            return
+        with contextlib.suppress(AdderClawError, OSError):  # it is in use, or does not answer
+            inside.tell("rest")
+            self.close()
+
     def ended(self, inside: Place, *, git: bool, watched: bool) -> str:
         """A command is over; the line that says what of what other programs run later was changed meanwhile."""
         self._running -= 1

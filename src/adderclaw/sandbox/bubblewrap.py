@@ -98,9 +98,7 @@ def _system(room: Room, files: Mapping[str, int]) -> list[str]:
     words += ["--perms", "1777", *_empty("/tmp"), *_empty("/run", SMALL)]
     # no link to /tmp: a workspace may lie beneath /var/tmp, and must be called so inside, too
     words += ["--perms", "1777", *_empty("/var/tmp"), "--symlink", "../run", "/var/run"]
-    user = settled(os.path.expanduser("~"))
-    if user != "/" and not any(beneath(place, user) for place in seen.SYSTEM):
-        words += _empty(user)
+    words += [word for user in _home() for word in _empty(user)]
     words += _settings(files)
     places = seen.places(room.roots, room.shown)
     for place in seen.SYSTEM:
@@ -111,6 +109,17 @@ def _system(room: Room, files: Mapping[str, int]) -> list[str]:
     if room.cache and not room.read_only:
         words += ["--bind", room.cache, caches.PLACE]
     return words + _links(room, places)
+
+
+def _home() -> list[str]:
+    """The user's home, which is empty inside; nothing where it is a place of the system."""
+    user = settled(os.path.expanduser("~"))
+    return [] if user == "/" or any(beneath(place, user) for place in seen.SYSTEM) else [user]
+
+
+def own_folders(room: Room) -> list[str]:
+    """Folders of the session's own, in memory: what is written there ends with the sandbox."""
+    return [path for path in ("/dev/shm", "/tmp", "/run", "/var/tmp", *_home()) if path not in room.roots]
 
 
 def _settings(files: Mapping[str, int]) -> list[str]:

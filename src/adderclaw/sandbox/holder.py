@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from adderclaw.config.paths import followed
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import caches, limits, seen
-from adderclaw.sandbox.bubblewrap import Room, hidden, options
+from adderclaw.sandbox.bubblewrap import Room, hidden, options, own_folders
 from adderclaw.sandbox.clearing import clear, sweep
 from adderclaw.sandbox.confinement import NO_PROGRAM, NO_WORD
 from adderclaw.sandbox.memory import memory_file
@@ -139,7 +139,8 @@ class Inside:
             numbers["port"] = PROXY_PORT
         files = {name: fd for name in seen.FILES if (fd := _opened(f"/etc/{name}", stack)) is not None}
         fds += files.values()
-        started = [*_interpreter(), *_given(fds[0], **numbers), *_rooted(room)]
+        own = [f"own {number}={path}" for number, path in enumerate(own_folders(room))]
+        started = [*_interpreter(), *_given(fds[0], **numbers), *_rooted(room), *own]
         return [bwrap, *options(room, files), "--", *started]
 
     def _landlock(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:

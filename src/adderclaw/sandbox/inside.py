@@ -57,7 +57,7 @@ MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 """How long a payload a message holds, and what stands for a longer one: `holder` says the same."""
 NOW = 5
 """Milliseconds between looks where the kernel tells nobody that a child has ended."""
-ORDERS = (b"keep", b"keep git", b"hold", b"go")
+ORDERS = (b"keep", b"keep git", b"hold", b"go", b"rest")
 DYING = 8
 """Seconds that what is killed has to die in: less than `holder` waits for the end of a command. A busy machine needs
 more than one of them."""
@@ -80,8 +80,13 @@ class Call:
 
 
 class Holder:
-    def __init__(self, control: socket, views: "Views | None") -> None:
+    def __init__(self, control: socket, views: "Views | None", own: list[str]) -> None:
+        """`own`: folders of the session's own, in memory, which end with us."""
         self.control, self.views = control, views
+        try:
+            self.own, self.empty = own, in_memory(own)
+        except OSError:
+            self.own, self.empty = list[str](), list[tuple[int, int]]()  # it never rests
         self.first = posix.getpid() == 1
         self.is_held = False
         self.waiting: list[tuple[Call, list[bytes], list[int]]] = []
@@ -171,6 +176,8 @@ class Holder:
                 self.hold()
             elif order == b"go":
                 self.go()
+            elif order == b"rest" and (self.calls or not self.own or in_memory(self.own) != self.empty):
+                said = b"it is in use"
         except OSError as error:
             said = b"%d %s" % (error.errno, str(error.filename or error.strerror).encode())
         channel.send(b"done " + said)
@@ -359,6 +366,12 @@ class Holder:
         return len(dying)
 
 
+def in_memory(folders: list[str]) -> list[tuple[int, int]]:
+    """How many files and blocks are used in each."""
+    found = map(posix.statvfs, folders)
+    return [(one.f_files - one.f_ffree, one.f_blocks - one.f_bfree) for one in found]
+
+
 def main(arguments: list[str]) -> None:
     given = dict(argument.split("=", 1) for argument in arguments)
     _warnings.filters.insert(0, ("ignore", None, DeprecationWarning, None, 0))  # of forks by threads: each closes all
@@ -389,7 +402,7 @@ def main(arguments: list[str]) -> None:
     control.sendmsg([b"ready" + more], listener)
     if server is not None:
         server.close()
-    holder = Holder(control, views)
+    holder = Holder(control, views, [path for name, path in given.items() if name.startswith("own ")])
     holder.serve()
     while not holder.first and not holder.alone():
         holder.kill_everything()
