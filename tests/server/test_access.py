@@ -22,7 +22,7 @@ from adderclaw.schedules.adding import New
 from adderclaw.store import approvals, checkpoints, notices
 from adderclaw.store.checkpoints import Draft
 from tests.program import Cli
-from tests.server.conftest import Server
+from tests.server.conftest import ORIGIN, Server
 from tests.server.seeded import Seed
 
 TABLE = """
@@ -388,6 +388,26 @@ def test_what_is_shown_to_a_token_for_a_folder_has_nothing_of_another(folders: F
             for kind in ("conversation", "run", "question", "schedule", "folder"):
                 assert folders.things["alpha"][kind] in seen, kind
                 assert folders.things["bravo"][kind] in all_seen, kind
+
+    asyncio.run(work())
+
+
+def test_a_browser_that_logged_in_is_held_to_the_folders_of_its_token(folders: Folders) -> None:
+    """It is offered nothing either that its token may not."""
+    bravo = folders.things["bravo"]
+    token = folders.server.token(*SCOPES, folders=[str(folders.alpha)])
+
+    async def work() -> None:
+        async with folders.server.client(Origin=ORIGIN) as browser:
+            assert (await browser.post("/login", data={"token": token})).status_code == 303
+            page = (await browser.get("/")).text
+            assert "Recent conversations" in page
+            assert 'data-do="stop"' not in page
+            assert "/ui/fleet" not in page
+            for path in (f"/ui/conversations/{bravo['conversation']}", "/ui/fleet", "/metrics"):
+                assert (await browser.get(path)).status_code == 403, path
+            answer = await browser.post(f"/conversations/{bravo['conversation']}/close")
+            assert answer.json()["error"]["code"] == "folder"
 
     asyncio.run(work())
 

@@ -20,6 +20,8 @@ class Place(NamedTuple):
     name: str
     key: str
     """With `g` before it, it leads there."""
+    whole_machine: bool = False
+    """Not for a token with folders."""
 
 
 PLACES = (
@@ -28,14 +30,14 @@ PLACES = (
     Place("/ui/runs", "Runs", "r"),
     Place("/ui/sops", "SOPs", "o"),
     Place("/ui/schedules", "Schedules", "t"),
-    Place("/ui/fleet", "Fleet", "f"),
+    Place("/ui/fleet", "Fleet", "f", whole_machine=True),
     Place("/ui/usage", "Usage", "u"),
     Place("/ui/ledger", "Ledger", "l"),
     Place("/ui/policy", "Policy", "p"),
     Place("/ui/extensions", "Extensions", "x"),
     Place("/ui/notices", "Notices", "i"),
     Place("/ui/settings", "Settings", "s"),
-    Place("/ui/doctor", "Doctor", "d"),
+    Place("/ui/doctor", "Doctor", "d", whole_machine=True),
 )
 
 
@@ -65,7 +67,9 @@ def layout(
         tabindex="-1",
         data_live=live or None,
     )
-    frame = el("div", _side(here, len(glance.waiting(called))), el("div", _banners(called), main), class_="frame")
+    frame = el(
+        "div", _side(called, here, len(glance.waiting(called))), el("div", _banners(called), main), class_="frame"
+    )
     body = many(el("a", "Skip to the content", href="#main", class_="skip"), frame, _dialogs())
     return _response(called, f"{title} · AdderClaw", body, status)
 
@@ -100,7 +104,8 @@ def waiting_count(count: int) -> Html:
     return el("span", count or None, words, class_="count", id="waiting-count")
 
 
-def _side(here: str, waiting: int) -> Html:
+def _side(called: Called, here: str, waiting: int) -> Html:
+    is_whole = not called.client.folders
     links = [
         el(
             "li",
@@ -115,6 +120,7 @@ def _side(here: str, waiting: int) -> Html:
             class_="gap" if place.name in ("Usage", "Extensions") else None,
         )
         for place in PLACES
+        if is_whole or not place.whole_machine
     ]
     tools = (
         el(
@@ -123,7 +129,7 @@ def _side(here: str, waiting: int) -> Html:
         el("button", "Keys", type="button", class_="plain wide-only", data_do="help", aria_haspopup="dialog"),
         el("form", el("button", "Log out", type="submit", class_="plain"), method="post", action="/logout"),
     )
-    stop = stop_button(el("span", " everything", class_="wide-only")) if here != "/" else None
+    stop = stop_button(el("span", " everything", class_="wide-only")) if is_whole and here != "/" else None
     return el(
         "header",
         el("a", mark(), "AdderClaw", href="/", class_="brand"),

@@ -37,7 +37,7 @@ async def page(called: Called) -> "Response":
         inner = [html for into, html in made.values() if into == id]
         return el("div", inner, id=id, class_="stack", data_region=True, aria_live="polite")
 
-    actions = stop_button(size="big") if not found.stopped else None
+    actions = stop_button(size="big") if not found.stopped and not called.client.folders else None
     return layout(
         called,
         "Now",
