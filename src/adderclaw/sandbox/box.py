@@ -70,7 +70,7 @@ class Place(Protocol):
     def forget_mounts(self) -> None: ...
 
     def tell(self, *words: str) -> None:
-        """`hold`: stop what runs in it; `go`: let that go on."""
+        """`hold`: stop what runs in it; `go`: let that go on; `rest`: raises AdderClawError where it is in use."""
         ...
 
     def close(self) -> None:

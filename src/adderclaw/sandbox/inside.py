@@ -14,7 +14,8 @@ of all others, in which what other programs run later is read-only; `own`, the s
 no process but its own, nor is seen; `offline`, the same for a command that reaches nobody; and `look`, in which nothing
 can be written and nobody reached. Each but git, which is among the others, has its own room: process numbers that begin
 with a process of ours. The first thread keeps the right to mount, for `keep`, which adds to what is read-only while
-commands run (`keep git` to git's view, by a thread that stays there); `hold` stops those others until `go`.
+commands run (`keep git` to git's view, by a thread that stays there); `hold` stops those others until `go`. `rest` asks
+whether we may be ended: nothing runs, and the session's own folders are as empty as they began.
 """
 
 import _warnings
