@@ -18,7 +18,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 class Identity:
-    """A worker's own key: it never leaves the machine."""
+    """A worker's or a submitter's own key: it never leaves the machine."""
 
     def __init__(self, name: str, key: Ed25519PrivateKey) -> None:
         self.name, self._key = name, key
@@ -35,16 +35,30 @@ def identity(home: str, name: str) -> Identity:
     """Of this home; made when it is first asked for."""
     if NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is no name for a worker: letters, digits, dots, dashes; at most 63")
-    path = os.path.join(home, "fleet-worker.key")
+    return Identity(name, key_of(os.path.join(home, "fleet-worker.key")))
+
+
+def key_of(path: str) -> Ed25519PrivateKey:
+    """The private key in this file; it is made when it is first needed."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         with open(path, "rb") as file:
-            return Identity(name, Ed25519PrivateKey.from_private_bytes(bytes.fromhex(file.read(100).decode().strip())))
+            return _read_key(file.read(100), path)
     made = Ed25519PrivateKey.generate()
     with os.fdopen(fd, "w", encoding="ascii") as file:
         file.write(f"{made.private_bytes_raw().hex()}\n")
-    return Identity(name, made)
+    return made
+
+
+def _read_key(body: bytes, path: str) -> Ed25519PrivateKey:
+    try:
+        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(body.decode("ascii").strip()))
+    except ValueError as error:
+        raise UsageError(
+            f"{path} does not hold a private key of 64 hexadecimal digits: restore it, or remove it and enroll again"
+        ) from error
 
 
 def enrol(database: Database, name: str, public: str) -> None:

@@ -196,7 +196,7 @@ class Attempt:
                     self._questions.pop(message["id"], None)
                 return {"answer": answer}, None
             case "save":
-                progress.keep_state(database, lease, self._saved())
+                progress.keep_state(database, lease, self._saved(), self._means.identity)
             case "unit":
                 self.tell_events()
                 number = progress.keep_unit(database, lease, message["place"], self._saved(), self._means.identity)

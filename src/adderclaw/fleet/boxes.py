@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from adderclaw.errors import UsageError
 
 PREFIX = "box-"
+BOX = re.compile(r"box-[0-9a-f]{64}")
+"""What a box is called."""
 LENGTH = 32
 _NONCE = bytes(12)
 """One for all: no two boxes with another content have the same key."""

@@ -23,7 +23,16 @@ from psycopg.types.json import set_json_loads
 
 from adderclaw.errors import AdderClawError, UsageError
 
-MIGRATIONS = ("m001_fleet", "m002_roles", "m003_robust", "m004_complete", "m005_narrow", "m006_sealed", "m007_bounded")
+MIGRATIONS = (
+    "m001_fleet",
+    "m002_roles",
+    "m003_robust",
+    "m004_complete",
+    "m005_narrow",
+    "m006_sealed",
+    "m007_bounded",
+    "m008_signed",
+)
 """Each is a file below `sql/`, applied once, in this order."""
 OLDEST = 130000
 """The oldest server that is known to carry it."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from adderclaw.errors import AdderClawError
+from adderclaw.fleet import requests, states
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.record import NamedTuple
 
@@ -35,8 +36,13 @@ class Lease(NamedTuple):
     worker: str
 
 
-def claim(database: Database, run: str, worker: str, seconds: float, token: int = 0) -> Any:
-    """The run's row with a new token if nobody holds it, or who asks does by `token`; None where somebody else does."""
+def claim(
+    database: Database, run: str, worker: str, seconds: float, token: int = 0, *, local_repos: bool = False
+) -> Any:
+    """The run's row with a new token if nobody holds it, or who asks does by `token`; None where somebody else does.
+
+    Raises `requests.Refused` for a run that nobody asked for in this form; then nothing is claimed.
+    """
 
     def work(cursor: Cursor) -> Any:
         row = cursor.execute(
@@ -47,6 +53,8 @@ def claim(database: Database, run: str, worker: str, seconds: float, token: int 
             (worker, seconds, run, worker, token),
         ).fetchone()
         if row is not None:
+            requests.require_submitted(cursor, row, local=local_repos)
+            states.require_signed(cursor, row)
             sql = "UPDATE fleet.clock SET tag = least(%s, tag + %s) WHERE tag < %s"
             cursor.execute(sql, (row.tag, LEAP, row.tag))
         return row

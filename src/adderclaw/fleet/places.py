@@ -75,6 +75,12 @@ def require_reachable(url: str, *, local: bool) -> None:
     raise UsageError(f"the repository {url[:200]!r} is none that a worker clones: {takes}{more}")
 
 
+def require_commit(url: str, commit: str) -> None:
+    """Refuse what git would not read as a commit, an option for instance."""
+    if COMMIT.fullmatch(commit) is None:
+        raise UsageError(f"{url} at {commit[:100]!r} cannot be cloned: that is no commit")
+
+
 def protocols(*, local: bool) -> tuple[str, ...]:
     """Options of git: it is led to no other protocol, whatever it is told on the way."""
     allowed = ("https", "ssh", *(("file",) if local else ()))

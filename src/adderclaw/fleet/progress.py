@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adderclaw.fleet import anchors, asking, budgets, queue, versions
+from adderclaw.fleet import anchors, asking, budgets, queue, states, versions
 from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Cursor, Database, notify
 from adderclaw.fleet.keys import Key
@@ -62,9 +62,9 @@ def call_ended(database: Database, lease: Lease, call: str) -> None:
     database.run("UPDATE fleet.calls SET ended = now() WHERE run = %s AND token = %s AND call = %s", *lease[:2], call)
 
 
-def keep_state(database: Database, lease: Lease, saved: Saved) -> None:
+def keep_state(database: Database, lease: Lease, saved: Saved, identity: Identity) -> None:
     """Between two units."""
-    database.do(lambda cursor: _point(cursor, require(cursor, lease), saved))
+    database.do(lambda cursor: _point(cursor, require(cursor, lease), saved, identity))
 
 
 def keep_unit(database: Database, lease: Lease, place: str, saved: Saved, identity: Identity) -> int:
@@ -83,7 +83,7 @@ def keep_unit(database: Database, lease: Lease, place: str, saved: Saved, identi
             (lease.run, number, place, lease.token, lease.worker, saved.name),
         )
         cursor.execute("UPDATE fleet.runs SET units = %s, strikes = 0, starts = 0 WHERE id = %s", (number, lease.run))
-        _point(cursor, run, saved)
+        _point(cursor, run, saved, identity)
         anchors.append(cursor, identity, _entry(lease, "unit", saved, unit=number))
         return number
 
@@ -96,7 +96,7 @@ def keep_end(database: Database, lease: Lease, report: Json, saved: Saved | None
     def work(cursor: Cursor) -> None:
         run = require(cursor, lease)
         if saved is not None:
-            _point(cursor, run, saved)
+            _point(cursor, run, saved, identity)
         _end(cursor, run, report)
         sql = f"SELECT {anchors.TEXTS} FROM fleet.runs WHERE id = %s"  # noqa: S608 - ours
         texts = anchors.texts(cursor.execute(sql.encode(), (lease.run,)).fetchone())
@@ -110,7 +110,7 @@ def keep_waiting(database: Database, key: Key, lease: Lease, saved: Saved, quest
 
     def work(cursor: Cursor) -> None:
         run = require(cursor, lease)
-        _point(cursor, run, saved)
+        _point(cursor, run, saved, identity)
         asking.put(cursor, key, lease.run, question)
         cursor.execute(
             "UPDATE fleet.runs SET state = 'waiting', worker = NULL, lease_until = NULL, strikes = 0, starts = 0,"
@@ -153,12 +153,12 @@ def _text(said: object) -> str:
     return str(said or "").replace("\0", "")[:ANSWER]
 
 
-def _point(cursor: Cursor, run: Any, saved: Saved) -> None:
+def _point(cursor: Cursor, run: Any, saved: Saved, identity: Identity) -> None:
     """From now on a take-over begins with this state, which has all calls so far."""
     cursor.execute(
-        "UPDATE fleet.runs SET saved = %s, schema = %s, version = %s, saved_call = coalesce("
-        "(SELECT max(id) FROM fleet.calls WHERE run = %s), 0) WHERE id = %s",
-        (saved.name, *versions.written(), run.id, run.id),
+        "UPDATE fleet.runs SET saved = %s, saved_by = %s, saved_signature = %s, schema = %s, version = %s,"
+        " saved_call = coalesce((SELECT max(id) FROM fleet.calls WHERE run = %s), 0) WHERE id = %s",
+        (saved.name, *states.signed(identity, run.id, saved.name), *versions.written(), run.id, run.id),
     )
 
 
@@ -172,8 +172,11 @@ def keep_events(database: Database, lease: Lease, events: list[Json]) -> None:
         return
     database.run(
         "INSERT INTO fleet.events (run, token, event) SELECT %s, %s, event FROM unnest(%s::jsonb[]) WITH ORDINALITY"
-        " AS told(event, n) ORDER BY n",
+        " AS told(event, n) WHERE EXISTS (SELECT 1 FROM fleet.runs WHERE id = %s AND worker = %s AND state = 'running')"
+        " ORDER BY n",
         lease.run,
         lease.token,
         [canonical(event).replace("\\u0000", "") for event in events],
+        lease.run,
+        lease.worker,
     )

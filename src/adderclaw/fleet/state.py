@@ -264,9 +264,8 @@ def clone(
 ) -> None:
     """A repository at one commit. Nothing of it runs: no hook, no filter, no other protocol than git's own."""
     places.require_reachable(url, local=local)
+    places.require_commit(url, commit)
     quiet = {**lent(os.environ), "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_LFS_SKIP_SMUDGE": "1"}
-    if places.COMMIT.fullmatch(commit) is None:
-        raise AdderClawError(f"{url} at {commit[:100]!r} cannot be cloned: that is no commit")
     careful = ("-c", "core.hooksPath=/dev/null", *places.protocols(local=local), "-c", "core.fsmonitor=false")
     steps = (
         ("git", *careful, "clone", "--quiet", "--no-checkout", "--", url, target),

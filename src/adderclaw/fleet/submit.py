@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,17 +9,17 @@ from typing import Annotated
 
 from adderclaw.config.options import Options
 from adderclaw.decode import Between
-from adderclaw.drivers.wanted import WHAT, RunParams, prepared
+from adderclaw.drivers.wanted import RunParams, prepared
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import queue, trees
+from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Cursor, Database, Taken
 from adderclaw.fleet.objects import Boxes
-from adderclaw.fleet.places import require_fit
+from adderclaw.fleet.requests import Request, require_valid, signed_text
 from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple, record
 from adderclaw.types import Json
 
-LABEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 MOST = 100_000
 """Runs in one submission."""
 
@@ -58,20 +57,15 @@ def archived(boxes: Boxes, folder: str) -> Json:
     return {"archive": name}
 
 
+ANY_PLACE = {"archive": f"box-{'0' * 64}"}
+"""For a check before the files are put away."""
+
+
 def check(order: Order, workspace: str | None) -> None:
     """Refuse now what a worker would refuse later: the driver is made ready as it would be there."""
-    if order.label and LABEL.fullmatch(order.label) is None:
-        raise UsageError(f"label {order.label!r}: small letters, digits, - and _, at most 32")
-    if not order.submitter.strip() or len(order.submitter) > 200:
-        raise UsageError(f"submitter {order.submitter[:50]!r}: 1 to 200 characters")
     from adderclaw.decode import decode
 
-    params = decode(RunParams, {name: value for name, value in order.wanted.items() if value is not None})
-    if params.workspace:
-        raise UsageError("workspace: a run on another machine has no use for it")
-    require_fit(params)
-    if sum(bool(getattr(params, name)) for name in WHAT) != 1:
-        raise UsageError(f"give exactly one of {', '.join(WHAT[:-1])}")
+    params = require_valid(_request("any", order, ANY_PLACE, ("", ""), None), local=False)
     if workspace is not None:
         here = os.path.abspath(os.path.expanduser(workspace))
         files = {name: getattr(params, name) for name in ("agentfile", "spec")}
@@ -80,12 +74,21 @@ def check(order: Order, workspace: str | None) -> None:
 
 
 def submit(
-    database: Database, orders: Sequence[Order], places: Sequence[Json], batch: str = "", trace: str = ""
+    database: Database,
+    orders: Sequence[Order],
+    places: Sequence[Json],
+    signer: Identity,
+    batch: str = "",
+    trace: str = "",
+    *,
+    local: bool = False,
 ) -> list[Submitted]:
-    """All of them or none. `trace`: the span that submits them."""
+    """All of them or none, each signed. `trace`: the span that submits them; `local`: as `requests.require_valid`."""
     if len(orders) > MOST:
         raise UsageError(f"{len(orders):,} runs at once; at most {MOST:,}: submit them in parts")
     ids = [_id() for _ in orders]
+    for id, order, place in zip(ids, orders, places, strict=True):
+        require_valid(_request(id, order, place, (batch, trace), None), local=local)
 
     def work(cursor: Cursor) -> list[Submitted]:
         if (before := _committed(cursor, ids, orders)) is not None:
@@ -94,14 +97,20 @@ def submit(
         cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '1min'")  # it locks the submitter's turn alone
         done: list[Submitted] = []
         rows: list[tuple[object, ...]] = []
+        deadlines = _deadlines(cursor, orders)
+
+        def row(id: str, order: Order, place: Json, tag: int) -> tuple[object, ...]:
+            request = _request(id, order, place, (batch, trace), deadlines[order.deadline])
+            return _row(request, tag, _state(cursor, order), signer)
+
         for id, order, place, tag in zip(ids, orders, places, _tags(cursor, orders), strict=True):
             if order.dedupe is None:
-                rows.append(_row(id, order, place, tag, (batch, trace), _state(cursor, order)))
+                rows.append(row(id, order, place, tag))
                 done.append(Submitted(id, new=True))
             elif (known := _known(cursor, order.dedupe)) is not None:
                 done.append(Submitted(known, new=False))
             else:  # at once: another row of the same matrix may have the same key
-                _insert(cursor, [*rows, _row(id, order, place, tag, (batch, trace), _state(cursor, order))])
+                _insert(cursor, [*rows, row(id, order, place, tag)])
                 rows.clear()
                 done.append(Submitted(id, new=True))
         _insert(cursor, rows)
@@ -159,18 +168,53 @@ def _known(cursor: Cursor, dedupe: str) -> str | None:
     return None if row is None else str(row.id)
 
 
-def _row(id: str, order: Order, place: Json, tag: int, together: tuple[str, str], state: str) -> tuple[object, ...]:
-    return (
-        *(id, order.submitter, order.project, order.label, *together, canonical(order.wanted), canonical(place)),
-        *(order.priority, tag, order.dedupe, list(order.after), order.max_cost, order.deadline, state),
+def _deadlines(cursor: Cursor, orders: Sequence[Order]) -> dict[float | None, datetime | None]:
+    """When each deadline is, by PostgreSQL's clock."""
+    made: dict[float | None, datetime | None] = {None: None}
+    for order in orders:
+        if order.deadline not in made:
+            sql = "SELECT now() + make_interval(secs => %s) AS at"
+            row = cursor.execute(sql, (order.deadline,)).fetchone()
+            assert row is not None
+            made[order.deadline] = row.at
+    return made
+
+
+def _request(id: str, order: Order, place: Json, together: tuple[str, str], deadline: datetime | None) -> Request:
+    batch, trace = together
+    return Request(
+        id=id,
+        submitter=order.submitter,
+        project=order.project,
+        label=order.label,
+        batch=batch,
+        trace=trace,
+        wanted=order.wanted,
+        place=place,
+        priority=order.priority,
+        dedupe=order.dedupe,
+        after=order.after,
+        max_cost=order.max_cost,
+        deadline=deadline,
     )
+
+
+def _row(request: Request, tag: int, state: str, signer: Identity) -> tuple[object, ...]:
+    values = {
+        **request._asdict(),
+        "wanted": canonical(request.wanted),
+        "place": canonical(request.place),
+        "after": list(request.after),
+    }
+    signature = signer.sign(signed_text(request.id, request.digest))
+    return (*values.values(), tag, state, signer.public, signature)
 
 
 def _insert(cursor: Cursor, rows: list[tuple[object, ...]]) -> None:
     cursor.executemany(
-        "INSERT INTO fleet.runs (id, submitter, project, label, batch, trace, wanted, place, priority, tag, dedupe,"
-        " after, max_cost, deadline, state) VALUES (%s, %s, %s, %s, %s, %s, %s::jsonb, %s::jsonb, %s, %s, %s, %s, %s,"
-        " now() + make_interval(secs => %s), %s)",
+        "INSERT INTO fleet.runs (id, submitter, project, label, batch, trace, wanted, place, priority, dedupe, after,"
+        " max_cost, deadline, tag, state, signed_by, signature)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s::jsonb, %s::jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
         rows,
     )
 

@@ -8,12 +8,13 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import EXIT_CODES, AdderClawError
-from adderclaw.fleet import leases, progress, queue, versions
+from adderclaw.fleet import leases, progress, versions
 from adderclaw.fleet.attempt import Attempt, Died, Ended, Unit
 from adderclaw.fleet.controls import Stop
 from adderclaw.fleet.database import Cursor, Unreachable
 from adderclaw.fleet.leases import Fenced
 from adderclaw.fleet.link import now
+from adderclaw.fleet.requests import Refused
 from adderclaw.fleet.warm import Cold
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
@@ -101,8 +102,6 @@ class Work:
             return {"outcome": row.outcome if row is not None else "gone"}
         if row.state in ("held", "waiting"):
             return {"state": row.state}
-        if queue.ID.fullmatch(row.id) is None:
-            return self._unfit()
         if worker.draining or worker.closing:
             return None
         if (stop := worker.stop_of(row.id, row.label)) is not None:
@@ -112,19 +111,29 @@ class Work:
         if row.schema > versions.SCHEMA:
             return {"state": "held"} if versions.hold(worker.database, row) else None
         began = now()
-        claimed = leases.claim(worker.database, self.run, worker.id, worker.settings.lease, self._token)
+        try:
+            claimed = leases.claim(
+                worker.database,
+                self.run,
+                worker.id,
+                worker.settings.lease,
+                self._token,
+                local_repos=worker.means.local_repos,
+            )
+        except Refused as error:
+            return self._refuse(str(error))
         if claimed is None and row.state == "running":  # another worker has it, or this one in another thread
             return self._ended_elsewhere()
         self._token = self._token if claimed is None else int(claimed.token)
         return None if claimed is None else _Claimed(claimed, began + worker.settings.lease)
 
-    def _unfit(self) -> Json:
-        """A row that `fleet submit` did not write: its id would be the name of a folder here."""
+    def _refuse(self, reason: str) -> Json:
+        """End a run that was never claimed: it is not what an enrolled submitter asked for."""
 
         def work(cursor: Cursor) -> None:
-            sql = "SELECT * FROM fleet.runs WHERE id = %s AND state = 'queued' FOR UPDATE"
+            sql = "SELECT * FROM fleet.runs WHERE id = %s AND state IN ('queued', 'running') FOR UPDATE"
             if (row := cursor.execute(sql, (self.run,)).fetchone()) is not None:
-                progress.end_unworked(cursor, row, "error", "its id is none that a run has: nobody begins it")
+                progress.end_unworked(cursor, row, "error", f"nobody begins this run: {reason}")
 
         self._worker.database.do(work)
         return {"outcome": "error"}

@@ -15,7 +15,7 @@ from adderclaw.channels.cli.fleet_common import DatabaseUrl, RunId, app, opened,
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.fleet import anchors, controls, keys, submit, where
+from adderclaw.fleet import anchors, controls, keys, requests, submit, where
 from adderclaw.fleet.database import Database, create, migrate, shown
 from adderclaw.fleet.where import Fleet
 
@@ -65,14 +65,26 @@ def enroll(
     key: Annotated[
         str | None, typer.Argument(metavar="[KEY]", help="Its public key; default: that of this home.")
     ] = None,
+    submitter: Annotated[
+        bool,
+        typer.Option("--submitter", help="Who submits runs, not a worker; default: you, with the key of this home."),
+    ] = False,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Say that a worker is one of the fleet's: by its name and its public key.
+    """Say that a worker, or a submitter, is one of the fleet's: by its name and its public key.
 
     Example: adderclaw fleet enroll builder-1
     """
-    fleet, called = opened(database), name or socket.gethostname()
+    fleet = opened(database)
+    if submitter:
+        called = name or who()
+        public = key or requests.identity(home(), called).public
+        requests.enrol(fleet.database, called, public)
+        text = f"submitter {called} is enrolled with the key {public}"
+        said({"name": called, "public_key": public}, text, output_format)
+        return
+    called = name or socket.gethostname()
     public = key or anchors.identity(home(), called).public
     anchors.enrol(fleet.database, called, public)
     said({"name": called, "public_key": public}, f"worker {called} is enrolled with the key {public}", output_format)
@@ -108,7 +120,7 @@ def worker(
     from adderclaw.fleet.worker import Settings, Worker
 
     for label in labels or ():
-        if submit.LABEL.fullmatch(label) is None:
+        if requests.LABEL.fullmatch(label) is None:
             raise UsageError(f"--labels {label!r}: small letters, digits, - and _, at most 32")
     _confined()
     fleet = opened(database, patience=lease)

@@ -12,11 +12,11 @@ import typer
 from adderclaw.channels.cli.common import OutputFormat
 from adderclaw.channels.cli.fleet_common import DatabaseUrl, app, opened, who, whole_id
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.config import load
+from adderclaw.config import home, load
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import decode
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.fleet import submit
+from adderclaw.fleet import requests, submit
 from adderclaw.fleet.places import repository
 from adderclaw.fleet.submit import Order, Submitted
 from adderclaw.fleet.tracing import Tracing
@@ -102,8 +102,10 @@ def submit_runs(
     batch = submit.new_batch() if matrix is not None else ""
     tracing = Tracing(load().config)
     span = tracing.begin("fleet submit", given_trace(), {"adderclaw.fleet.runs": len(orders)})
-    places = _places(sources, fleet, common["submitter"])
-    done = submit.submit(fleet.database, orders, places, batch, span.parent)
+    signer = requests.identity(home(), common["submitter"])
+    requests.require_enrolled(fleet.database, signer)
+    places, local = _places(sources, fleet, common["submitter"]), fleet.where.local_repos
+    done = submit.submit(fleet.database, orders, places, signer, batch, span.parent, local=local)
     span.end()
     tracing.close()
     _report(done, batch, output_format)

@@ -1,0 +1,29 @@
+"""Who saved the state that a run continues from: the worker signs it, and the next worker checks that signature."""
+
+from typing import Any
+
+from adderclaw.fleet.anchors import Identity, signed_by
+from adderclaw.fleet.database import Cursor
+from adderclaw.fleet.requests import Refused
+from adderclaw.json_text import canonical
+
+
+def signed(who: Identity, run: str, name: str) -> tuple[str, str]:
+    """The worker's name and its signature."""
+    return who.name, who.sign(_text(run, name))
+
+
+def require_signed(cursor: Cursor, row: Any) -> None:
+    """Refuse to continue from a state that no enrolled worker saved for this run."""
+    if row.saved is None:
+        return
+    known = cursor.execute(
+        "SELECT public_key FROM fleet.identities WHERE name = %s AND revoked IS NULL", (row.saved_by,)
+    ).fetchone()
+    if known is None or not signed_by(known.public_key, _text(row.id, row.saved), row.saved_signature):
+        why = "the state that it would continue from is not signed by an enrolled worker"
+        raise Refused(f"{why}; `adderclaw fleet retry {row.id} --fresh` begins it again")
+
+
+def _text(run: str, name: str) -> bytes:
+    return canonical({"format": "adderclaw-fleet-state-1", "run": run, "state": name}).encode()
