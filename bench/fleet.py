@@ -18,9 +18,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from adderclaw.fleet import facts, leases, submit  # noqa: E402
+from adderclaw.fleet import facts, leases, requests, submit  # noqa: E402
 from adderclaw.fleet.database import Database  # noqa: E402
-from adderclaw.fleet.submit import Order  # noqa: E402
+from adderclaw.fleet.submit import ANY_PLACE, Order  # noqa: E402
 from tests.fleet.farm import Farm, call, reached, text  # noqa: E402
 from tests.fleet.postgres import Cluster, programs  # noqa: E402
 from tests.program import Cli  # noqa: E402
@@ -63,8 +63,10 @@ class Bench:
         """Milliseconds: submitting so many at once, for each; a list of 20; taking the next from the queue; a claim."""
         database = Database(self._cluster.database())
         orders = [Order(wanted={"message": "x"}, submitter="bench") for _ in range(count)]
+        signer = requests.identity(str(self._root / "signer"), "bench")
+        requests.enrol(database, "bench", signer.public)
         began = time.perf_counter()
-        done = submit.submit(database, orders, [{"archive": "none"}] * count)
+        done = submit.submit(database, orders, [ANY_PLACE] * count, signer)
         submitting = time.perf_counter() - began
         database.run("ANALYZE")
         sql = "INSERT INTO fleet.workers (id, name, host, pid, version, slots) VALUES ('b', 'b', 'b', 1, '', 1)"

@@ -84,6 +84,21 @@ def runs(made, entries):
     return wrong
 
 
+def requests(made):
+    """Whether each run is what its submitter signed. An export of before has none."""
+    wrong, enrolled = [], {(name, key) for name, key in made.get("submitters", [])}
+    for id, (submitter, digest, key, signature) in made.get("requests", {}).items():
+        signed = {"format": "adderclaw-fleet-request-1", "request": digest, "run": id}
+        text = json.dumps(signed, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        if not signature:
+            wrong.append(f"run {id}: its request is not signed")
+        elif (submitter, key) not in enrolled:
+            wrong.append(f"run {id}: its request is signed with a key that was never enrolled for {submitter}")
+        elif not signed_by(key, text, signature):
+            wrong.append(f"run {id}: its request is not what its submitter signed")
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("export")
@@ -102,7 +117,7 @@ def main():
             seq, _, digest = given.head.partition(":")
             kept = (int(seq), digest)
         wrong, entries = chain(made, workers, kept)
-        wrong += runs(made, entries)
+        wrong += runs(made, entries) + requests(made)
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"verify_fleet: {given.export} cannot be read: {error}", file=sys.stderr)
         return 2

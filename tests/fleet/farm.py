@@ -14,6 +14,9 @@ from typing import Any
 import psycopg
 from psycopg.rows import namedtuple_row
 
+from adderclaw.fleet import requests
+from adderclaw.fleet.anchors import Identity
+from adderclaw.fleet.database import Database
 from tests.forked import Forked, Forks
 from tests.program import PROGRAM, Cli, Done
 
@@ -168,6 +171,24 @@ class Farm:
         done = self.cli("fleet", "submit", *words, "--output-format", "json")
         assert done.code == 0, done.err
         return [one["run_id"] for one in json.loads(done.out)["runs"]]
+
+    def signer(self, submitter: str) -> Identity:
+        """The key of the farm's home, enrolled for this submitter."""
+        made, database = requests.identity(str(self.cli.data), submitter), Database(self.url)
+        requests.enrol(database, submitter, made.public)
+        database.close()
+        return made
+
+    def sign(self, *ids: str) -> None:
+        """Rows that were written by hand, as their submitters would sign them."""
+        database = Database(self.url)
+        for id in ids:
+            row = database.one("SELECT * FROM fleet.runs WHERE id = %s", id)
+            signer = self.signer(row.submitter)
+            signature = signer.sign(requests.signed_text(id, requests.Request.of(row).digest))
+            sql = "UPDATE fleet.runs SET signed_by = %s, signature = %s WHERE id = %s RETURNING 1"
+            self.rows(sql, signer.public, signature, id)
+        database.close()
 
     def fleet(self, *words: str) -> Done:
         return self.cli("fleet", *words)

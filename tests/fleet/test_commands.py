@@ -287,6 +287,9 @@ FORGERIES = {
         " DELETE FROM fleet.runs",
         "run",
     ),
+    "a dearer request": ("UPDATE fleet.runs SET max_cost = 1e9", "request"),
+    "a request that nobody signed": ("UPDATE fleet.runs SET signature = ''", "request"),
+    "a submitter that never enrolled": ("DELETE FROM fleet.submitters", "request"),
     "units that nobody finished": ("UPDATE fleet.runs SET units = 7 WHERE number = 1", "unit"),
     "a changed entry": ("UPDATE fleet.anchors SET entry = replace(entry, 'completed', 'error')", "chain"),
     "a cut log": ("DELETE FROM fleet.anchors WHERE seq = (SELECT max(seq) FROM fleet.anchors)", "chain"),
@@ -329,7 +332,8 @@ def test_verify_finds_every_forgery(farm: Farm, tmp_path: Path) -> None:
         database.close()
         wrong, entries = alone["chain"](made, made["workers"], None)
         in_states = found in ("receipts", "state")  # which an export has not
-        assert bool(wrong or alone["runs"](made, entries)) != in_states, what
+        wrong += alone["runs"](made, entries) + alone["requests"](made)
+        assert bool(wrong) != in_states, what
         if number == 0:  # the commands, once
             assert farm.cli("fleet", "verify", "--database", url).code == 1
             export = tmp_path / "export.json"
@@ -412,6 +416,7 @@ def test_roles_write_no_more_than_their_commands(farm: Farm) -> None:
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute(sql.encode())
     who = f"{name}_n_submitter"
+    farm.signer(who)
     mine = ("--workspace", here, "--submitter", who, "--database", farm.url.replace("adder@", f"{who}@"))
     (first,) = farm.submit("-m", "x", "--max-cost", "1", *mine)
     (second,) = farm.submit("-m", "x", "--after", first, *mine)
@@ -427,6 +432,13 @@ def test_roles_may_what_they_may_and_no_more(farm: Farm) -> None:
             connection.execute(f"CREATE ROLE {name}_{role} LOGIN IN ROLE adderclaw_{role}".encode())
     for role, allowed in ROLES.items():
         url = farm.url.replace("adder@", f"{name}_{role}@")
+        if role == "submitter":
+            words = ("submit", "-m", "x", "--workspace", here, "--submitter", f"{name}_{role}", "--database", url)
+            done = farm.cli("fleet", *words)
+            fix = f"adderclaw fleet enroll --submitter {name}_{role} "
+            assert (done.code, fix in done.err) == (2, True), done.err
+            enroll = done.err[done.err.index("adderclaw fleet enroll") :].split()[1:]
+            assert farm.cli(*enroll).code == 0
         for what, code in allowed.items():
             words = WORDS.get(what, ("submit", "-m", "x", "--workspace", here, "--submitter", f"{name}_{role}"))
             done = farm.cli("fleet", *words, "--database", url)

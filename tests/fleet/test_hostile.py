@@ -27,6 +27,7 @@ def test_no_link_in_an_archive_has_a_file_of_the_worker_told(farm: Farm) -> None
     sql = "INSERT INTO fleet.runs (id, submitter, wanted, place, state) SELECT %s, submitter, %s, place, 'queued'"
     for id, one in wanted.items():
         farm.rows(f"{sql} FROM fleet.runs WHERE id = %s RETURNING id", id, Jsonb(one), fine)
+        farm.sign(id)
         farm.rows("SELECT fleet.enqueue(%s, 200)", id)
     farm.worker("w1", slots=1)
     ended = {row.id: row for row in farm.ended(fine, *wanted)}
@@ -74,12 +75,12 @@ ODD: dict[str, tuple[str, str]] = {
     "of/a/path": ("project", "x"),
 }
 """What no command writes, by the column in which it is."""
-ROW = {"wanted": '{"message": "x"}', "place": '{"archive": "x"}', "state": "queued"}
+ROW = {"wanted": '{"message": "x"}', "place": f'{{"archive": "box-{"0" * 64}"}}', "state": "queued"}
 
 
-def put(connection: psycopg.Connection[Any], who: str, id: str) -> None:
-    column, value = ODD[id]
-    row = {**ROW, "id": id, "submitter": who, column: value}
+def put(connection: psycopg.Connection[Any], who: str, id: str, key: str = "") -> None:
+    column, value = ODD.get(id, ("project", "x"))
+    row = {**ROW, "id": id, "submitter": who, "signed_by": key, "signature": "0" * 128, column: value}
     names, marks = ", ".join(row), ", ".join(["%s"] * len(row))
     connection.execute(f"INSERT INTO fleet.runs ({names}) VALUES ({marks})".encode(), list(row.values()))
     connection.execute("SELECT fleet.enqueue(%s, 200)", (id,))
@@ -90,10 +91,12 @@ def test_a_submitter_writes_no_row_that_nobody_can_read(farm: Farm) -> None:
     with psycopg.connect(farm.url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {who} LOGIN IN ROLE adderclaw_submitter".encode())
     url = farm.url.replace("adder@", f"{who}@")
+    key = farm.signer(who).public
     with psycopg.connect(url, autocommit=True) as connection:
+        put(connection, who, "fine", key)
         for id in ODD:
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-                put(connection, who, id)
+                put(connection, who, id, key)
     (farm.workspace / "Agentfile").write_text('NAME x\nINPUT a\nGOAL g "x"\nRUN all USING g\n')
     words = ("--agentfile", "Agentfile", "--input", f"a={'x' * 100_000}", "--deadline", "1e9", "--max-cost", "1")
     words += ("--label", "a-b_c", "--project", "p q", "--dedupe", "k", "--priority", "9", "--profile", "readonly")
@@ -106,6 +109,7 @@ def test_a_row_that_nobody_can_read_is_no_trouble_of_others(farm: Farm) -> None:
         for id in ODD:
             if id not in ("label", "large"):  # which no worker takes, and which takes long to write
                 put(connection, "eve", id)
+                farm.sign(id)
     (fine,) = farm.submit("-m", "x", "--workspace", str(farm.workspace), "--priority", "9")
     farm.worker("w1", slots=1)
     assert farm.ended(fine)[0].outcome == "completed"
@@ -152,6 +156,7 @@ def test_who_submits_wants_no_more_than_the_worker_allows_itself(farm: Farm) -> 
     sql = "INSERT INTO fleet.runs (id, submitter, wanted, place, state) SELECT %s, submitter, %s, place, 'queued'"
     for id, one in wanted.items():
         farm.rows(f"{sql} FROM fleet.runs WHERE id = %s RETURNING id", id, Jsonb({"message": "x", **one}), strict)
+        farm.sign(id)
         farm.rows("SELECT fleet.enqueue(%s, 200)", id)
     config = farm.cli.data / "config.toml"
     config.write_text(config.read_text().replace("[runtime]\n", '[runtime]\nprofile = "supervised"\n'))

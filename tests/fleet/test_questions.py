@@ -118,12 +118,13 @@ def test_a_row_names_nothing_of_the_worker_and_nothing_of_others(farm: Farm) -> 
         farm.rows(
             f"{sql} coalesce(%s::jsonb, place), 'queued' FROM fleet.runs WHERE id = %s RETURNING id", id, other, fine
         )
+        farm.sign(id)
         farm.rows("SELECT fleet.enqueue(%s, 200)", id)
     worker = farm.worker("w1", slots=1)
     ended = {row.id: row for row in farm.ended(fine, *places)}
     assert ended.pop(fine).outcome == "completed"
     assert {row.outcome for row in ended.values()} == {"error"}
-    reasons = "nobody begins it", "was not submitted by eve", "none that a worker clones", "repo"
+    reasons = "its id is not one", "was not submitted by eve", "none that a worker clones", "repo"
     assert [why in ended[id].reason for id, why in zip(places, reasons, strict=True)] == [True] * 4, ended
     assert (victim / "1").is_dir()
     assert "Traceback" not in worker.said
@@ -149,6 +150,7 @@ def test_a_run_opens_nothing_of_the_worker_for_who_submits(farm: Farm) -> None:
     sql = "INSERT INTO fleet.runs (id, submitter, wanted, place, state) SELECT %s, submitter, %s, place, 'queued'"
     for id, wanted in rows.items():
         farm.rows(f"{sql} FROM fleet.runs WHERE id = %s RETURNING id", id, Jsonb(wanted), fine)
+        farm.sign(id)
         farm.rows("SELECT fleet.enqueue(%s, 200)", id)
     ended = {row.id: row for row in farm.ended(bare, *rows)}
     reasons = ["runs nothing without its sandbox", "has no use for it", *["as it lies"] * 2, *["leads out of"] * 2]

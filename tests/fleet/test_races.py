@@ -11,7 +11,7 @@ import psycopg
 
 from adderclaw.fleet import budgets, facts, leases, submit
 from adderclaw.fleet.database import Cursor, Database
-from adderclaw.fleet.submit import Order
+from adderclaw.fleet.submit import ANY_PLACE, Order
 from adderclaw.overseer import Asking, Granted
 from tests.fleet.farm import Farm, text
 
@@ -58,8 +58,9 @@ def test_a_commit_that_nobody_heard_of_counts_once(farm: Farm) -> None:
     budgets.settle(database, held.held, 50, 0.0)
     assert farm.rows("SELECT spent_tokens, held_tokens FROM fleet.budgets") == [(50, 0)]
     orders = [Order(wanted={"message": "x"}, submitter="me", dedupe=key) for key in ("a", "b")]
-    (first,) = submit.submit(Database(farm.url), orders[:1], [{}])
-    again = submit.submit(database, orders, [{}, {}])
+    signer = farm.signer("me")
+    (first,) = submit.submit(Database(farm.url), orders[:1], [ANY_PLACE], signer)
+    again = submit.submit(database, orders, [ANY_PLACE] * 2, signer)
     assert (again[0], again[1].new) == (submit.Submitted(first.id, new=False), True)
     database.close()
 
@@ -82,13 +83,13 @@ def test_a_budget_that_is_set_while_a_call_begins_holds_it(farm: Farm) -> None:
 
 
 def test_two_who_submit_with_one_key_get_one_run(farm: Farm) -> None:
-    order = Order(wanted={"message": "x"}, submitter="me", dedupe="k")
+    order, signer = Order(wanted={"message": "x"}, submitter="me", dedupe="k"), farm.signer("me")
     with psycopg.connect(farm.url) as first:
         first.execute(
             "INSERT INTO fleet.runs (id, submitter, wanted, place, state, dedupe)"
             " VALUES ('x', 'me', '{}', '{}', 'held', 'k')"
         )
-        second, came = beside(lambda: submit.submit(Database(farm.url), [order], [{}]))
+        second, came = beside(lambda: submit.submit(Database(farm.url), [order], [ANY_PLACE], signer))
         farm.until(lambda: farm.rows(WAITS)[0].n == 1)
     second.join()
     assert came == [[submit.Submitted("x", new=False)]]

@@ -122,22 +122,39 @@ def signed_by(public: str, text: bytes, signature: str) -> bool:
     return True
 
 
+def _request(row: Any) -> list[str]:
+    """Who is said to have asked for a run, the hash of what was asked, and the signature under it."""
+    from adderclaw.fleet.requests import Request
+
+    try:
+        digest = Request.of(row).digest
+    except (RecursionError, ValueError):  # JSON that is nested too deeply to be written again: nobody signed that
+        digest = ""
+    return [row.submitter, digest, row.signed_by, row.signature]
+
+
 def exported(database: Database) -> Json:
-    """What a stand-alone verifier needs, and nothing else: no text of any run is in it."""
+    """What a stand-alone verifier needs, and nothing else: no text of any run is in it, and no name but submitters'.
+
+    A run from before requests were signed is not in `requests`.
+    """
 
     def work(cursor: Cursor) -> Json:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         anchors = cursor.execute("SELECT seq, entry, hash, signature FROM fleet.anchors ORDER BY seq").fetchall()
         head: Any = cursor.execute("SELECT seq, hash FROM fleet.anchor_head").fetchone()
         workers = cursor.execute("SELECT name, public_key FROM fleet.identities ORDER BY name").fetchall()
+        submitters = cursor.execute("SELECT name, public_key FROM fleet.submitters ORDER BY name").fetchall()
         runs = cursor.execute(
-            f"SELECT id, state, units, saved, {TEXTS} FROM fleet.runs WHERE began IS NOT NULL"  # noqa: S608 - ours
+            "SELECT * FROM fleet.runs WHERE began IS NOT NULL"
             " OR outcome NOT IN ('stopped', 'error') ORDER BY number"  # what no worker began cannot end otherwise
         ).fetchall()
         return {
             "format": "adderclaw-fleet-1",
             "head": {"seq": head.seq, "hash": head.hash},
             "workers": {row.name: row.public_key for row in workers},
+            "submitters": [[row.name, row.public_key] for row in submitters],
+            "requests": {row.id: _request(row) for row in runs if row.signature is not None},
             "anchors": [[row.seq, row.entry, row.hash, row.signature] for row in anchors],
             "runs": [[row.id, row.state, row.outcome, row.units, row.saved, texts(row)] for row in runs],
         }

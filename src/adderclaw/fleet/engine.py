@@ -38,6 +38,19 @@ def grant_engine(cursor: Cursor) -> None:
     cursor.execute("GRANT SELECT, DELETE ON dbos.workflow_status TO adderclaw_operator")
 
 
+def refuse_pickles() -> None:
+    """A row of the engine may name its own serializer, and Python's is a program that runs when it is read.
+
+    Every worker may write these rows, so that one of them could run a program in all others. Ours are JSON.
+    """
+    from dbos import _serialization  # pyright: ignore[reportPrivateUsage]
+
+    def refuse(_: Any, serialized_data: str) -> Any:
+        raise ValueError(f"a row of the queue has {len(serialized_data)} bytes of pickled data: the fleet writes JSON")
+
+    _serialization.DefaultSerializer.deserialize = refuse
+
+
 class Taker(Protocol):
     """Who takes from queues."""
 

@@ -90,7 +90,12 @@ def require_enrolled(database: Database, who: Identity) -> None:
     known = "SELECT revoked FROM fleet.submitters WHERE name = %s AND public_key = %s"
     row = database.one(known, who.name, who.public)
     if row is None:
-        may = database.one("SELECT has_any_column_privilege('fleet.submitters', 'INSERT') AS enrol")
+        may = database.one(
+            "SELECT has_any_column_privilege('fleet.submitters', 'INSERT') AS enrol,"
+            " has_any_column_privilege('fleet.runs', 'INSERT') AS submit"
+        )
+        if not may.submit:
+            raise UsageError("this role may not do that: it submits no runs; docs/fleet.md says what each role may")
         if may.enrol:
             enrol(database, who.name, who.public)
             return

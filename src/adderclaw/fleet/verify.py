@@ -12,6 +12,7 @@ from adderclaw.fleet.anchors import exported, signed_by
 from adderclaw.fleet.database import Database
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Objects
+from adderclaw.fleet.requests import signed_text
 from adderclaw.record import NamedTuple
 from adderclaw.store.chain import ZERO, Broken, check
 from adderclaw.types import Json
@@ -21,7 +22,7 @@ class Wrong(NamedTuple):
     """One finding."""
 
     what: str
-    """chain, signature, worker, run, unit, outcome, texts, state or receipts."""
+    """chain, signature, worker, run, unit, outcome, texts, request, state or receipts."""
     where: str
     why: str
 
@@ -32,6 +33,8 @@ class Verified(NamedTuple):
     receipts: int
     pruned: int
     """Runs whose states were removed since: what was signed of them is compared, and no receipts."""
+    unsigned: int
+    """Runs from before requests were signed: nothing shows who asked for them."""
     wrong: list[Wrong]
 
 
@@ -52,7 +55,8 @@ def verify(database: Database, objects: Objects, key: Key) -> Verified:
             wrong.append(Wrong("receipts", id, str(error)))
         except (AdderClawError, zlib.error, ValueError) as error:
             wrong.append(Wrong("state", id, str(error)))
-    return Verified(len(made["anchors"]), len(made["runs"]), receipts, len(pruned), wrong)
+    unsigned = len(made["runs"]) - len(made["requests"])
+    return Verified(len(made["anchors"]), len(made["runs"]), receipts, len(pruned), unsigned, wrong)
 
 
 def of_export(made: Json) -> Iterator[Wrong]:
@@ -80,6 +84,19 @@ def of_export(made: Json) -> Iterator[Wrong]:
     if (made["head"]["seq"], made["head"]["hash"]) != (number, previous):
         yield Wrong("chain", "head", "the head is not the last entry: entries were cut off, or the head was rewritten")
     yield from _runs(made, entries)
+    yield from _requests(made)
+
+
+def _requests(made: Json) -> Iterator[Wrong]:
+    """Whether each run is what its submitter signed."""
+    enrolled = {(name, key) for name, key in made["submitters"]}
+    for id, (submitter, digest, key, signature) in made["requests"].items():
+        if not signature:
+            yield Wrong("request", id, "its request is not signed: no submitter is shown to have asked for it")
+        elif (submitter, key) not in enrolled:
+            yield Wrong("request", id, f"its request is signed with a key that was never enrolled for {submitter}")
+        elif not signed_by(key, signed_text(id, digest), signature):
+            yield Wrong("request", id, "its request is not what its submitter signed")
 
 
 def _runs(made: Json, entries: list[Json]) -> Iterator[Wrong]:

@@ -150,6 +150,7 @@ class Worker:
         del carried  # DBOS knows it by its name
         DBOS.listen_queues(self._queues)
         engine.bounded(self)
+        engine.refuse_pickles()
         DBOS.launch()
         for one in self._queues:
             DBOS.register_queue(one, worker_concurrency=MOST, polling_interval_sec=0.1)

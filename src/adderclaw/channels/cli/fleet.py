@@ -49,12 +49,26 @@ def init(
     applied = migrate(fleet.database)
     migrate_engine(database)
     fleet.database.do(grant_engine)
+    unsigned = fleet.database.one(
+        "SELECT count(*) AS runs FROM fleet.runs WHERE state <> 'ended' AND coalesce(signature, '') = ''"
+    ).runs
     key = keys.make(home())
     where.write(home(), replace(chosen, public=keys.read(home()).boxes.public.hex()))
     if output_format == "json":
-        print_json({"database": shown(database), "objects": chosen.objects, "applied": applied, "key": key})
+        print_json(
+            {
+                "database": shown(database),
+                "objects": chosen.objects,
+                "applied": applied,
+                "key": key,
+                "unsigned": unsigned,
+            }
+        )
         return
     print(f"the fleet is in {shown(database)}; states go to {chosen.objects}")
+    if unsigned:
+        print(f"{unsigned} runs that have not ended were submitted before requests were signed: no worker begins them")
+        print("again, or continues them; submit them again")
     print(f"every worker needs {key} and {where.path(home())}; then `adderclaw fleet enroll`, `adderclaw fleet worker`")
     print(f"a machine that only submits needs {where.path(home())} and no key")
 
