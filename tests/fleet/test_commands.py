@@ -292,6 +292,10 @@ FORGERIES = {
     "a submitter that never enrolled": ("DELETE FROM fleet.submitters", "request"),
     "units that nobody finished": ("UPDATE fleet.runs SET units = 7 WHERE number = 1", "unit"),
     "a changed entry": ("UPDATE fleet.anchors SET entry = replace(entry, 'completed', 'error')", "chain"),
+    "an entry that is none": (
+        "INSERT INTO fleet.anchors VALUES (9, '[]', 'x', 'x'), (10, '{\"kind\": \"unit\", \"run\": \"x\"}', 'y', '')",
+        "chain",
+    ),
     "a cut log": ("DELETE FROM fleet.anchors WHERE seq = (SELECT max(seq) FROM fleet.anchors)", "chain"),
     "a rewritten head": ("UPDATE fleet.anchor_head SET hash = repeat('1', 64)", "chain"),
     "a worker that never enrolled": ("DELETE FROM fleet.identities", "worker"),

@@ -45,10 +45,11 @@ def refuse_pickles() -> None:
     """
     from dbos import _serialization  # pyright: ignore[reportPrivateUsage]
 
-    def refuse(_: Any, serialized_data: str) -> Any:
-        raise ValueError(f"a row of the queue has {len(serialized_data)} bytes of pickled data: the fleet writes JSON")
+    def refuse(_: Any, text: str) -> Any:
+        raise ValueError(f"a row of the queue has {len(text)} characters of pickled data: the fleet writes JSON")
 
-    _serialization.DefaultSerializer.deserialize = refuse
+    serializer: Any = _serialization.DefaultSerializer
+    serializer.deserialize = refuse
 
 
 class Taker(Protocol):

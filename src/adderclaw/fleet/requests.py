@@ -51,8 +51,8 @@ class Request(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> Self:
-        values = {name: getattr(row, name) for name in cls._fields}
-        return cls(**{**values, "after": tuple(row.after)})
+        made = cls._make(getattr(row, name) for name in cls._fields)
+        return made._replace(after=tuple(row.after))
 
     @property
     def digest(self) -> str:

@@ -65,7 +65,7 @@ def of_export(made: Json) -> Iterator[Wrong]:
     entries: list[Json] = []
     for seq, text, digest, signature in made["anchors"]:
         number += 1
-        entry: Json = json.loads(text)
+        entry = _entry(text)
         place = f"anchor {seq}"
         if seq != number or entry.get("seq") != number:
             yield Wrong("chain", place, f"it should be number {number}: entries were removed, added or moved")
@@ -80,7 +80,10 @@ def of_export(made: Json) -> Iterator[Wrong]:
             yield Wrong("worker", place, f"worker {entry.get('worker')} was never enrolled")
         elif not signed_by(public, text.encode(), signature):
             yield Wrong("signature", place, f"worker {entry['worker']} did not sign this")
-        entries.append(entry)
+        if entry:
+            entries.append(entry)
+        else:
+            yield Wrong("chain", place, "it is not an entry as workers write them")
     if (made["head"]["seq"], made["head"]["hash"]) != (number, previous):
         yield Wrong("chain", "head", "the head is not the last entry: entries were cut off, or the head was rewritten")
     yield from _runs(made, entries)
@@ -97,6 +100,17 @@ def _requests(made: Json) -> Iterator[Wrong]:
             yield Wrong("request", id, f"its request is signed with a key that was never enrolled for {submitter}")
         elif not signed_by(key, signed_text(id, digest), signature):
             yield Wrong("request", id, "its request is not what its submitter signed")
+
+
+def _entry(text: str) -> Json:
+    """An entry of the log; empty where it is none. Every worker may add any text."""
+    try:
+        made: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(made, dict) or not {"run", "kind"} <= made.keys():  # pyright: ignore[reportUnnecessaryIsInstance]
+        return {}
+    return made if made["kind"] != "unit" or isinstance(made.get("unit"), int) else {}
 
 
 def _runs(made: Json, entries: list[Json]) -> Iterator[Wrong]:
@@ -129,7 +143,7 @@ def _latest(made: Json) -> dict[str, Json]:
     """The last entry with a state, for each run."""
     found: dict[str, Json] = {}
     for _, text, _, _ in made["anchors"]:
-        entry: Json = json.loads(text)
+        entry = _entry(text)
         if "state" in entry:
             found[str(entry["run"])] = entry
     return found

@@ -15,6 +15,7 @@ SECRET = {
     "service.env": "variables of the service",
     "fleet.key": "the key of the fleet",
     "fleet-worker.key": "the key of this fleet worker",
+    "fleet-submitter.key": "the key with which you submit to the fleet",
     "fleet.toml": "the address of the fleet's database, which may hold a password",
 }
 """Names at the top of a home that hold secrets."""
