@@ -30,13 +30,17 @@ def test_a_request_that_was_changed_is_not_begun(farm: Farm) -> None:
         (row,) = farm.rows(f"UPDATE fleet.runs SET {column} = {value} WHERE id = %s RETURNING id", id)
         changed[column] = row.id
     farm.rows("SELECT fleet.enqueue('another-id', 200)")
-    (fine,) = farm.submit("-m", "x", "--workspace", str(farm.workspace))
+    (labelled,) = farm.submit("-m", "x", "--workspace", str(farm.workspace), "--label", "gpu")
+    farm.rows("UPDATE dbos.workflow_status SET queue_name = 'runs', priority = 1 RETURNING 1")
+    (fine,) = farm.submit("-m", "x", "--workspace", str(farm.workspace), "--priority", "9")
     farm.worker("w1", slots=1)
     ended = {row.id: row for row in farm.ended(fine, *changed.values())}
     assert ended[fine].outcome == "completed", ended[fine]
     for column, id in changed.items():
         assert (ended[id].outcome, "signature" in ended[id].reason) == ("error", True), (column, ended[id])
         assert (ended[id].began, ended[id].token) == (None, 1), column
+    elsewhere = farm.run(labelled)  # the worker has no such label, and its queue is a row that every worker may write
+    assert (elsewhere.state, elsewhere.began) == ("queued", None)
     assert farm.fleet("verify").code == 0
 
 

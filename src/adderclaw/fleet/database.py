@@ -119,10 +119,9 @@ class Database:
                 wait = min(wait * 2, 1.0)
             except psycopg.errors.UniqueViolation as error:
                 raise Taken(f"PostgreSQL refused: {str(error).splitlines()[0]}") from error
-            except psycopg.errors.InvalidSchemaName as error:
-                raise UsageError(f"{shown(self.url)} has no fleet in it; `adderclaw fleet init` makes one") from error
-            except psycopg.errors.UndefinedTable as error:
-                raise UsageError(f"{shown(self.url)} has no fleet in it; `adderclaw fleet init` makes one") from error
+            except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedTable) as error:
+                why = f"{shown(self.url)} has no fleet in it, or one that is older than this program"
+                raise UsageError(f"{why}; `adderclaw fleet init` with the same address makes or updates it") from error
             except psycopg.errors.UndefinedColumn as error:
                 said = f"the fleet's tables in {shown(self.url)} are older than this program"
                 raise UsageError(f"{said}: run `adderclaw fleet init` again with the same address") from error

@@ -70,6 +70,13 @@ def again(cursor: Cursor, run: Any, *, fresh: bool = False) -> None:
     enqueue(cursor, row)
 
 
+def enqueue_again(cursor: Cursor, run_id: str) -> None:
+    """Put a run that came out of another queue than that of its label into the right one, by a new workflow."""
+    sql = "UPDATE fleet.runs SET generation = generation + 1 WHERE id = %s AND state = 'queued' RETURNING *"
+    if (row := cursor.execute(sql, (run_id,)).fetchone()) is not None:
+        enqueue(cursor, row)
+
+
 def has_key(cursor: Cursor, run: Any) -> str | None:
     """The run that was submitted with the dedupe key of this one since it ended."""
     sql = "SELECT id FROM fleet.runs WHERE dedupe = %s AND state <> 'ended' AND id <> %s"

@@ -8,7 +8,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import EXIT_CODES, AdderClawError
-from adderclaw.fleet import leases, progress, versions
+from adderclaw.fleet import leases, progress, queue, versions
 from adderclaw.fleet.attempt import Attempt, Died, Ended, Unit
 from adderclaw.fleet.controls import Stop
 from adderclaw.fleet.database import Cursor, Unreachable
@@ -102,6 +102,9 @@ class Work:
             return {"outcome": row.outcome if row is not None else "gone"}
         if row.state in ("held", "waiting"):
             return {"state": row.state}
+        if row.label not in ("", *worker.settings.labels):
+            worker.database.do(lambda cursor: queue.enqueue_again(cursor, self.run))
+            return {"state": row.state}
         if worker.draining or worker.closing:
             return None
         if (stop := worker.stop_of(row.id, row.label)) is not None:
@@ -131,8 +134,9 @@ class Work:
         """End a run that was never claimed: it is not what an enrolled submitter asked for."""
 
         def work(cursor: Cursor) -> None:
-            sql = "SELECT * FROM fleet.runs WHERE id = %s AND state IN ('queued', 'running') FOR UPDATE"
-            if (row := cursor.execute(sql, (self.run,)).fetchone()) is not None:
+            mine = "(state = 'queued' OR (state = 'running' AND worker = %s))"
+            sql = f"SELECT * FROM fleet.runs WHERE id = %s AND {mine} FOR UPDATE"  # noqa: S608 - ours
+            if (row := cursor.execute(sql.encode(), (self.run, self._worker.id)).fetchone()) is not None:
                 progress.end_unworked(cursor, row, "error", f"nobody begins this run: {reason}")
 
         self._worker.database.do(work)
