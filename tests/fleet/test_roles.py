@@ -228,10 +228,23 @@ def test_a_worker_changes_no_run_that_another_holds(farm: Farm) -> None:
         assert taken.rowcount == 1
 
 
-def test_a_worker_with_its_own_role_alone_carries_runs_out_and_unpickles_nothing(farm: Farm, tmp_path: Path) -> None:
-    """Also what a worker needs that takes over, asks for money and is stopped; beside a row of the engine that is a
-    program."""
-    url = login(farm, "worker")
+SOP = """
+name = "deploy"
+[[steps]]
+id = "ask"
+kind = "approval"
+prompt = "Go on?"
+[[steps]]
+id = "do"
+kind = "tool"
+tool = "Bash"
+args = { command = "echo done >> log" }
+"""
+
+
+def test_workers_and_operators_need_no_more_than_their_roles(farm: Farm, tmp_path: Path) -> None:
+    """A run that is taken over, one that asks and one that is stopped, while the queue has a row that is a program."""
+    url, operator = login(farm, "worker"), ("--database", login(farm, "operator"))
     marker = tmp_path / "unpickled"
     with psycopg.connect(url, autocommit=True) as mallory:
         body = base64.b64encode(pickle.dumps(Touch(marker))).decode()
@@ -243,8 +256,8 @@ def test_a_worker_with_its_own_role_alone_carries_runs_out_and_unpickles_nothing
         )
     farm.agentfile(2)
     farm.script(call("Bash", command="echo one >> log"), {"delay_ms": 300}, reached())
-    assert farm.fleet("budget", "fleet", "--cost", "100000").code == 0
-    assert farm.fleet("pace", "mock", "--at-once", "3").code == 0
+    for words in (("budget", "fleet", "--cost", "100000"), ("pace", "mock", "--at-once", "3")):
+        assert farm.fleet(*words, *operator).code == 0
     (run_id,) = farm.submit("--agentfile", "Agentfile", "--workspace", str(farm.workspace))
     first = farm.worker("w1", "--database", url, slots=2)
     farm.until(lambda: farm.run(run_id).units == 1)
@@ -253,12 +266,22 @@ def test_a_worker_with_its_own_role_alone_carries_runs_out_and_unpickles_nothing
     second = farm.worker("w2", "--database", url, slots=2)
     (row,) = farm.ended(run_id)
     assert (row.outcome, row.units) == ("completed", 2), row.reason
+    (farm.workspace / "sops" / "deploy").mkdir(parents=True)
+    (farm.workspace / "sops" / "deploy" / "SOP.toml").write_text(SOP)
+    (asks,) = farm.submit("--sop", "deploy", "--workspace", str(farm.workspace))
+    farm.until(lambda: farm.run(asks).state == "waiting")
+    assert farm.fleet("approve", asks, *operator).code == 0
+    assert farm.ended(asks)[0].outcome == "completed"
     farm.script(call("Bash", command="sleep 60"), text("ok"))
     (slow,) = farm.submit("-m", "x", "--workspace", str(farm.workspace))
     farm.until(lambda: farm.rows("SELECT 1 FROM fleet.calls WHERE run = %s", slow))
-    assert "have ended 1 runs" in farm.fleet("stop").out
+    assert "have ended 1 runs" in farm.fleet("stop", *operator).out
     assert farm.ended(slow)[0].outcome == "stopped"
-    assert second.end() == 0
+    assert farm.fleet("drain", "w2", *operator).code == 0
+    assert second.process.wait(timeout=30) == 0
+    for words in (("resume",), ("cancel", slow), ("retry", slow, "--fresh"), ("cancel", slow), ("prune",)):
+        done = farm.fleet(*words, *operator)
+        assert done.code == 0, (words, done.err)
     said = first.said + second.said
     assert ("may not do that" in said, "Traceback" in said, marker.exists()) == (False, False, False), said
     assert farm.fleet("verify").code == 0
