@@ -157,8 +157,7 @@ class Database:
     def _connection(self) -> psycopg.Connection[Any]:
         held: psycopg.Connection[Any] | None = getattr(self._local, "connection", None)
         if held is None or held.closed:
-            options = "-c search_path=pg_catalog,pg_temp"
-            held = psycopg.connect(self.url, autocommit=True, row_factory=namedtuple_row, **careful(self.url, options))
+            held = psycopg.connect(self.url, autocommit=True, row_factory=namedtuple_row, **careful(self.url))
             held.adapters.register_loader("timestamptz", _Times)
             set_json_loads(_loads, held)
             self._local.connection = held
@@ -178,7 +177,11 @@ class Database:
         return f"PostgreSQL at {shown(self.url)} cannot be reached: {said}; {fix}"
 
 
-def careful(url: str, more: str = "") -> Any:
+SEARCH = "-c search_path=pg_catalog,pg_temp"
+"""No function or operator comes from a schema in which another role may create one."""
+
+
+def careful(url: str) -> Any:
     """How every connection is made, DBOS's too: each side notices within seconds that the other is gone without a word,
     and nobody waits for a lock of one who sleeps."""
     bounds = {
@@ -196,7 +199,7 @@ def careful(url: str, more: str = "") -> Any:
         "keepalives_interval": 2,
         "keepalives_count": 3,
         "tcp_user_timeout": 10_000,
-        "options": " ".join(part for part in (ours, alive, more, str(given)) if part),
+        "options": " ".join(part for part in (ours, alive, SEARCH, str(given)) if part),
     }
 
 

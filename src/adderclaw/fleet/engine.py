@@ -33,6 +33,7 @@ def grant_engine(cursor: Cursor) -> None:
     """A worker drives the engine: it may all there, and nothing of its schema."""
     cursor.execute("GRANT USAGE ON SCHEMA dbos TO adderclaw_worker")
     cursor.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA dbos TO adderclaw_worker")
+    cursor.execute("REVOKE INSERT, UPDATE, DELETE ON dbos.dbos_migrations FROM adderclaw_worker")
     cursor.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA dbos TO adderclaw_worker")
     cursor.execute("GRANT USAGE ON SCHEMA dbos TO adderclaw_operator")  # who prunes removes what is over
     cursor.execute("GRANT SELECT, DELETE ON dbos.workflow_status TO adderclaw_operator")

@@ -67,8 +67,8 @@ def init(
         return
     print(f"the fleet is in {shown(database)}; states go to {chosen.objects}")
     if unsigned:
-        print(f"{unsigned} runs that have not ended were submitted before requests were signed: no worker begins them")
-        print("again, or continues them; submit them again")
+        print(f"{unsigned} runs that have not ended were submitted before requests were signed;")
+        print("workers refuse them: submit them again")
     print(f"every worker needs {key} and {where.path(home())}; then `adderclaw fleet enroll`, `adderclaw fleet worker`")
     print(f"a machine that only submits needs {where.path(home())} and no key")
 
