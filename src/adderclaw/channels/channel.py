@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Protocol, runtime_checkable
 
+from adderclaw.deltas import MUCH, GrowingText
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.approvals import Nobody, shown, text_of, unaskable
 from adderclaw.kernel.loop import run_turn
@@ -108,14 +109,23 @@ class Handle:
 
 class _Draft:
     def __init__(self, show: Callable[[str], None]) -> None:
-        self._show, self.text = show, ""
+        self._show, self._text = show, GrowingText()
+        self._size = self._show_from = 0
+
+    @property
+    def text(self) -> str:
+        return str(self._text)
 
     def __call__(self, delta: Delta) -> None:
         if delta.kind == "reset":
-            self.text = ""
+            self._text.clear()
+            self._size = self._show_from = 0
         elif delta.kind == "text":
-            self.text += delta.text
-            self._show(self.text)
+            self._text.add(delta.text)
+            self._size += len(delta.text)
+            if self._size >= self._show_from:  # each draft is the whole text: a long one waits until it has grown
+                self._show_from = self._size * 9 // 8 if self._size > MUCH else 0
+                self._show(self.text)
 
 
 async def _each(messages: Iterable[str] | AsyncIterable[str]) -> AsyncIterator[str]:

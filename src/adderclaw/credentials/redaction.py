@@ -17,6 +17,8 @@ SPLIT = 16
 DEPTH = 64
 _PLAIN = frozenset({bool, int, float})
 REMEMBERED = 80
+LOOK_BACK = 400
+"""Characters of a line before a word that may decide whether the word is a secret."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -178,7 +180,7 @@ _VALUE_SHAPES = (
     # words with hyphens have short parts: "sk-learn-contrib-2"
     Shape(
         ("sk-", "rk-", "pk-"),
-        r"\b[srp]k-(?=[A-Za-z_\-]*\d)(?=[A-Za-z0-9_\-]{40}|[A-Za-z0-9_\-]*?[A-Za-z0-9]{12})[A-Za-z0-9_\-]{16,}",
+        r"\b[srp]k-(?=[A-Za-z_\-]{0,256}+\d)(?=[A-Za-z0-9_\-]{40}|[A-Za-z0-9_\-]*?[A-Za-z0-9]{12})[A-Za-z0-9_\-]{16,}",
     ),
     Shape(("sk_live", "sk_test", "rk_live", "whsec_"), r"\b(?:[sr]k_(?:live|test)|whsec)_[A-Za-z0-9]{12,}"),
     Shape(("gh", "github_pat_"), r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"),
@@ -188,11 +190,17 @@ _VALUE_SHAPES = (
     Shape(("aiza",), r"\bAIza[A-Za-z0-9_\-]{30,}"),
     Shape(("ya29.",), r"\bya29\.[A-Za-z0-9_\-]{20,}"),
     Shape(("hf_", "npm_", "pypi-"), r"\b(?:hf_|npm_|pypi-)[A-Za-z0-9_\-]{20,}"),
-    Shape(("eyj",), r"\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*"),
+    # the first lookahead reads each run of letters once, however often "eyJ" occurs in it
+    Shape(
+        ("eyj",),
+        r"(?<![A-Za-z0-9_\-])(?=[A-Za-z0-9_\-]{11,}+\.[A-Za-z0-9_\-]{8})"
+        r"([A-Za-z0-9_\-]*?)\beyJ[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]*",
+        lambda match: f"{match[1]}{MARK}",
+    ),
     # without an end: the rest of the line, the next one, and those below that look like parts of a key
     Shape(
         ("private key",),
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY-----"
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:(?:[^-]|-(?!----BEGIN ))*?-----END [A-Z0-9 ]*PRIVATE KEY-----"
         r"|[^\n]*(?:\n[^\n]+)?"
         r"(?:\n(?:[^\n]*[A-Za-z0-9+/]{16}[^\n]*|[ \t\r]*(?=\n[A-Za-z0-9+/]{16})|[A-Za-z0-9+/=]+(?=\Z)))*)",
     ),
@@ -229,7 +237,8 @@ def _labelled(match: re.Match[str]) -> str:
         return match[0]
     if between != ": " or label.lower().startswith(_CHOSEN) or not _is(_WORD, bare):
         return kept
-    before = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    nearest = max(0, match.start() - LOOK_BACK)
+    before = match.string[max(nearest, match.string.rfind("\n", nearest, match.start()) + 1) : match.start()]
     sentence = _compiled(r"[A-Za-z]\s").search(before) or _compiled(r"\s[A-Za-z]").match(behind)
     return match[0] if sentence else kept
 
@@ -298,13 +307,18 @@ def without_shapes(text: str) -> str:
     return text
 
 
+_BEGIN_KEY, _END_KEY = (rf"-----{word} [A-Z0-9 ]*PRIVATE KEY-----" for word in ("BEGIN", "END"))
+_VALUE, _BEARER_VALUE = r"[^\s\"'\\,;&(){}\[\]<>]", r"[A-Za-z0-9._~+/\-]"
 _UNSETTLED = (
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?![\s\S]*-----END [A-Z0-9 ]*PRIVATE KEY-----)[\s\S]*\Z"
-    r"|-+\Z|-----B[A-Z0-9 ]*-*\Z"
-    rf"|(?i:{_LABELS})\\?[\"']?\s*(?:[=:]\s*\\?[\"']?(?:[^\s\"'\\,;&(){{}}\[\]<>]+\s?)?)?\Z"
-    r"|(?i:\b(?:bearer|basic)\s*[A-Za-z0-9._~+/\-]*=*\Z)"
-    r"|://[^\s/@?#\"']*\Z"
+    (r"(?<!-)-+\Z|-----B[A-Z0-9 ]*-*\Z|://[^\s/@?#\"']*\Z", r""),
+    (
+        rf"(?i:{_LABELS})\\?[\"']?\s*(?:[=:]\s*\\?[\"']?(?:{_VALUE}+\s?)?)?\Z",
+        rf"\s?{_VALUE}*[\"']?\\?\s*[=:]?\s*[\"']?\\?.{{0,16}}",
+    ),
+    (rf"(?i:\b(?:bearer|basic)\s*{_BEARER_VALUE}*=*\Z)", rf"=*{_BEARER_VALUE}*\s*.{{0,6}}"),
 )
+"""What may not be shown yet at the end of a text; and, where it may be long, what it is at most, read backwards: only
+that much of the text is searched, since each of many labels before it would be followed to the end."""
 _MAY_BE_UNSETTLED = ("-", "bearer", "basic", "://", *_CONTEXT_SHAPES[-1].hints)
 
 
@@ -313,8 +327,17 @@ def settled(text: str) -> int:
     lowered = text.lower()
     if not any(hint in lowered for hint in _MAY_BE_UNSETTLED):
         return len(text)
-    found = _compiled(_UNSETTLED).search(text)
-    return found.start() if found is not None else len(text)
+    starts = [len(text)]
+    if "-----BEGIN " in text:
+        closed = max((match.start() for match in _compiled(_END_KEY).finditer(text)), default=0)
+        starts += [match.start() for match in _compiled(_BEGIN_KEY).finditer(text) if match.end() > closed][:1]
+    backwards = text[::-1]
+    for pattern, reach in _UNSETTLED:
+        longest = _compiled(reach).match(backwards) if reach else None
+        begin = len(text) - longest.end() if longest is not None else 0
+        if (found := _compiled(pattern).search(text, begin)) is not None:
+            starts.append(found.start())
+    return min(starts)
 
 
 def looks_secret(text: str) -> bool:

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from adderclaw.config.managed import PROFILES, lent_profile
+from adderclaw.deltas import GrowingText
 from adderclaw.errors import InUse, UsageError
 from adderclaw.hosted.by_name import expanded
 from adderclaw.hosted.cancelling import Cancelling
@@ -357,14 +358,18 @@ class _Heard:
 
     def __init__(self, updates: Updates, catch_up: Callable[[], None]) -> None:
         self._updates, self._catch_up = updates, catch_up
-        self.text = ""
+        self._text = GrowingText()
+
+    @property
+    def text(self) -> str:
+        return str(self._text)
 
     def __call__(self, delta: Delta) -> None:
         if delta.kind == "tool":
             return
         if delta.kind == "text":
             self._catch_up()  # what was done before these words comes before them
-            self.text += delta.text
+            self._text.add(delta.text)
         elif delta.kind == "reset":
-            self.text = ""
+            self._text.clear()
         self._updates.delta(delta.kind, delta.text)

@@ -54,6 +54,7 @@ class Updates:
         self._news = asyncio.Event()
         self._ended = False
         self._part: tuple[str, list[str]] = ("", [])
+        self._part_size = 0
         self._timer: asyncio.TimerHandle | None = None
         self.followers = 0
 
@@ -69,7 +70,8 @@ class Updates:
             self.flush()
             self._part = (kind, [])
         self._part[1].append(text)
-        if kind == "reset" or sum(map(len, self._part[1])) >= LONGEST_PART:
+        self._part_size += len(text)
+        if kind == "reset" or self._part_size >= LONGEST_PART:
             self.flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PAUSE, self.flush)
@@ -80,7 +82,7 @@ class Updates:
             self._timer.cancel()
             self._timer = None
         kind, texts = self._part
-        self._part = ("", [])
+        self._part, self._part_size = ("", []), 0
         if texts:
             self._put("delta", {"kind": kind, "text": "".join(texts)})
 

@@ -2,8 +2,10 @@
 
 import json
 import re
+from collections import defaultdict
 from typing import Any, cast
 
+from adderclaw.deltas import GrowingText
 from adderclaw.history import History
 from adderclaw.providers.adapter import broke_off
 from adderclaw.providers.faults import delay_in
@@ -38,6 +40,8 @@ class Answer:
         self._calls: list[Json] = []
         self._parts: list[Json] = []
         """The parts in their order: texts by their length, calls by their place, the rest as it came."""
+        self._thoughts: defaultdict[int, GrowingText] = defaultdict(GrowingText)
+        """Place among the parts → the text of a thought that comes in pieces."""
         self._usage: Json = {}
         self._size = 0
         self._response_id = ""
@@ -128,9 +132,11 @@ class Answer:
     def _place_thought(self, part: Json, text: str, signature: str) -> None:
         last = object_in(self._parts[-1].get("part")) if self._parts else {}
         if not signature and _is_plain_thought(part) and _is_plain_thought(last):
-            last["text"] += text
+            self._thoughts[len(self._parts) - 1].add(text)
         else:
             self._place({"part": dict(part)}, "")
+            if _is_plain_thought(part):
+                self._thoughts[len(self._parts) - 1].add(text)
 
     # ------------------------------------------------------------------ the whole
 
@@ -161,6 +167,8 @@ class Answer:
         """What the model wants to see again: thoughts and signatures, each at its place among the parts."""
         if not any("part" in item or "signature" in item for item in self._parts):
             return ()
+        for place, thought in self._thoughts.items():
+            self._parts[place]["part"]["text"] = str(thought)
         return (OpaqueBlock(WIRE, {"parts": [_account(item, calls) for item in self._parts]}),)
 
     @property

@@ -54,6 +54,8 @@ class Answer(Growing):
         self._thinking: list[str] = []
         self._thinking_key = ""
         self._details: list[Json] = []
+        self._detail_texts: list[dict[str, list[str]]] = []
+        """The same blocks' texts, in the pieces in which they come."""
         self._calls: dict[int, _Call] = {}
         self._places: dict[int, int] = {}
         self._last = -1
@@ -134,13 +136,15 @@ class Answer(Growing):
         same = detail.get("index") is not None and all(last.get(key) == detail.get(key) for key in ("index", "type"))
         if not same:
             self._details.append(dict(detail))
+            self._detail_texts.append({})
         for key, value in detail.items():
             if not isinstance(value, str):
                 continue
             self._size += len(value)
             if same:
-                joined = key in ("text", "summary", "data") and isinstance(last.get(key), str)
-                last[key] = last[key] + value if joined else value
+                last[key] = value
+            if key in ("text", "summary", "data"):
+                self._detail_texts[-1].setdefault(key, []).append(value)
 
     def _piece_of_call(self, piece: Json) -> None:
         function = object_in(piece.get("function"))
@@ -148,6 +152,7 @@ class Answer(Growing):
         call = self._call_of(piece.get("index"), text_in(piece.get("id")), name)
         if name and name != call.name:
             call.name += name
+            self._size += len(call.name)
             self._on_delta(Delta("tool", whole_characters(call.name)))
         arguments: Any = function.get("arguments")
         if isinstance(arguments, (dict, list)):
@@ -215,7 +220,8 @@ class Answer(Growing):
         """What the server wants to see again with the next request: its own account of the reasoning."""
         payload: Json = {}
         if self._details:
-            payload["reasoning_details"] = self._details
+            texts = ({key: "".join(pieces) for key, pieces in one.items()} for one in self._detail_texts)
+            payload["reasoning_details"] = [{**one, **text} for one, text in zip(self._details, texts, strict=True)]
         elif self._thinking and self._calls:
             payload[self._thinking_key] = whole_characters("".join(self._thinking))
         if extra := {call.id: call.extra for call in self._calls.values() if call.extra}:

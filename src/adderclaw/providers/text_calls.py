@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
+from adderclaw.deltas import GrowingText
 from adderclaw.json_text import no_constant
 from adderclaw.providers import arguments_of
 from adderclaw.types import Json
@@ -45,25 +46,26 @@ class Curtain:
     """Shows text as it arrives, but nothing from the first mark on that a call may follow."""
 
     def __init__(self) -> None:
-        self.shown = ""
+        self._shown = GrowingText()
         self._held = ""
         self._closed = False
 
     def show(self, piece: str) -> str:
         """What of the text may be shown by now."""
-        self._held += piece
         if self._closed:
             return ""
+        self._held += piece
         mark = _MARK.search(self._held)
         self._closed = mark is not None
         until = mark.start() if mark else len(self._held) - _begun(self._held)
         now, self._held = self._held[:until], self._held[until:]
-        self.shown += now
+        self._shown.add(now)
         return now
 
     def rest(self, final: str) -> str:
         """What is still to be shown when it is known which text remains."""
-        seen = self.shown if final.startswith(self.shown) else self.shown.strip()
+        shown = str(self._shown)
+        seen = shown if final.startswith(shown) else shown.strip()
         return final[len(seen) :] if final.startswith(seen) else ""
 
 

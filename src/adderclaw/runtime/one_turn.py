@@ -13,8 +13,10 @@ from adderclaw.types import Delta, OnDelta
 class Hears(Protocol):
     """Shows an answer while it arrives."""
 
-    text: str
-    """What it has shown of the reply that came last."""
+    @property
+    def text(self) -> str:
+        """What it has shown of the reply that came last."""
+        ...
 
     def __call__(self, delta: Delta) -> None: ...
 

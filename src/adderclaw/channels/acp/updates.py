@@ -7,6 +7,7 @@ from itertools import groupby
 from acp import helpers, schema
 
 from adderclaw.credentials.redaction import visible
+from adderclaw.deltas import GrowingText
 from adderclaw.kernel.session import TurnResult
 from adderclaw.types import Delta, Json, Usage
 from adderclaw.view.items import Call, Change, Item, Line, Notice, State, Words
@@ -155,18 +156,19 @@ class Teller:
         self._root = root
         self._begun: dict[str, Json] = {}
         """Calls that the editor knows and that have not ended, each with the input that it was told."""
-        self._said = ""
+        self._said = GrowingText()
         """What was sent of the answer that arrives."""
 
     def delta(self, delta: Delta) -> list[Update]:
         match delta.kind:
             case "text":
-                self._said += delta.text
+                self._said.add(delta.text)
                 return [helpers.update_agent_message_text(visible(delta.text))]
             case "thinking":
                 return [helpers.update_agent_thought_text(visible(delta.text))]
             case "reset":  # what was sent cannot be taken back: it is said that it is void
-                void, self._said = bool(self._said), ""
+                void = bool(self._said)
+                self._said.clear()
                 return [helpers.update_agent_message_text("\n\n[the answer begins anew]\n\n")] if void else []
             case _:
                 return []
@@ -177,7 +179,8 @@ class Teller:
             case Words(role="user"):
                 return []
             case Words():
-                text, said, self._said = item.text, self._said, ""
+                text, said = item.text, str(self._said)
+                self._said.clear()
                 rest = text[len(said) :] if text.startswith(said) else "" if said.endswith(text) else text
                 return [helpers.update_agent_message_text(visible(rest))] if rest else []
             case _:
@@ -228,7 +231,7 @@ class Teller:
     def unended(self) -> list[Update]:
         """A turn is over: a call that never came back is shown so."""
         left, self._begun = sorted(self._begun), {}
-        self._said = ""
+        self._said.clear()
         return [helpers.update_tool_call(key, status="failed") for key in left]
 
 

@@ -6,6 +6,7 @@ from typing import Literal, Protocol, cast
 
 from adderclaw.channels.attach.link import Event, Gone, Link, Refused
 from adderclaw.decode import Invalid
+from adderclaw.deltas import GrowingText
 from adderclaw.questions import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest
 from adderclaw.types import Json
 from adderclaw.view import wire
@@ -47,7 +48,7 @@ class Remote:
         """As the server described it last."""
         self.state: State = "idle"
         self._drawn: set[str] = set()
-        self._heard = ""
+        self._heard = GrowingText()
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._sending: set[str] = set()
         """Questions that were answered here."""
@@ -175,7 +176,8 @@ class Remote:
         if not isinstance(item, Call) or item.ended:
             self._drawn.add(item.key)
         if isinstance(item, Words) and item.role == "assistant":
-            heard, self._heard = self._heard, ""
+            heard = str(self._heard)
+            self._heard.clear()
             if heard.strip():
                 self.face.whole()
                 return
@@ -183,9 +185,9 @@ class Remote:
 
     def _hear(self, kind: str, text: str) -> None:
         if kind == "reset":
-            self._heard = ""
+            self._heard.clear()
         elif kind == "text":
-            self._heard += text
+            self._heard.add(text)
         self.face.hear(kind, text)
 
     def _change(self, state: State) -> None:

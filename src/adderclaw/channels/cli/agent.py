@@ -26,6 +26,7 @@ from adderclaw.channels.cli.plain import (
 )
 from adderclaw.channels.terminal import Terminal
 from adderclaw.credentials.redaction import visible
+from adderclaw.deltas import GrowingText
 from adderclaw.errors import UsageError
 from adderclaw.events import Bus, EventRecord
 from adderclaw.kernel.loop import run_turn, silent
@@ -225,7 +226,7 @@ class Shown:
     """Prints the answer while it arrives, and remembers that it did; each reply begins in a line of its own."""
 
     def __init__(self, bus: Bus | None = None) -> None:
-        self.text = ""
+        self._text = GrowingText()
         self._bus = bus
         self._is_open = False
         """The line at hand is not ended."""
@@ -233,16 +234,20 @@ class Shown:
             bus.leave("answer")
             bus.listen("answer", self._hear)
 
+    @property
+    def text(self) -> str:
+        return str(self._text)
+
     def __call__(self, delta: Delta) -> None:
         if delta.kind == "reset":
             self.end_line()
-            self.text = ""
+            self._text.clear()
         elif delta.kind == "text":
             if self._bus is not None:
                 self._bus.catch_up()  # what happened before these words stands above them
-            self.text += delta.text
+            self._text.add(delta.text)
             print(visible(delta.text), end="", flush=True)
-            self._is_open = not self.text.endswith("\n")
+            self._is_open = not delta.text.endswith("\n")
 
     def _hear(self, record: EventRecord) -> None:
         if record.event_type in ENDS_A_LINE:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from adderclaw.credentials.redaction import visible
+from adderclaw.deltas import GrowingText
 from adderclaw.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ LONG = 40
 """Lines from which on a fence or a list is handed out in parts: it would be drawn anew with every word otherwise."""
 WIDE = 8_000
 """Characters of one block that is drawn as it arrives; of a longer one the part that cannot change is handed out."""
+SHORT = 500
+"""Characters of an unfinished block that is parsed at each new line; a longer one only when it grew by an eighth."""
 
 
 class Block(NamedTuple):
@@ -28,11 +31,23 @@ class Block(NamedTuple):
     """It goes on with the block before it: nothing stands between the two."""
 
 
+def last_part(block: Block) -> Block:
+    """The end of a long block: as much of it as a screen can show while it arrives."""
+    if len(block.source) <= WIDE:
+        return block
+    end, fence = block.source[-WIDE:], _FENCE.match(block.source)
+    return Block((fence[0] if fence else "") + end[end.find("\n") + 1 :], follows=True)
+
+
 class Stream:
     """Takes an answer in parts of any length. All blocks, one after the other, are the answer."""
 
     def __init__(self) -> None:
         self._open = ""
+        self._new = GrowingText()
+        """What came since `_open` was parsed last."""
+        self._size = self._parse_from = 0
+        """Characters of both; at which size they are parsed again."""
         self._fence = ""
         """The line that opened the fence of which a part was handed out."""
         self._inside = False
@@ -41,22 +56,29 @@ class Stream:
     @property
     def rest(self) -> Block:
         """What may still change."""
-        return Block(self._fence + self._open, self._inside)
+        return Block(f"{self._fence}{self._open}{self._new}", self._inside)
 
     def feed(self, text: str) -> list[Block]:
         """The blocks that are finished by it."""
-        self._open += text
-        if "\n" not in text and len(self._open) < WIDE:
+        self._new.add(text)
+        self._size += len(text)
+        if self._size < self._parse_from or ("\n" not in text and self._size < WIDE):
             return []
-        return self._finished()
+        found = self._finished()
+        self._size = len(self._open)
+        self._parse_from = self._size * 9 // 8 if self._size > SHORT else 0
+        return found
 
     def end(self) -> list[Block]:
         """The answer is over: all that is left."""
         left = [*self._finished(), self.rest]
         self._open, self._fence, self._inside = "", "", False
+        self._size = self._parse_from = 0
         return [block for block in left if block.source.strip()]
 
     def _finished(self) -> list[Block]:
+        self._open += str(self._new)
+        self._new.clear()
         found: list[Block] = []
         while True:
             tokens = [token for token in _parser().parse(self._fence + self._open) if not token.level and token.map]

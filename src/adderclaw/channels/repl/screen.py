@@ -26,7 +26,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from adderclaw.channels.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi, cells
 from adderclaw.channels.repl.manner import Manner, output
-from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn
+from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn, last_part
 from adderclaw.view.items import Call, Item, Line, Notice, Todo, Words
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ class Screen:
         rest = self._stream.rest if self._stream is not None else Block("")
         if self._tail_of != (rest, self.width):
             self._tail_of = (rest, self.width)
-            self._tail = drawn(rest, self._look()) if rest.source.strip() else ""
+            self._tail = drawn(last_part(rest), self._look()) if rest.source.strip() else ""
 
     def _live_text(self) -> StyleAndTextTuples:
         """What may still change: the end of the answer, the calls that run, what is waited for."""

@@ -17,6 +17,7 @@ from adderclaw.channels.repl.screen import Screen
 from adderclaw.channels.repl.status import Status
 from adderclaw.channels.repl.titles import Titles
 from adderclaw.credentials.redaction import visible
+from adderclaw.deltas import GrowingText
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import ALONE, Attached, TurnResult
 from adderclaw.runtime import Run
@@ -256,7 +257,7 @@ class Heard:
 
     def __init__(self, screen: Screen, run: Run) -> None:
         self._screen, self._secrets, self._bus = screen, run.runtime.secrets, run.runtime.bus
-        self.text = ""
+        self._text = GrowingText()
         self.thought = 0
         """Characters that the model thought since it last did something."""
         self._thinks = ""
@@ -270,12 +271,16 @@ class Heard:
             return
         self.thought, self._thinks, self._screen.thought = 0, "", ""
         if delta.kind == "reset":
-            self.text = ""
+            self._text.clear()
             self._screen.unhear()
         elif delta.kind == "text":
             self._bus.catch_up()  # what was done before these words stands above them
-            self.text += delta.text
+            self._text.add(delta.text)
             self._screen.hear(delta.text)
+
+    @property
+    def text(self) -> str:
+        return str(self._text)
 
     def _think(self, text: str) -> None:
         self.thought += len(text)

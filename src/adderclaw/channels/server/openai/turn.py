@@ -10,6 +10,7 @@ from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.openai.wanted import Wanted
 from adderclaw.channels.server.refusal import Refusal, missing
+from adderclaw.deltas import GrowingText
 from adderclaw.errors import AdderClawError
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.record import NamedTuple
@@ -67,7 +68,7 @@ class Turn:
         """Which turn of its conversation it is."""
         self._after = conversation.updates.last
         self._turn = ""
-        self._sent = ""
+        self._sent = GrowingText()
         self._breaks = False
         """What comes next is another reply: the agent called tools, or tried anew."""
 
@@ -128,7 +129,7 @@ class Turn:
     def _heard(self, text: str) -> str:
         text = f"\n\n{text}" if self._breaks and self._sent else text
         self._breaks = False
-        self._sent += text
+        self._sent.add(text)
         return text
 
     def _ended(self, data: dict[str, Any]) -> Ended:
@@ -136,7 +137,7 @@ class Turn:
         answer: str = data["answer"]
         if outcome not in ("completed", "limit", "denied") or not answer:
             raise _failed(outcome, data["reason"])
-        rest = "" if self._sent.endswith(answer) else f"\n\n{answer}" if self._sent else answer
+        rest = "" if str(self._sent).endswith(answer) else f"\n\n{answer}" if self._sent else answer
         used: dict[str, int] = data.get("usage") or {}
         read, written = used.get("cache_read_tokens", 0), used.get("cache_write_tokens", 0)
         usage = Usage(used.get("input_tokens", 0) + read + written, read, used.get("output_tokens", 0))
