@@ -1,6 +1,7 @@
 """Hooks from the outside: configured, run, recorded; and hooks that misbehave."""
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -635,3 +636,34 @@ def test_async_hooks_run_beside_the_turn_and_have_no_say(world: World) -> None:
     assert world.cli("--eval", json.dumps({"tool": "LS", "input": {"path": "."}})).code == 0
     assert (world.workspace / "began").exists()
     assert sorted(row[0] for row in rows(world, "exit_code")) == [0, 2]
+
+
+def test_a_hook_that_prints_async_first_holds_up_nothing(world: World) -> None:
+    beside = world.workspace.parent / "beside"
+    beside.mkdir()
+    says = 'echo \'{"async": true, "asyncTimeout": 60000}\''
+    waits = hook(f"python3 -c '{RECORDED}'", "Glob", timeout=60)
+    user(
+        world,
+        SessionStart=[hook(f"echo $$ > {beside}/pid; {says}; exec sleep 300", "", timeout=10)],
+        PostToolUse=[
+            hook(f"{says}; until [ -e {beside}/go ]; do sleep 0.02; done; echo no >&2; exit 2", "LS", timeout=20),
+            hook(f"touch {beside}/go", "LS"),
+        ],
+        PreToolUse=[waits],
+    )
+    world.script(call("LS", path="."), call("Glob", pattern="*"), text("done"))
+    done = world.agent("go")
+    assert (done.code, done.out) == (0, "done\n"), done.err
+    found = world.rows(
+        "SELECT hook_event, exit_code, tool_use_id IS NULL, stderr_text FROM hook_invocations ORDER BY 1, 2"
+    )
+    assert found == [
+        ("PostToolUse", 0, 0, ""),
+        ("PostToolUse", 2, 1, "no\n"),
+        ("PreToolUse", 0, 0, ""),
+        ("SessionStart", None, 1, "interrupted before it ended"),
+    ], "both run on beside the turn: one to its end, which decides nothing, the other until the session is over"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((beside / "pid").read_text()), 0)
+    assert not world.rows("SELECT 1 FROM transcript_entries WHERE payload_json LIKE '%[0] no%'")

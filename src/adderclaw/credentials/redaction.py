@@ -176,6 +176,10 @@ class Shape(NamedTuple):
     replaced: Callable[[re.Match[str]], str] = lambda _match: MARK
 
 
+def _after_first(match: re.Match[str]) -> str:
+    return f"{match[1]}{MARK}"
+
+
 _VALUE_SHAPES = (
     # words with hyphens have short parts: "sk-learn-contrib-2"
     Shape(
@@ -195,7 +199,7 @@ _VALUE_SHAPES = (
         ("eyj",),
         r"(?<![A-Za-z0-9_\-])(?=[A-Za-z0-9_\-]{11,}+\.[A-Za-z0-9_\-]{8})"
         r"([A-Za-z0-9_\-]*?)\beyJ[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]*",
-        lambda match: f"{match[1]}{MARK}",
+        _after_first,
     ),
     # without an end: the rest of the line, the next one, and those below that look like parts of a key
     Shape(

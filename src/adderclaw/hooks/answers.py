@@ -57,18 +57,27 @@ def read(event: str, ran: Ran) -> Answer:
     return Answer(None, output, problem, notes)
 
 
+def says_async(text: str) -> bool:
+    """Whether a text is an object like `{"async": true, "asyncTimeout": 5000}`."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and cast(Json, value).get("async") is True
+
+
 def _output(event: str, stdout: str) -> tuple[Json, str, tuple[str, ...]]:
     """JSON on stdout, checked; what is wrong with it; which of its fields are not known."""
     text = stdout.strip()
     if not text.startswith("{"):
         return _plain(event, text), "", ()
+    if says_async(text.partition("\n")[0]) or says_async(text):
+        return {}, "its output says async: it decides nothing, and what it prints has no effect", ()
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         return {}, f"its output starts with {{ but is not one JSON value: {error}", ()
     output = cast(Json, value)
-    if output.get("async") is True:
-        return {}, "its output says async, which is no answer here: a hook answers before it ends", ()
     wrong = catalogue.problems(catalogue.OUTPUT, output) or _arm_problems(event, output)
     if wrong:
         return {}, f"its output does not fit: {'; '.join(wrong)}", ()

@@ -8,11 +8,11 @@ from typing import Any
 
 from adderclaw.hook_outcome import Merged
 from adderclaw.hooks import catalogue
-from adderclaw.hooks.answers import Merge, Ran, read
+from adderclaw.hooks.answers import Answer, Merge, Ran, read
 from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.hooks.matching import matches, query
 from adderclaw.hooks.settings import Hook
-from adderclaw.record import record
+from adderclaw.record import NamedTuple, record
 from adderclaw.store.hooks import Invocation
 from adderclaw.store.text import compact
 from adderclaw.types import Json
@@ -21,12 +21,22 @@ STOP_POLL = 0.25
 """Seconds between looks at the emergency stop while a hook runs."""
 TOOL_EVENTS = frozenset(name for name, event in EVENTS.items() if event.query == "tool_name")
 
-type Run = Callable[[Hook, Json, float], Awaitable[Ran]]
-"""(hook, its stdin, its seconds) → how it ended."""
+type SaidAsync = Callable[[], None]
+type Run = Callable[[Hook, Json, float, SaidAsync], Awaitable[Ran]]
+"""(hook, its stdin, its seconds, what to call when it prints `{"async": true}` first) → how it ended."""
 
 
 def _nothing(*_given: Any) -> None:
     """Nobody listens."""
+
+
+class Beside(NamedTuple):
+    """Where a hook continues beside the turn."""
+
+    hold: Callable[[asyncio.Task[None]], None]
+    """Keeps the task, and ends it with the session."""
+    keep: Callable[[Invocation], None]
+    """Records a row when nothing else is recorded with it."""
 
 
 @record
@@ -50,8 +60,8 @@ class Place:
     applies: Callable[[str, Json], bool] = lambda _rule, _fields: True
     """Whether a permission rule matches the call of a tool event."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
-    aside: Callable[[Hook, Json], None] | None = None
-    """Runs a hook beside the turn; without it such a hook is waited for."""
+    beside: Beside | None = None
+    """Without it every hook is waited for."""
     ran: set[int] = field(default_factory=set[int])
     """Hooks of this session that ran already, for those that run once."""
 
@@ -68,8 +78,8 @@ async def run(hooks: tuple[Hook, ...], event: str, fields: Json, place: Place) -
         stdin: Json = {"hook_event_name": event, **place.base, **now}
         if reason := _skipped(hook, now, merge, place):
             place.keep(_row(hook, stdin, place)._replace(skipped_reason=reason))
-        elif hook.aside and place.aside is not None:
-            place.aside(hook, stdin)
+        elif hook.aside and place.beside is not None:
+            place.beside.hold(asyncio.ensure_future(_unheard(hook, stdin, place, place.beside)))
         else:
             await _one(hook, stdin, place, merge)
     return merge.result()
@@ -91,7 +101,10 @@ def _skipped(hook: Hook, fields: Json, merge: Merge, place: Place) -> str:
 
 async def _one(hook: Hook, stdin: Json, place: Place, merge: Merge) -> None:
     began = time.monotonic()
-    ran = await _recorded(hook, stdin, place)
+    ran = await _until_async(hook, stdin, place, began)
+    if ran is None:
+        merge.add(hook.ordinal, Answer())
+        return
     answer = read(hook.event, ran)
     for note in answer.notes:
         place.warn(f"hook {hook.ordinal} ({hook.event}): {note}")
@@ -99,26 +112,72 @@ async def _one(hook: Hook, stdin: Json, place: Place, merge: Merge) -> None:
     place.told(hook, ran, answer.failure, time.monotonic() - began)
 
 
-async def unheard(hook: Hook, stdin: Json, place: Place) -> None:
-    """A hook beside the turn: recorded, and that is all."""
-    began = time.monotonic()
-    ran = await _recorded(hook, stdin, place, aside=True)
+def _may_decide(hook: Hook) -> bool:
+    """Whether its exit code can still prevent something: then no output spares us from waiting for its end."""
+    return EVENTS[hook.event].on_two == "block" or hook.failure_blocks or hook.must_run
+
+
+async def _until_async(hook: Hook, stdin: Json, place: Place, began: float) -> Ran | None:
+    """Run a hook to its end; None where it printed `{"async": true}` first and continues beside the turn."""
+    beside = place.beside
+    if beside is None or hook.kind != "command" or _may_decide(hook):
+        return await _recorded(hook, stdin, place, place.keep)
+    said_async, continues = asyncio.Event(), False
+
+    def keep(row: Invocation) -> None:
+        (_keep_beside(beside) if continues else place.keep)(row)
+
+    running = asyncio.ensure_future(_recorded(hook, stdin, place, keep, said_async.set))
+    saying = asyncio.ensure_future(said_async.wait())
+    try:
+        await asyncio.wait({running, saying}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            return running.result()
+        continues = True
+        beside.hold(asyncio.ensure_future(_told_later(hook, running, place, began)))
+        return None
+    finally:
+        saying.cancel()
+        if not continues and not running.done():
+            running.cancel()
+            await asyncio.wait({running})
+
+
+async def _told_later(hook: Hook, running: Awaitable[Ran], place: Place, began: float) -> None:
+    """The end of a hook beside the turn: recorded, and that is all."""
+    ran = await running
     place.told(hook, ran, read(hook.event, ran).failure, time.monotonic() - began)
 
 
-async def _recorded(hook: Hook, stdin: Json, place: Place, *, aside: bool = False) -> Ran:
-    """Run one hook; it leaves its row however it ends. One beside the turn belongs to no call's chain."""
+async def _unheard(hook: Hook, stdin: Json, place: Place, beside: Beside) -> None:
+    """A hook that its settings let run beside the turn."""
+    began = time.monotonic()
+    await _told_later(hook, _recorded(hook, stdin, place, _keep_beside(beside)), place, began)
+
+
+def _keep_beside(beside: Beside) -> Callable[[Invocation], None]:
+    """A hook beside the turn belongs to no call's chain."""
+    return lambda row: beside.keep(row._replace(tool_use_id=None))
+
+
+async def _recorded(
+    hook: Hook,
+    stdin: Json,
+    place: Place,
+    keep: Callable[[Invocation], None],
+    said_async: SaidAsync = _nothing,
+) -> Ran:
+    """Run one hook; it leaves its row however it ends."""
     place.ran.add(hook.ordinal)
     row, ran = _row(hook, stdin, place), Ran(None, stderr="interrupted before it ended")
-    if aside:
-        row = row._replace(tool_use_id=None)
     try:
         if hook.plugin is not None and (changed := hook.plugin.changed()):
             ran = Ran(None, stderr=f"not started: {changed}", refused=True)
         else:
-            ran = await _watched(place.kinds[hook.kind](hook, stdin, min(hook.seconds, place.seconds_left)), place)
+            seconds = min(hook.seconds, place.seconds_left)
+            ran = await _watched(place.kinds[hook.kind](hook, stdin, seconds, said_async), place)
     finally:
-        place.keep(
+        keep(
             row._replace(
                 exit_code=ran.exit_code,
                 stdout_text=place.clean(ran.stdout),

@@ -4,12 +4,12 @@ import asyncio
 import os
 import re
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from adderclaw.config.paths import beneath
 from adderclaw.errors import AdderClawError
 from adderclaw.hooks import scripts, shell_windows
-from adderclaw.hooks.answers import Ran
+from adderclaw.hooks.answers import Ran, says_async
 from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook, shell_of
 from adderclaw.sandbox import process
@@ -23,6 +23,7 @@ PYTHON_FILE = re.compile(r"\.py\b")
 COVERED = (".adderclaw/hooks", ".claude/hooks")
 """Folders of the project that trust covers whole, and no command changes."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MOST_FIRST_LINE = 4_096
 TRUNCATED = "\n[SDLC_OUTPUT_TRUNCATED]\n"
 
 
@@ -95,8 +96,19 @@ def argv_of(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
             return shell_windows.argv(program, shell_windows.call(hook.argv) if own else hook.command)
 
 
-async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, str], seconds: float) -> Ran:
-    """Run it to its end or its time's; nothing that it started is left behind."""
+async def run(
+    hook: Hook,
+    stdin: bytes,
+    *,
+    ground: Ground,
+    more: Mapping[str, str],
+    seconds: float,
+    said_async: Callable[[], None] = lambda: None,
+) -> Ran:
+    """Run it to its end or its time's; nothing that it started is left behind.
+
+    `said_async` is called as soon as its first line is `{"async": true}`.
+    """
     cwd = ground.roots[0]
     if not is_directory(cwd):
         return Ran(None, stderr=f"not started: the directory {cwd} is not there")
@@ -109,7 +121,14 @@ async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, st
             argv = argv_of(made, ground.roots)
             start = await _start(ground)
             done = await process.run(
-                argv, cwd=cwd, env=env, timeout=seconds, max_bytes=STREAM_BYTES, stdin=stdin, start=start
+                argv,
+                cwd=cwd,
+                env=env,
+                timeout=seconds,
+                max_bytes=STREAM_BYTES,
+                stdin=stdin,
+                start=start,
+                on_output=FirstLine(said_async),
             )
     except scripts.Untrusted as error:
         return Ran(None, stderr=f"not started: {error}", refused=True)
@@ -121,6 +140,25 @@ async def run(hook: Hook, stdin: bytes, *, ground: Ground, more: Mapping[str, st
     if done.flooded:
         return Ran(None, stdout, _noted(stderr, "killed: it printed without end"), refused=hook.must_run)
     return Ran(done.returncode, stdout, stderr)
+
+
+class FirstLine:
+    """Reads what a hook prints up to the end of its first line, to learn whether that says `{"async": true}`."""
+
+    def __init__(self, said_async: Callable[[], None]) -> None:
+        self._said_async = said_async
+        self._line = b""
+        self._is_whole = False
+
+    def __call__(self, piece: bytes) -> None:
+        if self._is_whole:
+            return
+        line, newline, _ = piece.partition(b"\n")
+        self._line += line
+        self._is_whole = bool(newline and self._line.strip()) or len(self._line) > MOST_FIRST_LINE
+        if self._line.rstrip().endswith(b"}") and says_async(self._line.decode("utf-8", "replace")):
+            self._is_whole = True
+            self._said_async()
 
 
 async def _start(ground: Ground) -> process.Start | None:

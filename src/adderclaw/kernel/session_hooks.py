@@ -108,7 +108,7 @@ def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = T
         scrub=session.secrets.scrub_all,
         applies=lambda rule, fields: applies(session.scene, warn, rule, fields),
         aliases=policy.aliases,
-        aside=(lambda hook, stdin: _aside(session, hook, stdin)) if beside else None,
+        beside=_beside(session) if beside else None,
         ran=session.hooks_ran,
     )
 
@@ -154,16 +154,16 @@ def variables(database: str, project: str) -> dict[str, str]:
 
 
 def _kinds(session: Session) -> Mapping[str, plane.Run]:
-    async def prompt(hook: Hook, stdin: Json, seconds: float) -> Ran:
+    async def prompt(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
         return await _within(_ask(session, hook, stdin), seconds)
 
-    async def agent(hook: Hook, stdin: Json, seconds: float) -> Ran:
+    async def agent(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
         return await _within(_spawn(session, hook, stdin), seconds)
 
-    async def tool(hook: Hook, stdin: Json, seconds: float) -> Ran:
+    async def tool(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
         return await _within(_call(session, hook, stdin), seconds)
 
-    async def callback(hook: Hook, stdin: Json, seconds: float) -> Ran:
+    async def callback(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
         return await _within(_call_back(session, hook, stdin), seconds)
 
     more = variables(session.store.path, session.scene.context.workspace.root)
@@ -174,11 +174,11 @@ def _kinds(session: Session) -> Mapping[str, plane.Run]:
 def kinds(more: Mapping[str, str], here: Ground) -> dict[str, plane.Run]:
     """The kinds that need no session."""
 
-    async def command(hook: Hook, stdin: Json, seconds: float) -> Ran:
+    async def command(hook: Hook, stdin: Json, seconds: float, said_async: plane.SaidAsync) -> Ran:
         given = f"{compact(stdin)}\n".encode()
-        return await process.run(hook, given, ground=here, more=more, seconds=seconds)
+        return await process.run(hook, given, ground=here, more=more, seconds=seconds, said_async=said_async)
 
-    async def posted(hook: Hook, stdin: Json, seconds: float) -> Ran:
+    async def posted(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
         return await _within(http.post(hook, compact(stdin), os.environ), seconds)
 
     return {"command": command, "http": posted}
@@ -282,7 +282,7 @@ def by_hand(
     context, policy = scene.context, scene.policy
     clean = Secrets().clean
 
-    async def unasked(hook: Hook, _stdin: Json, _seconds: float) -> Ran:
+    async def unasked(hook: Hook, _stdin: Json, _seconds: float, _said_async: plane.SaidAsync) -> Ran:
         return Ran(None, stderr=f"a hook of type {hook.kind} is not run by hand: it needs a session")
 
     base: Json = {
@@ -308,17 +308,13 @@ def by_hand(
     )
 
 
-def _aside(session: Session, hook: Hook, stdin: Json) -> None:
-    kept: list[rows_of.Invocation] = []
-    place = _place(session, kept)
+def _beside(session: Session) -> plane.Beside:
+    def hold(task: "asyncio.Task[None]") -> None:
+        session.state.beside.add(task)
+        task.add_done_callback(session.state.beside.discard)
 
-    async def work() -> None:
-        try:
-            await plane.unheard(hook, stdin, place)
-        finally:
-            with session.store.write() as cursor:
-                rows_of.record(cursor, session.session_id, session.conversation_id, kept)
+    def keep(row: rows_of.Invocation) -> None:
+        with session.store.write() as cursor:
+            rows_of.record(cursor, session.session_id, session.conversation_id, [row])
 
-    task = asyncio.ensure_future(work())
-    session.state.beside.add(task)
-    task.add_done_callback(session.state.beside.discard)
+    return plane.Beside(hold, keep)

@@ -183,15 +183,19 @@ async def run(
     start: Start | None = None,
     sink: Callable[[bytes], None] | None = None,
     into: tuple[Capture, Capture] | None = None,
+    on_output: Callable[[bytes], None] | None = None,
 ) -> Finished:
     """Run a program to its end. However this call ends, nothing that it started goes on running.
 
     A `sink` is given what is printed while it is, both streams in one. `into` is where stdout and stderr are kept,
-    behind what they hold already. With one of the two a program may print without end. Raises NotStarted.
+    behind what they hold already. With one of the two a program may print without end. `on_output` is called with
+    each piece of stdout as well, without any such change. Raises NotStarted.
     """
     kept = into or (Capture(max_bytes), Capture(max_bytes))
     most = FLOOD_BYTES if sink is None and into is None else None
     child = _Child(start or bare, argv, cwd, env, kept, most, stdin, pass_fds, sink)
+    if on_output is not None:
+        child.out.listeners.append(on_output)
     timed_out = False
     try:
         timed_out = not await _within(child.over, timeout)
@@ -230,11 +234,12 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
 class _Stream:
     """One pipe from a child, and who is given what comes out of it."""
 
-    __slots__ = ("fd", "give", "theirs", "total")
+    __slots__ = ("fd", "give", "listeners", "theirs", "total")
 
     def __init__(self, give: Callable[[bytes], None]) -> None:
         self.fd, self.theirs = os.pipe()
         self.give, self.total = give, 0
+        self.listeners: list[Callable[[bytes], None]] = []
         os.set_blocking(self.fd, False)
 
     def read(self) -> bool:
@@ -247,6 +252,8 @@ class _Stream:
             return False
         self.total += len(chunk)
         self.give(chunk)
+        for listener in self.listeners:
+            listener(chunk)
         return True
 
 
