@@ -13,7 +13,7 @@ from adderclaw.types import Json, Tool, ToolResult
 class Resources(Protocol):
     """The resources of MCP servers."""
 
-    async def resources(self, server: str | None) -> tuple[list[Json], list[str]]:
+    async def resources(self, server: str | None, *, soon: bool = False) -> tuple[list[Json], list[str]]:
         """Those of one server, or of all; and what is to be said of servers that could not be asked."""
         ...
 
@@ -59,7 +59,7 @@ class Host(Protocol):
         ...
 
     async def connecting(self) -> str:
-        """Wait until servers that are still starting have brought their tools; says which failed, if any."""
+        """Wait briefly for servers that are still starting; says which failed or have not answered yet, if any."""
         ...
 
     def say(self, message: str, attachments: list[str], status: str) -> None:

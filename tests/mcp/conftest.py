@@ -19,11 +19,21 @@ from adderclaw.types import Json, Tool, ToolContext, ToolResult, Workspace
 SCRIPT = Path(__file__).with_name("a_server.py")
 
 
+class Clock(SystemClock):
+    """The clock of the system; a test may put it ahead."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
 class Bench:
     """`bench.run(work, SAYS="…")` starts the server when `work` needs it, with these variables."""
 
     def __init__(self, root: Path, store: Store) -> None:
         self.root, self.store = root, store
+        self.clock = Clock()
         self.told: list[Json] = []
         self.tools: dict[str, Tool[Any]] = {}
         self.answer: Json = {"action": "decline"}
@@ -50,7 +60,7 @@ class Bench:
             return self.answer
 
         wires = Wires(
-            SystemClock(), Secrets(), lambda body: self.told.append(dict(body)), (str(self.root),), elicit=elicit
+            self.clock, Secrets(), lambda body: self.told.append(dict(body)), (str(self.root),), elicit=elicit
         )
 
         def offer(tool: Tool[Any]) -> None:

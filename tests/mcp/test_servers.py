@@ -64,6 +64,22 @@ def test_last_words_that_come_after_the_pipe_is_closed_are_heard(bench: Bench, l
     assert said.endswith("it ended with exit code 3; its last words: broken")
 
 
+def test_one_that_hangs_is_waited_for_once_and_then_named(bench: Bench) -> None:
+    """Searches and listings answer with what is there."""
+
+    async def work(servers: Servers) -> None:
+        servers.begin()
+        await asyncio.sleep(0)
+        bench.clock.ahead += 6
+        for _ in range(2):
+            (said,) = await servers.settled()
+            assert "'demo' has not answered yet (6 s since its start)" in said
+            assert await servers.resources(None, soon=True) == ([], [said])
+        assert servers.status()[0].state == "starting", "it goes on starting"
+
+    bench.run(work, bad("silent", startupTimeout=60_000), seconds=4)
+
+
 def test_one_that_closes_its_output_and_stays_is_ended(bench: Bench) -> None:
     stays = {"command": "/bin/sh", "args": ["-c", "trap '' TERM; exec >&-; echo here >&2; sleep 1000 & wait; wait"]}
     assert bench.run(lambda servers: servers.reach("demo"), stays).endswith("it ended; its last words: here")

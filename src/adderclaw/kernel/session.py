@@ -127,7 +127,7 @@ class Scene:
     arrive: Callable[[str], Awaitable[str]] | None = None
     """Waits, for as long as is sensible, for a tool of this name that comes late; says why it does not come, if so."""
     connecting: Callable[[], Awaitable[str]] | None = None
-    """Waits for servers that are still starting; says which failed. None where none is configured."""
+    """Waits briefly for servers that are still starting; says which are not there. None where none is configured."""
     background: Background | None = None
     """What goes on beside the turns: the loop tells the model of each end."""
     made_of: Json = field(default_factory=dict[str, Any])

@@ -85,6 +85,7 @@ class Connection:
         self.instructions = ""
         self.protocol = ""
         self._wires, self._heard = wires, heard
+        self._begun = 0.0
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Client] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
@@ -111,10 +112,16 @@ class Connection:
         if changed := self.entry.changed():
             raise Unavailable(f"the MCP server {self.entry.given!r} is not started: {changed}")
         self.state, self._over = "starting", asyncio.Event()
+        self._begun = self._wires.clock.monotonic()
         self._tell("starting", self.entry.server.command or self.entry.server.url or "")
         self._ready = asyncio.get_running_loop().create_future()
         self._ready.add_done_callback(lambda future: future.cancelled() or future.exception())
         self._task = asyncio.create_task(self._live(self._ready), name=f"mcp {self.entry.name}")
+
+    @property
+    def starting_for(self) -> float:
+        """Seconds since its start began, while it has not ended."""
+        return self._wires.clock.monotonic() - self._begun if self.state == "starting" else 0.0
 
     async def close(self) -> None:
         """End it, in order; a server that does not want to is ended anyway."""

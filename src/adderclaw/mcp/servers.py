@@ -18,6 +18,8 @@ from adderclaw.types import Disabled, Json, Prepared, Tool, ToolContext, ToolRes
 type Offer = Callable[[Tool[Any]], None]
 type Login = Callable[[Entry, str], Awaitable[Any]]
 MOST_RESOURCES = 500
+START_SECONDS = 5.0
+"""How long a search or a listing waits for a server, counted from the beginning of the server's start."""
 
 
 class Status(NamedTuple):
@@ -81,21 +83,29 @@ class Servers:
             return str(error)
         return ""
 
-    async def settled(self, seconds: float) -> list[str]:
-        """Wait, so long at most, for all that are unknown or starting; says which are not there, and why."""
+    async def settled(self) -> list[str]:
+        """Wait for a moment for all that are unknown or starting; says which are not there, and why."""
         known_by = {*self._listed, *self._off}
         waiting = [name for name, known in self._pins.items() if not known and name not in known_by]
-        tasks = {name: asyncio.ensure_future(self.reach(name)) for name in waiting}
-        if tasks:
-            await asyncio.wait(tasks.values(), timeout=seconds)
-        said: list[str] = []
+        return [why for why in (await self._reach_soon(waiting)).values() if why]
+
+    async def _reach_soon(self, names: Iterable[str]) -> dict[str, str]:
+        """Connect to several; why each cannot be, or nothing. One that hangs is waited for once, not in each call."""
+        tasks = {name: asyncio.ensure_future(self.reach(name)) for name in names}
+        if not tasks:
+            return {}
+        left = START_SECONDS - min(self.connection(name).starting_for for name in tasks)
+        await asyncio.wait(tasks.values(), timeout=max(left, 0.0))
+        found: dict[str, str] = {}
         for name, task in tasks.items():
-            if not task.done():
-                said.append(f"the MCP server {name!r} is still starting")
-                task.cancel()
-            elif task.result():
-                said.append(task.result())
-        return said
+            if task.done():
+                found[name] = task.result()
+            else:
+                task.cancel()  # of the waiting alone: the server goes on starting
+                waited = self.connection(name).starting_for
+                why = f"has not answered yet ({waited:.0f} s since its start): what it offers is missing here"
+                found[name] = f"the MCP server {name!r} {why}; try again later"
+        return found
 
     async def arrive(self, tool: str) -> str:
         """A tool was called that is not known: perhaps its server only has to be started. Says why it cannot be."""
@@ -276,14 +286,19 @@ class Servers:
 
     # ------------------------------------------------------------------ resources and prompts
 
-    async def resources(self, server: str | None) -> tuple[list[Json], list[str]]:
-        """The resources of one server, or of all, and which servers could not be asked."""
+    async def resources(self, server: str | None, *, soon: bool = False) -> tuple[list[Json], list[str]]:
+        """The resources of one server, or of all, and which servers could not be asked.
+
+        `soon`: of all servers, those that start too slowly are left out.
+        """
         names = (
             [self.connection(server).entry.name] if server else [name for name in self.entries if name not in self._off]
         )
-        found = await asyncio.gather(*(self._resources(name) for name in names))
+        late = await self._reach_soon(names) if soon and not server else {}
+        found = await asyncio.gather(*(self._resources(name) for name in names if not late.get(name)))
         rows = [row for rows, _ in found for row in rows]
-        return rows[:MOST_RESOURCES], [failure for _, failure in found if failure]
+        failures = [*late.values(), *(failure for _, failure in found)]
+        return rows[:MOST_RESOURCES], [failure for failure in failures if failure]
 
     async def _resources(self, name: str) -> tuple[list[Json], str]:
         from mcp import MCPError

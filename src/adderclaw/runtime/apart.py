@@ -159,6 +159,6 @@ def _join(
     here.arrive = made.arrive
 
     async def connecting() -> str:
-        return "\n".join(await made.settled(servers.SETTLE_SECONDS))
+        return "\n".join(await made.settled())
 
     here.connecting = connecting

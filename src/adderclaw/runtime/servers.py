@@ -21,9 +21,6 @@ from adderclaw.types import Json, Message, TextBlock, Tool
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Start
 
-SETTLE_SECONDS = 30.0
-"""How long ToolSearch waits for servers that are still starting."""
-
 
 def configured(runtime: Runtime) -> list[Entry]:
     loaded, own = runtime.loaded, runtime.options.own_servers
@@ -112,7 +109,7 @@ def join(
     here.arrive = servers.arrive
 
     async def connecting() -> str:
-        return "\n".join(await servers.settled(SETTLE_SECONDS))
+        return "\n".join(await servers.settled())
 
     here.connecting = connecting
     return servers

@@ -32,7 +32,7 @@ def tools() -> tuple[Tool[Any], ...]:
         if servers is None:
             return rejected(NONE)
         try:
-            rows, failures = await servers.resources(arguments.server)
+            rows, failures = await servers.resources(arguments.server, soon=True)
         except AdderClawError as error:
             return rejected(str(error))
         if arguments.server and failures and not rows:
