@@ -60,11 +60,12 @@ def failure(step: Step, **entry: Any) -> ProviderError:
         ({"raw": '{"object":"list"}', "stream": False}, ["without `choices`"]),
         ({"raw": "data: [1]\n\n"}, ["no JSON object"]),
         ({"raw": "data: " + "[" * 100_000 + "\n\n"}, ["no JSON object"]),
-        ({"raw": events(delta(content="half of a"), done=False)}, ["before the answer was whole"]),
-        ({"raw": events(delta(content="half"), done=False) + 'data: {"choi'}, ["no JSON object"]),
-        ({"text": "a b c", "cut": 40}, ["cut the answer off"]),
-        ({"text": "a b c", "cut": 0}, ["cut the answer off"]),
-        ({"text": "a", "stream": False, "cut": 20}, ["cut the answer off"]),
+        ({"raw": events(delta(content="half of a"), done=False)}, ["before the answer was whole", "ask again"]),
+        ({"raw": events({"model": "m", "choices": []}, done=False)}, ["before the answer was whole", "ask again"]),
+        ({"raw": events(delta(content="half"), done=False) + 'data: {"choi'}, ["no JSON object", "ask again"]),
+        ({"text": "a b c", "cut": 40}, ["cut the answer off", "ask again"]),
+        ({"text": "a b c", "cut": 0}, ["cut the answer off", "ask again"]),
+        ({"text": "a", "stream": False, "cut": 20}, ["cut the answer off", "ask again"]),
         ({"raw": "\x1b[31mred\u202e", "content_type": "text/plain"}, ["\\u{1b}[31mred\\u{202e}"]),
     ],
 )
@@ -72,6 +73,9 @@ def test_malformed_answers_say_what_came(step: Step, words: list[str]) -> None:
     error = failure(step)
     assert error.kind == "malformed"
     assert all(word in str(error) for word in words), str(error)
+    assert ("base_url" in str(error)) == ("ask again" not in str(error)), (
+        "an answer that began came from the right place"
+    )
     assert len(str(error)) < 400
 
 

@@ -56,6 +56,13 @@ _ADVICE: dict[ProviderErrorKind, str] = {
 }
 
 
+BROKE_OFF = (
+    "ask again; if this happens often, the server or a proxy in between ends answers early:"
+    " `stream = false` helps with some"
+)
+"""What to do about an answer that began as it should: then base_url is right."""
+
+
 def advice(kind: ProviderErrorKind, status: int | None = None) -> str:
     if status == 404:
         return "check base_url (it usually ends in /v1) and the model's name"

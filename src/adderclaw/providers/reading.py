@@ -31,6 +31,11 @@ class Answering(Protocol):
         """How much of the answer has come."""
         ...
 
+    @property
+    def model(self) -> str:
+        """The model that the server names; empty before it has."""
+        ...
+
     def take(self, event: Json) -> None:
         """One event of a stream."""
         ...
@@ -135,11 +140,20 @@ async def _read_stream(reply: Reply, piece: bytes, answer: Answering, wire: Wire
         for data in events.end():
             answer.take(_event(data))
     except (ValueError, RecursionError):
+        if _has_begun(answer):
+            raise wire.broken_off("sent an event that is no JSON object in the middle of its answer") from None
         raise wire.malformed("sent an event that is no JSON object", reply.content_type, start) from None
     try:
         answer.end()
     except ValueError as error:
+        if _has_begun(answer):
+            raise wire.broken_off(str(error)) from None
         raise wire.malformed(str(error), reply.content_type, start) from None
+
+
+def _has_begun(answer: Answering) -> bool:
+    """Whether some of it was understood: then the server speaks this API."""
+    return bool(answer.size or answer.model)
 
 
 def _event(data: str) -> Json:

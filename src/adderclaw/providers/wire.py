@@ -13,7 +13,7 @@ import h11
 
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import ProviderError, ProviderErrorKind
-from adderclaw.providers.faults import advice, kind_of, retry_after, retry_delay, said_in
+from adderclaw.providers.faults import BROKE_OFF, advice, kind_of, retry_after, retry_delay, said_in
 from adderclaw.record import NamedTuple
 from adderclaw.types import Clock
 
@@ -129,6 +129,10 @@ class Wire:
         came = self.excerpt(start.decode("utf-8", "replace"), 80)
         told = f"it sent {content_type or 'no content-type'}, beginning “{came}”" if came else "it sent nothing"
         return self.fault("malformed", f"{self.place.origin} {what}: {told}; {self.advise('malformed', None, '')}")
+
+    def broken_off(self, what: str) -> ProviderError:
+        """An answer of the right kind began, and is not whole."""
+        return self.fault("malformed", f"{self.place.origin} {what}; {BROKE_OFF}")
 
     def excerpt(self, text: str, length: int) -> str:
         """Cleaned before it is cut: half of a key would not be recognised."""
@@ -277,8 +281,7 @@ class Reply:
             hint = "comments and pings are no answer"
             raise self._wire.fault("timeout", f"{silent} ({hint}); {advice('timeout')}") from None
         except (OSError, h11.RemoteProtocolError):
-            message = f"{self._wire.place.origin} cut the answer off; {self._wire.advise('malformed', None, '')}"
-            raise self._wire.fault("malformed", message) from None
+            raise self._wire.broken_off("cut the answer off") from None
         if not isinstance(event, h11.Data):
             return b""
         self._bytes += len(event.data)
