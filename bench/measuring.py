@@ -112,3 +112,9 @@ class Page(NamedTuple):
 def processor() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), "an unknown processor")
+
+
+def versions(given: list[str]) -> dict[str, str]:
+    """Programs to compare, from `NAME=PROGRAM`; without any, the one beside this Python."""
+    pairs = [one.partition("=") for one in given]
+    return {name: program for name, _, program in pairs} or {"now": str(Path(sys.executable).with_name("adderclaw"))}
