@@ -383,6 +383,47 @@ def test_a_clock_that_is_set_back_begins_nothing_again_and_is_not_waited_for(pla
     assert begun == ["2026-05-12T13:00", "2027-06-16T13:00", "2026-05-12T15:00"]
 
 
+SIXTY = """
+import asyncio, os, sys
+from tests.schedules.world import Place
+from pathlib import Path
+
+async def main():
+    place = Place(Path(sys.argv[1]), float(sys.argv[2]))
+    place.ends, place.dies_after = False, int(sys.argv[3])
+    scheduler = place.scheduler()
+    await scheduler.tick()
+
+asyncio.run(main())
+"""
+
+
+def killed(place: Place, script: str, *words: str) -> None:
+    """A process that ticks the schedules of this place, until it is killed by its own hand."""
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(place.folder), str(place.clock.now()), *words],
+        env={**os.environ, "PYTHONPATH": root},
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == -9
+
+
+@pytest.mark.parametrize("after", [1, 6])
+def test_of_sixty_due_schedules_a_killed_tick_loses_none(place: Place, after: int) -> None:
+    sixty = [place.add(f"s{number:02}", hourly()) for number in range(60)]
+    place.clock.go(HOUR + 1)
+    killed(place, SIXTY, str(after))
+
+    async def play(scheduler: Scheduler) -> None:
+        await scheduler.tick()
+
+    played(place, play)
+    begun = sorted(run.schedule.name for run in place.begun)
+    assert begun == [one.name for one in sixty[after:]], "exactly those that had not begun"
+
+
 KILLED = """
 import asyncio, os, sys
 from tests.schedules.world import Place

@@ -73,6 +73,8 @@ class Place:
         self.ends = True
         self.dies = False
         """This process is killed when a run is about to begin."""
+        self.dies_after = 0
+        """This process is killed when so many runs have begun; 0: it is not."""
         self.full = False
         """There is no room for another run."""
         self._ids = itertools.count(1)
@@ -85,6 +87,8 @@ class Place:
                 raise Full("no room")
             one = ScriptedRun(f"run-{next(self._ids)}", driver, schedule, ends=self.ends)
             self.begun.append(one)
+            if len(self.begun) == self.dies_after:
+                os.kill(os.getpid(), signal.SIGKILL)
             return one
 
         return Scheduler(

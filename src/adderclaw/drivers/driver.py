@@ -1,16 +1,23 @@
 """What a driver is: a plan that becomes turns of one session; a task, an Agentfile and a SOP are values of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from sqlite3 import Cursor
 from typing import Protocol
 
-from adderclaw.config.options import Options
+from adderclaw.config.options import Options, stored
 from adderclaw.errors import UsageError
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.record import record
+from adderclaw.store import workflows
+from adderclaw.store.workflows import Begun
 from adderclaw.types import EndedBy, Json, Outcome
 
-RESUMABLE = frozenset({"agentfile", "task", "sop"})
+type Rows = Callable[[Cursor, Session], None]
+"""Writes rows together with the row of a run, in one transaction."""
+
+RESUMABLE = frozenset({"agentfile", "task", "sop", "message"})
 """Kinds of runs that `run --resume` goes on with."""
 
 
@@ -27,6 +34,8 @@ class Opening:
     """The run that goes on."""
     dry: bool = False
     """Nothing is done but planning."""
+    rows: tuple[Rows, ...] = ()
+    """What the run is begun with, for whoever resumes it: there is no run without it."""
 
     @property
     def mode(self) -> str:
@@ -79,6 +88,7 @@ class MessageDriver:
 
     options: Options
     text: str
+    again: str | None = None
 
     def __post_init__(self) -> None:
         if not self.text.strip():
@@ -86,7 +96,11 @@ class MessageDriver:
 
     @property
     def opening(self) -> Opening:
-        return Opening("message", self.options)
+        return Opening("message", self.options, again=self.again, rows=(self._begun,))
+
+    def _begun(self, cursor: Cursor, session: Session) -> None:
+        inputs = {"message": session.secrets.scrub(self.text), **stored(self.options)}
+        workflows.begin(cursor, Begun(session.bus.run_id, "", "", "", inputs))
 
     def plan(self) -> Json:
         return {"mode": "dry_run", "message": self.text}
@@ -98,4 +112,6 @@ class MessageDriver:
         return None
 
     async def run(self, session: Session) -> TurnResult:
-        return await run_turn(session, self.text)
+        """A message that its conversation already has is not said a second time: its turn goes on."""
+        said = self.again is not None and bool(session.state.history.messages)
+        return await run_turn(session, None if said else self.text)

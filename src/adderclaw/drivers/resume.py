@@ -1,4 +1,4 @@
-"""A run that goes on: with the task, or with the workflow and the inputs, that it began with."""
+"""A run that goes on: with the message, the task, or the workflow and the inputs, that it began with."""
 
 import os
 
@@ -8,7 +8,7 @@ from adderclaw.drivers.agentfile.driver import AgentfileDriver
 from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
-from adderclaw.drivers.driver import Driver
+from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.errors import Completed, UsageError
 from adderclaw.store import Store, runs, transcript, workflows
@@ -22,6 +22,9 @@ def resumed(options: Options, run_id: str, rounds: int | None = None) -> Driver:
         from adderclaw.drivers.sop import driver as sops
 
         return sops.resumed(options, begun)
+    if kind == "message":
+        given = restored(options, begun.inputs, begun.run_id)
+        return MessageDriver(given, begun.inputs["message"], again=begun.run_id)
     if not begun.file:
         given = restored(options, begun.inputs, begun.run_id)
         return TaskDriver(given, begun.inputs["task"], again=begun.run_id)
@@ -54,5 +57,7 @@ def _begun(options: Options, run_id: str) -> tuple[Begun, str, str]:
         where = f"what has passed stands in {held_in}/.adderclaw/status.json"
         raise UsageError(f"run {row.run_id} worked on a specification: {where}, and `adderclaw run` goes on with it")
     if begun is None or row is None:
-        raise UsageError(f"there is no run {run_id!r} of a workflow or a task; `adderclaw runs list` lists them")
+        raise UsageError(
+            f"there is no run {run_id!r} of a workflow, a task or a message; `adderclaw runs list` lists them"
+        )
     return begun, held_in, row.kind

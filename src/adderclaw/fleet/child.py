@@ -23,7 +23,6 @@ from adderclaw.events import EventRecord
 from adderclaw.fleet import places, tracing
 from adderclaw.fleet.link import Link, now
 from adderclaw.kernel.approvals import unaskable
-from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.overseer import Asking, Begun, Crowded, Granted, Overseer
 from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest
@@ -185,13 +184,6 @@ class Far:
         return Answer(bool(said["approved"]), by, str(said["comment"]), who=who, replies=said.get("replies"))
 
 
-class GoOn(MessageDriver):
-    """A message whose turn was interrupted."""
-
-    async def run(self, session: Session) -> TurnResult:
-        return await run_turn(session, None)
-
-
 def main(end: socket.socket) -> None:
     """In a process of its own (fleet/warm.py), which has the run's home and works in its workspace."""
     link = Link(end)
@@ -240,7 +232,7 @@ def _driven(order: Json, worker: Worker) -> Json:
     runtime.bus.listen("fleet", worker.hear)
     kind = opening.kind
     far = Far(worker)
-    with opened(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task) as run:
+    with opened(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task, more=opening.rows) as run:
         far.session = run.session
         run.session.state.stays = kind == "message"  # a SOP's steps say so themselves
         work: Awaitable[TurnResult] = until_signal(run, made.run(run.session), mode=opening.mode)
@@ -273,7 +265,7 @@ def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[
         return prepared(options, wanted), None
     if row.outcome == "completed":
         raise Completed(row.run_id, row.answer or "")
-    if row.kind in RESUMABLE:
+    if row.kind in RESUMABLE and row.kind != "message":
         limits = {"limits": dict(wanted.limits)} if wanted.limits else {}
         options = replace(
             options,
@@ -290,7 +282,7 @@ def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[
             return prepared(options, wanted), Resume(row.conversation_id, go_on=False)
     driver = prepared(options, wanted)
     if isinstance(driver, MessageDriver):
-        driver = GoOn(driver.options, driver.text)
+        driver = replace(driver, again=row.run_id)
     return driver, Resume(row.conversation_id, go_on=True)
 
 

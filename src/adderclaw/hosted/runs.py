@@ -1,10 +1,9 @@
 """Runs that live in this process: any driver, begun by one client, watched by many, cancelled by its operator."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from adderclaw.drivers.driver import Driver
-from adderclaw.errors import UsageError
+from adderclaw.drivers.driver import Driver, Rows
 from adderclaw.events import EventRecord
 from adderclaw.hosted.cancelling import Cancelling
 from adderclaw.hosted.watched import END, Full, State, Watched
@@ -25,11 +24,16 @@ class HostedRun(Watched):
     """One run. Its client is its operator; who goes away loses nothing."""
 
     def __init__(
-        self, made: Driver, client: str, channel: str, operator: "Callable[[Runtime], Operator] | None" = None
+        self,
+        made: Driver,
+        client: str,
+        channel: str,
+        operator: "Callable[[Runtime], Operator] | None" = None,
+        rows: Sequence[Rows] = (),
     ) -> None:
-        """`operator`: who is asked; by default whoever answers here."""
+        """`operator`: who is asked; by default whoever answers here. `rows` are written with the run's own row."""
         super().__init__("", client, channel)
-        self._made, self._work, self._operator = made, Cancelling(), operator
+        self._made, self._work, self._operator, self._more = made, Cancelling(), operator, rows
         self.kind = made.opening.kind
         self.conversation_id = ""
         self.workspace = ""
@@ -76,7 +80,8 @@ class HostedRun(Watched):
         again = run_again(runtime, opening.again) if opening.again is not None else None
         kind, channel = opening.kind, self.channel
         who = self._asking if self._operator is None else self._operator(runtime)
-        with opened(runtime, who, kind=kind, channel=channel, again=again, task=opening.task) as run:
+        more = (*opening.rows, *self._more)
+        with opened(runtime, who, kind=kind, channel=channel, again=again, task=opening.task, more=more) as run:
             session = run.session
             self.id, self.conversation_id = run.run_id, session.conversation_id
             self.workspace = session.scene.context.workspace.root
@@ -126,13 +131,16 @@ class Runs:
         """Those that are under way, and the last that have ended."""
         return list(self._kept.values())
 
-    async def start(self, client: str, made: Driver, channel: str = "") -> HostedRun:
-        """`channel`: what rows and receipts call the way by which it was begun, where that is another."""
+    async def start(self, client: str, made: Driver, channel: str = "", rows: Sequence[Rows] = ()) -> HostedRun:
+        """`channel`: what rows and receipts call the way by which it was begun, where that is another.
+
+        `rows` are written with the run's own row.
+        """
         if self._closed:
-            raise UsageError("the server ends: it begins no run any more")
+            raise Full("the server ends: it begins no run any more")
         if len(self.all()) + self._opening >= MOST_RUNS:
             raise Full(f"{MOST_RUNS} runs are under way in this server; wait for one of them")
-        one = HostedRun(made, client, channel or self.channel, self._operator)
+        one = HostedRun(made, client, channel or self.channel, self._operator, rows)
         self._opening += 1
         try:
             await one.begin()

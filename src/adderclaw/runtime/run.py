@@ -23,6 +23,9 @@ from adderclaw.store import later_files as rows
 from adderclaw.types import Json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from sqlite3 import Cursor
+
     from adderclaw.runtime.later_record import Later
 
 NOT_ACKNOWLEDGED = (
@@ -140,7 +143,7 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
     if row.outcome == "completed":
         raise Completed(row.run_id, without_shapes(row.answer or ""))
     runtime.bus.go_on_with(row.run_id)
-    return Resume(row.conversation_id, go_on=row.kind == "sop")  # which makes again what had not begun
+    return Resume(row.conversation_id, go_on=row.kind in ("sop", "message"))  # which makes again what had not begun
 
 
 def _recording(runtime: Runtime, store: Store) -> Recording:
@@ -156,8 +159,12 @@ def opened(
     channel: str = "cli",
     again: Resume | None = None,
     task: str = "",
+    more: "Iterable[Callable[[Cursor, Session], None]]" = (),
 ) -> Generator[Run]:
-    """Open store, ledger, provider and session; whatever happens, everything is closed."""
+    """Open store, ledger, provider and session; whatever happens, everything is closed.
+
+    `more` writes rows in the same transaction as the run's own row.
+    """
     with ExitStack() as stack:
         _require_workspace(runtime)
         store = Store.open(runtime.config.memory.path, in_files=runtime.config.memory.backend == "file")
@@ -193,7 +200,7 @@ def opened(
         if again is not None:
             _go_on_counting(session, again)
             session.began = "resume"
-        _begin(runtime, store, session, kind, channel, resumed=again is not None, task=task, copied=copied)
+        _begin(runtime, store, session, kind, channel, again=again, task=task, copied=copied, more=more)
         if again is not None and kind != "tool":  # by hand no model is asked: nobody reads what was said before
             resume.restore(session, go_on=again.go_on)
         _look_after_a_kill(runtime, session)
@@ -238,6 +245,7 @@ def _go_on_counting(session: Session, again: Resume) -> None:
     """Limits hold however often a run is interrupted: what was used up counts. A new message is a new run."""
     if (own := runs.spent_by(session.store, session.bus.run_id)) is not None:
         session.budget.restore(own.used)
+        session.state.rounds = own.rounds if again.go_on else 0
     elif again.go_on and (earlier := runs.spent_in(session.store, session.session_id)) is not None:
         session.budget.owe(earlier.used)
         session.state.rounds = earlier.rounds
@@ -389,9 +397,10 @@ def _begin(
     kind: str,
     channel: str,
     *,
-    resumed: bool,
+    again: Resume | None,
     task: str,
-    copied: _Copied | None = None,
+    copied: _Copied | None,
+    more: "Iterable[Callable[[Cursor, Session], None]]",
 ) -> None:
     """The rows that a run stands on, in one transaction."""
     effective = config.snapshot(runtime.loaded)
@@ -417,13 +426,15 @@ def _begin(
             session_id=session.session_id,
             pid=os.getpid(),
         )
+        for write in more:
+            write(cursor, session)
     bus = runtime.bus
     for warning in session.scene.policy.rules.warnings:
         bus.tell({"event_type": "warning", "message": warning})
     bus.tell({"event_type": "provider_selected", "provider": session.provider.name, "model": session.model})
     bus.tell({"event_type": "channel_started", "channel": channel})
     ids: Json = {"conversation_id": session.conversation_id, "session_id": session.session_id}
-    bus.tell({"event_type": "conversation_started", "resumed": resumed, **ids})  # pyright: ignore[reportArgumentType]
+    bus.tell({"event_type": "conversation_started", "resumed": again is not None, **ids})  # pyright: ignore[reportArgumentType]
     bus.tell({"event_type": "run_started", "mode": kind, "task": task})
     if runtime.plugins is not None:
         runtime.plugins.tell(bus)

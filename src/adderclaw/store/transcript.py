@@ -268,19 +268,21 @@ def last_conversation(store: Store, project_dir: str | None) -> str | None:
 
 
 def conversation_of(store: Store, name: str) -> str | None:
-    """The conversation with this id, or with this session, or the only one whose id (or a session's) begins so."""
+    """The conversation with this id, or that of a session or a run with it, or the only one whose id begins so."""
     name = plain(name)
     exact = store.read(
         "SELECT id FROM conversations WHERE id = ?"
-        " UNION SELECT conversation_id FROM sessions WHERE session_id = ? LIMIT 1",
-        (name, name),
+        " UNION SELECT conversation_id FROM sessions WHERE session_id = ?"
+        " UNION SELECT conversation_id FROM runs WHERE run_id = ? LIMIT 1",
+        (name, name, name),
     )
     if exact or not name:
         return exact[0][0] if exact else None
     rows = store.read(
         "SELECT id FROM conversations WHERE instr(id, ?) = 1"
-        " UNION SELECT conversation_id FROM sessions WHERE instr(session_id, ?) = 1 LIMIT 4",
-        (name, name),
+        " UNION SELECT conversation_id FROM sessions WHERE instr(session_id, ?) = 1"
+        " UNION SELECT conversation_id FROM runs WHERE instr(run_id, ?) = 1 LIMIT 4",
+        (name, name, name),
     )
     if len(rows) > 1:
         raise UsageError(f"{name!r} begins several ids ({', '.join(row[0] for row in rows)}): give more of the one")

@@ -89,4 +89,4 @@ def finished(store: Store, run_id: str) -> dict[tuple[str, str], Finished]:
 def kept(store: Store, run_id: str) -> Json:
     """What an earlier process left of a run, as its tape has it."""
     rows = [[row.place, row.agent, row.result] for row in finished(store, run_id).values()]
-    return {"begun": get(store, run_id) is not None, "rows": rows}
+    return {"rows": rows}

@@ -55,7 +55,8 @@ InputFiles = Annotated[
     list[str] | None, typer.Option("--input-file", metavar="NAME=FILE", help="An input: the text of a file.")
 ]
 ResumedRun = Annotated[
-    str | None, typer.Option("--resume", metavar="RUN_ID", help="Go on with a task or a workflow that did not end.")
+    str | None,
+    typer.Option("--resume", metavar="RUN_ID", help="Go on with a task, a workflow or a message that did not end."),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run/--no-dry-run", help="[true|false] Show the plan and the prompts; ask no model.")
@@ -359,7 +360,9 @@ def execute(made: Driver, output_format: StreamFormat, page: str | None = None) 
     if output_format == "stream-json":
         runtime.bus.listen("stream", stream)
     who = _operator(runtime)
-    with opened(runtime, who, kind=opening.kind, channel="run", again=again, task=opening.task) as run:
+    with opened(
+        runtime, who, kind=opening.kind, channel="run", again=again, task=opening.task, more=opening.rows
+    ) as run:
         return asyncio.run(_driven(run, made, output_format, page))
 
 

@@ -83,7 +83,9 @@ class Runs:
         runtime.bus.listen("rpc", self._teller(id))
         self.active[one.run_id] = one
         try:
-            with opened(runtime, one.asking, kind=opening.kind, channel="rpc", again=again, task=opening.task) as run:
+            with opened(
+                runtime, one.asking, kind=opening.kind, channel="rpc", again=again, task=opening.task, more=opening.rows
+            ) as run:
                 return await _driven(one, run, made)
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error

@@ -3,15 +3,17 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from sqlite3 import Cursor
 
 from adderclaw.config.options import Options, stored
 from adderclaw.drivers.agentfile import dry
-from adderclaw.drivers.agentfile.execute import WorkflowExecution
+from adderclaw.drivers.agentfile.execute import WorkflowExecution, begun_with
 from adderclaw.drivers.agentfile.load import bound, load
 from adderclaw.drivers.agentfile.workflow import Workflow
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.store import workflows
 from adderclaw.types import Json
 
 STRICT = ("supervised", "readonly")
@@ -40,7 +42,11 @@ class AgentfileDriver:
     def opening(self) -> Opening:
         folder = os.path.dirname(os.path.abspath(self.workflow.file))
         options = replace(self.options, beside=folder)
-        return Opening("agentfile", _careful(options, self.workflow), again=self.again)
+        return Opening("agentfile", _careful(options, self.workflow), again=self.again, rows=(self._begun,))
+
+    def _begun(self, cursor: Cursor, session: Session) -> None:
+        begun = begun_with(session.bus.run_id, self.workflow, self.inputs, stored(self.options))
+        workflows.begin(cursor, begun)
 
     def plan(self) -> Json:
         return dry.as_json(self.workflow, self.inputs)
@@ -61,7 +67,6 @@ class AgentfileDriver:
             self.inputs,
             session.host.spawn,
             run_id=session.bus.run_id,
-            said=stored(self.options),
             rounds=self.rounds,
         )
         return await execution.run()

@@ -44,6 +44,12 @@ def fingerprint(workflow: Workflow) -> str:
     return digest(repr(replace(workflow, file="")))
 
 
+def begun_with(run_id: str, workflow: Workflow, inputs: Mapping[str, str], said: Mapping[str, str]) -> Begun:
+    """What whoever resumes the run of a workflow needs; `said` are the options that it is begun with."""
+    file = os.path.abspath(workflow.file)
+    return Begun(run_id, file, workflow.name, fingerprint(workflow), dict(inputs), dict(said))
+
+
 class WorkflowExecution:
     """One run of a workflow on a session that every goal's session is a child of."""
 
@@ -55,12 +61,9 @@ class WorkflowExecution:
         spawn: Spawn,
         *,
         run_id: str,
-        said: Mapping[str, str] | None = None,
         rounds: int | None = None,
     ) -> None:
-        """`said` are the options that the run is begun with, for whoever resumes it."""
         self.session, self.workflow, self.spawn, self.run_id = session, workflow, spawn, run_id
-        self._said = dict(said or {})
         self.values = dict(inputs)
         self._inputs = frozenset(inputs)
         self._tried = frozenset[str]()
@@ -107,11 +110,6 @@ class WorkflowExecution:
 
     def _begin(self) -> None:
         """Results of an earlier try at this run count; nothing that is finished is done again."""
-        file = os.path.abspath(self.workflow.file)
-        made = fingerprint(self.workflow)
-        begun = Begun(self.run_id, file, self.workflow.name, made, dict(self.values), self._said)
-        with self.session.store.write() as cursor:
-            workflows.begin(cursor, begun)
         before = workflows.finished(self.session.store, self.run_id)
         self._tried = frozenset(place for place, agent in before if not agent and place.count(".") == 2)
         self.kept = _finished(before)

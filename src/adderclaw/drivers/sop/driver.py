@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from sqlite3 import Cursor
 
 from adderclaw import workspace
 from adderclaw.config.options import Options, restored, stored
@@ -10,10 +11,11 @@ from adderclaw.drivers.sop import find, tool_check
 from adderclaw.drivers.sop.execute import SopExecution
 from adderclaw.drivers.sop.find import Found
 from adderclaw.drivers.sop.inputs import Value, bound
-from adderclaw.drivers.sop.results import planned
+from adderclaw.drivers.sop.results import begun_with, planned
 from adderclaw.drivers.sop.sop import Sop
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.store import workflows
 from adderclaw.store.workflows import Begun
 from adderclaw.types import Json
 
@@ -50,7 +52,11 @@ class SopDriver:
     @property
     def opening(self) -> Opening:
         options = self.options if self.sop.asks_a_model else replace(self.options, asks="no", choose=None)
-        return Opening("sop", options, self.sop.name, again=self.again)
+        return Opening("sop", options, self.sop.name, again=self.again, rows=(self._begun,))
+
+    def _begun(self, cursor: Cursor, session: Session) -> None:
+        given: dict[str, str] = session.secrets.scrub_all(self.given)
+        workflows.begin(cursor, begun_with(session.bus.run_id, self.sop, given, stored(self.options)))
 
     @property
     def digest(self) -> str:

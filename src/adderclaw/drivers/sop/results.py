@@ -52,6 +52,11 @@ def of_call(result: ToolResult, *, denied: bool) -> StepResult:
     return StepResult("succeeded", text, cut=text.endswith(TRUNCATED))
 
 
+def begun_with(run_id: str, sop: Sop, inputs: Mapping[str, str], said: Mapping[str, str]) -> Begun:
+    """What whoever resumes the run of a SOP needs."""
+    return Begun(run_id, sop.file, sop.name, sop.fingerprint, dict(inputs), dict(said))
+
+
 class Attempt(NamedTuple):
     """One call for a tool step. Without a result it was interrupted, or it waits for an answer."""
 
@@ -66,11 +71,11 @@ class Stored:
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
         found = session.look("kept", {}, lambda: workflows.kept(session.store, self._run_id))
-        self.resumed: bool = found["begun"]
         self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
+        self.resumed = ("", PLAN) in self._rows
 
     def begin(self, cursor: Cursor, sop: Sop, inputs: Mapping[str, str], said: Mapping[str, str]) -> None:
-        workflows.begin(cursor, Begun(self._run_id, sop.file, sop.name, sop.fingerprint, dict(inputs), dict(said)))
+        workflows.begin(cursor, begun_with(self._run_id, sop, inputs, said))
         self.write(cursor, "", PLAN, {"description": sop.description, "steps": [planned(step) for step in sop.steps]})
 
     def result(self, step: Step) -> StepResult | None:

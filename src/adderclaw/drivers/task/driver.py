@@ -1,14 +1,17 @@
 """A task in words, worked on with skills: a driver."""
 
 from dataclasses import dataclass, replace
+from sqlite3 import Cursor
 from typing import Protocol, runtime_checkable
 
 from adderclaw.config.options import Options, stored
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.task.execute import TaskExecution
+from adderclaw.drivers.task.transitions import begun_with
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
+from adderclaw.store import workflows
 from adderclaw.types import Json
 
 
@@ -33,7 +36,11 @@ class TaskDriver:
 
     @property
     def opening(self) -> Opening:
-        return Opening("task", self.options, self.text, self.again, self.planned_only)
+        rows = () if self.planned_only else (self._begun,)
+        return Opening("task", self.options, self.text, self.again, self.planned_only, rows)
+
+    def _begun(self, cursor: Cursor, session: Session) -> None:
+        workflows.begin(cursor, begun_with(session, self.text, stored(self.options)))
 
     def plan(self) -> Json:
         return {"mode": "dry_run", "task": self.text}

@@ -117,7 +117,7 @@ class TaskExecution:
             await lifecycle.begin(self.session)
             return
         if not self._kept.resumed:
-            self._kept.begin({"task": self.session.secrets.scrub(self.task), **self._inputs})
+            self._kept.begin(self.task, self._inputs)
         if (refused := await lifecycle.submitted(self.session, self.task)) is not None:
             raise RunEnds("denied", f"a hook refused the task: {refused}", "hook")
 

@@ -23,6 +23,11 @@ CANDIDATES, DECISION, STEP, STOP = "(candidates)", "(decision)", "(step)", "(sto
 """What kind of transition a row keeps, where a workflow has the persona."""
 
 
+def begun_with(session: Session, task: str, inputs: Mapping[str, str]) -> Begun:
+    """What whoever resumes the run of a task needs."""
+    return Begun(session.bus.run_id, "", NAME, "", {"task": session.secrets.scrub(task), **inputs})
+
+
 class Decided(NamedTuple):
     decision: ModelDecision
     requests: int
@@ -39,13 +44,13 @@ class Transitions:
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
         found = session.look("kept", {}, lambda: workflows.kept(session.store, self._run_id))
-        self.resumed: bool = found["begun"]
+        self.resumed = bool(found["rows"])
         self._lost: set[str] = set()
         self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
         self._earlier = {place for place, kind in self._rows if kind == DECISION}
 
-    def begin(self, inputs: Mapping[str, str]) -> None:
-        begun = Begun(self._run_id, "", NAME, "", dict(inputs))
+    def begin(self, task: str, inputs: Mapping[str, str]) -> None:
+        begun = begun_with(self._session, task, inputs)
         self._session.store.soon(lambda cursor: workflows.begin(cursor, begun))
 
     @property
