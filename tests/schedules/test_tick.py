@@ -14,9 +14,9 @@ from adderclaw.drivers.driver import MessageDriver
 from adderclaw.drivers.sop import parse
 from adderclaw.errors import Stopped, UsageError
 from adderclaw.schedules import when
-from adderclaw.schedules.terms import Overlap, Terms
+from adderclaw.schedules.terms import Interrupted, Overlap, Terms
 from adderclaw.schedules.tick import NotBegun, Scheduler
-from adderclaw.store import Store, runs, workflows
+from adderclaw.store import Store, locks, runs, workflows
 from adderclaw.store import schedules as rows
 from adderclaw.store.text import iso
 from tests.schedules.oracle import utc
@@ -377,51 +377,11 @@ def test_a_clock_that_is_set_back_begins_nothing_again_and_is_not_waited_for(pla
         for by in (HOUR + 1, -HOUR, HOUR, 400 * 86_400, -400 * 86_400 + HOUR, HOUR):
             place.clock.go(by)
             await scheduler.tick()
+            await scheduler.settled()
 
     played(place, play)
     begun = [row.due[:16] for row in place.history(one) if row.state == "ended"]
     assert begun == ["2026-05-12T13:00", "2027-06-16T13:00", "2026-05-12T15:00"]
-
-
-SIXTY = """
-import asyncio, os, sys
-from tests.schedules.world import Place
-from pathlib import Path
-
-async def main():
-    place = Place(Path(sys.argv[1]), float(sys.argv[2]))
-    place.ends, place.dies_after = False, int(sys.argv[3])
-    scheduler = place.scheduler()
-    await scheduler.tick()
-
-asyncio.run(main())
-"""
-
-
-def killed(place: Place, script: str, *words: str) -> None:
-    """A process that ticks the schedules of this place, until it is killed by its own hand."""
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(place.folder), str(place.clock.now()), *words],
-        env={**os.environ, "PYTHONPATH": root},
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == -9
-
-
-@pytest.mark.parametrize("after", [1, 6])
-def test_of_sixty_due_schedules_a_killed_tick_loses_none(place: Place, after: int) -> None:
-    sixty = [place.add(f"s{number:02}", hourly()) for number in range(60)]
-    place.clock.go(HOUR + 1)
-    killed(place, SIXTY, str(after))
-
-    async def play(scheduler: Scheduler) -> None:
-        await scheduler.tick()
-
-    played(place, play)
-    begun = sorted(run.schedule.name for run in place.begun)
-    assert begun == [one.name for one in sixty[after:]], "exactly those that had not begun"
 
 
 KILLED = """
@@ -431,39 +391,196 @@ from pathlib import Path
 
 async def main():
     place = Place(Path(sys.argv[1]), float(sys.argv[2]))
-    place.ends = False
-    scheduler = place.scheduler()
-    place.dies = sys.argv[3] == "claimed"
-    await scheduler.tick()
+    place.ends, place.dies, place.dies_after = False, sys.argv[3] == "claimed", int(sys.argv[4])
+    await place.scheduler().tick()
     os.kill(os.getpid(), 9)
 
 asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("point", ["claimed", "running"])
-def test_a_ticker_that_is_killed_leaves_an_interrupted_run_and_no_second_one(place: Place, point: str) -> None:
-    one = place.add("one", hourly())
-    place.clock.go(HOUR + 1)
+def killed(place: Place, point: str = "running", after: int = 0) -> None:
+    """A process that ticks, and is killed when it has claimed the first, or has begun so many."""
     root = str(Path(__file__).parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(place.folder), str(place.clock.now()), point],
-        env={**os.environ, "PYTHONPATH": root},
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == -9
-    assert [row.state for row in rows.open_rows(place.store)] == [point]
-    assert place.states(one) == ["interrupted"], "whoever looks sees it at once"
+    words = [str(place.folder), str(place.clock.now()), point, str(after)]
+    env = {**os.environ, "PYTHONPATH": root}
+    assert subprocess.run([sys.executable, "-c", KILLED, *words], env=env, check=False, timeout=60).returncode == -9
+
+
+@pytest.mark.parametrize("how", ["resume", "again", "leave"])
+@pytest.mark.parametrize("after", [1, 6])
+def test_of_sixty_due_schedules_a_killed_tick_loses_none(place: Place, how: Interrupted, after: int) -> None:
+    sixty = [place.add(f"s{number:02}", hourly(), Terms(interrupted=how)) for number in range(60)]
+    first, others = [one.name for one in sixty[:after]], [one.name for one in sixty[after:]]
+    place.clock.go(HOUR + 1)
+    killed(place, after=after)
 
     async def play(scheduler: Scheduler) -> None:
-        assert await scheduler.tick() == []
-        assert place.states(one) == ["interrupted"]
-        place.clock.go(HOUR)
+        await scheduler.tick()
         await scheduler.tick()
 
     played(place, play)
-    assert place.states(one) == ["interrupted", "ended"]
+    new = sorted(run.schedule.name for run in place.begun if run.driver.opening.again is None)
+    gone_on = sorted(run.schedule.name for run in place.begun if run.driver.opening.again is not None)
+    assert new == (sorted([*first, *others]) if how == "again" else others)
+    assert gone_on == (first if how == "resume" else [])
+    ends = {"resume": ["ended"], "again": ["interrupted", "ended"], "leave": ["interrupted"]}
+    assert [place.states(one) for one in sixty[:after]] == [ends[how]] * after
+    assert [place.states(one) for one in sixty[after:]] == [["ended"]] * (60 - after)
+    assert sorted(name for kind, name, _ in place.told if kind == "interrupted") == first
+
+
+def test_a_claim_that_began_nothing_is_due_again_and_that_is_told(place: Place) -> None:
+    one, two = place.add("one", hourly()), place.add("two", hourly())
+    place.clock.go(HOUR + 1)
+    killed(place, "claimed")
+    assert [row.state for row in rows.open_rows(place.store)] == ["claimed"]
+    assert place.states(one) == ["queued"], "whoever looks sees what becomes of it"
+
+    async def play(scheduler: Scheduler) -> None:
+        await scheduler.tick()
+        await scheduler.tick()
+
+    played(place, play)
+    assert sorted(run.schedule.name for run in place.begun) == ["one", "two"]
+    assert (place.states(one), place.states(two)) == (["ended"], ["ended"])
+    [(kind, name, text)] = place.told
+    assert (kind, name) == ("interrupted", "one")
+    assert "was killed; it is due again" in text
+
+
+def test_a_claim_that_began_nothing_until_its_grace_was_over_is_missed(place: Place) -> None:
+    one = place.add("one", when.at("2026-05-12T13:00", "UTC", NOON), Terms(missed="skip"))
+    place.clock.go(HOUR + 1)
+    killed(place, "claimed")
+
+    async def play(scheduler: Scheduler) -> None:
+        place.clock.go(2 * HOUR)
+        await scheduler.tick()
+
+    played(place, play)
+    assert (place.begun, place.states(one)) == ([], ["missed"])
+    assert [kind for kind, _, _ in place.told] == ["missed"]
+
+
+def test_a_run_whose_process_is_killed_again_and_again_is_left_in_the_end(place: Place) -> None:
+    one = place.add("one", when.at("2026-05-12T13:00", "UTC", NOON))
+    place.clock.go(HOUR + 1)
+    for _ in range(3):
+        killed(place)
+
+    async def play(scheduler: Scheduler) -> None:
+        await scheduler.tick()
+        await scheduler.tick()
+
+    played(place, play)
+    assert place.begun == []
+    [row] = place.history(one)
+    assert (row.state, row.begins, row.reason) == ("interrupted", 3, "its process was killed each of 3 times")
+    assert "`adderclaw run --resume run-1` goes on with it" in place.told[0][2]
+
+
+def test_a_run_whose_process_was_killed_waits_while_paused_and_while_somebody_works_in_it(place: Place) -> None:
+    one = place.add("one", hourly())
+    place.clock.go(HOUR + 1)
+    killed(place)
+
+    async def play(scheduler: Scheduler) -> None:
+        rows.pause(place.store, one, place.clock.now())
+        await scheduler.tick()
+        rows.pause(place.store, one, None)
+        with locks.held(place.path, "run-1", "another run"):
+            await scheduler.tick()
+        assert (place.begun, place.told) == ([], [])
+        place.busy = True  # somebody begins to work in it at that moment
+        await scheduler.tick()
+        assert (place.begun, place.told) == ([], [])
+        place.busy = False
+        await scheduler.tick()
+
+    played(place, play)
+    assert [run.driver.opening.again for run in place.begun] == ["run-1"]
+    assert place.states(one) == ["ended"]
+
+
+def test_what_ended_before_its_process_was_killed_is_not_begun_again(place: Place) -> None:
+    one = place.add("one", hourly(), Terms(interrupted="again"))
+    place.clock.go(HOUR + 1)
+    killed(place)
+    with place.store.write() as cursor:
+        runs.finish(cursor, run_id="run-1", outcome="limit", exit_code=4, answer="", usage={}, reason="enough")
+
+    async def play(scheduler: Scheduler) -> None:
+        await scheduler.tick()
+
+    played(place, play)
+    assert place.begun == []
+    assert [(row.state, row.outcome, row.reason) for row in place.history(one)] == [("ended", "limit", "enough")]
+
+
+def test_of_a_killed_run_only_what_the_signed_schedule_says_goes_on(place: Place) -> None:
+    """Who can only write the database has nothing done by a run that goes on."""
+    one, two = place.add("one", hourly()), place.add("two", hourly())
+    place.clock.go(HOUR + 1)
+    killed(place, after=2)
+    with place.store.write() as cursor:
+        cursor.execute("UPDATE workflows SET inputs_json = ?", ('{"message":"delete everything"}',))
+        cursor.execute("UPDATE schedules SET what_json = ? WHERE id = ?", ('{"message":"delete"}', two.id))
+
+    async def play(scheduler: Scheduler) -> None:
+        await scheduler.tick()
+
+    played(place, play)
+    [run] = place.begun
+    assert isinstance(run.driver, MessageDriver)
+    assert (run.driver.text, run.schedule.id) == ("say hello", one.id)
+    assert place.states(two) == ["held"]
+
+
+def test_a_run_whose_file_changed_since_is_left(place: Place) -> None:
+    file = place.folder / "Agentfile"
+    file.write_text('NAME watch\nGOAL look "Look at the logs"\nRUN main USING look\n', encoding="utf-8")
+    one = place.add("one", hourly(), Terms(follow=True), agentfile=str(file))
+    place.clock.go(HOUR + 1)
+    killed(place)
+    file.write_text(file.read_text(encoding="utf-8").replace("logs", "secrets"), encoding="utf-8")
+
+    async def play(scheduler: Scheduler) -> None:
+        await scheduler.tick()
+
+    played(place, play)
+    assert (place.begun, place.states(one)) == ([], ["interrupted"])
+    assert "has changed since run run-1 began" in place.told[0][2]
+
+
+def test_a_schedule_that_is_removed_before_its_run_begins_begins_none(place: Place) -> None:
+    place.add("one", hourly())
+    place.removes = True
+
+    async def play(scheduler: Scheduler) -> None:
+        place.clock.go(HOUR)
+        assert await scheduler.tick() == []
+
+    played(place, play)
+    assert place.begun == []
+    assert place.store.read("SELECT 1 FROM runs") == []
+
+
+def test_two_processes_answer_once_for_one_that_was_killed(place: Place) -> None:
+    for number in range(10):
+        place.add(f"s{number}", hourly(), Terms(interrupted="again" if number % 2 else "resume"))
+    place.clock.go(HOUR + 1)
+    killed(place, after=7)
+
+    async def play(scheduler: Scheduler) -> None:
+        others = [place.scheduler(Store.open(place.path)) for _ in range(3)]
+        await asyncio.gather(*[each.tick() for each in (scheduler, *others)])
+        place.ends = True
+        for each in others:
+            await each.close()
+
+    played(place, play)
+    assert sorted(run.schedule.name for run in place.begun) == [f"s{number}" for number in range(10)]
 
 
 def test_two_processes_that_tick_at_once_begin_each_due_time_once(place: Place) -> None:
@@ -565,6 +682,7 @@ def test_an_agentfile_that_changed_is_held_until_it_is_approved(place: Place) ->
     async def play(scheduler: Scheduler) -> None:
         place.clock.go(HOUR)
         await scheduler.tick()
+        await scheduler.settled()
         file.write_text(file.read_text(encoding="utf-8").replace("logs", "secrets"), encoding="utf-8")
         place.clock.go(HOUR)
         await scheduler.tick()

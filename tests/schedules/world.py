@@ -1,19 +1,19 @@
 """A store with schedules, a clock that is set by hand, and runs that end when a test says so."""
 
 import asyncio
-import itertools
 import os
 import signal
 from pathlib import Path
 from typing import Any
 
 from adderclaw.drivers.driver import Driver
+from adderclaw.errors import InUse
 from adderclaw.hosted.watched import Full
-from adderclaw.schedules import when
+from adderclaw.schedules import when, work
 from adderclaw.schedules.terms import Terms
-from adderclaw.schedules.tick import Scheduler, Told
+from adderclaw.schedules.tick import Link, Scheduler, Told
 from adderclaw.schedules.when import When
-from adderclaw.store import Store
+from adderclaw.store import Store, runs, workflows
 from adderclaw.store import schedules as rows
 from adderclaw.store.schedules import Fired, Schedule
 from adderclaw.store.text import iso
@@ -75,17 +75,38 @@ class Place:
         """This process is killed when a run is about to begin."""
         self.dies_after = 0
         """This process is killed when so many runs have begun; 0: it is not."""
+        self.busy = False
+        """Another process works in the session of the run."""
+        self.removes = False
+        """The schedule is removed when its run is about to begin."""
         self.full = False
         """There is no room for another run."""
-        self._ids = itertools.count(1)
+
+    def _fresh(self) -> str:
+        return f"run-{self.store.read('SELECT count(*) FROM runs')[0][0] + 1}"
+
+    def _write(self, one: ScriptedRun, link: Link) -> None:
+        """The rows that a run stands on, and what a schedule adds to them, in one transaction."""
+        kind, id = one.driver.opening.kind, one.id
+        with self.store.write() as cursor:
+            cursor.execute("INSERT OR IGNORE INTO conversations(id, project_dir) VALUES (?, ?)", (id, str(self.folder)))
+            cursor.execute("INSERT OR IGNORE INTO sessions(session_id, conversation_id) VALUES (?, ?)", (id, id))
+            runs.begin(cursor, run_id=id, kind=kind, conversation_id=id, session_id=id, pid=1)
+            workflows.begin(cursor, workflows.Begun(id, "", "", work.pin(one.driver), {}))
+            link(cursor, id)
 
     def scheduler(self, store: Store | None = None) -> Scheduler:
-        async def begin(driver: Driver, schedule: Schedule) -> ScriptedRun:
+        async def begin(driver: Driver, schedule: Schedule, link: Link) -> ScriptedRun:
             if self.dies:
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.full:
                 raise Full("no room")
-            one = ScriptedRun(f"run-{next(self._ids)}", driver, schedule, ends=self.ends)
+            if self.busy:
+                raise InUse("the session is in use")
+            if self.removes:
+                rows.remove(self.store, schedule)
+            one = ScriptedRun(driver.opening.again or self._fresh(), driver, schedule, ends=self.ends)
+            self._write(one, link)
             self.begun.append(one)
             if len(self.begun) == self.dies_after:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from sqlite3 import Cursor
 from typing import Literal
 
 from adderclaw import config
@@ -10,7 +11,8 @@ from adderclaw.config.options import Options
 from adderclaw.drivers.driver import Driver
 from adderclaw.errors import AdderClawError, InUse
 from adderclaw.hosted.runs import HostedRun, Runs
-from adderclaw.schedules.tick import Notify, Scheduler, Told, client_of
+from adderclaw.kernel.session import Session
+from adderclaw.schedules.tick import Link, Notify, Scheduler, Told, client_of
 from adderclaw.store import Store, locks
 from adderclaw.store.logfile import operators_key
 from adderclaw.store.schedules import Schedule
@@ -26,6 +28,7 @@ TITLES: dict[Told, str] = {
     "budget": "The budget of schedule {name} is used up",
     "failed": "Schedule {name} could not begin",
     "stuck": "A SOP was answered and cannot go on",
+    "interrupted": "Schedule {name} was interrupted",
 }
 
 
@@ -34,9 +37,13 @@ def scheduler(
 ) -> Scheduler:
     """The one that begins its runs among these."""
 
-    async def begin(made: Driver, schedule: Schedule) -> HostedRun:
+    async def begin(made: Driver, schedule: Schedule, link: Link) -> HostedRun:
         who = client_of(schedule)
-        return await runs.start(who, made, channel=who)
+
+        def row(cursor: Cursor, session: Session) -> None:
+            link(cursor, session.bus.run_id)
+
+        return await runs.start(who, made, channel=who, rows=(row,))
 
     home = config.home()
     return Scheduler(
@@ -89,7 +96,7 @@ def _notices(store: Store, clock: Clock, options: Options) -> Notify:
 
         is_schedule = kind != "stuck"
         notice = Notice(
-            "held" if kind in ("failed", "stuck") else kind,
+            "held" if kind in ("failed", "stuck", "interrupted") else kind,
             TITLES[kind].format(name=schedule.name),
             f"{text}\nadderclaw schedule history {schedule.name}" if is_schedule else text,
             about=f"{schedule.id} {kind} {text}",

@@ -65,6 +65,8 @@ class New:
     """Dollars for all its runs of a day, a week or a month: 5/day."""
     follow_changes: bool = False
     """The Agentfile or SOP may change: it is not pinned."""
+    interrupted: Literal["resume", "again", "leave"] = "resume"
+    """What becomes of a run whose process was killed. A specification is only left, or begun again."""
 
 
 def made(new: New, options: Options, key: bytes, now: float, by: str, extra: Json | None = None) -> Schedule:
@@ -162,7 +164,7 @@ def _agreed(new: New, begins: When, now: float) -> Terms:
         fix = f"it must be shorter than the {when.spelled(shortest)} between two due times"
         raise UsageError(f"jitter {new.jitter!r}: {fix}")
     grace = _within(new.grace, "grace", LONGEST_GRACE)
-    return Terms(missed, new.overlap, grace, jitter, budget, period, new.follow_changes)
+    return Terms(missed, new.overlap, grace, jitter, budget, period, new.follow_changes, new.interrupted)
 
 
 def _within(text: str, name: str, most: float) -> float:

@@ -11,6 +11,7 @@ from adderclaw.schedules.zones import zone
 from adderclaw.types import Json
 
 type Overlap = Literal["skip", "queue", "allow"]
+type Interrupted = Literal["resume", "again", "leave"]
 type Period = Literal["day", "week", "month"]
 PERIODS: tuple[Period, ...] = ("day", "week", "month")
 
@@ -27,6 +28,8 @@ class Terms(NamedTuple):
     period: Period = "month"
     follow: bool = False
     """The file that it begins may change."""
+    interrupted: Interrupted = "resume"
+    """What becomes of a run whose process was killed: it goes on, begins again, or is left as it is."""
 
     def as_json(self) -> Json:
         return {name: value for name, value in self._asdict().items() if value is not None}

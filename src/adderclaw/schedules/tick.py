@@ -1,28 +1,31 @@
-"""The one tick: what is due is claimed in one transaction, begun, followed to its end and written down.
+"""The one tick: what is due is claimed and begun, one after the other, followed to its end and written down.
 
 The server ticks every second, `adderclaw schedule tick` once. However many tick at once, each due time has one row, and
-whoever wrote that row begins it. A process that is killed leaves a row whose ticker is gone: the next tick settles it.
+whoever wrote that row begins it: the run's own row and its id here are written in one transaction. A process that is
+killed leaves rows whose ticker is gone. The next tick answers for them: what has no run is due again, a run goes on, is
+begun again or is left, as its schedule says.
 """
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import ExitStack
+from functools import partial
 from sqlite3 import Cursor
 from typing import Any, Literal, Protocol
 
 from adderclaw.config.options import Options
-from adderclaw.drivers.driver import Driver
+from adderclaw.drivers.driver import RESUMABLE, Driver
 from adderclaw.drivers.sop import waiting
-from adderclaw.errors import AdderClawError, Stopped, UsageError
+from adderclaw.errors import AdderClawError, Completed, InUse, Stopped, UsageError
 from adderclaw.hosted.watched import Full
-from adderclaw.record import NamedTuple
 from adderclaw.schedules import files, work
 from adderclaw.schedules import when as times
-from adderclaw.schedules.due import MOST_CAUGHT_UP, MOST_COUNTED, Due, due
+from adderclaw.schedules.claims import Claiming, claim, reserve
+from adderclaw.schedules.due import MOST_COUNTED, Due, due
 from adderclaw.schedules.terms import of_json as terms_of
 from adderclaw.schedules.when import of_json as when_of
-from adderclaw.store import Store, locks, runs, transcript
+from adderclaw.store import Store, locks, runs, transcript, workflows
 from adderclaw.store import schedules as rows
 from adderclaw.store.schedules import Fired, Schedule
 from adderclaw.store.text import iso
@@ -32,14 +35,15 @@ LOOK_EVERY = 5.0
 """Seconds between two looks at the files that a schedule watches."""
 NOTE_EVERY = 60.0
 """Seconds between two notes that somebody ticks."""
-CENT = 0.01
-"""Dollars of a budget that are not worth a run any more."""
-
 ANSWERED = 5.0
 """Seconds after an answer in which whoever gave it may go on with the run."""
 CHANGED_ROW = "its row was changed by another program: remove it, and add it again"
 
-type Told = Literal["held", "missed", "budget", "failed", "stuck"]
+MOST_BEGINS = 3
+"""How often a run is begun whose process is killed each time; then it is left for the operator."""
+KILLED = "the process that was about to begin it was killed"
+
+type Told = Literal["held", "missed", "budget", "failed", "stuck", "interrupted"]
 """stuck: a SOP whose question was answered cannot go on."""
 
 
@@ -53,7 +57,9 @@ class Begun(Protocol):
         ...
 
 
-type Begin = Callable[[Driver, Schedule], Awaitable[Begun]]
+type Link = Callable[[Cursor, str], None]
+"""Notes the id of a run, in the transaction that writes the run's own row."""
+type Begin = Callable[[Driver, Schedule, Link], Awaitable[Begun]]
 type Notify = Callable[[Told, Schedule, str], None]
 
 
@@ -63,23 +69,6 @@ def silent(_kind: Told, _schedule: Schedule, _text: str) -> None:
 
 class NotBegun(AdderClawError):
     """It was asked for, and did not begin: paused, held, busy, or without money."""
-
-
-class _Claiming(NamedTuple):
-    """Who claims, why, and within which cost."""
-
-    cause: str
-    now: float
-    ticker: str
-    cap: float
-    inputs: Json
-
-
-class _Reserved(NamedTuple):
-    """What a run may spend of the schedule's budget; `why` it may not begin."""
-
-    dollars: float
-    why: str = ""
 
 
 class Scheduler:
@@ -104,6 +93,8 @@ class Scheduler:
         self._id = f"ticker-{os.urandom(6).hex()}"
         self._stack: ExitStack | None = None
         self._following: set[asyncio.Task[None]] = set()
+        self._mine: set[int] = set()
+        """Rows that are begun here, or whose run is followed here."""
         self._looked: dict[str, float] = {}
         self._noted: float | None = None
         self._closed = False
@@ -115,26 +106,27 @@ class Scheduler:
         if self._closed or self._stopped():
             return []
         now = self._clock.now()
-        self.recover()
+        touched = await self._recover()
         await self._go_on_with_answered(now)
         if not rows.is_any(self._store):
-            return []
+            return self._still(touched)
         self._note()
-        touched: list[int] = []
         for schedule in rows.looked_for(self._store, now):
+            if self._closed or self._stopped():
+                break
             try:
-                touched += await self._dealt_with(schedule, now)
+                made = await self._dealt_with(schedule, now)
+                touched += made
+                for row in self._still(made):
+                    if row.state == "claimed":
+                        await self._start(row.id)
             except (
                 AdderClawError,
                 ValueError,
                 LookupError,
             ) as error:  # one that is broken keeps no other from its time
                 touched += self._broken(schedule, now, str(error))
-        touched += await self._take_queued()
-        begins = [self._start(row.id) for row in self._still(touched) if row.state == "claimed"]
-        for failed in await asyncio.gather(*begins, return_exceptions=True):
-            if isinstance(failed, BaseException):
-                raise failed
+        touched += await self._begin_queued()
         return self._still(touched)
 
     def _still(self, ids: Sequence[int]) -> list[Fired]:
@@ -177,12 +169,6 @@ class Scheduler:
             self._stack.close()
             self._stack = None
 
-    def recover(self) -> None:
-        """Settle what processes left that are gone: by the run's row, where there is one, else as interrupted."""
-        for row in rows.open_rows(self._store):
-            if row.state != "queued" and row.ticker != self._id and not locks.holder(self._store.path, row.ticker):
-                self._settle_left(row)
-
     # -------------------------------------------------------------- claiming
 
     @property
@@ -208,7 +194,7 @@ class Scheduler:
             delay=lambda at: terms.delay(schedule.id, at),
         )
         cap = await self._cap(schedule) if found.fire else 0.0
-        claiming = _Claiming("time", now, self._ticker, cap, {})
+        claiming = Claiming("time", now, self._ticker, cap, {})
         made: list[int | None] = []
         with self._store.write() as cursor:
             if not rows.advance(cursor, schedule, found.until, times.after(when, found.until)):
@@ -217,49 +203,10 @@ class Scheduler:
                 text, at = _missed(when, found), f"missed-{iso(found.missed[1])}"
                 made.append(rows.claim(cursor, schedule.id, at, cause="time", state="missed", now=now, reason=text))
             for place, at in enumerate(found.fire):
-                made.append(self._claim(cursor, schedule, iso(at), claiming, queue=place > 0))
+                made.append(claim(cursor, schedule, iso(at), claiming, queue=place > 0))
         if found.number:
             self._notify("missed", schedule, _missed(when, found))
         return self._known(schedule, made)
-
-    def _claim(self, cursor: Cursor, schedule: Schedule, at: str, by: _Claiming, *, queue: bool = False) -> int | None:
-        """The row of one due time, in the state that the schedule's terms give it."""
-        terms, is_open = terms_of(schedule.terms), rows.open_states(cursor, schedule.id)
-
-        def row(state: rows.State, reason: str = "", dollars: float = 0.0) -> int | None:
-            return rows.claim(
-                cursor,
-                schedule.id,
-                at,
-                cause=by.cause,
-                state=state,
-                now=by.now,
-                ticker=by.ticker if state == "claimed" else "",
-                reason=reason,
-                inputs=by.inputs,
-                reserved=dollars,
-            )
-
-        if is_open and (queue or terms.overlap != "allow"):
-            if not (queue or terms.queues):
-                return row("skipped", "the run before is still under way")
-            if is_open.count("queued") >= MOST_CAUGHT_UP:
-                return row("skipped", f"{MOST_CAUGHT_UP} due times wait already for the run before")
-            return row("queued", "the run before is still under way")
-        reserved = self._reserve(cursor, schedule, by.now, by.cap)
-        if reserved.why:
-            return row("skipped", reserved.why)
-        return row("claimed", dollars=reserved.dollars)
-
-    def _reserve(self, cursor: Cursor, schedule: Schedule, now: float, cap: float) -> _Reserved:
-        terms = terms_of(schedule.terms)
-        if terms.budget is None:
-            return _Reserved(0.0)
-        since = terms.period_began(now, str(schedule.when["zone"]))
-        left = terms.budget - rows.spent(cursor, schedule.id, since)
-        if left < CENT:
-            return _Reserved(0.0, f"its budget of ${terms.budget:g} a {terms.period} is used up, or held by its runs")
-        return _Reserved(min(left, cap))
 
     async def _cap(self, schedule: Schedule) -> float:
         if terms_of(schedule.terms).budget is None:
@@ -287,13 +234,13 @@ class Scheduler:
             self._notify("held", schedule, why)
         return [] if made is None else [made]
 
-    async def _take_queued(self) -> list[int]:
-        """The oldest that waits, of each schedule of which nothing else is under way."""
+    async def _begin_queued(self) -> list[int]:
+        """The oldest that waits, of each schedule of which nothing else is under way; each is taken, then begun."""
         taken: list[int] = []
         open_rows = rows.open_rows(self._store)
         busy = {row.schedule_id for row in open_rows if row.state != "queued"}
         for row in open_rows:
-            if row.state != "queued" or row.schedule_id in busy:
+            if row.state != "queued" or row.schedule_id in busy or self._closed or self._stopped():
                 continue
             busy.add(row.schedule_id)
             schedule = rows.by_id(self._store, row.schedule_id)
@@ -303,6 +250,7 @@ class Scheduler:
                 and (id := await self._take(schedule, row)) is not None
             ):
                 taken.append(id)
+                await self._start(id)
         return taken
 
     async def _take(self, schedule: Schedule, row: Fired) -> int | None:
@@ -311,7 +259,7 @@ class Scheduler:
         with self._store.write() as cursor:
             if any(state != "queued" for state in rows.open_states(cursor, schedule.id)):
                 return None
-            reserved = self._reserve(cursor, schedule, now, cap)
+            reserved = reserve(cursor, schedule, now, cap)
             if not reserved.why and rows.take(cursor, row.id, ticker=ticker, now=now, reserved=reserved.dollars):
                 return row.id
         if reserved.why:
@@ -345,12 +293,12 @@ class Scheduler:
                     rows.see(cursor, schedule.id, after, before)
             return []
         inputs: Json = {"changed": files.listed(differing), "count": len(differing)}
-        claiming = _Claiming("changed", now, self._ticker, await self._cap(schedule), inputs)
+        claiming = Claiming("changed", now, self._ticker, await self._cap(schedule), inputs)
         with self._store.write() as cursor:
             if not rows.see(cursor, schedule.id, {"files": found}, before):
                 return []
             at = f"changed-{iso(since)}-{sign[:8]}"
-            made = self._claim(cursor, schedule, at, claiming)
+            made = claim(cursor, schedule, at, claiming)
         return self._known(schedule, [made])
 
     def _broken(self, schedule: Schedule, now: float, why: str) -> list[int]:
@@ -383,11 +331,11 @@ class Scheduler:
             raise NotBegun("the server ends: it begins no run any more")
         if not schedule.is_genuine(self._key):
             raise NotBegun(f"schedule {schedule.name}: its row was changed by another program: add it again")
-        self.recover()
-        claiming = _Claiming(cause, self._clock.now(), self._ticker, await self._cap(schedule), inputs)
+        await self._recover(schedule.id)
+        claiming = Claiming(cause, self._clock.now(), self._ticker, await self._cap(schedule), inputs)
         with self._store.write() as cursor:
             rows.try_again(cursor, schedule.id, at)
-            id = self._claim(cursor, schedule, at, claiming)
+            id = claim(cursor, schedule, at, claiming)
         if id is None:
             raise NotBegun(f"schedule {schedule.name} has begun for {at} already")
         row = rows.fired(self._store, id)
@@ -399,35 +347,85 @@ class Scheduler:
         return row
 
     async def _start(self, id: int) -> None:
-        """Begin what was claimed; what cannot begin has its reason in its row."""
+        """Begin what was claimed, or go on with its run; what cannot begin has its reason in its row."""
         row = rows.find(self._store, id)
         schedule = rows.by_id(self._store, row.schedule_id) if row is not None else None
-        if row is None or schedule is None:
-            return  # it was removed meanwhile
-        if not schedule.is_genuine(self._key):  # also what was queued before, or by another program
-            self._settle(id, "held", CHANGED_ROW)
+        if row is not None and schedule is not None:  # else it was removed meanwhile
+            await self._carry_out(
+                schedule, row, partial(self._made, schedule, row), partial(self._failed, schedule, row)
+            )
+
+    def _made(self, schedule: Schedule, row: Fired) -> Driver:
+        limited = terms_of(schedule.terms).budget is not None
+        driver = work.made(schedule, self._options, row.inputs, row.reserved if limited else None)
+        if row.run_id is None:
+            return driver
+        begun = workflows.get(self._store, row.run_id)
+        if begun is None:
+            raise UsageError("nobody knows what it was begun with")
+        return work.going_on(driver, begun)
+
+    async def _carry_out(
+        self, schedule: Schedule, row: Fired, make: Callable[[], Driver], fails: Callable[[str], None]
+    ) -> None:
+        """Make a driver, begin its run, or go on with it, and follow that; `fails` is told why it cannot."""
+        if schedule.id and not schedule.is_genuine(self._key):  # also what was queued by another program
+            self._settle(row.id, "held", CHANGED_ROW)
             self._notify("held", schedule, CHANGED_ROW)
             return
-        limited = terms_of(schedule.terms).budget is not None
+        self._mine.add(row.id)
+        one: Begun | None = None
         try:
-            driver = await asyncio.to_thread(
-                work.made, schedule, self._options, row.inputs, row.reserved if limited else None
-            )
+            one = await self._opened(schedule, row, make, fails)
+        finally:
+            if one is None:
+                self._mine.discard(row.id)
+        if one is not None:
+            self._follow(self._to_its_end(schedule, row.id, one))
+
+    async def _opened(
+        self, schedule: Schedule, row: Fired, make: Callable[[], Driver], fails: Callable[[str], None]
+    ) -> Begun | None:
+        """Its run; None where none begins, or goes on, now."""
+
+        def link(cursor: Cursor, run_id: str) -> None:
+            if not rows.begun(cursor, row.id, self._id, run_id):
+                raise NotBegun("its schedule was removed meanwhile, or another process has begun it")
+
+        try:
+            driver = await asyncio.to_thread(make)
             if self._closed or self._stopped():
-                rows.put_back(self._store, id, "the emergency stop was set, or the process ended")
-                return
-            one = await self._begin(driver, schedule)
-        except Full as error:
-            rows.put_back(self._store, id, str(error))
+                self._put_back(row, "the emergency stop was set, or the process ended")
+                return None
+            one = await self._begin(driver, schedule, link)
+        except NotBegun:
+            return None
+        except (Full, InUse, Completed) as error:  # a later tick finds room, or that it has ended
+            self._put_back(row, str(error))
         except work.Held as error:
-            self._settle(id, "held", str(error))
+            self._settle(row.id, "held", str(error))
             self._notify("held", schedule, str(error))
-        except (AdderClawError, OSError) as error:
-            self._settle(id, "failed", str(error))
-            self._notify("failed", schedule, str(error))
+        except (AdderClawError, OSError, ValueError, LookupError) as error:
+            if row.run_id is None:
+                fails(str(error))
+            else:
+                self._leave(schedule, row, str(error))
         else:
-            rows.begun(self._store, id, one.id)
-            self._follow(self._to_its_end(schedule, id, one))
+            if row.run_id is not None:
+                killed = f"the process that run {row.run_id} was in was killed"
+                self._notify("interrupted", schedule, f"{killed}; the run goes on (begun {row.begins + 1} times)")
+            return one
+        return None
+
+    def _put_back(self, row: Fired, why: str) -> None:
+        if row.schedule_id == rows.ANSWERS and row.run_id is None:
+            rows.forget(self._store, row.id)
+        else:
+            rows.put_back(self._store, row.id, self._id, why)
+
+    def _failed(self, schedule: Schedule, row: Fired, why: str) -> None:
+        self._settle(row.id, "failed", why)
+        self._notify("failed", schedule, why)
 
     async def _go_on_with_answered(self, now: float) -> None:
         """SOPs that ended at a question which somebody has answered since; each answer is acted on once."""
@@ -450,26 +448,17 @@ class Scheduler:
                 await self._go_on(claimed, run)
 
     async def _go_on(self, id: int, run: runs.Run) -> None:
-        schedule = rows.that_began(self._store, run.run_id) or _NONE
-        if schedule is not _NONE and not schedule.is_genuine(self._key):
-            self._settle(id, "held", CHANGED_ROW)
-            self._notify("held", schedule, CHANGED_ROW)
-            return
-        folder = transcript.workspace_of(self._store, run.conversation_id)
-        limits = self._limits(schedule, run.run_id)
-        try:
-            driver = await asyncio.to_thread(work.resumed, run.run_id, folder, self._options, limits)
-            one = await self._begin(driver, schedule)
-        except Full:  # a later tick finds room
-            rows.forget(self._store, id)
-            return
-        except (AdderClawError, OSError) as error:
-            self._settle(id, "failed", str(error))
+        row, folder = rows.fired(self._store, id), transcript.workspace_of(self._store, run.conversation_id)
+        schedule = rows.that_began(self._store, run.run_id) or _NONE._replace(workspace=folder)
+
+        def stuck(why: str) -> None:
+            self._settle(id, "failed", why)
             fix = f"`adderclaw sop resume {run.run_id}` goes on with it once that is mended"
-            self._notify("stuck", schedule._replace(workspace=folder), f"{error}\n{fix}")
-            return
-        rows.begun(self._store, id, one.id)
-        self._follow(self._to_its_end(schedule, id, one))
+            self._notify("stuck", schedule, f"{why}\n{fix}")
+
+        limits = self._limits(schedule, run.run_id)
+        make = partial(work.resumed, run.run_id, folder, self._options, limits)
+        await self._carry_out(schedule, row, make, stuck)
 
     def _limits(self, schedule: Schedule, run_id: str) -> dict[str, float]:
         """Those that it began with, and of its budget no more than is left by now: an answer gives it no other."""
@@ -479,7 +468,7 @@ class Scheduler:
             return limits
         used = rows.cost_of(self._store, run_id) or 0.0
         with self._store.write() as cursor:
-            left = self._reserve(cursor, schedule, self._clock.now(), max(0.0, began.reserved - used))
+            left = reserve(cursor, schedule, self._clock.now(), max(0.0, began.reserved - used))
         most = used + left.dollars
         return {**limits, "cost_usd": min(most, limits.get("cost_usd", most))}
 
@@ -489,53 +478,101 @@ class Scheduler:
         task.add_done_callback(self._following.discard)
 
     async def _to_its_end(self, schedule: Schedule, id: int, one: Begun) -> None:
-        report = await one.ended()
-        cost = rows.cost_of(self._store, one.id)
-        rows.settle(
-            self._store,
-            id,
-            "ended",
-            self._clock.now(),
-            outcome=str(report.get("outcome", "error")),
-            cost=cost if cost is not None else report.get("cost"),
-            reason=str(report.get("reason") or ""),
-        )
+        try:
+            report = await one.ended()
+            cost = rows.cost_of(self._store, one.id)
+            rows.settle(
+                self._store,
+                id,
+                "ended",
+                self._clock.now(),
+                outcome=str(report.get("outcome", "error")),
+                cost=cost if cost is not None else report.get("cost"),
+                reason=str(report.get("reason") or ""),
+            )
+        finally:
+            self._mine.discard(id)
         await self._look_again(schedule)
-        if not self._closed and not self._stopped():
-            for next_id in await self._take_queued():
-                await self._start(next_id)
+        await self._begin_queued()
 
     def _settle(self, id: int, state: rows.State, reason: str) -> None:
         rows.settle(self._store, id, state, self._clock.now(), reason=reason)
 
-    def _settle_left(self, row: Fired) -> None:
-        now, run_id = self._clock.now(), row.run_id
-        if row.schedule_id == rows.ANSWERS and run_id is None:
-            rows.forget(self._store, row.id)  # nothing was done with the answer
-            return
-        schedule = rows.by_id(self._store, row.schedule_id)
-        if run_id is None and schedule is not None:
-            run_id = rows.lost_run(self._store, client_of(schedule), row.claimed_at)
-        run = runs.get(self._store, run_id) if run_id is not None else None
-        if run is not None and run.status == "running":
-            return  # somebody went on with it
-        if run is not None and run.outcome is not None:
-            rows.settle(
-                self._store,
-                row.id,
-                "ended",
-                now,
-                outcome=run.outcome,
-                cost=run.cost,
-                reason=run.reason or "",
-                run_id=run.run_id,
-            )
+    # -------------------------------------------------------------- what processes left that are gone
+
+    async def _recover(self, schedule_id: str = "") -> list[int]:
+        """Answer for what processes left that are gone; the rows that are dealt with."""
+        found = [row for row in rows.open_rows(self._store, schedule_id) if self._is_left(row)]
+        return [row.id for row in found if await self._left(row)]
+
+    def _is_left(self, row: Fired) -> bool:
+        if row.state == "queued" or row.id in self._mine:
+            return False
+        return row.ticker == self._id or not locks.holder(self._store.path, row.ticker)
+
+    async def _left(self, row: Fired) -> bool:
+        run = runs.get(self._store, row.run_id) if row.run_id is not None else None
+        if row.schedule_id == rows.ANSWERS:
+            schedule = (rows.that_began(self._store, run.run_id) if run is not None else None) or _NONE
         else:
-            why = "the process that it ran in ended" if run_id else "the process that was about to begin it ended"
-            cost = rows.cost_of(self._store, run_id) if run_id else None
-            rows.settle(self._store, row.id, "interrupted", now, cost=cost, reason=why, run_id=run_id)
-        if schedule is not None:
+            schedule = rows.by_id(self._store, row.schedule_id)
+        if schedule is None:
+            return False  # it was removed meanwhile
+        has_ended = run is not None and run.outcome is not None
+        if not has_ended and schedule.paused_at is not None:
+            return False
+        if run is not None and not has_ended and locks.holder(self._store.path, run.session_id):
+            return False  # somebody works in its session
+        if not rows.take_over(self._store, row, self._ticker):
+            return False
+        if run is not None and run.outcome is not None:
+            why, now = run.reason or "", self._clock.now()
+            rows.settle(self._store, row.id, "ended", now, outcome=run.outcome, cost=run.cost, reason=why)
+        elif row.run_id is None:
+            self._due_again(schedule, row)
+        elif run is not None:
+            await self._interrupted(schedule, row, run)
+        else:
+            self._settle(row.id, "interrupted", "its process was killed, and its run is not in the database any more")
+        if schedule.id:
             self._follow(self._look_again(schedule))
+        return not has_ended
+
+    def _due_again(self, schedule: Schedule, row: Fired) -> None:
+        """Nothing of it has begun."""
+        terms = terms_of(schedule.terms)
+        late = self._clock.now() - row.claimed_at > terms.grace
+        if row.cause == "time" and terms.missed == "skip" and late:
+            self._settle(row.id, "missed", KILLED)
+            self._notify("missed", schedule, f"due {row.due}: {KILLED}, and nothing ticked in time")
+        else:
+            self._put_back(row, KILLED)
+            self._notify("interrupted", schedule, f"due {row.due}: {KILLED}; it is due again")
+
+    async def _interrupted(self, schedule: Schedule, row: Fired, run: runs.Run) -> None:
+        """Its run had begun: what becomes of it is the schedule's choice."""
+        how = terms_of(schedule.terms).interrupted
+        is_answer = row.schedule_id == rows.ANSWERS
+        if how != "leave" and row.begins >= MOST_BEGINS:
+            self._leave(schedule, row, f"its process was killed each of {row.begins} times")
+        elif how == "again" and not is_answer:
+            why = f"the process that run {run.run_id} was in was killed"
+            rows.again(self._store, row, self._clock.now(), f"{why}; it is begun again")
+            self._notify("interrupted", schedule, f"{why}; it is begun again for {row.due} ({row.begins} before)")
+        elif how == "leave" or run.kind not in RESUMABLE:
+            self._leave(schedule, row, "the process that it ran in was killed")
+        elif is_answer:
+            await self._go_on(row.id, run)
+        else:
+            await self._start(row.id)
+
+    def _leave(self, schedule: Schedule, row: Fired, why: str) -> None:
+        """Nobody goes on with its run but the operator."""
+        cost = rows.cost_of(self._store, row.run_id or "")
+        rows.settle(self._store, row.id, "interrupted", self._clock.now(), cost=cost, reason=why)
+        run = runs.get(self._store, row.run_id or "")
+        fix = f"\n{work.way_on(schedule, run.run_id, run.kind)}" if run is not None else ""
+        self._notify("interrupted", schedule, f"run {row.run_id}: {why}{fix}")
 
     def _note(self) -> None:
         now = self._clock.monotonic()

@@ -1,18 +1,20 @@
 """What a schedule begins: made ready anew each time, compared with what was approved, within what is left to spend."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from adderclaw.config.options import Options
-from adderclaw.drivers.driver import Driver
+from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.wanted import RunParams, prepared, wanted
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.framing import framed, sealed
 from adderclaw.schedules.when import When
 from adderclaw.schedules.when import of_json as when_of
 from adderclaw.store.schedules import Schedule
+from adderclaw.store.workflows import Begun
 from adderclaw.types import Json
 
 PINNED = ("sop", "agentfile")
@@ -76,6 +78,22 @@ def pin(driver: Driver) -> str:
     return driver.sop.fingerprint if isinstance(driver, SopDriver) else ""
 
 
+def going_on(driver: Driver, begun: Begun) -> Driver:
+    """The same driver, going on with a run that was begun with it.
+
+    What it does is the schedule's word, which is signed; of the run's own rows only its place counts.
+    """
+    from adderclaw.drivers.agentfile.driver import AgentfileDriver
+    from adderclaw.drivers.sop.driver import SopDriver
+    from adderclaw.drivers.task.driver import TaskDriver
+
+    if not isinstance(driver, MessageDriver | TaskDriver | AgentfileDriver | SopDriver):
+        raise UsageError(f"a run of the kind {driver.opening.kind} cannot be resumed")
+    if pin(driver) != begun.digest:
+        raise UsageError(f"{begun.file} has changed since run {begun.run_id} began: put it back, or begin it again")
+    return replace(driver, again=begun.run_id)
+
+
 def kind(schedule: Schedule) -> str:
     """Which of `wanted.WHAT` it begins."""
     return wanted(RunParams(**schedule.what))
@@ -85,6 +103,16 @@ def resumed(run_id: str, workspace: str, options: Options, limits: Mapping[Any, 
     """A run that goes on, within `limits`: what it used before counts towards them."""
     options = replace(options, headless=True, asks="must", workspace=workspace)
     return prepared(options, RunParams(resume=run_id, limits=dict(limits)))
+
+
+def way_on(schedule: Schedule, run_id: str, kind: str) -> str:
+    """By which command an operator goes on with a run that was interrupted."""
+    if kind == "spec":
+        spec = shlex.quote(str(schedule.what.get("spec", "SPEC.md")))
+        return f"`adderclaw run --spec {spec} --workspace {shlex.quote(schedule.workspace)}` goes on with what is left"
+    way = f"`adderclaw {'sop resume' if kind == 'sop' else 'run --resume'} {run_id}` goes on with it"
+    asked = f", and so does `adderclaw agent --continue --resume {run_id}`, which asks you"
+    return f"{way}{asked if kind == 'message' else ''}"
 
 
 def source(schedule: Schedule) -> str:

@@ -54,6 +54,7 @@ MIGRATIONS = {
     "m072_deliveries": "deliveries",
     "m073_notices": "notices",
     "m074_kinds": "questions",
+    "m075_begins": "schedules",
 }
 """Step → the module of `steps` that has it, in their order. It is imported where the step is still to be done."""
 

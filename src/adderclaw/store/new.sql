@@ -543,7 +543,7 @@ CREATE TABLE schedule_runs (
             outcome     TEXT,
             cost        REAL,
             claimed_at  REAL NOT NULL,
-            ended_at    REAL,
+            ended_at    REAL, begins INTEGER NOT NULL DEFAULT 0,
             UNIQUE (schedule_id, due)
         )
 

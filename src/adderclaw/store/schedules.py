@@ -33,7 +33,7 @@ type State = Literal["queued", "claimed", "running", "ended", "skipped", "missed
 """queued: begins as soon as the one before has ended. claimed: a process is about to begin it. running, ended: its run
 is under way, or is over with its outcome. The others have no run: skipped (another one is under way, or the budget is
 used up), missed (nothing ticked), held (what it begins has changed), failed (it could not begin); interrupted: the
-process that claimed it, or that its run was in, is gone."""
+process that its run was in was killed, and nobody goes on with it."""
 
 OPEN = ("queued", "claimed", "running")
 
@@ -84,6 +84,8 @@ class Fired(NamedTuple):
     cost: float | None
     claimed_at: float
     ended_at: float | None
+    begins: int
+    """How often its run was begun."""
 
 
 _SELECT = (
@@ -92,7 +94,7 @@ _SELECT = (
 )
 _FIRED = (
     "SELECT id, schedule_id, due, cause, state, reason, inputs_json, ticker, reserved, run_id, outcome, cost,"
-    " claimed_at, ended_at FROM schedule_runs"
+    " claimed_at, ended_at, begins FROM schedule_runs"
 )
 
 
@@ -239,13 +241,14 @@ def claim(
     reason: str = "",
     inputs: Json | None = None,
     reserved: float = 0.0,
+    begins: int = 0,
 ) -> int | None:
     """The row of a due time; None where it has one already: nothing is begun twice."""
     done = now if state not in OPEN else None
     made = cursor.execute(
         "INSERT INTO schedule_runs(schedule_id, due, cause, state, reason, inputs_json, ticker, reserved, claimed_at,"
-        " ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(schedule_id, due) DO NOTHING",
-        (schedule_id, due, cause, state, plain(reason), compact(inputs or {}), ticker, reserved, now, done),
+        " ended_at, begins) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(schedule_id, due) DO NOTHING",
+        (schedule_id, due, cause, state, plain(reason), compact(inputs or {}), ticker, reserved, now, done, begins),
     )
     if made.rowcount != 1:
         return None
@@ -299,17 +302,45 @@ def take(cursor: sqlite3.Cursor, id: int, *, ticker: str, now: float, reserved: 
     return cursor.execute(f"{sql} WHERE id = ? AND state = 'queued'", (ticker, now, reserved, id)).rowcount == 1
 
 
-def begun(store: Store, id: int, run_id: str) -> None:
-    with store.write() as cursor:
-        cursor.execute("UPDATE schedule_runs SET state = 'running', run_id = ? WHERE id = ?", (run_id, id))
+def begun(cursor: sqlite3.Cursor, id: int, ticker: str, run_id: str) -> bool:
+    """In the transaction of the run's own row. False where this process may not begin it any more."""
+    sql = "UPDATE schedule_runs SET state = 'running', run_id = ?, begins = begins + 1 WHERE id = ? AND ticker = ?"
+    return cursor.execute(f"{sql} AND state IN ('claimed', 'running')", (run_id, id, ticker)).rowcount == 1
 
 
-def put_back(store: Store, id: int, reason: str) -> None:
-    """It could not begin yet: the next tick tries again."""
+def put_back(store: Store, id: int, ticker: str, reason: str) -> None:
+    """It could not begin, or go on, yet: the next tick tries again."""
     with store.write() as cursor:
         cursor.execute(
-            "UPDATE schedule_runs SET state = 'queued', ticker = '', reserved = 0, reason = ? WHERE id = ?",
-            (plain(reason), id),
+            "UPDATE schedule_runs SET state = iif(run_id IS NULL, 'queued', state), ticker = '', reason = ?,"
+            " reserved = iif(run_id IS NULL, 0, reserved) WHERE id = ? AND ticker = ? AND ended_at IS NULL",
+            (plain(reason), id, ticker),
+        )
+
+
+def take_over(store: Store, row: Fired, ticker: str) -> bool:
+    """Answer for a row whose process is gone; False where another process was first."""
+    sql = "UPDATE schedule_runs SET ticker = ? WHERE id = ? AND ticker = ? AND state = ?"
+    with store.write() as cursor:
+        return cursor.execute(sql, (ticker, row.id, row.ticker, row.state)).rowcount == 1
+
+
+def again(store: Store, row: Fired, now: float, reason: str) -> None:
+    """Its run was interrupted: the due time gets another row, and is due again."""
+    with store.write() as cursor:
+        sql = "UPDATE schedule_runs SET due = due || ' ' || id, state = 'interrupted', reason = ?, ended_at = ?"
+        if not cursor.execute(f"{sql} WHERE id = ? AND ended_at IS NULL", (plain(reason), now, row.id)).rowcount:
+            return
+        claim(
+            cursor,
+            row.schedule_id,
+            row.due,
+            cause=row.cause,
+            state="queued",
+            now=now,
+            reason="the run before was interrupted",
+            inputs=row.inputs,
+            begins=row.begins,
         )
 
 
@@ -359,7 +390,9 @@ def _as_it_is_now(store: Store, row: Fired) -> Fired:
     if row.state in ("claimed", "running"):
         if locks.holder(store.path, row.ticker):
             return row
-        row = row._replace(state="interrupted", reason="the process that it ran in ended")
+        if row.run_id is None:
+            return row._replace(state="queued", reason="the process that was about to begin it was killed")
+        row = row._replace(state="interrupted", reason="the process that it ran in was killed")
     if row.run_id is None or row.outcome not in ("needs_input", None):
         return row
     found = store.read("SELECT outcome, cost, reason FROM runs WHERE run_id = ?", (row.run_id,))
@@ -423,17 +456,6 @@ def spent(cursor: sqlite3.Cursor, schedule_id: str, since: float) -> float:
         (schedule_id, since),
     ).fetchone()
     return float(total)
-
-
-def lost_run(store: Store, client: str, since: float) -> str | None:
-    """A run that a schedule began, and whose id was never written down: its process was killed in between."""
-    rows = store.read(
-        "SELECT r.run_id FROM runs r JOIN state c ON c.conversation_id = r.conversation_id AND c.key = 'client'"
-        " WHERE c.value = ? AND julianday(r.started_at) >= julianday(?, 'unixepoch') AND NOT EXISTS"
-        " (SELECT 1 FROM schedule_runs s WHERE s.run_id = r.run_id) ORDER BY r.rowid LIMIT 1",
-        (client, int(since)),
-    )
-    return rows[0][0] if rows else None
 
 
 def _fired(row: sqlite3.Row) -> Fired:

@@ -64,6 +64,10 @@ Missed = Annotated[
 Overlap = Annotated[
     Literal["skip", "queue", "allow"], typer.Option("--overlap", help="When due while the run before is under way.")
 ]
+Interrupted = Annotated[
+    Literal["resume", "again", "leave"],
+    typer.Option("--interrupted", help="When the process of a run was killed: go on, begin again, or leave it."),
+]
 Grace = Annotated[str, typer.Option("--grace", metavar="TIME", help="So late it is not missed yet.")]
 Jitter = Annotated[str, typer.Option("--jitter", metavar="TIME", help="Begin up to so much later than due.")]
 BudgetGiven = Annotated[
@@ -95,6 +99,7 @@ def add(
     given_as: GivenAs = "",
     missed: Missed = None,
     overlap: Overlap = "skip",
+    interrupted: Interrupted = "resume",
     grace: Grace = "1h",
     jitter: Jitter = "0s",
     budget: BudgetGiven = None,
@@ -139,6 +144,7 @@ def add(
         given_as=given_as,
         missed=missed,
         overlap=overlap,
+        interrupted=interrupted,
         grace=grace,
         jitter=jitter,
         budget=budget,
@@ -383,6 +389,7 @@ def _print_row(row: ScheduleRow) -> None:
         ("workspace", row.workspace),
         ("missed", f"{agreed['missed']}, after {_spelled(agreed['grace'])}"),
         ("overlap", agreed["overlap"]),
+        ("killed", agreed.get("interrupted", "resume")),
         ("jitter", _spelled(agreed["jitter"]) if agreed["jitter"] else ""),
         ("limits", ", ".join(f"{name} {value:g}" for name, value in bounds.items())),
         ("budget", f"${agreed['budget']:g} a {agreed['period']}, ${row.spent:g} used" if "budget" in agreed else ""),

@@ -140,7 +140,7 @@ def _state(store: Store, schedule: Schedule, latest: list[Fired], times: list[fl
 def due_text(one: FiredRow, zone: str) -> str:
     """A due time by the clocks of a zone; of what had none, when it began and why."""
     try:
-        at, cause = datetime.fromisoformat(one.due.removeprefix("missed-")), ""
+        at, cause = datetime.fromisoformat(one.due.removeprefix("missed-").partition(" ")[0]), ""
     except ValueError:
         known = {"hand": "by hand", "changed": "files changed", "webhook": "request"}
         at, cause = datetime.fromisoformat(one.begun_at), f" ({known.get(one.cause, one.cause)})"

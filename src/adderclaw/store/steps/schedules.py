@@ -44,3 +44,8 @@ def m071_schedules(cursor: sqlite3.Cursor) -> None:
         CREATE INDEX idx_schedule_runs_open ON schedule_runs(schedule_id)
         WHERE state IN ('queued', 'claimed', 'running')""")
     cursor.execute("CREATE TABLE schedule_ticks (ticker TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID")
+
+
+def m075_begins(cursor: sqlite3.Cursor) -> None:
+    """How often the run of a due time was begun: one that is killed again and again is left in the end."""
+    cursor.execute("ALTER TABLE schedule_runs ADD COLUMN begins INTEGER NOT NULL DEFAULT 0")
