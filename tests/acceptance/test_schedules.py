@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from tests.acceptance.world import World, call, text
 from tests.program import Cli, Done
+from tests.scripted import ScriptedModel
 from tests.server.conftest import Process
 
 SOP = """
@@ -201,24 +203,75 @@ def test_an_approval_stays_open_and_the_tick_goes_on_when_it_is_answered(world: 
     assert len(world.rows("SELECT 1 FROM runs")) == 2
 
 
-def _killed_in_a_run(world: World, how: str) -> None:
-    world.script(call("shell", command="sleep 30"), text("never"))
-    wait_for(add_soon(world, "--message", "wait", "--profile", "sandboxed"))
-    process = world.cli.start("schedule", how)
-    end = time.monotonic() + 30
-    while not world.rows("SELECT 1 FROM schedule_runs WHERE state = 'running'") and time.monotonic() < end:
-        time.sleep(0.1)
+def _killed_in_a_run(world: World, has_come: Callable[[], object], *more: str) -> None:
+    """The process that a schedule's run is in is killed when it has come so far."""
+    as_json(world, "add", "one", "--every", "1h", *more)
+    process = world.cli.start("schedule", "run", "one")
+    end = time.monotonic() + 60
+    while not has_come() and time.monotonic() < end:
+        time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait(30)
+    process.communicate()
 
 
-def test_kill_9_in_a_run_leaves_it_interrupted_and_it_is_not_begun_again(world: World) -> None:
-    _killed_in_a_run(world, "tick")
+def test_kill_9_in_a_run_and_the_next_tick_goes_on_with_it(world: World) -> None:
+    world.script(call("shell", command="sleep 30"), text("never"))
+    begun = "SELECT 1 FROM transcript_entries WHERE entry_type = 'tool_use'"
+    _killed_in_a_run(world, lambda: world.rows(begun), "--message", "wait", "--profile", "sandboxed")
     assert states(world, "one") == ["interrupted"]
+    world.script(call("shell", command="sleep 30"), text("looked"))
     done = schedule(world, "tick")
-    assert (done.code, done.out) == (0, "nothing is due\n")
-    assert states(world, "one") == ["interrupted"]
+    assert (done.code, "  completed  " in done.out) == (0, True), done.err
+    assert states(world, "one") == ["completed"]
     assert len(world.rows("SELECT 1 FROM runs")) == 1
+    told = [one["content"] for one in world.entries("tool_result")]
+    assert ["was not run again" in one for one in told] == [True], told
+    assert schedule(world, "tick").out == "nothing is due\n"
+
+
+def _killed_while_the_model_is_asked(world: World, model: ScriptedModel, how: str) -> None:
+    entry = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
+    target = '[notices.targets.mine]\nkind = "command"\ncommand = ["/bin/true"]\n'
+    world.configure(more=f"[providers.models.s]\n{entry}{target}")
+    more = ("--message", "say done", "--provider", "s", "--interrupted", how)
+    _killed_in_a_run(world, lambda: model.requests, *more)
+
+
+def _noticed(world: World) -> list[str]:
+    return [json.loads(row[0])["text"] for row in world.rows("SELECT body_json FROM notices WHERE kind = 'held'")]
+
+
+def test_what_a_notice_of_a_run_that_is_left_names_goes_on_with_it(world: World) -> None:
+    with ScriptedModel([{"hang": 60}, text("done"), text("more")]) as model:
+        _killed_while_the_model_is_asked(world, model, "leave")
+        done = schedule(world, "tick")
+        assert (done.code, "interrupted: the process that it ran in was killed" in done.out) == (1, True), done.out
+        [(run_id,)] = world.rows("SELECT run_id FROM runs")
+        [notice] = _noticed(world)
+        assert f"`adderclaw run --resume {run_id}`" in notice
+        assert f"`adderclaw agent --continue --resume {run_id}`" in notice
+        assert len(model.requests) == 1
+        done = world.cli("run", "--resume", run_id)
+        assert (done.code, done.out) == (0, "done\n"), done.err
+        assert states(world, "one") == ["completed"]
+        done = world.cli("agent", "--continue", "--resume", run_id, "--provider", "s", "-m", "and?")
+        assert (done.code, done.out) == (0, "more\n"), done.err
+        assert world.cli("replay", run_id, "--verify").code == 0
+    assert [one["role"] for one in model.requests[1].messages] == ["system", "user"], "nothing was said twice"
+
+
+@pytest.mark.parametrize("how", ["resume", "again"])
+def test_a_server_answers_for_the_runs_of_a_process_that_was_killed(world: World, how: str) -> None:
+    with ScriptedModel([{"hang": 60}, text("done")]) as model:
+        _killed_while_the_model_is_asked(world, model, how)
+        server = Process(world.cli, "--workspace", str(world.workspace))
+        try:
+            until(world, "one", ["completed"] if how == "resume" else ["completed", "interrupted"])
+        finally:
+            server.end()
+        assert len(model.requests) == 2
+        assert len(world.rows("SELECT 1 FROM runs")) == (1 if how == "resume" else 2)
+        assert len(_noticed(world)) == 1
 
 
 def test_the_server_ticks_and_a_command_leaves_it_to_the_server(world: World) -> None:

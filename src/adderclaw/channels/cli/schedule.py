@@ -389,7 +389,7 @@ def _print_row(row: ScheduleRow) -> None:
         ("workspace", row.workspace),
         ("missed", f"{agreed['missed']}, after {_spelled(agreed['grace'])}"),
         ("overlap", agreed["overlap"]),
-        ("killed", agreed.get("interrupted", "resume")),
+        ("interrupted", agreed.get("interrupted", "resume")),
         ("jitter", _spelled(agreed["jitter"]) if agreed["jitter"] else ""),
         ("limits", ", ".join(f"{name} {value:g}" for name, value in bounds.items())),
         ("budget", f"${agreed['budget']:g} a {agreed['period']}, ${row.spent:g} used" if "budget" in agreed else ""),
