@@ -5,7 +5,7 @@ from itertools import islice, takewhile
 from typing import Literal
 
 from adderclaw.record import NamedTuple
-from adderclaw.schedules.when import When, after, following
+from adderclaw.schedules.when import When, after, following, shown
 
 type Missed = Literal["skip", "once", "all"]
 
@@ -80,3 +80,11 @@ def _until(when: When, since: float, now: float) -> Iterator[float]:
 
 def _count(when: When, since: float, before: float) -> int:
     return sum(1 for _ in takewhile(lambda one: one < before, islice(following(when, since), MOST_COUNTED)))
+
+
+def missed_text(when: When, found: Due) -> str:
+    first, last = (shown(at, when.zone) for at in found.missed)
+    if found.number == 1:
+        return f"due {last}, and nothing ticked in time"
+    many = f"{MOST_COUNTED} or more" if found.number >= MOST_COUNTED else str(found.number)
+    return f"{many} due times from {first} to {last} passed, and nothing ticked in time"

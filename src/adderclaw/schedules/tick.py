@@ -22,7 +22,7 @@ from adderclaw.hosted.watched import Full
 from adderclaw.schedules import files, work
 from adderclaw.schedules import when as times
 from adderclaw.schedules.claims import Claiming, claim, reserve
-from adderclaw.schedules.due import MOST_COUNTED, Due, due
+from adderclaw.schedules.due import due, missed_text
 from adderclaw.schedules.terms import of_json as terms_of
 from adderclaw.schedules.when import of_json as when_of
 from adderclaw.store import Store, locks, runs, transcript, workflows
@@ -120,11 +120,7 @@ class Scheduler:
                 for row in self._still(made):
                     if row.state == "claimed":
                         await self._start(row.id)
-            except (
-                AdderClawError,
-                ValueError,
-                LookupError,
-            ) as error:  # one that is broken keeps no other from its time
+            except (AdderClawError, ValueError, LookupError) as error:  # it keeps no other from its time
                 touched += self._broken(schedule, now, str(error))
         touched += await self._begin_queued()
         return self._still(touched)
@@ -200,12 +196,12 @@ class Scheduler:
             if not rows.advance(cursor, schedule, found.until, times.after(when, found.until)):
                 return []  # another process ticks, too, and was first
             if found.number:
-                text, at = _missed(when, found), f"missed-{iso(found.missed[1])}"
+                text, at = missed_text(when, found), f"missed-{iso(found.missed[1])}"
                 made.append(rows.claim(cursor, schedule.id, at, cause="time", state="missed", now=now, reason=text))
             for place, at in enumerate(found.fire):
                 made.append(claim(cursor, schedule, iso(at), claiming, queue=place > 0))
         if found.number:
-            self._notify("missed", schedule, _missed(when, found))
+            self._notify("missed", schedule, missed_text(when, found))
         return self._known(schedule, made)
 
     async def _cap(self, schedule: Schedule) -> float:
@@ -244,11 +240,9 @@ class Scheduler:
                 continue
             busy.add(row.schedule_id)
             schedule = rows.by_id(self._store, row.schedule_id)
-            if (
-                schedule is not None
-                and schedule.paused_at is None
-                and (id := await self._take(schedule, row)) is not None
-            ):
+            if schedule is None or schedule.paused_at is not None:
+                continue
+            if (id := await self._take(schedule, row)) is not None:
                 taken.append(id)
                 await self._start(id)
         return taken
@@ -511,11 +505,11 @@ class Scheduler:
         return row.ticker == self._id or not locks.holder(self._store.path, row.ticker)
 
     async def _left(self, row: Fired) -> bool:
+        if row.schedule_id == rows.ANSWERS and row.run_id is None:
+            rows.forget(self._store, row.id)  # nothing was done with the answer
+            return False
         run = runs.get(self._store, row.run_id) if row.run_id is not None else None
-        if row.schedule_id == rows.ANSWERS:
-            schedule = (rows.that_began(self._store, run.run_id) if run is not None else None) or _NONE
-        else:
-            schedule = rows.by_id(self._store, row.schedule_id)
+        schedule = self._of(row, run)
         if schedule is None:
             return False  # it was removed meanwhile
         has_ended = run is not None and run.outcome is not None
@@ -528,15 +522,24 @@ class Scheduler:
         if run is not None and run.outcome is not None:
             why, now = run.reason or "", self._clock.now()
             rows.settle(self._store, row.id, "ended", now, outcome=run.outcome, cost=run.cost, reason=why)
+            self._follow(self._look_again(schedule))
+        elif schedule.id and not schedule.is_genuine(self._key):
+            self._settle(row.id, "held", CHANGED_ROW)
+            self._notify("held", schedule, CHANGED_ROW)
         elif row.run_id is None:
             self._due_again(schedule, row)
         elif run is not None:
             await self._interrupted(schedule, row, run)
         else:
             self._settle(row.id, "interrupted", "its process was killed, and its run is not in the database any more")
-        if schedule.id:
-            self._follow(self._look_again(schedule))
         return not has_ended
+
+    def _of(self, row: Fired, run: runs.Run | None) -> Schedule | None:
+        """Whose row it is: for an answer, the schedule that began the SOP, if one did."""
+        if row.schedule_id != rows.ANSWERS or run is None:
+            return rows.by_id(self._store, row.schedule_id)
+        folder = transcript.workspace_of(self._store, run.conversation_id)
+        return rows.that_began(self._store, run.run_id) or _NONE._replace(workspace=folder)
 
     def _due_again(self, schedule: Schedule, row: Fired) -> None:
         """Nothing of it has begun."""
@@ -573,6 +576,7 @@ class Scheduler:
         run = runs.get(self._store, row.run_id or "")
         fix = f"\n{work.way_on(schedule, run.run_id, run.kind)}" if run is not None else ""
         self._notify("interrupted", schedule, f"run {row.run_id}: {why}{fix}")
+        self._follow(self._look_again(schedule))
 
     def _note(self) -> None:
         now = self._clock.monotonic()
@@ -588,11 +592,3 @@ def client_of(schedule: Schedule) -> str:
 
 _NONE = Schedule("", "sop", "", {"kind": "webhook", "zone": "UTC"}, {}, {}, "", "", "", "")
 """Of a SOP that no schedule began."""
-
-
-def _missed(when: times.When, found: Due) -> str:
-    first, last = (times.shown(at, when.zone) for at in found.missed)
-    if found.number == 1:
-        return f"due {last}, and nothing ticked in time"
-    many = f"{MOST_COUNTED} or more" if found.number >= MOST_COUNTED else str(found.number)
-    return f"{many} due times from {first} to {last} passed, and nothing ticked in time"
