@@ -124,6 +124,7 @@ def _about(row: ScheduleRow) -> Html:
         ("Workspace", el("span", tilde(row.workspace), title=row.workspace)),
         ("Missed", f"{agreed['missed']}, after {spelled(agreed['grace'])}"),
         ("Overlap", agreed["overlap"]),
+        ("Interrupted", agreed.get("interrupted", "resume")),
         ("Limits", ", ".join(f"{name} {value:g}" for name, value in limits.items()) or "the usual ones"),
         ("Budget", budget),
         ("Pinned", el("code", row.pinned[:12]) if row.pinned else "nothing"),
