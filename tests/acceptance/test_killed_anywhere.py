@@ -183,13 +183,13 @@ def resumed_round(world: World, killer: Killer, chance: random.Random, number: i
         assert marked(where) == [], "it did something, and nobody knows of it"
         return
     [run_id] = new
-    again = ("run", "--resume", run_id) if words[0] == "run" else ("agent", "--continue", "--resume", run_id)
-    if chance.random() < 0.5:
-        killer.kill(chance, *again)
     said = world.rows("SELECT 1 FROM transcript_entries e JOIN runs r USING (session_id) WHERE r.run_id = ?", run_id)
     if words[0] == "agent" and not said:
         assert marked(where) == []
         return  # killed before the message was written: there is nothing to go on with
+    again = ("run", "--resume", run_id) if words[0] == "run" else ("agent", "--continue", "--resume", run_id)
+    if chance.random() < 0.5:
+        killer.kill(chance, *again)
     done = world.cli(*again)
     assert done.code == 0, f"round {number}: {done.err}"
     last = known(world)[-1] if words[0] == "agent" else run_id

@@ -74,6 +74,18 @@ def test_a_run_that_a_hook_kills_at_its_start_is_known_to_resume(filled: World, 
     assert len(world.rows("SELECT 1 FROM transcript_entries WHERE entry_type = 'user'")) <= 1
 
 
+def test_a_conversation_in_which_nothing_was_said_asks_no_model(filled: World) -> None:
+    hook = {"type": "command", "command": "kill -9 $PPID; sleep 60"}
+    settings = filled.cli.data / "settings.json"
+    settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}), encoding="utf-8")
+    assert filled.agent("hello").code == -9
+    settings.unlink()
+    [(run_id,)] = filled.rows("SELECT run_id FROM runs")
+    done = filled.cli("agent", "--continue", "--resume", run_id)
+    assert (done.code, "nothing was said in this conversation yet" in done.err) == (2, True), done.err
+    assert filled.rows("SELECT 1 FROM model_calls") == []
+
+
 def test_a_conversation_goes_on_by_the_id_of_a_run_in_it(world: World) -> None:
     world.agent("hello")
     [(run_id,)] = world.rows("SELECT run_id FROM runs")

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING
 
-from adderclaw.errors import LimitError, ProviderError, Stopped
+from adderclaw.errors import LimitError, ProviderError, Stopped, UsageError
 from adderclaw.framing import framed
 from adderclaw.history import message_json
 from adderclaw.json_text import canonical
@@ -135,6 +135,8 @@ async def _turn(
             raise spent
         if message is None and not session.state.unfinished and (said := (*lifecycle.due(session), *_news(session))):
             session.state.history.append(Message("user", said))
+        if message is None and not session.state.history.messages:
+            raise UsageError("nothing was said in this conversation yet: begin with a message, such as -m TEXT")
         await file_watch.look(session)
         await _announce(session)
         return await _go_on(session, turn, prompt, on_delta)

@@ -574,8 +574,10 @@ class Scheduler:
         cost = rows.cost_of(self._store, row.run_id or "")
         rows.settle(self._store, row.id, "interrupted", self._clock.now(), cost=cost, reason=why)
         run = runs.get(self._store, row.run_id or "")
-        fix = f"\n{work.way_on(schedule, run.run_id, run.kind)}" if run is not None else ""
-        self._notify("interrupted", schedule, f"run {row.run_id}: {why}{fix}")
+        if run is not None:
+            begun = transcript.is_begun(self._store, run.session_id)
+            why = f"{why}\n{work.way_on(schedule, run.run_id, run.kind, begun=begun)}"
+        self._notify("interrupted", schedule, f"run {row.run_id}: {why}")
         self._follow(self._look_again(schedule))
 
     def _note(self) -> None:

@@ -105,14 +105,14 @@ def resumed(run_id: str, workspace: str, options: Options, limits: Mapping[Any, 
     return prepared(options, RunParams(resume=run_id, limits=dict(limits)))
 
 
-def way_on(schedule: Schedule, run_id: str, kind: str) -> str:
-    """By which command an operator goes on with a run that was interrupted."""
+def way_on(schedule: Schedule, run_id: str, kind: str, *, begun: bool) -> str:
+    """By which command an operator goes on with a run that was interrupted; `begun`: its message was said."""
     if kind == "spec":
         spec = shlex.quote(str(schedule.what.get("spec", "SPEC.md")))
         return f"`adderclaw run --spec {spec} --workspace {shlex.quote(schedule.workspace)}` goes on with what is left"
     way = f"`adderclaw {'sop resume' if kind == 'sop' else 'run --resume'} {run_id}` goes on with it"
     asked = f", and so does `adderclaw agent --continue --resume {run_id}`, which asks you"
-    return f"{way}{asked if kind == 'message' else ''}"
+    return f"{way}{asked if kind == 'message' and begun else ''}"
 
 
 def source(schedule: Schedule) -> str:

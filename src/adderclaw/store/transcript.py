@@ -267,6 +267,12 @@ def last_conversation(store: Store, project_dir: str | None) -> str | None:
     return rows[0][0] if rows else None
 
 
+def is_begun(store: Store, session_id: str) -> bool:
+    """Whether anything was said in a session."""
+    sql = "SELECT 1 FROM transcript_entries WHERE session_id = ? AND entry_type = 'user' LIMIT 1"
+    return bool(store.read(sql, (session_id,)))
+
+
 def conversation_of(store: Store, name: str) -> str | None:
     """The conversation with this id, or that of a session or a run with it, or the only one whose id begins so."""
     name = plain(name)
