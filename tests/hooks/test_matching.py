@@ -80,9 +80,9 @@ EXPLODE = ["(a+)+$", "(a|a)*b", "(a*)*b", "(.*)*x", ".*.*.*.*.*.*x", r"(\w+\s?)*
 
 
 @pytest.mark.parametrize("pattern", EXPLODE)
-def test_a_matcher_that_explodes_matches_nothing_and_ends(pattern: str) -> None:
+def test_a_matcher_that_explodes_ends_and_its_hook_runs(pattern: str) -> None:
     began = time.monotonic()
-    assert not matches("FileChanged", pattern, "a" * 255 + "~")
+    assert matches("FileChanged", pattern, "a" * 255 + "~")
     assert time.monotonic() - began < 20  # it would be years
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from adderclaw.config.paths import UNRESOLVED, beneath, followed
+from adderclaw.errors import ConfigError, Problem
 from adderclaw.record import NamedTuple
 
 _PROJECT = r"(?:CLAUDE_PROJECT_DIR|ADDERCLAW_PROJECT_DIR|WORKSPACE|PWD)"
@@ -27,6 +28,7 @@ UNREAD = ("test", "[", "[[", "touch", "rm", "mkdir", "tee")
 SCRIPT = (".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".ps1")
 LONGEST = 4096
 MOST_WORDS = 2_000
+"""Of one command, and of the files that one of its patterns matches: a command with more is refused."""
 
 
 class Word(NamedTuple):
@@ -108,9 +110,9 @@ def _words(text: str, *, argument: bool) -> Iterator[Word]:
     if argument:
         plain.add(text)
         yield Word(text, 0, len(text))
-    for count, match in enumerate(WORD.finditer(text)):
+    for match in _bounded(WORD.finditer(text), text):
         before = text[: match.start()]
-        if count >= MOST_WORDS or (match[0] in plain and argument) or _WRITTEN.search(before) or _is_unread(before):
+        if (match[0] in plain and argument) or _WRITTEN.search(before) or _is_unread(before):
             continue
         plain.add(match[0])
         if before.endswith("$"):  # $NAME/rest: what the name stands for is another word, or unknown
@@ -121,7 +123,7 @@ def _words(text: str, *, argument: bool) -> Iterator[Word]:
         split = shlex.split(text)
     except ValueError:
         split = []
-    for word in split[:MOST_WORDS]:  # names with spaces, in quotes
+    for word in split:  # names with spaces, in quotes
         if word not in plain and any(map(str.isspace, word)):
             yield Word(word, -1, -1)
 
@@ -156,7 +158,15 @@ def _paths(word: str, folders: Sequence[str], *, modules: bool = False) -> Itera
             yield os.path.join(module, "__main__.py"), False
         elif "*" in word or "?" in word:
             pattern = os.path.join(glob.escape(folder), word.lstrip("/"))
-            yield from ((path, False) for path in islice(glob.iglob(pattern), MOST_WORDS))
+            yield from ((path, False) for path in _bounded(glob.iglob(pattern), word))
+
+
+def _bounded[T](found: Iterable[T], text: str) -> list[T]:
+    bounded = list(islice(found, MOST_WORDS + 1))
+    if len(bounded) > MOST_WORDS:
+        why = f"names more than {MOST_WORDS:,} words or files, too many to check: put it into a script"
+        raise ConfigError([Problem(text[:60], "", why)])
+    return bounded
 
 
 def _is_file(path: str) -> bool:

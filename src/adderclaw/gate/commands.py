@@ -62,51 +62,70 @@ def reachable(command: Plan | Raw) -> Iterator[Words]:
         yield (name,)
 
 
-_MAX_STARTS = 64
-_MAX_DEPTH = 6
-"""Beyond it every word may be a program."""
+MAX_DEPTH = 6
+"""How many commands inside of each other are followed."""
+MAX_HANDED = 100_000
+"""How many words are looked at in all the commands that one command may run."""
+UNFOLLOWED: Words = ("\0",)
+"""What `handed_on` ends with when it reaches one of these limits. `destructive` refuses such a command."""
 
 
-def handed_on(words: Words, depth: int = 0) -> Iterator[Words]:
+class _Full(Exception):
+    """A limit of `handed_on` was reached."""
+
+
+def handed_on(words: Words) -> Iterator[Words]:
     """A command, and those inside of it: what a wrapper, a shell's -c or find's -exec would run.
 
     Where a wrapper's options are not understood, each of its words may be the program.
     """
+    left = MAX_HANDED
+    try:
+        for found in _handed_on(words, 0):
+            left -= len(found)
+            if left < 0:
+                raise _Full
+            yield found
+    except _Full:
+        yield UNFOLLOWED
+
+
+def _handed_on(words: Words, depth: int, *, acts: bool = True) -> Iterator[Words]:
+    """`acts`: whether to look for -exec; the caller has already found those behind another -exec."""
     first = next((n for n, word in enumerate(words) if not re.match(r"[A-Za-z_]\w*\+?=", word)), len(words))
     words = words[first:]
     if not words:
         return
     yield words
-    if depth > _MAX_DEPTH:
+    if depth > MAX_DEPTH:
         yield from ((word,) for text in words for word in every_word(text))
-        return
+        raise _Full
     name, rest = base(words[0]), words[1:]
     for code in dict.fromkeys(rest) if is_shell(name) else ():
         yield from _in_code(code, depth)
     if runs_others(name) or runs_in_project(words):
-        yield from _wrapped(words, depth)
-    for index, word in enumerate(rest[:_MAX_STARTS]):
+        yield from _wrapped(words, depth, acts=acts)
+    for index, word in enumerate(rest) if acts else ():
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
-            yield from handed_on(rest[index + 1 :], depth + 1)
+            yield from _handed_on(rest[index + 1 :], depth + 1, acts=False)
 
 
 def _in_code(code: str, depth: int) -> Iterator[Words]:
     for pipeline in statements(code):
         for part in pipeline:
-            yield from handed_on(tuple(part), depth + 1)
+            yield from _handed_on(tuple(part), depth + 1)
 
 
-def _wrapped(words: Words, depth: int) -> Iterator[Words]:
+def _wrapped(words: Words, depth: int, *, acts: bool) -> Iterator[Words]:
     within = inner(words)
     if within:
-        yield from handed_on(within, depth + 1)
+        yield from _handed_on(within, depth + 1, acts=acts)
         return
     rest = words[1:]
-    yield from (rest[index:] for index in range(min(len(rest), _MAX_STARTS)))
-    yield from ((word,) for word in dict.fromkeys(rest[_MAX_STARTS:]))
-    for index, word in enumerate(rest[:_MAX_STARTS]):
+    yield from (rest[index:] for index in range(len(rest)))
+    for index, word in enumerate(rest):
         if is_shell(base(word)):
-            yield from handed_on(rest[index:], depth + 1)
+            yield from _handed_on(rest[index:], depth + 1, acts=acts)
         elif re.search(r"\s", word):
             yield from _in_code(word, depth + 1)
 
@@ -126,6 +145,8 @@ def destructive(command: Plan | Raw) -> str | None:
     """The destruction that a plan does, by its programs, their arguments and pipelines; raw bash by its text."""
     if len(command.text) > MAX_TEXT:
         return f"more than {MAX_TEXT:,} characters"
+    if UNFOLLOWED in reachable(command):
+        return f"more commands inside of commands than are checked ({MAX_DEPTH} levels, {MAX_HANDED:,} words)"
     return next(_of_text(command.text) if isinstance(command, Raw) else _of_plan(command), None)
 
 
@@ -199,24 +220,46 @@ def _opens_all(targets: list[str]) -> bool:
 
 
 DOWNLOAD = "a download that is run by a shell"
-_SHELL_NAMES = r"(?:\S{0,99}/)?(?:sh|bash|dash|zsh|ksh|fish|python[\d.]*|perl|ruby|node|php|eval|source|\.)"
-# Kept as text: nothing is compiled before a command is judged. Repeats are bounded, so that no text takes long.
+_SHELL_NAMES = r"(?:sh|bash|dash|zsh|ksh|fish|python[\d.]*|perl|ruby|node|php|eval|source|\.)"
+# Kept as text: nothing is compiled before a command is judged. Each takes time linear in the text.
 _TEXT_PATTERNS = (
     ("mkfs", r"(?<![\w.-])mkfs(?![a-z/-])"),
     ("shutdown", r"(?<![\w.-])shutdown(?![\w/-]|\.\w)"),
     ("reboot", r"(?<![\w.-])reboot(?![\w/-]|\.\w)"),
-    (DOWNLOAD, rf"(?:^|[\s;&|(]){_SHELL_NAMES}\s[^;|\n]{{0,500}}?(?:<\(|\$\(|`)\s*(?:\S{{0,99}}/)?(?:curl|wget)\s"),
-    # `curl … | sh` also where the text is prose, cut up by quotes or broken.
-    (DOWNLOAD, rf"(?<![\w.-])(?:curl|wget)\s[^;\n]{{0,500}}\|\s*(?:sudo\s+)?{_SHELL_NAMES}(?=[\s;&|)]|$)"),
 )
-_FORK_BOMB = r"([\w:.]{1,64})\(\)\{[^}]{0,500}\1\|\1&"
+
+
+def _runs_download(text: str) -> bool:
+    """`sh -c "$(curl …)"` and `curl … | sh`, also where the text is prose, cut up by quotes or broken."""
+    for statement in re.split(r"[;|\n]", text):
+        shell = re.search(rf"(?:^|[\s&(/]){_SHELL_NAMES}\s", statement)
+        opened = re.split(r"<\(|\$\(|`", statement[shell.end() :])[1:] if shell else ()
+        if any(re.match(r"\s*(?:\S*/)?(?:curl|wget)\s", part) for part in opened):
+            return True
+    for statement in re.split(r"[;\n]", text):
+        download = re.search(r"(?<![\w.-])(?:curl|wget)\s", statement)
+        piped = statement[download.end() :].split("|")[1:] if download else ()
+        if any(re.match(rf"\s*(?:sudo\s+)?(?:\S*/)?{_SHELL_NAMES}(?=[\s&)]|$)", part) for part in piped):
+            return True
+    return False
+
+
+def _is_fork_bomb(text: str) -> bool:
+    """`name(){ … name|name& … }`, in a text without white space."""
+    for body in text.split("}"):
+        for match in re.finditer(r"(?<![\w:.])([\w:.]+)\|([\w:.]+)&", body):
+            if match[1].endswith(match[2]) and body.find(f"{match[2]}(){{", 0, match.start(1)) >= 0:
+                return True
+    return False
 
 
 def _of_text(text: str) -> Iterator[str]:
     """Patterns of destruction in raw bash, quoted or not, as data or as a command."""
     plain = re.sub(r"\\(.)", r"\1", re.sub(r"['\"]|\\\n", "", text), flags=re.DOTALL)
     yield from (name for name, pattern in _TEXT_PATTERNS if re.search(pattern, plain))
-    if re.search(_FORK_BOMB, re.sub(r"\s", "", plain)):
+    if _runs_download(plain):
+        yield DOWNLOAD
+    if _is_fork_bomb(re.sub(r"\s", "", plain)):
         yield "a fork bomb"
     for one in (text, *(word for word in every_word(text) if re.search(r"[\s|;&(]", word)), " ".join(every_word(text))):
         for pipeline in statements(one):

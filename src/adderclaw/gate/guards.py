@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from adderclaw.config.paths import OWN_ENDINGS, beneath
+from adderclaw.config.paths import OWN_ENDINGS, UNRESOLVED, beneath
 from adderclaw.gate import commands, hosts, looking, paths, removal
 from adderclaw.gate.case import WRITING_TOOLS, Case, Opinion
 from adderclaw.gate.modes import PLAN_DENIES, is_readonly
@@ -73,6 +73,8 @@ def protected(case: Case) -> str | None:
 
 
 def _malformed(fact: PathFact) -> str | None:
+    if fact.path == UNRESOLVED:
+        return "the command changes directory in too many ways to check its paths: use paths from the workspace"
     if paths.is_whole(fact.path) and paths.is_whole(fact.real):
         return None
     return f"{fact.given!r} did not come to an absolute path"

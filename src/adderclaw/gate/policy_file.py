@@ -185,8 +185,8 @@ def path_pattern(text: str, place: Place) -> str:
     segments = [segment for segment in whole.split("/") if segment]
     if {".", ".."} & set(segments):
         raise rules.Invalid("a path pattern has no . or .. in it")
-    if segments[:-1].count("**") > _FLOATS:
-        raise rules.Invalid(f"more than {_FLOATS} ** before its end: such a pattern takes too long to match")
+    if len(text) > stars.LONGEST:
+        raise rules.Invalid(f"it is longer than {stars.LONGEST:,} characters")
     literal = next((i for i, segment in enumerate(segments) if re.search(r"[*?]", segment)), len(segments))
     named = "/" + "/".join(segments[:literal])
     # A folder has the names of its links, too.
@@ -195,15 +195,16 @@ def path_pattern(text: str, place: Place) -> str:
 
 
 def _regex(base: str, segments: list[str]) -> str:
-    out = re.escape(base.rstrip("/"))
-    for index, segment in enumerate(segments):
-        if segment != "**":
-            out += "/" + rules.glob(segment, "[^/]").replace(r"\?", "[^/]")
-        elif index == len(segments) - 1:
-            out += "(?:/.*)?"
-        else:
-            out += "(?:/[^/]+)*"
-    return out or "/"
+    within = bool(segments) and segments[-1] == "**"
+    names = [None if one == "**" else _name(one) for one in (segments[:-1] if within else segments)]
+    if within and not any(names):
+        return re.escape(base.rstrip("/")) + "(?:/.*)?"
+    out = re.escape(base.rstrip("/")) + ("/" + stars.path(names, whole=not within) if names else "")
+    return (out + ("(?:/.*)?" if within else "")) or "/"
+
+
+def _name(segment: str) -> str:
+    return stars.name(re.escape(part).replace(r"\?", "[^/]") for part in re.split(r"\*+", segment))
 
 
 # ------------------------------------------------------------------ judging
@@ -299,7 +300,7 @@ def denied_command(rule: Rule, command: Plan | Raw, texts: Sequence[str]) -> boo
         return True
     if not isinstance(command, Raw) and not re.search(_OPERATORS, pattern):
         return False
-    return re.search(_anywhere(pattern), " ".join(command.text.split())) is not None
+    return _stands_in(pattern, " ".join(command.text.split()))
 
 
 def _pipes(parts: list[str], pipeline: list[list[str]]) -> bool:
@@ -317,11 +318,28 @@ def _texts(words: tuple[str, ...]) -> Iterator[str]:
         yield " ".join((reached[0].rsplit("/", 1)[-1], *reached[1:]))
 
 
+_GAP = 2_000
+"""How many characters a star is searched for in: no text makes that take long."""
+
+
+def _stands_in(pattern: str, text: str) -> bool:
+    """Whether the pattern matches wherever a command could begin in a text that no plan was made of.
+
+    Where a star could stand for more than is searched, the parts of the pattern in their order are enough.
+    """
+    at = 0
+    for part in re.split(r"[*|\s]+", pattern):
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return re.search(rf"[^|;&]{{{_GAP}}}", text) is not None or re.search(_anywhere(pattern), text) is not None
+
+
 def _anywhere(pattern: str) -> str:
-    """The pattern wherever a command could begin in a text that no plan was made of."""
     text = re.sub(r" ?\| ?", "|", pattern.removesuffix(" *").lstrip("*"))
     first, *rest = (re.escape(part).replace(r"\|", r"\s?\|\s?") for part in re.split(r"\*+", text))
-    some = r"[^|;&]{0,2000}?"  # bounded, and taken where it first fits: no text makes this take long
+    some = rf"[^|;&]{{0,{_GAP}}}?"
     body = first + "".join(f"(?>{some}{part})" for part in rest[:-1]) + "".join(some + part for part in rest[-1:])
     return rf"(?:^|[\s;&|(`'\"/]){body}(?=$|[\s;&|)`'\"])"
 

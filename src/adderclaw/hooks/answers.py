@@ -24,6 +24,8 @@ class Ran(NamedTuple):
     stdout: str = ""
     stderr: str = ""
     timed_out: bool = False
+    is_cut: bool = False
+    """It printed more than is read."""
     refused: bool = False
     """We did not let it run, and it may not be left out: it counts as one that blocks."""
 
@@ -46,6 +48,9 @@ def read(event: str, ran: Ran) -> Answer:
     if ran.timed_out:
         said = ran.stderr.strip() or "the hook did not answer in time"
         return Answer(block=said, failure=said) if event in TIMEOUT_BLOCKS else Answer(failure=said)
+    if ran.is_cut and event in TIMEOUT_BLOCKS and (ran.exit_code is None or ran.stdout.lstrip().startswith("{")):
+        said = ran.stderr.strip() or "the hook printed more than is read, and what it answered is not known"
+        return Answer(block=said, failure=said)
     output, problem, notes = _output(event, ran.stdout)
     if ran.exit_code == 2:
         return Answer(ran.stderr.strip() or str(output.get("reason", "")), None, problem, notes)

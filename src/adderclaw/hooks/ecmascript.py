@@ -11,7 +11,7 @@ SECONDS = 0.2
 """More than any sensible matcher takes on a tool's or a file's name."""
 MEMORY = 16 << 20
 LONGEST = 4_096
-"""Characters of a pattern or a text; beyond that nothing matches."""
+"""Characters of a pattern or a text that is searched."""
 _SEARCH = "(pattern, text) => new RegExp(pattern).test(text)"
 
 

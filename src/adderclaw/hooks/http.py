@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from adderclaw.errors import Refused
 from adderclaw.hooks.answers import Ran
-from adderclaw.hooks.process import STREAM_BYTES, decoded
+from adderclaw.hooks.process import STREAM_BYTES, TRUNCATED, decoded
 from adderclaw.hooks.settings import Hook
 
 _VARIABLE = r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
@@ -27,7 +27,7 @@ async def post(hook: Hook, body: str, environ: Mapping[str, str]) -> Ran:
         return Ran(None, text, f"answered {answer.status} {answer.reason}".strip())
     if text.strip() and not text.strip().startswith("{"):
         return Ran(None, text, "answered something that is no JSON object")
-    return Ran(0, text)
+    return Ran(0, text, is_cut=text.endswith(TRUNCATED))
 
 
 def headers_of(hook: Hook, environ: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,8 @@ def query(event: str, fields: Json) -> str:
 def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | None = None) -> bool:
     """`""` and `*` mean everything; words, alone or in a list, are exact names; the rest is an ECMAScript search.
 
-    What is no regular expression, and what takes too long, matches nothing.
+    What is no regular expression matches nothing. Where the search takes too long or the text is too long for it, the
+    hook runs: it may be the one that refuses.
     """
     if matcher in EVERYTHING:
         return True
@@ -37,7 +38,7 @@ def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | No
     from adderclaw.hooks import ecmascript
 
     try:
-        return ecmascript.found(matcher, text) is True
+        return ecmascript.found(matcher, text) is not False
     except ecmascript.Invalid:
         return False
 

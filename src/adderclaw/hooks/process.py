@@ -138,8 +138,9 @@ async def run(
     if done.timed_out:
         return Ran(None, stdout, _noted(stderr, f"the hook did not end within {seconds:g} s"), timed_out=True)
     if done.flooded:
-        return Ran(None, stdout, _noted(stderr, "killed: it printed without end"), refused=hook.must_run)
-    return Ran(done.returncode, stdout, stderr)
+        note = _noted(stderr, "killed: it printed without end")
+        return Ran(None, stdout, note, is_cut=True, refused=hook.must_run)
+    return Ran(done.returncode, stdout, stderr, is_cut=stdout.endswith(TRUNCATED))
 
 
 class FirstLine:

@@ -1,5 +1,6 @@
 """The text that bash gets of a plan: with what makes its programs do no more than was judged, git above all."""
 
+import mmap
 import os
 from functools import lru_cache
 from typing import NamedTuple
@@ -229,7 +230,7 @@ def _has_delimiters(xargs: str) -> bool:
 @lru_cache(maxsize=8)
 def _holds(program: str, text: bytes) -> bool:
     try:
-        with open(program, "rb") as file:
-            return text in file.read(1 << 20)
-    except OSError:
+        with open(program, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            return mapped.find(text) >= 0
+    except (OSError, ValueError):  # ValueError: it is empty
         return False

@@ -182,10 +182,15 @@ MAX_LOOKED_AT = 20_000
 
 
 def _facts(found: Iterable[str], ctx: ToolContext) -> Iterator[PathFact]:
-    """What is known of each path; what is too long for any file to be called so is no path."""
+    """What is known of each path; what no file can be called, since a name in it is too long, is no path.
+
+    A relative path may be short enough to be opened where the absolute one is too long to be checked.
+    """
     for path in dict.fromkeys(found):
         encoded = os.fsencode(path)
-        if len(encoded) < paths.MAX_PATH and max(map(len, encoded.split(b"/"))) <= paths.MAX_NAME:
+        if max(map(len, encoded.split(b"/"))) <= paths.MAX_NAME:
+            if len(encoded) >= paths.MAX_PATH:
+                raise paths.Refused(f"the path {path[:60]!r}… is too long to be checked: write it without . and ..")
             folded = paths.fact(path, ctx)
             yield folded
             if b".." in encoded.split(b"/"):

@@ -16,6 +16,8 @@ CONFIGS = ("config", "config.worktree")
 WHO = ("user.name", "user.email")
 MOST_HOPS = 40
 MOST_INCLUDED = 40
+MOST_FILES = 400
+"""Of all included settings. With more of either, git's settings here are not known."""
 
 
 LAYOUT = frozenset({"head", "commondir", "objects", "refs"})
@@ -152,7 +154,10 @@ class Found:
     def _included(self, fd: int, path: Path, owner: Path) -> None:
         key = "/".join(path)
         found = self._contents.tree(fd, path[-1], key)
-        if found is not None and found.kind == "file" and len(self.files) < MOST_INCLUDED * 10:
+        if found is not None and found.kind == "file":
+            if len(self.files) >= MOST_FILES:
+                self.is_known = False
+                return
             self.files[key] = found.inode
             self._config(fd, path[-1], path, owner)
 
@@ -178,6 +183,7 @@ class Found:
             self.items |= found.items
         elif running:
             self.items[key] = f"settings {digest(running)}"
+        self.is_known &= len(settings.included) <= MOST_INCLUDED
         for value in settings.included[:MOST_INCLUDED]:
             if leads := resolve(self._root, self._top, path[:-1], value):
                 self._wait("config", leads, owner)

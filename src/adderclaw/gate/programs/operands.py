@@ -56,17 +56,13 @@ ARCHIVE = "/*"
 """After the name of an archive: what is in it lands in a folder, as what is in a folder does."""
 PATCH = "/*patch"
 """After the name of a patch: what it changes."""
-_MAX_RUNNERS = 8
 
 
 def operands(name: str, words: Words) -> Operands:
     """The words of a command that name files, relative ones as they are."""
     program = (words[0],) if "/" in name else ()
     base = name.rsplit("/", 1)[-1]
-    for _ in range(_MAX_RUNNERS):
-        within = inner((base, *words[1:]))
-        if not within:
-            break
+    while within := inner((base, *words[1:])):
         program += (within[0],) if "/" in within[0] else ()
         given = (word.partition("=") for word in words[1:] if base in ("env", "cross-env"))
         program += tuple(part for name, _, value in given if name in CODE_FOLDERS for part in value.split(":") if part)

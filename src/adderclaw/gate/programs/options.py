@@ -113,15 +113,13 @@ class _Reader:
                 return
 
 
-_MAX_ENDINGS = 40
+_LONGEST_NAME = 255
 
 
 def endings(word: str) -> Iterator[str]:
-    """Every value that may be attached to one of the letters of a bundle."""
-    for index in range(2, min(len(word), _MAX_ENDINGS)):
-        yield word[index:]
-        if word[index] in "=/.~":
-            return
+    """Every value that may be attached to one of the letters of a bundle, but what is too long for a file's name."""
+    end = next((index for index in range(2, len(word)) if word[index] in "=/.~"), len(word) - 1)
+    yield from (word[index:] for index in range(max(2, end - _LONGEST_NAME), end + 1))
 
 
 def without_pairs(words: Words, option: str, value: str) -> Words:

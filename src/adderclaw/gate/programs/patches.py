@@ -3,12 +3,16 @@
 import re
 from collections.abc import Iterator
 
+from adderclaw.errors import Refused
+
 _TARGET = (
     r"(?m)^[ \tX>-]*(?:\+\+\+|---|\*\*\*|Index:|rename (?:from|to)|copy (?:from|to)|diff --git)[ \t]+"
     r"([^\t\n\r]+)(?:\t.*)?\r?$"
 )
 _SCRIPT = r"(?m)^[ \tX>-]*\d+(?:,\d+)?[acdis]\s*$|^[ \tX>-]*(?:new|old)?(?: file)? ?mode 120000"
-_MAX_STRIPPED = 16
+MAX_PATH = 4096
+"""Bytes of the longest path that can be opened."""
+MAX_NAMES = 100_000
 
 
 def is_plain(text: str) -> bool:
@@ -17,12 +21,18 @@ def is_plain(text: str) -> bool:
 
 
 def changed(text: str) -> Iterator[str]:
-    """The names, each also without its first folders."""
+    """The names, each also without its first folders. Raises Refused where there are too many."""
+    count = 0
     for written in _written(text):
-        for name in {written, *written.split()}:
-            parts = name.strip('"').split("/")
-            if name != "/dev/null":
-                yield from ("/".join(parts[n:]) for n in range(min(len(parts), _MAX_STRIPPED)) if parts[n:] != [""])
+        for name in {written, *written.split()} - {"/dev/null"}:
+            rest = name.strip('"')
+            while rest:
+                count += 1
+                if count > MAX_NAMES:
+                    raise Refused(f"a patch that could change more than {MAX_NAMES:,} files is not checked: split it")
+                if len(rest) < MAX_PATH:
+                    yield rest
+                rest = rest.partition("/")[2]
 
 
 def _written(text: str) -> Iterator[str]:

@@ -48,7 +48,9 @@ def every_word(text: str) -> tuple[str, ...]:
                     continue
                 if depth < _MAX_NESTING:
                     waiting.append((value, depth + 1))
-                else:
+                else:  # no quotes at all: every word of each deeper level, and perhaps more
+                    bare = re.sub(r"[\\'\"]", "", value)
+                    found.update(dict.fromkeys((bare, *re.split(_SHELL_CHARACTERS, bare))))
                     found.update(dict.fromkeys(re.split(_SHELL_CHARACTERS, value)))
     return tuple(found)
 

@@ -5,8 +5,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from adderclaw.config.paths import UNRESOLVED
 from adderclaw.gate.programs import operands
 from adderclaw.gate.programs.allowlist import those
+from adderclaw.gate.programs.patches import MAX_PATH
 from adderclaw.gate.shell import raw
 from adderclaw.gate.shell.loose import statements
 from adderclaw.gate.shell.plan import (
@@ -23,7 +25,7 @@ from adderclaw.gate.shell.plan import (
     commands,
     live_words,
 )
-from adderclaw.gate.shell.states import bounded
+from adderclaw.gate.shell.states import bounded, joined
 from adderclaw.record import NamedTuple
 
 
@@ -63,6 +65,13 @@ class Gathered:
     def add(self, name: str, items: Iterable[Any]) -> None:
         self.found[name].update(dict.fromkeys(items))
 
+    def perhaps(self, name: str, folder: str, words: Iterable[str]) -> None:
+        """Words that count where a file of that name is there; in a folder that is not known, all of them count."""
+        if folder != UNRESOLVED:
+            self.add(name, ((folder, word) for word in words))
+        elif any(not word.startswith("/") for word in words):
+            self.add("reads", (UNRESOLVED,))
+
     def paths(self) -> Paths:
         return Paths(*(tuple(self.found[name]) for name in Paths._fields))
 
@@ -77,10 +86,10 @@ class Gathered:
             self.opened(place, named.merged)
             self.add("reads", _all_places(place, named.reads))
             self.add("writes", _all_places(place, named.writes))
-            self.add("read_if_there", ((place, word) for word in named.read_if_there))
-            self.add("written_if_there", ((place, word) for word in named.written_if_there))
+            self.perhaps("read_if_there", place, named.read_if_there)
+            self.perhaps("written_if_there", place, named.written_if_there)
             self.add("trees", _all_places(place, named.trees))
-            self.add("merged", ((os.path.join(place, a), os.path.join(place, b)) for a, b in named.merged))
+            self.add("merged", ((joined(place, a), joined(place, b)) for a, b in named.merged))
 
     def opened(self, place: str, merged: Iterable[tuple[str, str]]) -> None:
         marks = (operands.PATCH, operands.ARCHIVE)
@@ -94,7 +103,7 @@ def _further(folder: str, further: Iterable[str]) -> tuple[str, ...]:
     """A folder, and those that options lead to from there, one after the other."""
     places = (folder,)
     for name in further:
-        places = bounded((*places, *(os.path.join(place, name) for place in places)))
+        places = bounded((*places, *(joined(place, name) for place in places)))
     return places
 
 
@@ -117,7 +126,8 @@ def _gather(command: Plan | Raw, cwd: str, home: str, gathered: Gathered) -> Non
                 ever.update(dict.fromkeys(_entered(one, place)))
     for word in _kept_for_later(found):
         paths, perhaps = operands.of_word(word)
-        gathered.add("read_if_there", ((place, part) for place in ever for part in (*paths, *perhaps)))
+        for place in ever:
+            gathered.perhaps("read_if_there", place, (*paths, *perhaps))
     for code in command.inside:
         for folder in bounded(tuple(ever)):
             _gather(code, folder, home, gathered)
@@ -142,7 +152,7 @@ def _kept_for_later(found: tuple[Command, ...]) -> Iterator[str]:
 
 
 def _entered(simple: Simple, folder: str) -> tuple[str, ...]:
-    return (os.path.normpath(os.path.join(folder, simple.words[1])),) if simple.name in ("cd", "pushd") else ()
+    return (os.path.normpath(joined(folder, simple.words[1])),) if simple.name in ("cd", "pushd") else ()
 
 
 def _gather_raw(command: Raw, cwd: str, home: str, gathered: Gathered) -> None:
@@ -152,8 +162,7 @@ def _gather_raw(command: Raw, cwd: str, home: str, gathered: Gathered) -> None:
     shown = [word for part in parts if part[0] not in quiet for word in part]
     home_or_here = {"~": home, "$HOME": home, "${HOME}": home, "$PWD": cwd, "${PWD}": cwd}
     words = [re.sub(_AT_HOME, lambda found: home_or_here[found[0]], word) for word in shown]
-    moves = not {"cd", "pushd"}.isdisjoint(words)
-    folders = bounded((cwd, *(os.path.normpath(os.path.join(cwd, word)) for word in words if moves and word != "-")))
+    folders = bounded((cwd, *(os.path.normpath(os.path.join(cwd, word)) for word in _moves(parts, words))))
     kinds = ("read", "written") if raw.may_write(command) else ("read",)
     for folder in folders:
         for word in words:
@@ -161,9 +170,19 @@ def _gather_raw(command: Raw, cwd: str, home: str, gathered: Gathered) -> None:
             certain = [path for path in paths if not path.startswith("/") or path.startswith((home, cwd))]
             for kind in kinds:
                 gathered.add(f"{'reads' if kind == 'read' else 'writes'}", _all_places(folder, certain))
-                gathered.add(f"{kind}_if_there", ((folder, part) for part in (*paths, *perhaps)))
+                gathered.perhaps(f"{kind}_if_there", folder, (*paths, *perhaps))
 
 
+def _moves(parts: list[list[str]], words: list[str]) -> Iterable[str]:
+    """The words of raw bash that may be where a `cd` leads: those after it, or all where these are not literal."""
+    if {"cd", "pushd"}.isdisjoint(words):
+        return ()
+    after = [word for part in parts for place, before in enumerate(part) if before in _MOVE for word in part[place:]]
+    literal = len(after) > 1 and not any(re.search(r"[$`*?\[{~]", word) for word in after)
+    return (word for word in (after if literal else words) if word not in ("-", *_MOVE))
+
+
+_MOVE = ("cd", "pushd")
 _AT_HOME = r"^(?:~|\$HOME|\$\{HOME\}|\$PWD|\$\{PWD\})(?=/|$)"
 
 
@@ -172,6 +191,11 @@ def _all_places(folder: str, words: Iterable[str]) -> Iterator[str]:
 
 
 def _places(folder: str, given: str) -> Iterator[str]:
+    if len(given) >= MAX_PATH:  # the kernel opens nothing by such a name
+        return
+    if folder == UNRESOLVED:
+        yield joined(folder, given)
+        return
     parts = given.split("/")
     for index, part in enumerate(parts):
         if part == ".." and index:

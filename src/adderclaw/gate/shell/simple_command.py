@@ -12,7 +12,7 @@ from adderclaw.gate.shell.effects import ANYTHING, changes, may_match, written
 from adderclaw.gate.shell.internals import Called
 from adderclaw.gate.shell.nodes import asks_status, declared, is_word
 from adderclaw.gate.shell.plan import Assign, Block, Command, Internal, Live, Redirect, Script, Simple, Step
-from adderclaw.gate.shell.states import HELD, UNSURE, Flow, State, bounded
+from adderclaw.gate.shell.states import HELD, UNSURE, Flow, State, bounded, joined
 from adderclaw.gate.shell.syntax import NotAPlan, Param, Sub, Text, Word
 from adderclaw.gate.shell.words import UNKNOWN, Component, Expander, Facts
 
@@ -348,7 +348,7 @@ class SimpleCommands:
         target = simple.words[1]
         if target == "-":
             return state.previous or ()
-        places = bounded(os.path.normpath(os.path.join(folder, target)) for folder in simple.folders)
+        places = bounded(os.path.normpath(joined(folder, target)) for folder in simple.folders)
         return tuple("" if folder == "." else folder for folder in places)
 
     def is_there(self, simple: Simple, state: State) -> bool:

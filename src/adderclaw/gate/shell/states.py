@@ -1,9 +1,11 @@
 """What is known of the shell at one place of a script, and what of it holds after two ways have met."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 
+from adderclaw.config.paths import UNRESOLVED
 from adderclaw.gate.shell.arithmetic import is_number
 from adderclaw.gate.shell.plan import Live, Variable
 from adderclaw.gate.shell.syntax import Function, NotAPlan
@@ -183,9 +185,14 @@ def _stacked(
 
 
 def bounded(folders: Iterable[str]) -> tuple[str, ...]:
-    """Each once; too many to follow are the root, so that no relative path passes as inside the workspace."""
+    """Each once; with too many to follow, UNRESOLVED, from which no path may be read or written."""
     possible = tuple(dict.fromkeys(folders))
-    return possible if len(possible) <= MAX_FOLDERS else ("/",)
+    return possible if len(possible) <= MAX_FOLDERS and UNRESOLVED not in possible else (UNRESOLVED,)
+
+
+def joined(folder: str, path: str) -> str:
+    """A path seen from a folder; from one that is not known, nothing but an absolute path is known."""
+    return UNRESOLVED if folder == UNRESOLVED and not path.startswith("/") else os.path.join(folder, path)
 
 
 def all_of(states: Iterable[State | None]) -> State | None:
