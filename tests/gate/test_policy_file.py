@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from adderclaw import gate
 from adderclaw.config import policy as reading
 from adderclaw.errors import ConfigError
-from adderclaw.gate import policy_file, rules
+from adderclaw.gate import policy_file, stars
 from adderclaw.gate.case import Decision
 from adderclaw.gate.policy_file import Place, PolicyFile
 from tests.gate.conftest import HOME, WS, build
@@ -385,12 +385,13 @@ def test_no_pattern_and_no_command_make_the_gate_slow() -> None:
     assert time.perf_counter() - began < 30
 
 
-def test_a_pattern_that_floats_too_often() -> None:
-    with pytest.raises(ConfigError, match="takes too long"):
-        compiled('[read]\ndeny = ["**/a/**/b/**/c"]')
+def test_a_pattern_may_float_often() -> None:
+    policy = compiled('[read]\ndeny = ["**/a/**/b/**/c"]')
+    assert of_policy(policy, tool="Read", reads=("/x/a/y/b/z/c",)) is not None
+    assert of_policy(policy, tool="Read", reads=("/x/a/y/b/z/c/d",)) is None
 
 
 @given(st.text("ab* ", max_size=12), st.text("ab ", max_size=12))
 def test_a_glob_means_what_the_plain_one_means(pattern: str, text: str) -> None:
     plain = "".join(".*" if char == "*" else re.escape(char) for char in pattern)
-    assert bool(re.fullmatch(rules.glob(pattern, "."), text)) == bool(re.fullmatch(plain, text))
+    assert bool(re.fullmatch(stars.text(pattern), text)) == bool(re.fullmatch(plain, text))

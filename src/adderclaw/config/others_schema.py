@@ -17,6 +17,34 @@ class _TooMuch(Exception):
     pass
 
 
+def without_patterns(schema: Json) -> Json:
+    """A copy without regular expressions, and without the rules on other properties that would need them."""
+    found = False
+
+    def copied(value: Any) -> Any:
+        nonlocal found
+        if isinstance(value, list):
+            return [copied(item) for item in cast(list[Any], value)]
+        if not isinstance(value, dict):
+            return value
+        table = cast(Json, value)
+        by_pattern = isinstance(table.get("patternProperties"), dict)
+        found |= by_pattern
+        dropped = {"patternProperties", "additionalProperties"} if by_pattern else set[str]()
+        dropped |= {"pattern"} if isinstance(table.get("pattern"), str) else set()
+        return {key: copied(item) for key, item in table.items() if key not in dropped}
+
+    def open_ended(value: Any) -> Any:
+        if isinstance(value, list):
+            return [open_ended(item) for item in cast(list[Any], value)]
+        if not isinstance(value, dict):
+            return value
+        return {key: open_ended(item) for key, item in cast(Json, value).items() if key != "unevaluatedProperties"}
+
+    made = copied(schema)
+    return open_ended(made) if found else made
+
+
 def checked(schema: Json, data: Json) -> Json:
     """The data, if it fits; raises Invalid with the problems. What of a schema cannot be used is not checked."""
     try:
@@ -100,4 +128,4 @@ def _errors(schema: Json, data: object) -> Iterator[Any]:
         validators={name: counted(check) for name, check in known.items() if name not in LEFT_OUT},
         type_checker=Draft202012Validator.TYPE_CHECKER,
     )
-    yield from kind(schema, registry=cast(Any, Registry)()).iter_errors(data)
+    yield from kind(without_patterns(schema), registry=cast(Any, Registry)()).iter_errors(data)

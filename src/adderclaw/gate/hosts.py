@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 
+from adderclaw.gate import stars
 from adderclaw.net.addresses import clean, connection, is_named, is_public, odd_port, with_port
 from adderclaw.types import HostFact
 
@@ -93,13 +94,9 @@ def covers(pattern: str, host: str, port: int | None = None) -> bool:
     if pattern == "*":
         return True
     if pattern.startswith("*."):
-        tail = _glob(pattern[2:])
+        tail = stars.text(pattern[2:], "[^.]")
         return re.fullmatch(rf"(?:[^.]+\.)+{tail}", host) is not None
-    return re.fullmatch(_glob(pattern), host) is not None
-
-
-def _glob(pattern: str) -> str:
-    return "".join("[^.]*" if char == "*" else re.escape(char) for char in pattern)
+    return re.fullmatch(stars.text(pattern, "[^.]"), host) is not None
 
 
 def is_listed(fact: HostFact, allowed: Iterable[str]) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from adderclaw.config.policy import SECTIONS, Scope, of
 from adderclaw.errors import ConfigError, Problem
-from adderclaw.gate import judges, rules
+from adderclaw.gate import judges, rules, stars
 from adderclaw.gate.case import FAMILY, STRICTNESS, Case, Opinion
 from adderclaw.gate.commands import handed_on
 from adderclaw.gate.paths import normal
@@ -21,7 +21,6 @@ from adderclaw.types import Json, PathFact, Verdict
 
 _SEARCHES_CONTENT = frozenset({"Grep"})
 _OPERATORS = r"[|;&\n]"
-_FLOATS = 2
 _WORKSPACE = r"^\$(?:WORKSPACE|\{WORKSPACE\})(?=/|$)"
 
 
@@ -195,10 +194,10 @@ def path_pattern(text: str, place: Place) -> str:
 
 
 def _regex(base: str, segments: list[str]) -> str:
-    within = bool(segments) and segments[-1] == "**"
-    names = [None if one == "**" else _name(one) for one in (segments[:-1] if within else segments)]
-    if within and not any(names):
-        return re.escape(base.rstrip("/")) + "(?:/.*)?"
+    names = [None if one == "**" else _name(one) for one in segments]
+    within = bool(names) and names[-1] is None
+    while names and names[-1] is None:
+        names.pop()
     out = re.escape(base.rstrip("/")) + ("/" + stars.path(names, whole=not within) if names else "")
     return (out + ("(?:/.*)?" if within else "")) or "/"
 
@@ -333,7 +332,8 @@ def _stands_in(pattern: str, text: str) -> bool:
         if found < 0:
             return False
         at = found + len(part)
-    return re.search(rf"[^|;&]{{{_GAP}}}", text) is not None or re.search(_anywhere(pattern), text) is not None
+    is_long = any(len(piece) >= _GAP for piece in re.split(r"[|;&]", text))
+    return is_long or re.search(_anywhere(pattern), text) is not None
 
 
 def _anywhere(pattern: str) -> str:

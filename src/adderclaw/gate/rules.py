@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
 
+from adderclaw.gate import stars
 from adderclaw.gate.hosts import PLAIN_METHODS, covers
 from adderclaw.record import NamedTuple
 from adderclaw.types import HostFact, Json, PathFact, Verdict
@@ -94,6 +95,8 @@ def parse_all(
 
 def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str, str] | None = None) -> Rule:
     """One rule; raises Invalid with the reason."""
+    if len(text) > stars.LONGEST:
+        raise Invalid(f"it is longer than {stars.LONGEST:,} characters")
     match = re.fullmatch(_RULE, text.strip())
     if match is None:
         raise Invalid("a rule is Tool or Tool(specifier)")
@@ -142,19 +145,7 @@ def command_pattern(specifier: str) -> str:
     if text.endswith(":*"):
         text = text[:-2] + " *"
     open_end = text.endswith(" *") and text != " *"
-    return glob(text[:-2] if open_end else text, ".") + (r"(?: .*)?" if open_end else "")
-
-
-def glob(text: str, unit: str) -> str:
-    """A regular expression for a text whose `*` stands for any number of units, in time that no text makes explode.
-
-    What stands between two stars is taken where it first fits: if the rest fits after a later place, then here, too.
-    """
-    first, *middle = (re.escape(part) for part in re.split(r"\*+", text))
-    if not middle:
-        return first
-    last = middle.pop()
-    return first + "".join(f"(?>{unit}*?{part})" for part in middle) + f"{unit}*{last}"
+    return stars.text(text[:-2] if open_end else text) + (r"(?: .*)?" if open_end else "")
 
 
 # ------------------------------------------------------------------ paths
@@ -205,38 +196,34 @@ def gitignore(pattern: str) -> str:
     folder_only = folder_only and segments[-1:] != ["**"]
     if not segments:
         return ".*"
-    out = "" if anchored else "(?:[^/]+/)*"
-    for index, segment in enumerate(segments):
-        last = index == len(segments) - 1
-        if segment == "**":
-            out += "(?:.+)" if last else "(?:[^/]+/)*"
-        else:
-            out += _segment(segment) + ("" if last else "/")
+    names = [None if segment == "**" else stars.name(_parts(segment)) for segment in segments]
+    out = stars.path(names if anchored else [None, *names], whole=False)
     # What matches a folder covers everything in it; a pattern that ends in `/` matches folders alone.
     return out + ("/.*" if folder_only else "(?:/.*)?")
 
 
-def _segment(segment: str) -> str:
-    out, index = "", 0
+def _parts(segment: str) -> list[str]:
+    """What stands between the stars of one name."""
+    parts, index = [""], 0
     while index < len(segment):
         char = segment[index]
         if char == "*":
-            out += "[^/]*"
+            parts += [""] if index == 0 or segment[index - 1] != "*" or parts[-1] else []
         elif char == "?":
-            out += "[^/]"
+            parts[-1] += "[^/]"
         elif char == "[":
             group = _class(segment, index)
             if group is None:
                 raise Invalid("an unclosed [ in a path pattern")
-            out += group[0]
+            parts[-1] += group[0]
             index = group[1]
         elif char == "\\" and index + 1 < len(segment):
             index += 1
-            out += re.escape(segment[index])
+            parts[-1] += re.escape(segment[index])
         else:
-            out += re.escape(char)
+            parts[-1] += re.escape(char)
         index += 1
-    return out
+    return parts
 
 
 def _class(segment: str, start: int) -> tuple[str, int] | None:
@@ -293,8 +280,7 @@ def names_tool(rule: Rule, tool: str) -> bool:
     if rule.tool.startswith("mcp__") and rule.tool.count("__") == 1 and not re.search(r"[*?]", rule.tool):
         return tool.startswith(rule.tool + "__")
     if re.search(r"[*?]", rule.tool):
-        glob = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in rule.tool)
-        return re.fullmatch(glob, tool, re.DOTALL) is not None
+        return re.fullmatch(stars.text(rule.tool).replace(r"\?", "."), tool, re.DOTALL) is not None
     return False
 
 
@@ -309,5 +295,4 @@ def matches_field(rule: Rule, arguments: Json) -> bool:
     if not isinstance(value, str | int | float | bool):
         return False
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    glob = "".join(".*" if char == "*" else re.escape(char) for char in wanted)
-    return re.fullmatch(glob, text, re.DOTALL) is not None
+    return re.fullmatch(stars.text(wanted), text, re.DOTALL) is not None

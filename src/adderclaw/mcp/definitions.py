@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any, NamedTuple
 
+from adderclaw.config.others_schema import without_patterns
 from adderclaw.credentials.redaction import visible
 from adderclaw.json_text import canonical, digest
 from adderclaw.types import Json
@@ -81,7 +83,13 @@ def _definition(tool: Any) -> Definition | str:
         return f"the schema of {name!r} has {size} bytes, more than {SCHEMA_BYTES}"
     hints = tool.annotations
     read_only = bool(hints is not None and hints.read_only_hint and not hints.destructive_hint)
-    return Definition(name, str(tool.description or tool.title or ""), schema, output, read_only)
+    made = Definition(name, str(tool.description or tool.title or ""), schema, deepcopy(output), read_only)
+    if output is not None:
+        # The SDK checks answers against this very object, with Python's `re`, which a pattern can block for ever.
+        plain = without_patterns(output)
+        output.clear()
+        output.update(plain)
+    return made
 
 
 def described(definition: Definition) -> str:

@@ -70,7 +70,7 @@ def _everything(html: str) -> str:
     from markdownify import markdownify
 
     for tag in LEFT_OUT:
-        html = re.sub(rf"<{tag}\b[^>]*>.*?(?:</{tag}\s*>|\Z)", "", html, flags=re.IGNORECASE | re.DOTALL)
+        html = re.sub(rf"<{tag}\b[^<>]*>.*?(?:</{tag}\s*>|\Z)", "", html, flags=re.IGNORECASE | re.DOTALL)
     try:
         text = markdownify(html, heading_style="ATX")
     except RecursionError:  # thousands of elements in one another: the words alone

@@ -3,9 +3,10 @@
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 MAX_ALTERNATIVES = 256
+TOO_MANY = f"the pattern stands for more than {MAX_ALTERNATIVES} patterns: use fewer braces"
 MAGIC = frozenset("*?[{")
 
 type States = frozenset[int]
@@ -110,15 +111,15 @@ def split(pattern: str) -> tuple[str, str]:
 
 def alternatives(pattern: str) -> list[str]:
     """`a.{py,md}` → `a.py`, `a.md`. Raises ValueError beyond MAX_ALTERNATIVES."""
-    found: list[str] = []
-    for one in _expanded(pattern):
-        found.append(one)
-        if len(found) > MAX_ALTERNATIVES:
-            raise ValueError(f"the pattern stands for more than {MAX_ALTERNATIVES} patterns: use fewer braces")
+    found = list(islice(_expanded(pattern, 0), MAX_ALTERNATIVES + 1))
+    if len(found) > MAX_ALTERNATIVES:
+        raise ValueError(TOO_MANY)
     return found
 
 
-def _expanded(pattern: str) -> Iterator[str]:
+def _expanded(pattern: str, depth: int) -> Iterator[str]:
+    if depth > MAX_ALTERNATIVES:  # each level has at least one alternative more
+        raise ValueError(TOO_MANY)
     braces = _braces(pattern)
     if braces is None:
         yield pattern
@@ -126,22 +127,20 @@ def _expanded(pattern: str) -> Iterator[str]:
     start, commas, end = braces
     edges = [start, *commas, end]
     for left, right in pairwise(edges):
-        yield from _expanded(pattern[:start] + pattern[left + 1 : right] + pattern[end + 1 :])
+        yield from _expanded(pattern[:start] + pattern[left + 1 : right] + pattern[end + 1 :], depth + 1)
 
 
 def _braces(pattern: str) -> tuple[int, list[int], int] | None:
     """The first closed pair of braces with a comma: its start, its own commas, its end."""
-    start = pattern.find("{")
-    while start >= 0:
-        depth, commas = 0, list[int]()
-        for index in range(start, len(pattern)):
-            char = pattern[index]
-            depth += (char == "{") - (char == "}")
-            if char == "," and depth == 1:
-                commas.append(index)
-            if depth == 0:
-                if commas:
-                    return start, commas, index
-                break
-        start = pattern.find("{", start + 1)
-    return None
+    opened: list[tuple[int, list[int]]] = []
+    first: tuple[int, list[int], int] | None = None
+    for index, char in enumerate(pattern):
+        if char == "{":
+            opened.append((index, []))
+        elif char == "," and opened:
+            opened[-1][1].append(index)
+        elif char == "}" and opened:
+            start, commas = opened.pop()
+            if commas and (first is None or start < first[0]):
+                first = start, commas, index
+    return first

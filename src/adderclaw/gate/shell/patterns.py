@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from adderclaw.gate import stars
 from adderclaw.gate.shell.syntax import NotAPlan
 
 type Letters = list[tuple[str, bool]]
@@ -15,23 +16,23 @@ def is_pattern(letters: Letters) -> bool:
 
 def regex(letters: Letters) -> str:
     """A pattern for one name, or for one whole text: `*` also stands for a slash there."""
-    out: list[str] = []
+    parts: list[list[str]] = [[]]
     index = 0
     while index < len(letters):
         char, active = letters[index]
         if active and char == "*":
-            out.append(".*" if out[-1:] != [".*"] else "")
+            parts.append([])
         elif active and char == "?":
-            out.append(".")
+            parts[-1].append(".")
         elif active and char == "[":
             group, index = _bracket(letters, index)
-            out.append(group)
+            parts[-1].append(group)
         elif active and char == "\\":
             raise NotAPlan("a pattern with a backslash that came out of a variable")
         else:
-            out.append(re.escape(char))
+            parts[-1].append(re.escape(char))
         index += 1
-    return "".join(out)
+    return stars.joined(map("".join, parts), ".")
 
 
 def _bracket(letters: Letters, start: int) -> tuple[str, int]:

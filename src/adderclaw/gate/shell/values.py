@@ -8,6 +8,7 @@ SLICE = r"(\d{1,6}| -\d{1,6})(?::(\d{1,6}))?"
 """`:1`, `:1:2`, `: -3`"""
 
 
+MAX_REPLACED = 1_000_000
 _PATTERN = r"[\w.*?/:@,-]"
 _PLAIN = r"[\w./:@,+=-]*"
 
@@ -72,9 +73,13 @@ def replaced(value: str, wanted: str, instead: str, *, every: bool) -> str:
     compiled = re.compile(wanted, re.DOTALL)
     out: list[str] = []
     at = 0
+    if len(value) * len(instead) > MAX_REPLACED:
+        raise NotAPlan("a value that is replaced by long ones")
     while at < len(value):
-        end = next((end for end in range(len(value), at, -1) if compiled.fullmatch(value, at, end)), None)
-        if end is None:
+        # An expression of `patterns` matches as much as it can.
+        found = compiled.match(value, at)
+        end = found.end() if found is not None else at
+        if end == at:
             out.append(value[at])
             at += 1
             continue
