@@ -80,7 +80,7 @@ def test_rules_refuse_beyond_each_limit(limit: str, command: str, rules: dict[st
 def test_a_denylist_of_a_policy_file_refuses_beyond_its_gap() -> None:
     from adderclaw.gate import policy_file
 
-    place = policy_file.Place("/ws", "/home/u", lambda path: path)
+    place = policy_file.Place("/ws", "/home/u", str)
     bash: dict[str, Any] = {
         "enabled": True,
         "rate_limit": None,
