@@ -34,6 +34,22 @@ def digest(value: object) -> str:
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+MOST_VALUES = 2_000_000
+MOST_CONTAINERS = 300_000
+"""Each takes up to 200 bytes of memory for two bytes of text."""
+
+
+def check_size(data: bytes) -> None:
+    """Raises ValueError for a text that would take far more memory once it is parsed than its own size says.
+
+    It counts marks, also those inside of strings: what is refused needs hundreds of thousands of them.
+    """
+    if data.count(b"[") + data.count(b"{") > MOST_CONTAINERS:
+        raise ValueError(f"it has more than {MOST_CONTAINERS:,} lists and objects")
+    if data.count(b",") > MOST_VALUES:
+        raise ValueError(f"it has more than {MOST_VALUES:,} values")
+
+
 def no_constant(name: str) -> Never:
     """For `parse_constant`: Python would read NaN and Infinity."""
     raise ValueError(f"{name} is no JSON")

@@ -9,6 +9,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from adderclaw.json_text import check_size
 from adderclaw.sandbox.piped import Piped
 
 MOST_RUBBISH = 200
@@ -44,6 +45,7 @@ async def _read(child: Piped, inward: MemoryObjectSendStream[SessionMessage | Ex
         while rubbish <= MOST_RUBBISH and (line := await _line(child)):
             child.spoke()
             try:
+                check_size(line)
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 rubbish += bool(line.strip())

@@ -1,8 +1,14 @@
 """What is in an archive or a patch, before it is unpacked or applied: the names that it would write."""
 
+import bz2
+import gzip
+import io
+import lzma
+import mmap
 import os
+import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
@@ -13,6 +19,11 @@ from adderclaw.tools.paths import Refused
 
 MAX_MEMBERS = 100_000
 MAX_BYTES = 512 << 20
+MAX_UNPACKED = 4 << 30
+"""Of a compressed tar: it is read to its end for the names in it."""
+MAX_DIRECTORY = 64 << 20
+"""Of the list of files of a zip, which is read whole."""
+MAX_HEADER = 1 << 20
 _MAX_PATCH = 32 << 20
 
 
@@ -42,16 +53,70 @@ def _members(path: str) -> Iterator[str]:
             if os.fstat(file.fileno()).st_size > MAX_BYTES:
                 raise Refused(f"{path} is too large to look into before it is unpacked")
             if zipfile.is_zipfile(file):
+                _check_directory(path, file)
                 archive = zipfile.ZipFile(file)
                 yield from _bounded(
                     path, (_whole(info.filename, _zip_link(archive, info)) for info in archive.infolist())
                 )
                 return
             file.seek(0)
-            archive = tarfile.open(fileobj=file)  # noqa: SIM115 - the file below it is closed
+            archive = tarfile.open(fileobj=_Unpacked(path, _decompressed(file)), mode="r:")  # noqa: SIM115 - the file below it is closed
             yield from _bounded(path, (_whole(member.name, _tar_link(member)) for member in archive))
-    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except Refused:
+        raise
+    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, *_BROKEN) as error:
         raise Refused(f"{path} cannot be looked into before it is unpacked: {error}") from error
+
+
+_BROKEN = (NotImplementedError, RuntimeError, ValueError, lzma.LZMAError, zlib.error)
+
+
+def _check_directory(path: str, file: BinaryIO) -> None:
+    """Raises Refused where a zip has more files, or a longer list of them, than is read. Nothing is read for that."""
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        end = data.rfind(b"PK\x05\x06")
+        size = int.from_bytes(data[end + 12 : end + 16], "little")
+        if data[end - 20 : end - 16] == b"PK\x06\x07":  # zip64: its own record stands before
+            size = int.from_bytes(data[end - 36 : end - 28], "little")
+        if size > MAX_DIRECTORY:
+            raise Refused(f"{path} has a list of files of {size:,} bytes, too long to look into")
+        count, at = 0, data.find(b"PK\x01\x02")
+        while at >= 0 and count <= MAX_MEMBERS:
+            count, at = count + 1, data.find(b"PK\x01\x02", at + 4)
+        if count > MAX_MEMBERS:
+            raise Refused(f"{path} holds more than {MAX_MEMBERS:,} files")
+
+
+def _decompressed(file: BinaryIO) -> BinaryIO:
+    head = file.read(6)
+    file.seek(0)
+    if head.startswith(b"\x1f\x8b"):
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
+    if head.startswith(b"BZh"):
+        return cast(BinaryIO, bz2.BZ2File(file))
+    if head.startswith((b"\xfd7zXZ\0", b"\x5d\0\0")):
+        return cast(BinaryIO, lzma.LZMAFile(file))
+    return file
+
+
+class _Unpacked(io.RawIOBase):
+    """A tar as `tarfile` reads it: no header longer than is sensible, and no more of it than can be looked at."""
+
+    def __init__(self, path: str, file: BinaryIO) -> None:
+        self._path, self._file = path, file
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= MAX_HEADER:
+            raise Refused(f"{self._path} has a header of {size:,} bytes, too long to look into")
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if offset > MAX_UNPACKED:
+            raise Refused(f"{self._path} would unpack to more than {MAX_UNPACKED >> 30} GiB")
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
 
 
 def _opened(path: str) -> BinaryIO:

@@ -299,6 +299,8 @@ def _written(place: PathFact, arguments: WriteArguments, ctx: ToolContext) -> Ch
 
 def _bytes(content: str) -> bytes | str:
     """The bytes of the text, or why it has none."""
+    if len(content) > paths.MAX_BYTES:  # each character has a byte or more
+        return f"has {len(content)} characters; at most {paths.MAX_BYTES} bytes can be written at once."
     try:
         data = content.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -378,10 +380,11 @@ def _replaced(place: PathFact, arguments: EditArguments, old: Old, ctx: ToolCont
         return f"String to replace not found in file {name}. It must match exactly, spaces and all."
     if count > 1 and not arguments.replace_all:
         return f"old_string occurs {count} times in {name}: add lines around it until it is unique, or set replace_all."
+    grown = len(old.data) + count * (text.length(into, encoding) - text.length(find, encoding))
+    if grown > paths.MAX_BYTES:
+        return f"{name} would grow to {grown} bytes; at most {paths.MAX_BYTES} can be written at once."
     after = before.replace(find, into)
     data = text.encoded(after, encoding)
-    if len(data) > paths.MAX_BYTES:
-        return f"{name} would grow to {len(data)} bytes; at most {paths.MAX_BYTES} can be written at once."
     start = before.find(find)
     # with several replacements the excerpt ends at the first: later ones move the text behind it
     once = after if count == 1 else before[:start] + into + before[start + len(find) :]

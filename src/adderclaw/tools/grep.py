@@ -25,6 +25,7 @@ PATIENCE = 0.5
 """Seconds after which it is looked for what ripgrep may wait on."""
 MOST_SORTED = 16 << 20
 """Bytes of ripgrep's output that are put in order here; of more, ripgrep itself does it, which takes one core."""
+MOST_ROWS = 200_000
 MAX_PATTERN = 10_000
 GREP_NAMES = {"after": "-A", "before": "-B", "around": "-C", "numbers": "-n", "ignore_case": "-i", "only": "-o"}
 
@@ -107,8 +108,9 @@ async def grep(
             return process.run(argv, cwd=spot.cwd, env=env, timeout=left, start=spot.start, max_bytes=MOST_SORTED)
 
         done, endless = await searched(searching, paths.locate(place.real, ctx, anywhere=True, reading=True))
+        done = _not_too_many(done)
         if (done.stdout_cut or done.flooded) and is_folder:  # which part of it came first is chance
-            done = await searching("--sort=path", *(["--no-ignore"] if endless else []))
+            done = _not_too_many(await searching("--sort=path", *(["--no-ignore"] if endless else [])))
     finally:
         os.close(fd)
     done = _cut(done, arguments.output_mode)
@@ -141,6 +143,15 @@ async def searched(searching: "Callable[..., Coroutine[None, None, Finished]]", 
             first.cancel()
             await asyncio.wait({first})
     return await searching("--no-ignore"), found
+
+
+def _not_too_many(done: "Finished") -> "Finished":
+    """What ripgrep printed, cut where the number of its rows would take far more memory than their text does."""
+    from adderclaw.sandbox.process import MAX_BYTES
+
+    if done.stdout.count(b"\n") + done.stdout.count(b"\0") <= MOST_ROWS:
+        return done
+    return done._replace(stdout=done.stdout[:MAX_BYTES], stdout_cut=True)
 
 
 def _cut(done: "Finished", mode: str) -> "Finished":

@@ -1,11 +1,13 @@
 """Jupyter notebooks: shown cell by cell with their outputs, and changed by cell, everything else left as it was."""
 
+import io
 import json
 import os
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
+from adderclaw.json_text import check_size
 from adderclaw.record import record
 from adderclaw.tools import paths
 from adderclaw.tools.paths import Old, answered
@@ -44,13 +46,23 @@ class Notebook(NamedTuple):
     end: str
 
     def encoded(self) -> bytes:
-        text = json.dumps(self.whole, indent=self.indent, ensure_ascii=self.ascii, separators=(",", ": "))
-        return (text + self.end).encode("utf-8")
+        """Raises NoNotebook where it would be larger than what can be written; no more than that is made of it."""
+        encoder = json.JSONEncoder(indent=self.indent, ensure_ascii=self.ascii, separators=(",", ": "))
+        made = io.StringIO()
+        for part in encoder.iterencode(self.whole):
+            made.write(part)
+            if made.tell() > paths.MAX_BYTES:
+                raise NoNotebook(f"it would have more than {paths.MAX_BYTES} bytes")
+        data = (made.getvalue() + self.end).encode("utf-8")
+        if len(data) > paths.MAX_BYTES:
+            raise NoNotebook(f"it would have more than {paths.MAX_BYTES} bytes")
+        return data
 
 
 def parsed(data: bytes) -> Notebook:
     """Raises NoNotebook. How it was written is remembered, so that it is written the same way again."""
     try:
+        check_size(data)
         text = data.decode("utf-8")
         found: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -66,7 +78,7 @@ def parsed(data: bytes) -> Notebook:
     for number, cell in enumerate(cast(list[Any], cells)):
         if not _is_cell(cell):
             raise NoNotebook(f"its cell {number} has no type and source")
-    second = re.match(r"\{\n( *)", text)
+    second = re.match(r"\{\n( {0,8})(?! )", text)
     return Notebook(
         whole,
         cast(list[Json], cells),
@@ -162,6 +174,8 @@ def _picture(encoded: str) -> MediaBlock | None:
     from adderclaw.tools import images
 
     try:
+        if len(encoded) > 2 * images.MAX_BYTES:
+            return None
         raw = base64.b64decode("".join(encoded.split()), validate=True)
         found = images.measured(raw)
     except (binascii.Error, images.Broken):

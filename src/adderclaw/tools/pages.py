@@ -1,11 +1,14 @@
 """A body that a server sent, as text that a model can read: HTML as Markdown, PDF as its words, text as it is."""
 
+import codecs
 import re
 from typing import Any
 
 MOST_PAGES = 100
 """Pages of a PDF."""
 MOST_HTML = 5 << 20
+NOT_OF_PAGES = ("punycode", "idna", "unicode-escape", "raw-unicode-escape")
+"""Python reads these as charsets, too: some take quadratic time."""
 PDF_SECONDS = 15.0
 TEXTUAL = re.compile(
     r"text/|application/(?:[\w.+-]+\+)?(?:json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-sh|x-yaml|sql|graphql)\b"
@@ -38,7 +41,8 @@ def decoded(body: bytes, kind: str) -> str:
         r"<meta[^>]{0,200}charset=[\"']?([A-Za-z0-9_.:-]+)", body[:2048].decode("latin-1"), re.IGNORECASE
     )
     try:
-        return body.decode(named[1] if named else "utf-8", "replace")
+        known = codecs.lookup(named[1]).name if named else "utf-8"
+        return body.decode("utf-8" if known in NOT_OF_PAGES else known, "replace")
     except (LookupError, ValueError, AssertionError):  # a charset that does not exist, or is no text encoding
         return body.decode("utf-8", "replace")
 
@@ -72,7 +76,8 @@ def _everything(html: str) -> str:
     for tag in LEFT_OUT:
         html = re.sub(rf"<{tag}\b[^<>]*>.*?(?:</{tag}\s*>|\Z)", "", html, flags=re.IGNORECASE | re.DOTALL)
     try:
-        text = markdownify(html, heading_style="ATX")
+        # Python's own parser takes quadratic time for tags that do not end.
+        text = markdownify(html, heading_style="ATX", bs4_options="lxml")
     except RecursionError:  # thousands of elements in one another: the words alone
         text = re.sub(r"<[^<>]{0,2000}>", " ", html)
     return re.sub(r"\n{3,}", "\n\n", text).strip()

@@ -65,6 +65,11 @@ def encoded(text: str, encoding: Encoding) -> bytes:
     return encoding.mark + text.encode(encoding.name, errors)
 
 
+def length(text: str, encoding: Encoding) -> int:
+    """How many bytes a part of a text has."""
+    return len(encoded(text, encoding)) - len(encoding.mark)
+
+
 def count_lines(data: bytes) -> int:
     return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
 

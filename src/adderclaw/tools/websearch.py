@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from adderclaw.errors import Refused
 from adderclaw.gate.hosts import covers
+from adderclaw.json_text import check_size
 from adderclaw.net.urls import Hosts, parse
 from adderclaw.record import record
 from adderclaw.tools.fetch import through_gateway
@@ -102,6 +103,7 @@ def _with_sites(arguments: WebSearchArguments) -> str:
 def _results(name: str, body: bytes) -> list[Found] | None:
     """What a service found; None where it did not answer in its own form."""
     try:
+        check_size(body)
         reply: Any = json.loads(body)
     except (ValueError, RecursionError):
         return None

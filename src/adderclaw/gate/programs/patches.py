@@ -12,6 +12,7 @@ _TARGET = (
 _SCRIPT = r"(?m)^[ \tX>-]*\d+(?:,\d+)?[acdis]\s*$|^[ \tX>-]*(?:new|old)?(?: file)? ?mode 120000"
 MAX_PATH = 4096
 """Bytes of the longest path that can be opened."""
+MAX_LINE = 16 * MAX_PATH
 MAX_NAMES = 100_000
 
 
@@ -24,6 +25,8 @@ def changed(text: str) -> Iterator[str]:
     """The names, each also without its first folders. Raises Refused where there are too many."""
     count = 0
     for written in _written(text):
+        if len(written) > MAX_LINE:
+            raise Refused(f"a patch with a name of more than {MAX_LINE:,} characters is not checked")
         for name in {written, *written.split()} - {"/dev/null"}:
             rest = name.strip('"')
             while rest:

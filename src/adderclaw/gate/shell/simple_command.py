@@ -21,6 +21,8 @@ type Follow = Callable[[syntax.Script, State], tuple[Script, Flow]]
 """Makes the plan of what stands in a substitution."""
 
 MAX_WORDS = 5_000
+MAX_EXPANDED = 1_000_000
+"""Characters of all words together, once their variables are filled in."""
 
 OTHER_BUILTINS = names(
     """alias bg bind break builtin caller compgen complete compopt continue declare dirs disown enable
@@ -47,7 +49,7 @@ def pythons() -> frozenset[str]:
 class SimpleCommands:
     def __init__(self, resolve: Resolve, facts: Facts, follow: Follow) -> None:
         self.resolve, self.facts, self.follow = resolve, facts, follow
-        self.words = 0
+        self.words = self.expanded = 0
         self.leaks = False
         """Whether a substitution of the current command may have changed files."""
         self.environments: dict[str, frozenset[str]] = {}
@@ -76,7 +78,13 @@ class SimpleCommands:
             arguments=state.arguments,
             arrays=state.arrays,
             globs=state.all_globs,
+            spend=self.spend,
         )
+
+    def spend(self, characters: int) -> None:
+        self.expanded += characters
+        if self.expanded > MAX_EXPANDED:
+            raise NotAPlan(f"more than {MAX_EXPANDED:,} characters once it is expanded")
 
     def output(self, sub: Sub, state: State) -> str | Script:
         """What `$(…)` stands for: a text where that is certain, else its plan."""

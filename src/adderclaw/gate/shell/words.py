@@ -95,7 +95,10 @@ class Expander:
         arguments: int | None = None,
         arrays: Arrays = _NO_ARRAYS,
         globs: frozenset[str] = frozenset(),
+        spend: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`spend` is told how many characters each part of a word becomes, and raises NotAPlan beyond a limit."""
+        self.spend = spend
         self.prints_count, self.globs = prints_count, globs
         self.arguments, self.arrays, self.counted, self.sourced = arguments, arrays, counted, sourced
         self.facts, self.folders, self.variables = facts, folders, variables
@@ -148,8 +151,12 @@ class Expander:
     # ---- parts
 
     def bits(self, word: Word, *, assigned: bool = False) -> list[Bit]:
-        word = self.tilde(word, assigned=assigned)
-        return [bit for part in word for bit in self.bit(part)]
+        found: list[Bit] = []
+        for part in self.tilde(word, assigned=assigned):
+            made = self.bit(part)
+            self.spend(sum(len(bit.text) for bit in made))
+            found += made
+        return found
 
     def tilde(self, word: Word, *, assigned: bool) -> Word:
         first = word[0] if word else None
