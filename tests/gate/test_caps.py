@@ -18,6 +18,7 @@ from adderclaw.gate.programs.operands import operands
 from adderclaw.gate.shell import planner as shell
 from adderclaw.gate.shell.loose import MAX_TEXT, every_word
 from adderclaw.gate.shell.plan import Plan, Raw
+from adderclaw.gate.shell.words import Component
 from adderclaw.hooks import ecmascript
 from adderclaw.hooks.answers import Ran, read
 from adderclaw.hooks.matching import matches
@@ -113,6 +114,7 @@ RAW = [
     ("a value that is cut", f"a={'x' * 2_001}; ls ${{a#x}}"),
     ("a number", "ls $((1 << 62))"),
     ("shells inside of shells", nested("ls", 5)),
+    ("wrappers before a word that is not known", "nice " * 9 + 'grep "$(date)" f'),
     ("what is expanded", f"a={'x' * 1_900}; " + "echo $a$a$a; " * 30),
 ]
 
@@ -228,3 +230,41 @@ def test_an_unresolved_folder_is_not_left_by_climbing() -> None:
     named = shell.paths_of(_plan("; ".join(f"cd d{n}" for n in range(12)) + "; cat ../../../../k"), "/ws")
     assert UNRESOLVED in named.reads
     assert "/k" not in {os.path.normpath(path) for path in named.reads}
+
+
+def test_more_names_than_are_looked_at_are_no_plan(tmp_path: Path) -> None:
+    from adderclaw.tools import wildcards
+    from adderclaw.tools.shell import MAX_LOOKED_AT, BashArguments, prepare
+
+    for number in range(max(wildcards.MAX_ENTRIES, MAX_LOOKED_AT) + 1):
+        os.mknod(tmp_path / str(number))
+    look = wildcards.within(str(tmp_path), (str(tmp_path),))
+    assert look("", (Component("9.*", True),)) is None
+    context = ToolContext("c", "s", Workspace(str(tmp_path)))
+    with pytest.raises(Refused, match="not follow links"):
+        prepare(BashArguments(f"cp -rL {tmp_path} /tmp/copy"), context)
+
+
+REPOSITORY = '[remote "origin"]\n\turl = https://host.example/x.git\n'
+
+
+@rows(("padding", "known", "granted"), [(0, True, 1), (70_000, False, 1), (1 << 20, False, 0)])
+def test_settings_of_git_that_are_not_read_to_their_end(
+    padding: int, known: bool, granted: int, tmp_path: Path
+) -> None:
+    from adderclaw.tools import remotes
+
+    root = tmp_path / str(padding)
+    for folder in (".git/objects", ".git/refs"):
+        (root / folder).mkdir(parents=True)
+    (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (root / ".git/config").write_text("#" * padding + "\n" + REPOSITORY)
+    assert (Surveyor().look([str(root)]).settings is not None) is known
+    assert len(remotes.reached(_plan("git push origin main"), str(root), (str(root),)).grants) == granted
+
+
+def test_more_folders_than_are_looked_into_leave_settings_unknown(tmp_path: Path) -> None:
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    survey = Surveyor().look([str(tmp_path)], most=2)
+    assert not survey.is_whole
+    assert survey.settings is None
