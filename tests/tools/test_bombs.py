@@ -1,5 +1,6 @@
 """Small inputs that would become large: each is refused, or made small, before memory is taken for it."""
 
+import asyncio
 import base64
 import gzip
 import io
@@ -15,6 +16,7 @@ import zlib
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from adderclaw.config.schema import Config
@@ -173,6 +175,44 @@ def search_results(ground: Ground) -> str:
     return str(websearch._results("tavily", body))  # pyright: ignore[reportPrivateUsage]
 
 
+def mcp_line(ground: Ground) -> str:
+    """Of a server that is a program: each line is one message, and this one is none that is read."""
+    import anyio
+    from mcp.shared.message import SessionMessage
+
+    from adderclaw.mcp import pipes
+
+    async def messages() -> int:
+        lines = asyncio.StreamReader(limit=16 * MB)
+        lines.feed_data(b'{"jsonrpc": "2.0", "id": 1, "result": {"x": [' + b"[]," * (4 * MB) + b"0]}}\n")
+        lines.feed_eof()
+        child: Any = SimpleNamespace(stdout=lines, spoke=lambda: None)
+        inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](9)
+        await pipes._read(child, inward)  # pyright: ignore[reportPrivateUsage]
+        return read.statistics().current_buffer_used
+
+    return f"{asyncio.run(messages())} messages"
+
+
+def mcp_body(ground: Ground) -> str:
+    import httpx2
+
+    from adderclaw.mcp.streams import Capped
+
+    class Network(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            return httpx2.Response(200, content=b"[]," * (4 * MB))
+
+    async def body() -> str:
+        async with httpx2.AsyncClient(transport=Capped(Network(), open_door=False)) as client:
+            try:
+                return str(len((await client.get("http://server.example/")).content))
+            except httpx2.ReadError as error:
+                return str(error)
+
+    return asyncio.run(body())
+
+
 def a_large_number(ground: Ground) -> str:
     try:
         notebook.parsed(b'{"nbformat": 4, "cells": [], "x": ' + b"9" * (10 * MB) + b"}")
@@ -220,6 +260,8 @@ BOMBS: list[tuple[Callable[[Ground], str], str]] = [
     (image_of_many_pixels, "pixels"),
     (image_in_a_notebook, "image/png"),
     (search_results, "None"),
+    (mcp_line, "0 messages"),
+    (mcp_body, "lists and objects"),
     (a_large_number, "it is no JSON"),
     (variables, "once it is expanded"),
     (replaced_variables, "once it is expanded"),

@@ -11,6 +11,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
 from adderclaw.errors import Refused
+from adderclaw.json_text import MOST_CONTAINERS
 from adderclaw.net import urls
 from adderclaw.net.client import Checked, Failed, Transport
 from adderclaw.net.urls import Hosts
@@ -79,11 +80,13 @@ class _Body(httpx2.AsyncByteStream):
         self._inner = inner
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = BODY_BYTES
+        left, containers = BODY_BYTES, MOST_CONTAINERS
         async for part in self._inner:
             left -= len(part)
-            if left < 0:
-                raise httpx2.ReadError(f"the answer has more than {BODY_BYTES} bytes")
+            containers -= part.count(b"[") + part.count(b"{")
+            if left < 0 or containers < 0:
+                most = f"{BODY_BYTES} bytes" if left < 0 else f"{MOST_CONTAINERS} lists and objects"
+                raise httpx2.ReadError(f"the answer has more than {most}")
             yield part
 
     async def aclose(self) -> None:
