@@ -96,16 +96,18 @@ def answering() -> Generator[Answering]:
 
 
 def test_http_hooks_only_an_answer_of_2xx_has_a_say(world: World, answering: Answering) -> None:
-    paths = ["/error", "/words", "/moved", "/broken", "/async", "/long", "/fine"]
+    paths = ["/error", "/words", "/moved", "/broken", "/async", "/fine"]
     urls = [f"{answering.url}{path}" for path in paths] + ["http://127.0.0.1:9/", "ftp://127.0.0.1/"]
     user(world, PreToolUse=[{"type": "http", "url": url} for url in urls])
     request = json.dumps({"tool": "LS", "input": {"path": "."}})
     assert world.cli("--eval", request).code == 0
     said = ends(world)
-    assert [code for code, _ in said] == [None, None, None, 0, 0, 0, 0, None, None]
+    assert [code for code, _ in said] == [None, None, None, 0, 0, 0, None, None]
     assert "answered 500" in said[0][1]
     assert "no JSON object" in said[1][1]
     assert "302" in said[2][1]
+    user(world, PreToolUse={"type": "http", "url": f"{answering.url}/long"})
+    assert "more than is read" in world.cli("--eval", request).err
     headers = {"Authorization": "Bearer $TOKEN", "X-Other": "${HOME}"}
     hook = {"type": "http", "url": f"{answering.url}/deny", "headers": headers, "allowedEnvVars": ["TOKEN"]}
     user(world, PreToolUse=hook)
