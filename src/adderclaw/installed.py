@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from typing import Literal, TypedDict
 
@@ -61,21 +62,19 @@ def bring(extra: str) -> str:
             return f"{_quoted(sys.executable)} -m pip install {wanted}"
 
 
-def program() -> str:
+def program(find: Callable[[str], str | None]) -> str:
     """The path by which a unit or a crontab calls this program; empty where it is not found.
 
     A link to it stays one, so that the next version is found there. What the single file unpacked is never named: it
-    belongs to one version, and goes with it.
+    belongs to one version, and goes with it. `find` looks a name up on PATH.
     """
-    import shutil
-
     way, where, _ = _found()
     if way == "single file":
         return where
     called = sys.argv[0]
-    found = os.path.abspath(called) if os.path.dirname(called) else shutil.which(called) or ""
+    found = os.path.abspath(called) if os.path.dirname(called) else find(called) or ""
     if not os.path.basename(found).startswith("adderclaw") or not os.access(found, os.X_OK):
-        found = shutil.which("adderclaw") or ""
+        found = find("adderclaw") or ""
     return os.path.abspath(found) if found else ""
 
 

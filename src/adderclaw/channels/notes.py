@@ -1,10 +1,10 @@
 """The operator's own hand on the notes: shown, changed, confirmed, forgotten."""
 
 import os
-import shlex
 import subprocess
 import tempfile
 
+from adderclaw.channels import editor
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.store import Store, memory
@@ -56,7 +56,7 @@ def forget(store: Store, key: str, project: str | None) -> Memory:
 
 def edited(text: str) -> str | None:
     """The text as the operator's editor leaves it; None where nothing was changed."""
-    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    command = editor.command()
     with tempfile.TemporaryDirectory(prefix="adderclaw-note-") as folder:
         path = os.path.join(folder, "note.txt")
         with open(path, "w", encoding="utf-8", errors="replace") as file:

@@ -107,6 +107,11 @@ def request(
     )
 
 
+def project_of(folder: str) -> str | None:
+    """The project that a folder belongs to, as `request` finds it."""
+    return _project(folder, home())[0]
+
+
 def _project(current: str, own: str) -> tuple[str | None, str]:
     never = {"/", os.path.abspath(os.path.expanduser("~"))}
     folders = [current]

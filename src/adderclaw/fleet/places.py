@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from adderclaw.errors import UsageError
 from adderclaw.record import record
+from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:
     from adderclaw.config import Config
@@ -87,6 +88,14 @@ def protocols(*, local: bool) -> tuple[str, ...]:
     return ("-c", "protocol.allow=never", *(word for one in allowed for word in ("-c", f"protocol.{one}.allow=always")))
 
 
+def found_git() -> tuple[str, str]:
+    """Git, and the PATH on which it finds ssh: never in a folder that a run may write to."""
+    git = programs.on_system("git")
+    if git is None:
+        raise UsageError("git is not found on PATH outside of projects: install it")
+    return git, os.pathsep.join(programs.search_path(programs.outside_sessions()))
+
+
 def split(given: str) -> tuple[str, str]:
     """`URL@REF`, or a URL alone: then what is behind its @ is a host."""
     url, at, ref = given.rpartition("@")
@@ -103,8 +112,9 @@ def repository(given: str, *, local: bool) -> dict[str, str]:
     require_reachable(url, local=local)
     if COMMIT.fullmatch(ref):
         return {"repo": url, "commit": ref}
-    quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": ""}
-    step = ("git", *protocols(local=local), "ls-remote", "--", url, ref, f"{ref}^{{}}")
+    git, path = found_git()
+    quiet = {**os.environ, "PATH": path, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": ""}
+    step = (git, *protocols(local=local), "ls-remote", "--", url, ref, f"{ref}^{{}}")
     try:
         done = subprocess.run(step, capture_output=True, env=quiet, timeout=60, check=False)
     except subprocess.TimeoutExpired as error:

@@ -265,11 +265,18 @@ def clone(
     """A repository at one commit. Nothing of it runs: no hook, no filter, no other protocol than git's own."""
     places.require_reachable(url, local=local)
     places.require_commit(url, commit)
-    quiet = {**lent(os.environ), "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_LFS_SKIP_SMUDGE": "1"}
+    git, path = places.found_git()
+    quiet = {
+        **lent(os.environ),
+        "PATH": path,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+    }
     careful = ("-c", "core.hooksPath=/dev/null", *places.protocols(local=local), "-c", "core.fsmonitor=false")
     steps = (
-        ("git", *careful, "clone", "--quiet", "--no-checkout", "--", url, target),
-        ("git", *careful, "-C", target, "checkout", "--quiet", "--detach", commit),
+        (git, *careful, "clone", "--quiet", "--no-checkout", "--", url, target),
+        (git, *careful, "-C", target, "checkout", "--quiet", "--detach", commit),
     )
     for step in steps:
         with tempfile.TemporaryFile() as told:

@@ -190,9 +190,9 @@ class Repository:
             place = end + 2 + entry.size
 
     async def _git(self, *words: str, reaches: bool = False, stdin: bytes = b"", most: int = SMALL) -> bytes:
-        git = programs.resolve("git", (self._store,))
+        git = programs.on_system("git")
         if git is None:
-            raise AdderClawError("git is not installed: install it, or give a folder")
+            raise AdderClawError("git is not found on PATH outside of projects: install it, or give a folder")
         settings = dict(SETTINGS)
         if reaches:
             settings[f"protocol.{self._where.protocol}.allow"] = "always"
@@ -201,7 +201,7 @@ class Repository:
         done = await process.run(
             [git, *fixed, f"--git-dir={self._store}", *words],
             cwd=self._store,
-            env=_environment(self._store, self._where.protocol if reaches else ""),
+            env=_environment(self._where.protocol if reaches else ""),
             timeout=SECONDS,
             stdin=stdin,
             into=kept,
@@ -214,9 +214,11 @@ class Repository:
         return done.stdout
 
 
-def _environment(store: str, protocol: str) -> dict[str, str]:
+def _environment(protocol: str) -> dict[str, str]:
     """Nothing of the operator's git counts; of their ssh, the keys and the hosts that they know."""
-    env = process.environment({"GIT_CONFIG_GLOBAL": os.devnull, "GIT_LFS_SKIP_SMUDGE": "1"}, workspace_roots=(store,))
+    env = process.environment(
+        {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_LFS_SKIP_SMUDGE": "1"}, workspace_roots=programs.outside_sessions()
+    )
     if protocol == "ssh":
         env["GIT_SSH_COMMAND"] = "ssh -o BatchMode=yes -o ForwardAgent=no -o ForwardX11=no -o PermitLocalCommand=no"
         env |= {name: os.environ[name] for name in ("SSH_AUTH_SOCK",) if name in os.environ}

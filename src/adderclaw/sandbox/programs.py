@@ -1,22 +1,30 @@
-"""Which file a program's name stands for: on a PATH that never leads to where commands may write."""
+"""Finds programs by name: the only place that does, and never in a folder that a run may write to.
 
+`tests/security/test_program_names.py` forbids starting a program by its bare name anywhere else.
+"""
+
+import contextlib
 import os
+import stat
 from collections.abc import Sequence
 from functools import lru_cache
 
 from adderclaw.config.paths import UNRESOLVED, beneath, followed
-from adderclaw.config.places import home
+from adderclaw.config.places import home, project_of
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+WORKSPACES = "workspaces"
+"""A file of the home: the real paths of all workspaces and further directories that sessions had, each ended by NUL."""
 
-_found: dict[tuple[str, tuple[str, ...], str], str] = {}
+_found: dict[tuple[str, tuple[str, ...], frozenset[str], str], str] = {}
+_read: tuple[object, frozenset[str]] = (None, frozenset())
 _failures: dict[str, str] = {}
 """Path of a bubblewrap → why the last trial in this process could not start it."""
 
 
 def search_path(workspace_roots: Sequence[str], path: str = "") -> tuple[str, ...]:
-    """The directories of PATH, or of `path`, that are absolute, outside of the workspace, and named once."""
-    return _search_path(path or os.environ.get("PATH") or DEFAULT_PATH, _written(workspace_roots))
+    """The directories of PATH, or of `path`, that are absolute, outside of every workspace, and named once."""
+    return _search_path(path or os.environ.get("PATH") or DEFAULT_PATH, _written(workspace_roots), workspaces())
 
 
 def _written(workspace_roots: Sequence[str]) -> tuple[str, ...]:
@@ -24,28 +32,100 @@ def _written(workspace_roots: Sequence[str]) -> tuple[str, ...]:
     return (*workspace_roots, os.path.join(home(), "caches"))
 
 
+def workspaces() -> frozenset[str]:
+    """Every folder that sessions of this home could write to: a later session must not start what was put there."""
+    global _read
+    path = os.path.join(home(), WORKSPACES)
+    try:
+        status = os.stat(path)
+        key = (path, status.st_ino, status.st_size, status.st_mtime_ns)
+        if _read[0] != key:
+            with open(path, "rb") as file:
+                _read = key, frozenset(os.fsdecode(name) for name in file.read().split(b"\0") if name)
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    return _read[1]
+
+
+def remember(roots: Sequence[str]) -> None:
+    """Note the folders that a session may write to, before it begins; only the session knows about further ones."""
+    new = [root for root in map(followed, roots) if root not in workspaces()]
+    if not new or not os.path.isdir(home()):
+        return
+    with contextlib.suppress(OSError):  # a home that cannot be written has no later sessions to protect
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(os.path.join(home(), WORKSPACES), flags, 0o600)
+        try:
+            os.write(fd, b"".join(os.fsencode(root) + b"\0" for root in new))
+        finally:
+            os.close(fd)
+
+
+def outside_sessions() -> tuple[str, ...]:
+    """The roots for a command that runs in no session, such as `service` or `uninstall`.
+
+    These are the project or folder where it was called, and of PATH the virtual environments, `node_modules` and
+    folders that anybody may write to: no program of the system that such a command starts belongs there.
+    """
+    entries = (os.environ.get("PATH") or DEFAULT_PATH).split(os.pathsep)
+    found = [entry for entry in entries if os.path.isabs(entry) and _is_for_anybody(entry)]
+    with contextlib.suppress(OSError):  # the current folder may have been removed
+        here = project_of(os.getcwd()) or os.getcwd()
+        system = (os.path.expanduser("~"), "/usr/sbin", "/sbin", *DEFAULT_PATH.split(os.pathsep))
+        if not any(beneath(folder, here) or (folder != system[0] and beneath(here, folder)) for folder in system):
+            found.append(here)
+    return tuple(found)
+
+
+def _is_for_anybody(folder: str) -> bool:
+    """Whether programs in a folder of PATH belong to a project or may be written by any user."""
+    above = os.path.dirname(os.path.normpath(folder))
+    if os.path.basename(above) == "node_modules" or os.path.lexists(os.path.join(above, "pyvenv.cfg")):
+        return True
+    try:
+        return bool(os.stat(folder).st_mode & stat.S_IWOTH)
+    except OSError:
+        return False
+
+
 @lru_cache(maxsize=16)
-def _search_path(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
+def _search_path(path: str, roots: tuple[str, ...], known: frozenset[str]) -> tuple[str, ...]:
     entries = dict.fromkeys(os.path.normpath(entry) for entry in path.split(os.pathsep) if os.path.isabs(entry))
-    return tuple(entry for entry in entries if _outside(entry, roots))
+    return tuple(entry for entry in entries if _outside(entry, roots) and not _is_known(entry, known))
+
+
+def _is_known(path: str, known: frozenset[str]) -> bool:
+    """Whether a path leads into one of these folders, of which there may be thousands; they are without links."""
+    folder = followed(path)
+    while folder not in known:
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+    return True
 
 
 def resolve(name: str, workspace_roots: Sequence[str]) -> str | None:
-    """The absolute path of an executable outside of the workspace, or None.
+    """The absolute path of an executable outside of every workspace, or None.
 
     The roots have no default: without them a file that a command wrote would be found, and run outside of the sandbox.
     """
     roots = _written(workspace_roots)
-    key = (name, roots, os.environ.get("PATH", ""))
+    key = (name, roots, workspaces(), os.environ.get("PATH", ""))
     known = _found.get(key)
     # A program may be installed or removed while a session runs, so only a hit is kept, and it is looked at again.
     if known is not None and os.access(known, os.X_OK):
         return known
     for candidate in _candidates(name, roots):
-        if os.path.isfile(candidate) and os.access(candidate, os.X_OK) and _outside(candidate, roots):
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK) and _is_unwritten(candidate, roots):
             _found[key] = candidate
             return candidate
     return None
+
+
+def on_system(name: str) -> str | None:
+    """The same for a command that runs in no session, such as `service` or `uninstall`."""
+    return resolve(name, outside_sessions())
 
 
 def ripgrep(workspace_roots: Sequence[str]) -> str | None:
@@ -59,7 +139,7 @@ def ripgrep(workspace_roots: Sequence[str]) -> str | None:
     brought = (os.path.join(folder, "rg") for folder in (os.path.dirname(sys.executable), f"{packages}/bin"))
     found = resolve("rg", workspace_roots)
     return found or next(
-        (path for path in brought if os.access(path, os.X_OK) and _outside(path, workspace_roots)), None
+        (path for path in brought if os.access(path, os.X_OK) and _is_unwritten(path, workspace_roots)), None
     )
 
 
@@ -71,7 +151,7 @@ def bubblewraps(workspace_roots: Sequence[str]) -> tuple[str, ...]:
     """
     system = resolve("bwrap", workspace_roots)
     package = packaged_bubblewrap()
-    usable = package and _outside(package, _written(workspace_roots))
+    usable = package and _is_unwritten(package, _written(workspace_roots))
     return tuple(dict.fromkeys(path for path in (system, package if usable else None) if path))
 
 
@@ -107,7 +187,8 @@ def _candidates(name: str, roots: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     if "/" in name:
         return (os.path.normpath(name),) if os.path.isabs(name) else ()
-    return tuple(os.path.join(folder, name) for folder in _search_path(os.environ.get("PATH") or DEFAULT_PATH, roots))
+    path = os.environ.get("PATH") or DEFAULT_PATH
+    return tuple(os.path.join(folder, name) for folder in _search_path(path, roots, workspaces()))
 
 
 def is_python(real: str, workspace_roots: Sequence[str]) -> bool:
@@ -133,6 +214,10 @@ def _outside(path: str, roots: Sequence[str]) -> bool:
     """Whether a path lies outside, and leads there: not the opposite of `inside` where that cannot be told."""
     names = (os.path.normpath(path), followed(path))
     return UNRESOLVED not in names and not any(_among(name, roots) for name in names)
+
+
+def _is_unwritten(path: str, roots: Sequence[str]) -> bool:
+    return _outside(path, roots) and not _is_known(path, workspaces())
 
 
 def _among(name: str, roots: Sequence[str]) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from adderclaw.channels import ticking
 from adderclaw.channels.facts import clean
 from adderclaw.channels.facts.checks import Check
 from adderclaw.record import record
+from adderclaw.sandbox import programs
 from adderclaw.schedules import adding, terms, when, work
 from adderclaw.store import Store, locks
 from adderclaw.store import schedules as rows
@@ -149,8 +149,9 @@ def due_text(one: FiredRow, zone: str) -> str:
 
 def crontab() -> str:
     """The line by which cron ticks: its PATH is short, so the program is named whole."""
-    beside = shutil.which("adderclaw", path=os.path.dirname(sys.executable))
-    return f"* * * * * {shlex.quote(installed.program() or beside or 'adderclaw')} schedule tick --quiet"
+    beside = os.path.join(os.path.dirname(sys.executable), "adderclaw")
+    program = installed.program(programs.on_system) or (beside if os.access(beside, os.X_OK) else "adderclaw")
+    return f"* * * * * {shlex.quote(program)} schedule tick --quiet"
 
 
 def _counted(active: list[Schedule]) -> str:

@@ -13,7 +13,7 @@ from adderclaw.config.places import MANIFESTS, MARKERS
 SETTINGS = frozenset({"config.toml", "config.lock", "settings.json", "trust.json", "grants.json", "said.json"})
 SECRETS = frozenset({"receipt.key", "credentials.enc", "credentials.key", "credentials.lock", "keyring-names"})
 FLEET = frozenset({"fleet.toml", "fleet.key", "fleet-worker.key", "fleet-submitter.key"})
-OTHERS = frozenset({"ESTOP", "repl_history", "plugins.json", "keys-declined", "service.env"})
+OTHERS = frozenset({"ESTOP", "repl_history", "plugins.json", "keys-declined", "service.env", "workspaces"})
 FILES = SETTINGS | SECRETS | FLEET | OTHERS | {"webhooks.json", "webhooks.lock"}
 """Files that the program writes at the top of a home."""
 CACHES = frozenset({"cache", "caches", "fetched"})

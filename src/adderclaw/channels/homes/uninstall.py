@@ -230,9 +230,7 @@ def _start_up() -> Iterator[tuple[str, str]]:
 def _crontab() -> list[str]:
     from adderclaw.channels.service.command import ran
 
-    if shutil.which("crontab") is None:
-        return []
-    done = ran(["crontab", "-l"], timeout=10)
+    done = ran("crontab", "-l", timeout=10)
     lines = done.out.splitlines() if done.code == 0 else []
     return [line.strip() for line in lines if "adderclaw" in line and not line.lstrip().startswith("#")]
 

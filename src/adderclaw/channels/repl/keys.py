@@ -18,6 +18,7 @@ from prompt_toolkit.filters import (
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys as Names
 
+from adderclaw.channels import editor
 from adderclaw.channels.repl.chips import Chips
 from adderclaw.channels.repl.menu import LOOKED_AT, NAMING
 from adderclaw.channels.repl.screen import Screen
@@ -170,6 +171,7 @@ class Keys:
     def _edit(self) -> None:
         buffer = self.screen.buffer
         buffer.text = self.chips.whole(buffer.text)
+        editor.pin()
         buffer.open_in_editor()
 
     def _take_back(self) -> None:

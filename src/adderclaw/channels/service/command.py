@@ -1,9 +1,8 @@
-"""One program of the system, run to its end, without a shell and within a limit."""
-
-from collections.abc import Sequence
+"""One program of the system, found by its name, run to its end, without a shell and within a limit."""
 
 from adderclaw.errors import AdderClawError
 from adderclaw.record import NamedTuple
+from adderclaw.sandbox import programs
 
 
 class Done(NamedTuple):
@@ -12,13 +11,16 @@ class Done(NamedTuple):
     err: str
 
 
-def ran(command: Sequence[str], *, timeout: float) -> Done:
+def ran(name: str, *words: str, timeout: float) -> Done:
     """What it said; a program that is not there, or does not end in time, has failed."""
     import subprocess
 
+    program = programs.on_system(name)
+    if program is None:
+        return Done(127, "", f"{name}: not found on PATH outside of projects")
     try:
         done = subprocess.run(
-            command,
+            [program, *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -29,22 +31,25 @@ def ran(command: Sequence[str], *, timeout: float) -> Done:
     except subprocess.TimeoutExpired:
         return Done(124, "", f"no answer within {timeout:g} s")
     except OSError as error:
-        return Done(127, "", f"{command[0]}: {error.strerror or error}")
+        return Done(127, "", f"{program}: {error.strerror or error}")
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def printed(command: Sequence[str]) -> None:
+def printed(name: str, *words: str) -> None:
     """Its output line by line, with nothing in it that steers a terminal."""
     import subprocess
 
     from adderclaw.credentials.redaction import visible
 
+    program = programs.on_system(name)
+    if program is None:
+        raise AdderClawError(f"{name} is not found on PATH outside of projects: install it")
     try:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace"
+            [program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace"
         )
     except OSError as error:
-        raise AdderClawError(f"{command[0]}: {error.strerror or error}") from error
+        raise AdderClawError(f"{program}: {error.strerror or error}") from error
     assert process.stdout is not None
     try:
         for line in process.stdout:
@@ -54,4 +59,4 @@ def printed(command: Sequence[str]) -> None:
         process.terminate()
         code = process.wait()
     if code > 0:
-        raise AdderClawError(f"`{' '.join(command)}` ended with {code}")
+        raise AdderClawError(f"`{' '.join((name, *words))}` ended with {code}")

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 from importlib.resources import files
 from xml.sax.saxutils import escape
@@ -20,9 +19,7 @@ LOG_BYTES, LOG_FILES = 5_000_000, 5
 
 def answers() -> bool:
     """Whether launchd has a domain for this user."""
-    return (
-        sys.platform == "darwin" and shutil.which("launchctl") is not None and _launchctl("print", _domain()).code == 0
-    )
+    return sys.platform == "darwin" and _launchctl("print", _domain()).code == 0
 
 
 def _domain() -> str:
@@ -30,7 +27,7 @@ def _domain() -> str:
 
 
 def _launchctl(*words: str) -> Done:
-    return ran(["launchctl", *words], timeout=60)
+    return ran("launchctl", *words, timeout=60)
 
 
 class Launchd:

@@ -11,6 +11,7 @@ from adderclaw.channels.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
 from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import UsageError
 from adderclaw.record import NamedTuple
+from adderclaw.sandbox import programs
 
 PATHS = ("socket", "tls_cert", "tls_key", "config")
 """Options of `serve` that name a file: a service has no current folder to read them from."""
@@ -82,7 +83,7 @@ def _need_extra() -> None:
 
 def installed_program() -> str:
     """The program that runs now, as it was called."""
-    found = installed.program()
+    found = installed.program(programs.on_system)
     if not found:
         called = sys.argv[0]
         raise UsageError(f"{called!r} is not the installed program: install it (docs/getting-started.md) and call that")

@@ -1,7 +1,6 @@
 """A unit of the user's own systemd."""
 
 import os
-import shutil
 import stat
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from adderclaw.channels.service.backend import BackendName, State, Status, insta
 from adderclaw.channels.service.command import ran
 from adderclaw.channels.service.plan import Plan
 from adderclaw.errors import AdderClawError
+from adderclaw.sandbox import programs
 
 WALLS = "# walls:"
 """Where the lines begin that need no_new_privs, one way or another."""
@@ -33,9 +33,9 @@ PROPERTIES = (
 
 def answers() -> bool:
     """Whether a manager of this user is there: the program alone says nothing."""
-    if not sys.platform.startswith("linux") or shutil.which("systemctl") is None:
+    if not sys.platform.startswith("linux") or programs.on_system("systemctl") is None:
         return False
-    done = ran(["systemctl", "--user", "show", "--property=Version", "--value"], timeout=5)
+    done = ran("systemctl", "--user", "show", "--property=Version", "--value", timeout=5)
     return done.code == 0 and bool(done.out.strip())
 
 
@@ -50,7 +50,7 @@ class Systemd:
 
     def text(self, plan: Plan) -> str:
         template = files("adderclaw.channels.service").joinpath("unit.service").read_text("utf-8")
-        if (bwrap := shutil.which("bwrap")) and os.stat(bwrap).st_mode & stat.S_ISUID:
+        if (bwrap := programs.on_system("bwrap")) and os.stat(bwrap).st_mode & stat.S_ISUID:
             before, _, walls = template.partition(WALLS)
             template = f"{before}{WITHOUT_WALLS.format(bwrap=bwrap)}{walls[walls.index('\n\n[Install]') + 1 :]}"
         return template.format(
@@ -115,8 +115,8 @@ class Systemd:
         from adderclaw.channels.service.command import printed
 
         more = ("--follow",) if follow else ()
-        printed(["journalctl", f"--user-unit={self.service}", f"--lines={lines}", "--no-pager", "--quiet",
-                 "--output=short-iso", *more])  # fmt: skip
+        unit, count = f"--user-unit={self.service}", f"--lines={lines}"
+        printed("journalctl", unit, count, "--no-pager", "--quiet", "--output=short-iso", *more)
 
     def _show(self) -> dict[str, str]:
         command = ["show", self.service, f"--property={','.join(PROPERTIES.split())}", "--timestamp=utc"]
@@ -125,7 +125,7 @@ class Systemd:
         return {name: value for name, _, value in parts}
 
     def _systemctl(self, *words: str, fails: bool = False) -> str:
-        done = ran(["systemctl", "--user", "--no-pager", "--no-ask-password", *words], timeout=180)
+        done = ran("systemctl", "--user", "--no-pager", "--no-ask-password", *words, timeout=180)
         if done.code and not fails:
             fix = "" if answers() else "; no systemd of this user answers here: `--backend detached` does without it"
             raise AdderClawError(

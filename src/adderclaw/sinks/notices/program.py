@@ -20,9 +20,11 @@ MOST_PRINTED = 4_096
 async def deliver(letter: Letter) -> None:
     """JSON on its stdin; exit code 0 means that it arrived."""
     from adderclaw.sandbox import process
+    from adderclaw.sandbox.programs import search_path
 
     argv = [program(letter.target.command, letter.roots), *letter.target.command[1:]]
-    env = {**os.environ, MARK: str(letter.body.get("kind", ""))}
+    path = os.pathsep.join(search_path(letter.roots))
+    env = {**os.environ, "PATH": path, MARK: str(letter.body.get("kind", ""))}
     start = await _walled(letter)
     try:
         done = await process.run(
@@ -53,8 +55,8 @@ def program(words: Sequence[str], roots: Sequence[str]) -> str:
     for word in words:
         if os.path.isabs(word) and any(beneath(followed(word), place) for place in places):
             raise Undelivered(f"{word} lies in the workspace, where an agent could change it: move it out", again=False)
-    found = words[0] if os.path.isabs(words[0]) else resolve(words[0], places)
-    if found is None or not os.access(found, os.X_OK) or os.path.isdir(found):
+    found = resolve(words[0], places)
+    if found is None:
         raise Undelivered(f"the program {words[0]!r} is not there, or cannot be executed", again=False)
     return found
 

@@ -1,0 +1,25 @@
+"""The operator's editor, found outside of every folder that a run may write to."""
+
+import os
+import shlex
+
+from adderclaw.errors import UsageError
+from adderclaw.sandbox import programs
+
+
+def command() -> list[str]:
+    """The words that start it, from VISUAL or EDITOR, else `vi`."""
+    words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi") or ["vi"]
+    program = programs.on_system(words[0])
+    if program is None:
+        raise UsageError(f"the editor {words[0]!r} is not found on PATH outside of projects: set EDITOR to another one")
+    return [program, *words[1:]]
+
+
+def pin() -> None:
+    """Put its whole path into VISUAL, where prompt_toolkit looks; without an editor that uses one of /usr/bin."""
+    try:
+        os.environ["VISUAL"] = shlex.join(command())
+    except UsageError:
+        for name in ("VISUAL", "EDITOR"):
+            os.environ.pop(name, None)
