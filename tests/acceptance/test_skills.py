@@ -38,7 +38,7 @@ def test_list_shows_what_can_be_used_and_what_cannot(world: World) -> None:
     skill(world.cli.data / "skills")
     done = world.cli("skills", "list", cwd=world.workspace)
     assert done.code == 0, done.err
-    assert "greet                        project  Greets people by name." in done.out
+    assert "greet                        user     Greets people by name." in done.out
     assert "note: fields that the specification does not have: version" in done.out
     assert "empty                        invalid" in done.out
     assert "greet appears twice" in done.out
@@ -47,7 +47,7 @@ def test_list_shows_what_can_be_used_and_what_cannot(world: World) -> None:
     told = json.loads(world.cli("skills", "list", "--output-format", "json", cwd=world.workspace).out)
     assert [one["name"] for one in told["skills"]] == ["greet", "other"]
     assert {one["name"] for one in told["invalid"]} == {"empty", "hidden"}
-    assert told["duplicates"][0]["ignored"] == str(world.cli.data / "skills" / "greet")
+    assert told["duplicates"][0]["ignored"] == str(root / "greet")
 
 
 def test_no_skills_and_a_folder_that_is_not_there(world: World) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.config import trust
 from adderclaw.config.options import Options
 from adderclaw.drivers.sop import find, inputs, order, tool_check
 from adderclaw.drivers.sop.parse import MAX_BYTES, MOST_STEPS, parse
@@ -260,10 +261,12 @@ def test_a_cycle_over_several_kinds_of_references_is_found() -> None:
 # ------------------------------------------------------------------ where it lies
 
 
-def test_the_workspaces_own_goes_before_the_operators(home: Path) -> None:
+def test_a_trusted_workspaces_own_goes_before_the_operators(home: Path) -> None:
     own = put(home / "workspace" / "sops", SEED.replace("Run a daily", "Mine: a daily"))
     assert load().file == str(own)
     put(Path("sops"))
+    assert load().file == str(own)
+    trust.record(str(home), os.getcwd(), trust.survey(os.getcwd()), "2026-01-01T00:00:00Z")
     assert load().description == "Run a daily workspace check"
     names = [(one.name, one.scope, one.hidden) for one in find.listed(find.where(Options(here=True)))]
     assert names == [("daily-check", "workspace", False), ("daily-check", "home", True)]

@@ -191,7 +191,7 @@ def names(skills: tuple[Skill, ...]) -> list[str]:
     return [skill.name for skill in skills]
 
 
-def test_the_project_goes_before_the_operator_and_a_name_twice_is_said(write: Write, tmp_path: Path) -> None:
+def test_the_operator_goes_before_the_project_and_a_name_twice_is_said(write: Write, tmp_path: Path) -> None:
     write("a", where="home/skills")
     write("b", where="home/skills")
     write("a", "description: of the project", where="project/.agents/skills")
@@ -200,8 +200,12 @@ def test_the_project_goes_before_the_operator_and_a_name_twice_is_said(write: Wr
     project, home = str(tmp_path / "project"), str(tmp_path / "home")
     found = load(places(project, home, f"{project}/skills"))
     assert names(found.skills) == ["a", "b", "c"]
-    assert (found.skills[0].description, found.skills[0].scope, found.skills[1].scope) == ("first", "project", "user")
-    assert [one.ignored for one in found.duplicates] == [f"{project}/.agents/skills/a", f"{home}/skills/a"]
+    assert (found.skills[0].description, found.skills[0].scope, found.skills[1].scope) == (
+        "Does something.",
+        "user",
+        "user",
+    )
+    assert [one.ignored for one in found.duplicates] == [f"{project}/skills/a", f"{project}/.agents/skills/a"]
     assert len(found.directories) == 4
 
 

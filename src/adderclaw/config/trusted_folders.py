@@ -15,6 +15,7 @@ TREES = (
     ".agents/skills",
     "skills",
     "plugins",
+    "sops",
 )
 """Folders whose content runs, or may grant itself tools."""
 MOST_FILES = 5_000

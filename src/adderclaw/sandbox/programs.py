@@ -96,9 +96,9 @@ def _search_path(path: str, roots: tuple[str, ...], known: frozenset[str]) -> tu
 
 def _is_known(path: str, known: frozenset[str]) -> bool:
     """Whether a path leads into one of these folders, of which there may be thousands; they are without links."""
-    folder = followed(path)
+    folder: str = followed(path)
     while folder not in known:
-        above = os.path.dirname(folder)
+        above: str = os.path.dirname(folder)
         if above == folder:
             return False
         folder = above

@@ -123,12 +123,17 @@ class Catalogue:
         for skill in self.skills:
             if skill.scope == "plugin":
                 short = skill.name.partition(":")[2]
-                self._short[short] = None if short in self._short or short in self.by_name else skill
+                taken = self.by_name.get(short)
+                is_operators = taken is not None and taken.scope != "project"
+                self._short[short] = None if short in self._short or is_operators else skill
 
     def find(self, name: str) -> Skill | None:
-        """By its name; that of a plugin's also without the plugin's name, where only one is called so."""
+        """By its name; that of a plugin's also without the plugin's name, where only one is called so.
+
+        Then it goes before a skill of the project: the operator trusted the plugin, and perhaps not the project.
+        """
         name = checks.normal(name)
-        return self.by_name.get(name) or self._short.get(name)
+        return self._short.get(name) or self.by_name.get(name)
 
 
 # ------------------------------------------------------------------ loading
@@ -137,17 +142,20 @@ class Catalogue:
 def places(
     project: str, home: str, own: str = "", further: Iterable[Place] = (), homes: Sequence[str] = ()
 ) -> tuple[Place, ...]:
-    """Where skills are, the first that has a name before the others: `own` is skills.dir or --skills-dir.
+    """Where skills are, in order of precedence: the operator's, then the project's, whether or not it is trusted.
 
-    `homes` are folders of the operator beside `home`, which is AdderClaw's own.
+    A name that appears twice counts where it comes first. `own` is skills.dir or --skills-dir: a folder outside of the
+    project is one that the operator chose. `homes` are folders of the operator beside `home`, AdderClaw's own.
     """
     root = followed(project)
-    found = [_project_place(followed(own), root)] if own else []
-    found += _of_project(root, PROJECT_FOLDERS, commands=False)
+    named = [_project_place(followed(own), root)] if own else []
+    found = [place for place in named if place.root != root]
     mine = [folder for folder in (home, *homes) if folder]
     found += [Place(followed(os.path.join(folder, "skills")), "user") for folder in mine]
-    found += _of_project(root, COMMANDS, commands=True)
     found += [Place(followed(os.path.join(folder, "commands")), "user", commands=True) for folder in mine]
+    found += [place for place in named if place.root == root]
+    found += _of_project(root, PROJECT_FOLDERS, commands=False)
+    found += _of_project(root, COMMANDS, commands=True)
     by_folder: dict[str, Place] = {}
     for place in (*found, *further):
         by_folder.setdefault(place.folder, place)

@@ -1,4 +1,7 @@
-"""Where SOPs lie, and how one is read: the workspace's own first, then those of the operator."""
+"""Finds and reads SOPs: those of a trusted workspace first, then the operator's, then those of an untrusted workspace.
+
+A command can write into `sops/`: what nobody trusts must not replace the operator's SOP and drop its approvals.
+"""
 
 import os
 from collections.abc import Iterator
@@ -27,7 +30,7 @@ class Found(NamedTuple):
     scope: Scope
     place: Place
     hidden: bool = False
-    """The workspace has one of the same name, which is the one that runs."""
+    """Another of the same name goes first, and is the one that runs."""
 
     @property
     def file(self) -> str:
@@ -39,28 +42,31 @@ class Where(NamedTuple):
 
     root: str
     home: str
+    trusted: bool
+    """Whether the operator trusts the workspace as it is now, with its SOPs."""
 
     @property
     def folders(self) -> tuple[tuple[Scope, Place], ...]:
-        """T-04: the workspace's, then `~/.adderclaw/workspace/sops`."""
-        return (
-            ("workspace", Place(followed(self.root), FOLDER)),
-            ("home", Place(followed(self.home), os.path.join("workspace", FOLDER))),
-        )
+        """`sops` in the workspace and `~/.adderclaw/workspace/sops`, in the order in which they are looked into."""
+        theirs: tuple[Scope, Place] = ("workspace", Place(followed(self.root), FOLDER))
+        own: tuple[Scope, Place] = ("home", Place(followed(self.home), os.path.join("workspace", FOLDER)))
+        return (theirs, own) if self.trusted else (own, theirs)
 
 
 def where(options: Options) -> Where:
     from adderclaw import config
 
     loaded = config.load(config_file=options.config_file, workspace=options.workspace, here=options.here)
-    return Where(loaded.workspace, config.home())
+    return Where(loaded.workspace, config.home(), loaded.trusted)
 
 
 def listed(place: Where) -> list[Found]:
     """All that are there, by name."""
     found = [one for scope, folder in place.folders for one in _in(scope, folder)]
-    first = {one.name for one in found if one.scope == "workspace"}
-    rows = [one._replace(hidden=one.scope == "home" and one.name in first) for one in found]
+    first: dict[str, Scope] = {}
+    for one in found:
+        first.setdefault(one.name, one.scope)
+    rows = [one._replace(hidden=one.scope != first[one.name]) for one in found]
     return sorted(rows, key=lambda one: (one.name, one.hidden))
 
 
