@@ -157,5 +157,9 @@ def _runs_code(one: Place) -> bool:
     last, pair = parts[-1], tuple(parts[-2:])
     if last in known.denied or pair in known.denied_pairs:
         return True
-    found = last in known.single or last.endswith(known.suffixes) or last in known.pairs.get(pair[0], ())
+    found = (
+        last in known.single - known.reported
+        or last.endswith(known.suffixes)
+        or (last in known.pairs.get(pair[0], ()) and "/".join(pair) not in known.reported)
+    )
     return found and INSTALLED_TREES.isdisjoint(parts)

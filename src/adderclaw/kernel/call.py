@@ -242,7 +242,13 @@ async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[R
             result = rejected("Nothing was deleted: no checkpoint could be kept, so it could not be undone. Try again.")
         else:
             result, took_ms = await run()
-            result = await with_changes(session, result)
+            touch, asked = considered.touch, how.get("asked_by") and how["by"] == "operator"
+            edited = (
+                [*dict.fromkeys(path for fact in touch.writes for path in (fact.path, fact.real))]
+                if touch.command is None
+                else []
+            )
+            result = await with_changes(session, result, edited, approved=bool(asked))
     except asyncio.CancelledError:
         if watch is not None and session.checkpoints is not None:
             session.checkpoints.end_now(watch)

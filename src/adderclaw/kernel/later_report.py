@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from adderclaw.questions import Option, Question, QuestionRequest
 from adderclaw.types import Json, ToolResult
+from adderclaw.workspace.names import names
 
 if TYPE_CHECKING:
     from adderclaw.kernel.session import Session
@@ -29,6 +30,10 @@ class Changes(Protocol):
         """What was found since the last time: `path` within the workspace, `change`, and the row's `id`."""
         ...
 
+    def edited(self, paths: Sequence[str], *, approved: bool) -> list[Json]:
+        """Record instruction files that a tool changed; what is to be told of them."""
+        ...
+
     def answer(self, found: Sequence[Json], word: Literal["kept", "set_aside"]) -> list[Json]:
         """Keep the operator's answer; those that it was done with."""
         ...
@@ -40,21 +45,31 @@ class Changes(Protocol):
 
 
 def named(found: Sequence[Json]) -> str:
-    shown = [f"{one['path']} ({one['change']})" for one in found]
-    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
-    return ", ".join(shown[:MOST_NAMED]) + more
+    known = names()
+    more = {True: ", instructions for later conversations", False: ""}
+    shown = [f"{one['path']} ({one['change']}{more[known.instructs(str(one['path']))]})" for one in found]
+    rest = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+    return ", ".join(shown[:MOST_NAMED]) + rest
 
 
-async def with_changes(session: "Session", result: ToolResult) -> ToolResult:
-    """The result with what was found while its call ran, after the operator was asked about it."""
+async def with_changes(
+    session: "Session", result: ToolResult, edited: Sequence[str] = (), *, approved: bool = False
+) -> ToolResult:
+    """The result with what was found while its call ran, after the operator was asked about it.
+
+    `edited`: the files that a tool, and no command, has written; `approved`: a person was asked, and allowed it.
+    """
     changes = session.scene.later
-    if changes is None or not (found := changes.take()):
+    if changes is None:
         return result
+    told = changes.edited(edited, approved=approved) if edited and not result.is_error else []
+    if not (found := changes.take()):
+        return replace(result, metadata={**result.metadata, "changed_later": told}) if told else result
     word = await _answer(session, changes, found)
     done = changes.answer(found, word) if word else []
     entries = [
         {"path": one["path"], "change": one["change"], **({"answer": word} if one in done else {})} for one in found
-    ]
+    ] + told
     moved = MOVED.format(names=named(done)) if word == "set_aside" and done else ""
     return replace(result, content=result.content + moved, metadata={**result.metadata, "changed_later": entries})
 

@@ -10,6 +10,7 @@ from adderclaw.store import Store, locks
 from adderclaw.store import later_files as rows
 from adderclaw.store.text import plain
 from adderclaw.types import Json
+from adderclaw.workspace.names import names
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.protected_paths import Change
@@ -79,9 +80,9 @@ class Later:
         paths = {plain(one.path) for one in new}
         noted = [row for row in rows.unanswered(self._store, self._root) if row.path in paths]
         self._found += noted
-        if self._allow:
+        if self._allow:  # which is no approval of what a later conversation would follow
             with self._store.write() as cursor:
-                rows.answer(cursor, (row.id for row in noted), "kept")
+                rows.answer(cursor, (row.id for row in noted if not names().instructs(row.path)), "kept")
 
     def killed(self) -> list[str]:
         """Sessions that ran commands here and ended without a word; one that goes on under its id counts, too."""
@@ -101,6 +102,31 @@ class Later:
         found, self._found = self._found, []
         return [{"id": row.id, "path": self._short(row.path), "change": row.change} for row in found]
 
+    def edited(self, paths: Sequence[str], *, approved: bool) -> list[Json]:
+        """Record that a tool changed instruction files; `approved`: a person was shown this change and said yes."""
+        found = [(path, mark) for path in paths if names().instructs(path) and (mark := _mark(path))]
+        new = [
+            (path, "changed", mark) for path, mark in found if not rows.was_kept(self._store, self._root, path, mark)
+        ]
+        waited = {row.path for row in rows.unanswered(self._store, self._root)}
+        if new:
+            with self._store.write() as cursor:
+                rows.add(cursor, self._root, self._session, new)
+        # a yes to one change approves nothing that was planted before it
+        done = {plain(path) for path, _ in found if approved and plain(path) not in waited}
+        with self._store.write() as cursor:
+            rows.answer(
+                cursor, (row.id for row in rows.unanswered(self._store, self._root) if row.path in done), "kept"
+            )
+        return [
+            {"path": self._short(path), "change": "changed", **({"answer": "kept"} if plain(path) in done else {})}
+            for path, _, _ in new
+        ]
+
+    def unapproved(self) -> frozenset[str]:
+        """Files that a run changed and nobody has acknowledged: a conversation reads them as text from outside."""
+        return rows.unapproved(self._store)
+
     def answer(self, found: Sequence[Json], word: Literal["kept", "set_aside"]) -> list[Json]:
         return answered(self._store, self._root, self._home, found, word)
 
@@ -112,6 +138,21 @@ class Later:
         if self._began:
             with self._store.write() as cursor:
                 rows.end(cursor, self._root, [self._session])
+
+
+def _mark(path: str) -> str:
+    """The fingerprint that a look of the sandbox finds of a file; empty where it is gone."""
+    from adderclaw.workspace.contents import FOLDER, Contents
+
+    folder, name = os.path.split(path)
+    try:
+        fd = os.open(folder, FOLDER)
+    except OSError:
+        return ""
+    try:
+        return Contents().mark(fd, name, path)
+    finally:
+        os.close(fd)
 
 
 def answered(

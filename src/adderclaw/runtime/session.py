@@ -75,7 +75,8 @@ def make(
     if here.kit.tasks is not None:
         closing.callback(here.kit.tasks.release)
     root = here.context.workspace.root
-    files = None if options.bare else Instructions(runtime.home, root, here.context.hidden)
+    unapproved = runtime.later.unapproved if runtime.later is not None else frozenset[str]
+    files = None if options.bare else Instructions(runtime.home, root, here.context.hidden, unapproved)
     session = Session(
         config=now,
         scene=here,

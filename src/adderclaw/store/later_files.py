@@ -100,6 +100,11 @@ def of_session(store: Store, session_id: str) -> list[Row]:
     return [Row(*row) for row in rows]
 
 
+def unapproved(store: Store) -> frozenset[str]:
+    """Paths of files, in any workspace, that a run changed and nobody has acknowledged."""
+    return frozenset(row[0] for row in store.read("SELECT DISTINCT path FROM later_changes WHERE answer IS NULL"))
+
+
 def was_kept(store: Store, workspace: str, path: str, mark: str) -> bool:
     """Whether the operator has acknowledged exactly this."""
     return bool(

@@ -1,5 +1,6 @@
 """Names by which other programs run code later, from `later.toml`: the survey and the gate read the same file."""
 
+import itertools
 import os
 from functools import cache
 from typing import Any
@@ -22,15 +23,23 @@ class Names(NamedTuple):
     denied: frozenset[str]
     """Of the single ones, what no tool writes, whatever an operator answers."""
     denied_pairs: frozenset[tuple[str, str]]
+    reported: frozenset[str]
+    """Of the single ones, and as `folder/name` of the pairs: instructions for agents, of which each change is told."""
 
     def found(self, parts: list[str]) -> str | None:
         """The name that makes a path, given as folded parts, one of these places."""
         for name, following in zip(parts, [*parts[1:], ""], strict=False):
-            if name in self.single or name.endswith(self.suffixes):
+            if (name in self.single and name not in self.reported) or name.endswith(self.suffixes):
                 return name
-            if following and following in self.pairs.get(name, ()):
+            if following in self.pairs.get(name, ()) and f"{name}/{following}" not in self.reported:
                 return f"{name}/{following}"
         return None
+
+    def instructs(self, path: str) -> bool:
+        """Whether agents read a file as instructions: `AGENTS.md`, a skill, or what lies in `.claude`."""
+        parts = path.casefold().split("/")
+        pairs = map("/".join, itertools.pairwise(parts))
+        return not self.reported.isdisjoint((*parts, *pairs)) or (".claude" in parts and path.endswith(".md"))
 
     def is_denied(self, parts: list[str]) -> str | None:
         """The name that makes it one that no tool writes."""
@@ -52,6 +61,7 @@ def names() -> Names:
     denied: set[str] = set()
     pairs: set[tuple[str, str]] = set()
     denied_pairs: set[tuple[str, str]] = set()
+    reported: set[str] = set()
     suffixes: list[str] = []
     for group in groups.values():
         own = {name.casefold() for name in (*group.get("names", ()), *group.get("installed", ()))}
@@ -63,7 +73,15 @@ def names() -> Names:
         if group.get("write") == "denied":
             denied |= own
             denied_pairs |= both
+        if group.get("write") == "reported":
+            reported |= own | set(map("/".join, both))
     inner = {head: frozenset(name for first, name in pairs if first == head) for head, _ in pairs}
     return Names(
-        frozenset(single), inner, tuple(suffixes), frozenset(installed), frozenset(denied), frozenset(denied_pairs)
+        frozenset(single),
+        inner,
+        tuple(suffixes),
+        frozenset(installed),
+        frozenset(denied),
+        frozenset(denied_pairs),
+        frozenset(reported),
     )

@@ -408,7 +408,9 @@ class _Walk:
         if found is None:
             return
         self._items |= found.items
-        if found.kind != "link" and name.casefold() not in self._wanted.installed:
+        pair = "/".join((*path[-1:], name)).casefold()
+        unmounted = self._wanted.installed | self._wanted.reported
+        if found.kind != "link" and unmounted.isdisjoint((name.casefold(), pair)):
             self._places[rel] = found.inode
         if found.kind == "link":
             self._target(found.items[rel], path)
