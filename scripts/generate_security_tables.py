@@ -21,6 +21,7 @@ REASONS = {
     "no sandbox": "only a sandbox could hold it, and none is on: inline code, options that a table does not know",
     "not listed": "the program has no table; `allowed_commands` or a permission rule allows it",
 }
+WRITE = {"denied": "; Write and Edit are denied", "reported": "; written as any other file, and reported"}
 BLOCK = r"(<!-- table: {name} -->\n).*?(<!-- end -->)"
 
 
@@ -47,7 +48,7 @@ def later_table() -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for name, group in groups.items():
         every = (*group.get("names", ()), *group.get("pairs", ()), *(f"*{end}" for end in group.get("suffixes", ())))
-        write = "; Write and Edit are denied" if group.get("write") == "denied" else ""
+        write = WRITE.get(group.get("write", ""), "")
         shown = listed((*every, *group.get("installed", ())))
         rows.append((name.replace("_", " "), f"{shown}{write}"))
     return rows

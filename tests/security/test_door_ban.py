@@ -106,7 +106,6 @@ OWN = {
     "runtime.start": "ESTOP in AdderClaw's own folder",
     "sinks.notices.courier": "ESTOP in AdderClaw's own folder",
     "sinks.notices.desktop": "the session's message bus, and the terminal",
-    "sinks.notices.program": "whether the operator's own program is there; one of the workspace is refused",
     "tools.clock": "/etc/localtime",
     "tools.identity": "AdderClaw's own folder, in which git is asked for the operator's name",
 }

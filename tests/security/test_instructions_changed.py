@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -50,8 +50,10 @@ def is_framed(shown: str) -> bool:
 def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from strings(inner)
+    if isinstance(value, dict):
+        value = list(cast("dict[str, Any]", value).values())
+    for one in cast("list[Any]", value) if isinstance(value, list) else ():
+        yield from strings(one)
 
 
 @pytest.mark.parametrize("name", INSTRUCTIONS)

@@ -13,7 +13,6 @@ from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Planning, Scene
-from adderclaw.sandbox import programs
 from adderclaw.store import Store, locks
 from adderclaw.types import (
     Json,
@@ -57,8 +56,6 @@ def scene(
     confinement = _confinement(runtime)
     extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
     workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
-    if store is not None:
-        programs.remember((workspace.root, *workspace.extra))
     keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
     made_of = _made_of(runtime, workspace, confinement, keep.folder, policies)
     in_force = InForce(policy_of(settings_now, made_of))

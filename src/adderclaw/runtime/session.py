@@ -21,6 +21,7 @@ from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.session import Chain, Rows, Session, State
 from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionRequest
+from adderclaw.sandbox import programs
 from adderclaw.store import Store, memory
 from adderclaw.store.ledger import Ledger
 from adderclaw.tools import CHECKER_FILES
@@ -72,6 +73,7 @@ def make(
     now, options = runtime.config, runtime.options
     chosen = chosen_by(options, now)
     here = scene(runtime, store, conversation_id, session_id)
+    programs.remember((here.context.workspace.root, *here.context.workspace.extra))
     if here.kit.tasks is not None:
         closing.callback(here.kit.tasks.release)
     root = here.context.workspace.root
