@@ -10,6 +10,7 @@ from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.config.schema import Permissions
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session
+from adderclaw.sandbox import programs
 from adderclaw.types import PermissionMode
 
 NOT_OURS = frozenset({"projectSettings", "localSettings"})
@@ -37,6 +38,7 @@ def apply(session: Session, update: PermissionUpdate) -> str:
     if update.type.endswith("Directories"):
         folders = (*session.config.security.additional_directories, *now.additionalDirectories)
         session.scene.context.workspace.extra = tuple(map(followed, folders))
+        programs.remember(session.scene.context.workspace.extra)
     return place
 
 
