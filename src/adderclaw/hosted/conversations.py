@@ -1,7 +1,6 @@
 """All conversations that live in this process: opened, gone on with, found, put to sleep, closed."""
 
 import asyncio
-import os
 from dataclasses import replace
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
@@ -166,7 +165,7 @@ class Conversations:
     def _in_store(self, name: str) -> tuple[str, str, str, dict[str, str]]:
         """The conversation that is meant, the client that opened it, its folder, and what was chosen for it."""
         path = questions.store_path(self.options.config_file, self.options.workspace, self.options.overrides)
-        if not os.path.exists(path):
+        if not Store.exists(path):
             raise Unknown(f"there is no conversation {name!r}")
         store = Store.open(path, read_only=True)
         try:

@@ -15,7 +15,7 @@ from adderclaw.types import Json
 
 def listed(path: str, *, everything: bool = False, limit: int = 20) -> list[Approval]:
     """Those that wait for an answer, or all; the oldest first."""
-    if not os.path.exists(path):
+    if not Store.exists(path):
         return []
     store = Store.open(path, read_only=True)
     try:
@@ -52,7 +52,7 @@ def answered(
     at_terminal: bool = False,
 ) -> Approval:
     """Answer a question of the store, whatever process asked it; NotCounted where the answer does not count."""
-    if not os.path.exists(path):
+    if not Store.exists(path):
         raise UsageError(f"no approval {id!r}: there is no database at {path}")
     store = Store.open(path)
     try:

@@ -16,7 +16,7 @@ def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = Fals
     scope = f"plugin:{name}"
     remote = [server_name(name, given) for given, entry in servers.items() if "url" in entry]
     done: list[str] = []
-    if os.path.exists(runtime.config.memory.path):
+    if Store.exists(runtime.config.memory.path):
         store = Store.open(runtime.config.memory.path)
         try:
             with store.write() as cursor:

@@ -263,7 +263,7 @@ def _chosen_in_the_database(path: str) -> bool:
     """Whether the operator's own row of settings names a model; it is laid over the files once the run has begun."""
     from adderclaw.store import Store, settings
 
-    if not os.path.exists(path):
+    if not Store.exists(path):
         return False
     try:
         store = Store.open(path, read_only=True)

@@ -5,12 +5,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import NotMigrated, StoreError
-from adderclaw.store import migrations
+from adderclaw.store import damage, migrations
 
 if TYPE_CHECKING:
     from adderclaw.store.files import Image
@@ -32,7 +32,7 @@ class Store:
         self.image = image
         """Where the rows are kept if SQLite cannot write its own file."""
         self.notice = ""
-        """What whoever opened it should say loudly."""
+        """A warning for the operator about this store."""
         self.read_only = read_only
         self._connection = connection
         self._lock = threading.RLock()
@@ -41,12 +41,15 @@ class Store:
         self._file = None if read_only or image is not None else _File(path, connection)
 
     @staticmethod
-    def open(path: str, *, read_only: bool = False, in_files: bool = False) -> "Store":
+    def open(path: str, *, read_only: bool = False, in_files: bool = False, replaces_lost: bool = False) -> "Store":
         """Creates and migrates the file, unless it is only to be read: then it must be there and be up to date.
 
         Where SQLite cannot write its file, or with `in_files`, the rows are kept in a folder beside it from then on.
+        A database that was lost is created again only with `replaces_lost`.
         """
         path = os.path.abspath(path)
+        if not replaces_lost and not Store.exists(path):
+            damage.require_not_lost(path)
         if os.path.isdir(path):
             raise StoreError(f"{path} cannot be opened, it is a folder: set [memory] path to a file")
         if in_files:
@@ -55,10 +58,23 @@ class Store:
             return _said(_open_files(path, read_only=read_only), "SQLite could not write its file when this began")
         if read_only:
             return _open_to_read(path)
+        wal_is_lost = damage.wal_is_lost(path)
         try:
-            return _open_to_write(path)
+            store = _open_to_write(path, replaces_lost=replaces_lost)
         except Unwritable as error:
             return _fallen_back(path, error)
+        if wal_is_lost:
+            store.notice = damage.wal_message(path)
+        return store
+
+    @staticmethod
+    def exists(path: str) -> bool:
+        """Whether there is a store at this path: a database, or the files that stand in for one."""
+        for file in (path, os.path.join(f"{path}.files", "store.image")):
+            with suppress(OSError):
+                if os.path.getsize(file):
+                    return True
+        return False
 
     def write(self) -> AbstractContextManager[sqlite3.Cursor]:
         """One transaction, held for as short as possible: never await inside it."""
@@ -82,12 +98,15 @@ class Store:
     def looking(self) -> Generator[sqlite3.Cursor]:
         """A cursor that sees one state of the database; what it would change is not kept."""
         with self._lock:
-            cursor = self._connection.cursor()
-            cursor.execute("BEGIN")
             try:
-                yield cursor
-            finally:
-                cursor.execute("ROLLBACK")
+                cursor = self._connection.cursor()
+                cursor.execute("BEGIN")
+                try:
+                    yield cursor
+                finally:
+                    cursor.execute("ROLLBACK")
+            except sqlite3.Error as error:
+                raise explained(self.path, error) from error
 
     def later(self, sql: str, params: tuple[Any, ...]) -> None:
         """A row that is not worth a transaction of its own: it rides along with the next one, or with close()."""
@@ -276,7 +295,7 @@ def _open_files(path: str, *, read_only: bool) -> Store:
     return Store(path, connection, read_only=read_only, image=image)
 
 
-def _open_to_write(path: str) -> Store:
+def _open_to_write(path: str, *, replaces_lost: bool) -> Store:
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -287,7 +306,7 @@ def _open_to_write(path: str) -> Store:
         ) from error
     if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
         raise StoreError(f"{path} cannot be written: make the file and {folder} writable for this user")
-    return _patiently(path, lambda: _connected(path))
+    return _patiently(path, lambda: _connected(path, replaces_lost=replaces_lost))
 
 
 def _create(path: str) -> None:
@@ -304,11 +323,13 @@ def _close_to_others(path: str) -> None:
                 os.chmod(name, 0o600)
 
 
-def _connected(path: str) -> Store:
+def _connected(path: str, *, replaces_lost: bool) -> Store:
     connection = _connect(path)
     try:
         cursor = connection.cursor()
         missing = migrations.pending(cursor, path)  # first of all: nothing of a file that is not ours is changed
+        if missing and not replaces_lost:
+            _require_tables(cursor, path)
         _close_to_others(path)
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = NORMAL")
@@ -326,6 +347,12 @@ def _connected(path: str) -> Store:
     return Store(path, connection, read_only=False)
 
 
+def _require_tables(cursor: sqlite3.Cursor, path: str) -> None:
+    """A database without tables was new when it was last written to its own file: what came later may be lost."""
+    if not cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        damage.require_not_lost(path)
+
+
 def _open_to_read(path: str) -> Store:
     if not os.path.exists(path):
         raise StoreError(f"there is no database at {path}: run `adderclaw init`")
@@ -335,7 +362,8 @@ def _open_to_read(path: str) -> Store:
 def _connected_to_read(path: str) -> Store:
     connection, missing = _looked_into(path, "mode=ro")
     if missing:
-        connection.close()
+        with closing(connection):
+            _require_tables(connection.cursor(), path)
         fix = "`adderclaw init` brings it up to date and keeps all"
         raise NotMigrated(f"{path} is of an earlier version (it lacks {missing[0]}): {fix}")
     return Store(path, connection, read_only=True)
@@ -394,13 +422,13 @@ _FIXES = {
     sqlite3.SQLITE_FULL: "cannot grow, the disk is full: free some space, then try again",
     sqlite3.SQLITE_READONLY: "cannot be written: make the file and its folder writable for this user",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened: check that it is a file, and that it and its folder are yours",
-    sqlite3.SQLITE_NOTADB: "is not a database: move it away, or set [memory] path to another file",
-    sqlite3.SQLITE_CORRUPT: "is damaged: move it away and restore a copy, or run `adderclaw init` for a new one",
     sqlite3.SQLITE_IOERR: "cannot be read or written: check the disk",
 }
 
 
 def explained(path: str, error: sqlite3.Error) -> StoreError:
+    if damage.is_damage(error):
+        return StoreError(damage.message(path, error))
     fix = _FIXES.get(_primary(error))
     return StoreError(f"{path} {fix} ({error})" if fix else f"{path}: {error}")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from adderclaw.errors import LedgerError
 from adderclaw.record import NamedTuple
-from adderclaw.store import Store
+from adderclaw.store import Store, damage
 from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, ReceiptDraft, check, line_of, seal, used_by
 from adderclaw.store.logfile import RESERVE, Lock, create, new_key, open_log, read_key, require_space, reserve
 from adderclaw.store.text import compact, iso
@@ -143,9 +143,12 @@ class Ledger:
     # -------------------------------------------------------------- the log
 
     def _begin(self) -> None:
-        row = _last_mirrored(self._store)
+        row, size = _last_mirrored(self._store), os.fstat(self._fd).st_size
+        known = self._lock.names(self._store.path)
         if row is not None:
-            self._go_to(row, os.fstat(self._fd).st_size)
+            self._go_to(row, size)
+        elif known and size and not self._store.read("SELECT 1 FROM sessions LIMIT 1"):
+            raise LedgerError(damage.lost(self._store.path, self.path))
         self._catch_up()
         self._mirror()
 
@@ -188,8 +191,8 @@ class Ledger:
             self._mend(torn)
         if mirrored is not None:  # what we wrote ourselves stays: we know whose call it was
             self._unmirrored = [row for row in self._unmirrored if row.session_id or row.seq > mirrored.seq]
-        if missing := [str(row.seq) for row in self._unmirrored if row.session_id is None]:
-            self.repairs.append(f"{self.path}: {_unmirrored(missing)}")
+        if missing := [row for row in self._unmirrored if row.session_id is None]:
+            self.repairs.append(f"{self.path}: {_unmirrored(missing, self._store)}")
 
     def _take(self, line: bytes, receipt: Receipt) -> None:
         end = self._head.size + len(line) + 1
@@ -313,13 +316,14 @@ def _files(log_path: str, store: Store, key_path: str) -> tuple[int, bytes]:
     return fd, key
 
 
-def _unmirrored(missing: list[str]) -> str:
-    """A crash leaves one: whoever appends next mirrors it first."""
-    if len(missing) == 1:
-        return f"a crash left receipt {missing[0]} without its mirror row"
+def _unmirrored(missing: list[_Mirrored], store: Store) -> str:
+    first, last = missing[0].seq, missing[-1].seq
+    if damage.is_of_a_crash(store, len(missing), json.loads(missing[-1].line)["conversation_id"]):
+        return f"a crash left receipt {last} without its mirror row"
     return (
-        f"the database lacks the mirror of receipts {missing[0]} to {missing[-1]}, more than a crash leaves: it was "
-        "put back to an older state, or another one was in use"
+        f"the database lacks the mirror of receipts {first} to {last}, more than a crash leaves: it was "
+        "put back to an older state, its -wal file was lost, or another one was in use. Run `adderclaw doctor`; "
+        f"{damage.last_backup(store.path)}"
     )
 
 

@@ -125,6 +125,16 @@ class Lock:
             time.sleep(pause)
             pause = min(pause * 2, 0.01)
 
+    def names(self, database: str) -> bool:
+        """Whether this database was used with the log before; from now on it was. Hold the lock."""
+        known = os.pread(self._fd, 1 << 16, 0)
+        line = os.fsencode(database) + b"\n"
+        if line in known.splitlines(keepends=True):
+            return True
+        with suppress(OSError):  # a full disk must not end the run here: the log itself is checked for space
+            os.pwrite(self._fd, line, len(known))
+        return False
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)

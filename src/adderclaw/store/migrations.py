@@ -8,6 +8,7 @@ from importlib import import_module
 
 from adderclaw import __version__
 from adderclaw.errors import StoreError
+from adderclaw.store import damage
 
 SCHEMA_VERSION = "1"
 DISK = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
@@ -138,6 +139,8 @@ def backed_up(cursor: sqlite3.Cursor, path: str) -> str:
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(unfinished)) as target:
             source.backup(target)
+            if why := damage.found_in(target):
+                raise StoreError(f"{damage.message(path, why)}; nothing was changed")
         os.replace(unfinished, copy)
     except (OSError, sqlite3.Error) as error:
         with suppress(OSError):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from adderclaw.errors import LedgerError, UsageError
-from adderclaw.store import Store
+from adderclaw.store import Store, damage
 from adderclaw.store.anchors import HEAD, Anchor, read_anchors
 from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, check, used_by
 from adderclaw.store.logfile import Lock, open_log, read_key
@@ -147,6 +147,8 @@ class _Replay:
         self.seq = 0
         self.hash = ZERO
         self.mirrored = 0
+        self.conversation = ""
+        """Of the last receipt."""
         self.used: dict[str, int] = {}
         """Question → the receipt of the call that ran on its answer."""
         self.notes: list[str] = []
@@ -182,7 +184,7 @@ class _Replay:
         if self.expected.heads.get(seq, receipt.receipt_hash) != receipt.receipt_hash:
             raise _Invalid(seq, "its hash is not the one of the head that was kept: the log was rewritten")
         self._uses_once(seq, receipt)
-        self.seq, self.hash = seq, receipt.receipt_hash
+        self.seq, self.hash, self.conversation = seq, receipt.receipt_hash, receipt.conversation_id
         return True
 
     def _uses_once(self, seq: int, receipt: Receipt) -> None:
@@ -375,14 +377,16 @@ def _completeness(store: Store, replay: _Replay) -> Json:
     without_receipt = max(0, without_receipt - nobodys)
     archives = store.read("SELECT DISTINCT archive FROM receipts WHERE archive <> ''")
     unmirrored = replay.seq - replay.mirrored
+    behind = not damage.is_of_a_crash(store, unmirrored, replay.conversation)
     return {
         "store": True,
-        "complete": without_receipt == 0 and unmirrored <= 1,  # a crash leaves one
+        "complete": without_receipt == 0 and not behind,
         "tool_calls": calls,
         "without_receipt": without_receipt,
         "switched_off": switched_off,
         "interrupted": interrupted,
         "without_call": alone,
         "unmirrored": unmirrored,
+        "behind": behind,
         "archives": [row[0] for row in archives],
     }

@@ -187,7 +187,7 @@ class Agent:
     def _read[T](self, look: Callable[[Store], T], otherwise: T) -> T:
         """What the database says; `otherwise` where there is none yet."""
         path = questions.store_path(self._options.config_file, self._options.workspace, self._options.overrides)
-        if not os.path.exists(path):
+        if not Store.exists(path):
             return otherwise
         store = Store.open(path, read_only=True)
         try:

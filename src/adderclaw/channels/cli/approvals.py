@@ -1,6 +1,5 @@
 """`adderclaw approvals`: questions that wait for an answer, and the answer from another terminal."""
 
-import os
 import sys
 import time
 from typing import Annotated
@@ -134,7 +133,7 @@ def answer(
 
 def _meant(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool, Replies | None, str]:
     """What the words on the command line answer, and the state that the question is in."""
-    if not os.path.exists(path):
+    if not Store.exists(path):
         raise UsageError(f"no approval {id!r}: there is no database at {path}")
     store = Store.open(path, read_only=True)
     try:

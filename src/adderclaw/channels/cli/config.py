@@ -153,7 +153,7 @@ def reload(config: ConfigFile = None) -> None:
 
     loaded = load(config_file=config)
     path = loaded.config.memory.path
-    if not os.path.exists(path):
+    if not Store.exists(path):
         raise StoreError(f"{path} does not exist, so that there is nothing to reload; `adderclaw init` makes it")
     store = Store.open(path)
     try:

@@ -51,8 +51,8 @@ def backup(
 ) -> None:
     """Keep the home in one file, while sessions run: database, receipts, run folders, settings, trust, plugins.
 
-    The copy is of one moment, and its receipts are verified. Exit code 1 when they are not valid; the file is there all
-    the same. Secrets are left out unless you ask for them; the system's keyring is never in it.
+    The copy is of one moment. Its database is checked for damage and its receipts are verified; exit code 1 when
+    either is wrong, and an earlier backup is never replaced by such a one. Secrets are left out unless you ask for them; the system's keyring is never in it.
 
     Example: adderclaw backup ~/backups/
     """
@@ -61,7 +61,7 @@ def backup(
     tidy()
     done = made.backup(home(), target, config=config, secrets=with_secrets, replace=replace, progress=Said("backup"))
     said(clean(done.as_json()), clean("\n".join(made.said(done))), output_format)
-    raise typer.Exit(0 if done.receipts.valid else 1)
+    raise typer.Exit(0 if done.good else 1)
 
 
 @app.command()

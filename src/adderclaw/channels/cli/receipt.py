@@ -142,7 +142,7 @@ def archive(
     settings = load(config_file=config).config
     if not yes:
         raise UsageError(f"this puts {settings.receipts.path} away and begins a new chain: say so with --yes")
-    store = Store.open(settings.memory.path)
+    store = Store.open(settings.memory.path, replaces_lost=True)
     name = ledger.archive(settings.receipts.path, store, now=time.time())
     store.close()
     said(
@@ -195,10 +195,13 @@ def _complete(figures: Json) -> str:
         said.append(f"{figures['switched_off']} {off}")
     if figures["interrupted"]:
         said.append(f"{figures['interrupted']} interrupted or still running")
-    if figures["unmirrored"] == 1:
+    if figures["unmirrored"] and not figures["behind"]:
         said.append("1 receipt not yet mirrored, as a crash leaves it")
     elif figures["unmirrored"]:
-        why = "more than a crash leaves: the database was put back to an older state, or another one was in use"
+        why = (
+            "more than a crash leaves: the database was put back to an older state, its -wal file was lost, or "
+            "another one was in use"
+        )
         said.append(f"{figures['unmirrored']} receipts that the database does not know, {why}")
     if figures["without_call"]:
         said.append(f"{figures['without_call']} receipts of calls that the transcript no longer holds")

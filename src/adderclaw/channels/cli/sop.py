@@ -1,6 +1,5 @@
 """`adderclaw sop`: procedures of steps in a SOP.toml, run, stopped at their approvals, answered and gone on with."""
 
-import os
 import sys
 from typing import Annotated, NamedTuple
 
@@ -275,7 +274,7 @@ def _state(options: Options, run_id: str) -> SopState | None:
     if find.is_path(run_id):
         return None
     path = load(config_file=options.config_file).config.memory.path
-    if not os.path.exists(path):
+    if not Store.exists(path):
         return None
     store = Store.open(path, read_only=True)
     try:

@@ -87,7 +87,7 @@ def list_tokens(
     """
     path = questions.store_path(config)
     rows: list[ClientRow] = []
-    if os.path.exists(path):
+    if Store.exists(path):
         store = Store.open(path)
         try:
             rows = [row for row in clients.listing(store) if everything or row.state(time.time()) == "valid"]

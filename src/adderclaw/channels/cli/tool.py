@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -120,7 +119,7 @@ def _continued(stack: ExitStack, options: Options) -> Run:
     """What is evaluated in one workspace is one session, so that its last entry is the last; two at once are two."""
     runtime = start(options)
     path, last = runtime.config.memory.path, None
-    if os.path.exists(path):
+    if Store.exists(path):
         store = Store.open(path, in_files=runtime.config.memory.backend == "file")
         last = runs.last_by_hand(store, runtime.loaded.workspace)
         store.close()

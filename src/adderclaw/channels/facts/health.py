@@ -97,7 +97,7 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
     yield _folder("workspace", loaded.workspace, f"create it, or {another}", another)
     yield _seen(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
     yield _rules(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
-    yield _store(loaded.config.memory.path)
+    yield _store(loaded.config.memory.path, loaded.config.receipts.path)
     yield _receipts(loaded)
     yield from _telemetry(loaded)
     yield from _schedules(loaded.config.memory.path)
@@ -121,7 +121,7 @@ def _telemetry(loaded: Loaded) -> Iterator[Check]:
 def _schedules(path: str) -> Iterator[Check]:
     from adderclaw.store import Store, schedules
 
-    if not os.path.exists(path):
+    if not Store.exists(path):
         return
     try:
         store = Store.open(path, read_only=True)
@@ -293,28 +293,33 @@ def _estop() -> Check:
     return Check("estop", "ok", "not set")
 
 
-def _store(path: str) -> Check:
-    from adderclaw.store import Store
+def _store(path: str, log: str) -> Check:
+    from adderclaw.store import Store, damage
 
-    if not os.path.exists(path):
+    fix = f"{damage.last_backup(path)}; else save what can be read: `sqlite3 {path} .recover`"
+    if not Store.exists(path):
+        if os.path.exists(log) and os.path.getsize(log):
+            return Check("store", "broken", damage.lost(path, log), damage.last_backup(path))
         return Check("store", "ok", f"{path} will be created with the first use")
     try:
         store = Store.open(path, read_only=True)
         try:
-            found = str(store.read("PRAGMA quick_check(1)")[0][0])
+            found = str(store.read("PRAGMA integrity_check(1)")[0][0])
         finally:
             store.close()
     except NotMigrated as error:
         return Check("store", "warning", str(error), "run `adderclaw init`")
     except AdderClawError as error:
-        return Check("store", "broken", str(error), "repair it, or move the file away: a new one is created")
+        return Check("store", "broken", str(error), fix)
     if found != "ok":
-        return Check("store", "broken", f"{path}: {found}", "restore it from a copy: the file is damaged")
+        return Check("store", "broken", f"{path} is damaged: {found}", fix)
+    if damage.wal_is_lost(path):
+        return Check("store", "warning", damage.wal_message(path), fix)
     return Check("store", "ok", path)
 
 
 def _receipts(loaded: Loaded) -> Check:
-    from adderclaw.store import Store
+    from adderclaw.store import Store, damage
     from adderclaw.store.verify import verify
 
     log, path = loaded.config.receipts.path, loaded.config.memory.path
@@ -324,7 +329,7 @@ def _receipts(loaded: Loaded) -> Check:
         return Check("receipts", "ok", "none yet")
     store = None
     try:
-        store = Store.open(path, read_only=True) if os.path.exists(path) else None
+        store = Store.open(path, read_only=True) if Store.exists(path) else None
         found = verify(log, store, os.path.join(home(), "receipt.key"))
     except NotMigrated as error:
         return Check("receipts", "warning", str(error), "run `adderclaw init`")
@@ -336,4 +341,7 @@ def _receipts(loaded: Loaded) -> Check:
     if not found.valid:
         where = f"receipt {found.first_broken} of {log}: {found.reason}"
         return Check("receipts", "broken", where, "look into it, then `adderclaw receipt archive --yes` begins anew")
+    if found.completeness.get("behind"):
+        detail = f"{path} lacks {found.completeness['unmirrored']} of the {found.receipts} receipts in {log}"
+        return Check("receipts", "broken", f"{detail}: it is older than they are", damage.last_backup(path))
     return Check("receipts", "ok", f"{found.receipts} in {log}, the chain is valid")

@@ -224,4 +224,4 @@ def _key_path() -> str:
 
 
 def opened(path: str) -> Store | None:
-    return Store.open(path, read_only=True) if os.path.exists(path) else None
+    return Store.open(path, read_only=True) if Store.exists(path) else None

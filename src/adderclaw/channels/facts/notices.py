@@ -72,7 +72,7 @@ def targets(options: Options) -> list[TargetRow]:
 
 
 def _waiting(path: str) -> dict[str, int]:
-    if not os.path.exists(path):
+    if not Store.exists(path):
         return {}
     store = Store.open(path, read_only=True)
     try:
@@ -139,7 +139,7 @@ def history(
 ) -> list[NoticeRow]:
     """The last notices, the newest first."""
     path = found_in(looking(options)).config.memory.path
-    if not os.path.exists(path):
+    if not Store.exists(path):
         return []
     store = Store.open(path, read_only=True)
     try:
@@ -247,7 +247,7 @@ def deliver(options: Options) -> None:
         found = found_in(looking(options))
     except AdderClawError:
         return
-    if found.config.notices.targets and os.path.exists(found.config.memory.path):
+    if found.config.notices.targets and Store.exists(found.config.memory.path):
         roots = roots_of(found.workspace, found.config)
         flush(Place(found.config.memory.path, home(), lambda: found.config, _on_stderr, roots))
 

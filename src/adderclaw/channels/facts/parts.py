@@ -1,6 +1,5 @@
 """What is configured: MCP servers with what is approved of them, skills, hooks, and every setting with its origin."""
 
-import os
 from typing import Any, Literal, TypedDict
 
 from adderclaw.channels.facts import clean, loaded, looking
@@ -47,7 +46,7 @@ def mcp_servers(options: Options) -> list[ServerRow]:
     """Nothing is started: what is known of their tools is what was seen last."""
     runtime = start(looking(options))
     known, path = configured(runtime), runtime.config.memory.path
-    if not known or not os.path.exists(path):
+    if not known or not Store.exists(path):
         return [clean(server(entry, {})) for entry in known]
     store = Store.open(path, read_only=True)
     try:

@@ -54,10 +54,10 @@ def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
     if os.path.lexists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError(f"{folder} is there already, and is not empty: name another folder")
     path, log = loaded.config.memory.path, loaded.config.receipts.path
-    if not os.path.exists(path) and not os.path.exists(log):
+    if not Store.exists(path) and not os.path.exists(log):
         raise UsageError(f"there is nothing to export: neither {path} nor {log} is there yet")
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    store = Store.open(path, read_only=True) if os.path.exists(path) else None
+    store = Store.open(path, read_only=True) if Store.exists(path) else None
     try:
         counts = _records(store, loaded, os.path.join(folder, RECORDS))
         chains = {name: _chain(path, os.path.join(folder, name), key_path) for name, path in _logs(log)}

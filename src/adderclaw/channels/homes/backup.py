@@ -2,11 +2,12 @@
 
 import errno
 import os
+import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import IO
 from urllib.parse import quote
 
@@ -17,7 +18,8 @@ from adderclaw.config import load
 from adderclaw.config.paths import beneath, followed, is_run_name
 from adderclaw.errors import AdderClawError, ConfigError, LedgerError, StoreError, UsageError
 from adderclaw.record import NamedTuple
-from adderclaw.store import Store
+from adderclaw.store import Store, damage
+from adderclaw.store.files import IMAGE, folder_of
 from adderclaw.store.logfile import Lock, open_log, read_key
 from adderclaw.store.verify import Verification, verify
 from adderclaw.types import Json
@@ -37,8 +39,25 @@ class Made(NamedTuple):
     left_out: list[str]
     notes: list[str]
 
+    @property
+    def good(self) -> bool:
+        return _wrong(self.receipts) == ""
+
     def as_json(self) -> Json:
         return {**self._asdict(), "receipts": self.receipts.as_json()}
+
+
+def _wrong(found: Verification) -> str:
+    """Why a backup with these receipts is not a good one; empty if it is."""
+    if not found.valid:
+        return f"the receipts do NOT verify: invalid at {found.first_broken}: {found.reason}"
+    if found.completeness.get("behind"):
+        missing = found.completeness["unmirrored"]
+        return (
+            f"the database lacks {missing} of {found.receipts} receipts: it was put back to an older state, its -wal "
+            "file was lost, or another one was in use. `adderclaw receipt verify` says more"
+        )
+    return ""
 
 
 class _Places(NamedTuple):
@@ -107,8 +126,10 @@ class _Backup:
         self._copy, self._log = os.path.join(scratch, "memory.sqlite"), os.path.join(scratch, "tool_receipts.log")
         self._done = self._total = 0
         self._database_name = places.named(places.database, DATABASE)
+        """In an archive; rows that are kept as files are in a folder of this name."""
         self._log_name = places.named(places.log, LOG)
-        self._own = (followed(places.database), followed(places.log))
+        self._in_files = os.path.isdir(folder_of(places.database))
+        self._own = (followed(folder_of(places.database) if self._in_files else places.database), followed(places.log))
         """Of these there is a copy of one moment, by whatever path they are named."""
 
     def written(self, unfinished: str, target: str) -> Made:
@@ -117,6 +138,8 @@ class _Backup:
             with Writer(file) as writer:
                 runs = self._collect(writer, has_database)
                 found = self._verified(has_database)
+                if (why := _wrong(found)) and os.path.lexists(target):
+                    raise AdderClawError(f"{why}; the backup in {target} is left as it is")
                 writer.finish(self._manifest(writer, has_database, runs, found))
             file.flush()
             os.fsync(file.fileno())
@@ -125,7 +148,10 @@ class _Backup:
                 reader.copy(name, None)
         size = os.path.getsize(unfinished)
         os.replace(unfinished, target)
-        return Made(target, size, len(writer.entries), found, self._secrets, self._left_out, self._notes)
+        made = Made(target, size, len(writer.entries), found, self._secrets, self._left_out, self._notes)
+        if made.good and has_database:
+            damage.record_backup(self._places.database, target)
+        return made
 
     # -------------------------------------------------------------- one state of the database and of the log
 
@@ -135,17 +161,37 @@ class _Backup:
         The lock of the receipts is held only while a transaction to read begins and the log's length is looked at: from
         there on both copies are of that moment, however long they take and whatever is written meanwhile.
         """
-        if os.path.isdir(f"{self._places.database}.files"):
-            self._notes.append("the rows are kept as files beside the database, and were copied as they lay there")
-            self._copy_log(None)
+        if not Store.exists(self._places.database):
+            if self._length():
+                raise StoreError(damage.lost(self._places.database, self._places.log))
             return False
-        if not os.path.exists(self._places.database):
-            self._copy_log(None)
-            return False
+        if self._in_files:
+            self._copy_log(self._copy_image())
+        else:
+            self._copy_log(self._copy_database())
+        with closing(sqlite3.connect(self._copy)) as copy:
+            if why := damage.found_in(copy):
+                raise StoreError(f"{damage.message(self._places.database, why)}. No backup was written")
+            if self._length() and not copy.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+                raise StoreError(damage.lost(self._places.database, self._places.log))
+        return True
+
+    def _copy_image(self) -> int | None:
+        """Each commit of rows that are kept as files replaces their file: what was opened stays as it is."""
+        with self._still(), open(os.path.join(folder_of(self._places.database), IMAGE), "rb") as source:
+            length = self._length()
+            with open(os.open(self._copy, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_WRONLY, 0o600), "wb") as target:
+                shutil.copyfileobj(source, target)
+        return length
+
+    def _copy_database(self) -> int | None:
         name = f"file:{quote(self._places.database)}?mode=ro"
         try:
             with closing(sqlite3.connect(name, uri=True, timeout=30, isolation_level=None)) as source:
-                length = self._moment(source)
+                with self._still():
+                    source.execute("BEGIN")
+                    source.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                    length = self._length()
                 os.close(os.open(self._copy, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_RDWR, 0o600))
                 with closing(sqlite3.connect(self._copy)) as target:
                     source.backup(target, pages=PAGES, progress=self._pages, sleep=0)
@@ -153,30 +199,26 @@ class _Backup:
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            if damage.is_damage(error):
+                raise StoreError(f"{damage.message(self._places.database, error)}. No backup was written") from error
             raise StoreError(
                 f"{self._places.database} cannot be copied ({error}): `adderclaw doctor` says what is wrong with it"
             ) from error
-        self._copy_log(length)
-        return True
+        return length
 
-    def _moment(self, source: sqlite3.Connection) -> int | None:
+    @contextmanager
+    def _still(self) -> Generator[None]:
+        """Nobody writes a receipt meanwhile."""
         try:
             lock = Lock(self._places.log, shared=True)
         except (FileNotFoundError, LedgerError):
-            lock = None
-        if lock is None:
-            self._begin(source)
-            return self._length()
+            yield
+            return
         try:
             with lock:
-                self._begin(source)
-                return self._length()
+                yield
         finally:
             lock.close()
-
-    def _begin(self, source: sqlite3.Connection) -> None:
-        source.execute("BEGIN")
-        source.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
     def _length(self) -> int | None:
         try:
@@ -209,7 +251,7 @@ class _Backup:
         ]
         self._total = sum(one.size for one in (*found, *(one for _, one in traces)))
         self._total += sum(os.path.getsize(path) for path in own if os.path.exists(path))
-        for path, name in ((self._copy, self._database_name), (self._log, self._log_name)):
+        for path, name in ((self._copy, self._rows_name), (self._log, self._log_name)):
             if path in own and os.path.exists(path):
                 with open(path, "rb") as source:
                     self._add(writer, name, source)
@@ -223,7 +265,8 @@ class _Backup:
         return runs
 
     def _belongs(self, one: contents.Found) -> bool:
-        if followed(one.path) in self._own:
+        path = followed(one.path)
+        if any(beneath(path, own) for own in self._own):
             return False
         if f"store/{one.way}" in (self._database_name, self._log_name):
             self._left_out.append(f"{one.way} (the settings name another)")
@@ -238,6 +281,10 @@ class _Backup:
             self._left_out.append(f"{one.way!r} (its name)")
             return False
         return True
+
+    @property
+    def _rows_name(self) -> str:
+        return f"{folder_of(self._database_name)}/{IMAGE}" if self._in_files else self._database_name
 
     def _file(self, writer: Writer, name: str, one: contents.Found) -> None:
         try:
@@ -277,7 +324,7 @@ class _Backup:
         """Archived receipts that do not lie in the home; and what restore cannot know of it."""
         home, folder, name = self._places.home, *os.path.split(self._places.log)
         for key, path in (("memory.path", self._places.database), ("receipts.path", self._places.log)):
-            if os.path.exists(path) and not beneath(followed(path), followed(home)):
+            if Store.exists(path) and not beneath(followed(path), followed(home)):
                 self._notes.append(f"{key} is {path}, outside of the home: restore puts it into the home, so change it")
         if beneath(followed(folder), followed(home)) or not os.path.isdir(folder):
             return
@@ -296,7 +343,7 @@ class _Backup:
         except StoreError as error:
             raise StoreError(str(error).replace(self._copy, self._places.database)) from error
         try:
-            return verify(self._log, store, self._places.key)
+            return verify(self._log, store, self._places.key, results=True)
         finally:
             if store is not None:
                 store.close()
@@ -326,10 +373,7 @@ class _Backup:
 def said(made: Made) -> Iterator[str]:
     """For people."""
     yield f"wrote {made.file}: {made.files} files, {made.size / (1 << 20):.1f} MiB"
-    state = f"{made.receipts.receipts} receipts verify"
-    if not made.receipts.valid:
-        state = f"the receipts do NOT verify: invalid at {made.receipts.first_broken}: {made.receipts.reason}"
-    yield f"{state}; head {made.receipts.head}"
+    yield f"{_wrong(made.receipts) or f'{made.receipts.receipts} receipts verify'}; head {made.receipts.head}"
     if made.secrets:
         yield "it holds secrets, and is not encrypted: keep it where you would keep your keys"
     if made.left_out:

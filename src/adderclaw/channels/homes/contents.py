@@ -21,7 +21,7 @@ SECRET = {
 """Names at the top of a home that hold secrets."""
 LEFT_OUT = frozenset({"cache", "caches", "fetched", "server", "service", "config.lock", "ESTOP"})
 """Names at the top that can be made again, or belong to processes that run now; and a stop, which is for now."""
-ENDINGS = ("-wal", "-shm", "-journal", ".lock", ".locks", ".tmp", ".unfinished", ".sock", ".pid")
+ENDINGS = ("-wal", "-shm", "-journal", ".lock", ".locks", ".tmp", ".unfinished", ".sock", ".pid", ".last-backup")
 """Of files that only a process that runs needs."""
 WHOLE = frozenset({"plugins", "plugin_data", *USERS})
 """Names at the top with what others wrote, which is kept as it is: a plugin without its `uv.lock` is another plugin."""

@@ -23,8 +23,11 @@ FOLDERS = CACHES | RECORDS | RUNNING | {"plugins", "plugin_data"}
 """Folders that it makes there; all that is in them is its own."""
 USERS = frozenset({"AGENTS.md", "CLAUDE.md", "agents", "commands", "skills", "sops", "policy.toml"})
 """What it reads there and people write: that stays."""
-_KEPT = re.compile(r"memory\.sqlite(\.before-m\d{3}_\w+)?|tool_receipts\.log(\.\d{8}T\d{6}Z(-\d+)?)?|\.trial-\d+\.toml")
-"""The database and its copies before an update, the log of receipts and its earlier parts, a trial of settings."""
+_KEPT = re.compile(
+    r"memory\.sqlite(\.before-m\d{3}_\w+|\.last-backup)?|tool_receipts\.log(\.\d{8}T\d{6}Z(-\d+)?)?|\.trial-\d+\.toml"
+)
+"""The database, its copies before an update, the note on its last backup; the log of receipts and its earlier parts; a
+trial of settings."""
 TABLES = frozenset({"schema_meta", "transcript_entries", "tool_permission_log"})
 """Tables that our database had in every version."""
 RECEIPT = frozenset({"args_hash", "previous_hash", "receipt_hash", "seq", "tool"})

@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import IO, cast
+from urllib.parse import quote
 
 from adderclaw import config
 from adderclaw.channels.homes import contents
@@ -19,7 +20,8 @@ from adderclaw.channels.homes.backup import DATABASE, LOG
 from adderclaw.config.paths import followed
 from adderclaw.errors import AdderClawError, ConfigError, LedgerError, StoreError, UsageError
 from adderclaw.record import NamedTuple
-from adderclaw.store import Store
+from adderclaw.store import Store, damage
+from adderclaw.store.files import IMAGE, folder_of
 from adderclaw.store.logfile import read_key
 from adderclaw.store.verify import Verification, verify
 from adderclaw.types import Json
@@ -225,7 +227,7 @@ class _Restore:
 
     def _named(self, name: str, usual: str) -> str:
         """Where the database or the log lies now, which the manifest names."""
-        if name and name not in self._manifest.files:
+        if name and not {name, f"{folder_of(name)}/{IMAGE}"} & self._manifest.files.keys():
             raise BadArchive(f"it is not restored: {name[:200]!r} is missing, which its manifest names: it was changed")
         return self._place(name or usual)
 
@@ -294,10 +296,11 @@ class _Restore:
         database, log = self._named(self._manifest.database, DATABASE), self._named(self._manifest.receipts, LOG)
         store = None
         try:
-            if os.path.lexists(database) or os.path.isdir(f"{database}.files"):
+            if Store.exists(database):
+                self._require_undamaged(database)
                 store = Store.open(database)
             sealed = read_key(key) is not None
-            found = verify(log, store, key if sealed else "")
+            found = verify(log, store, key if sealed else "", results=True)
             usual = self._place(LOG)
             if usual != log and found.valid and os.path.lexists(usual):  # nobody shows another log than the one in use
                 other = verify(usual, None, key if sealed else "")
@@ -309,19 +312,32 @@ class _Restore:
         finally:
             if store is not None:
                 store.close()
+        if store is None and found.receipts:
+            self._allow(f"it holds {found.receipts} receipts and no database")
+        if found.completeness.get("behind"):
+            self._allow(f"its database lacks {found.completeness['unmirrored']} of {found.receipts} receipts")
         if not found.valid:
             why = _outside(f"its receipts do not verify: receipt {found.first_broken}: {found.reason}", self._staging)
-            if not self._unverified:
-                raise BadArchive(
-                    f"it is not restored: {why}. Nothing was written; --unverified restores it all the same"
-                )
-            self._notes.append(why)
+            self._allow(why)
         elif found.head != self._manifest.head:
             raise BadArchive("it is not restored: its receipts end elsewhere than the manifest says: it was changed")
         if not sealed and found.receipts:
             fix = "put the receipt.key of then into the home, or begin a new chain: `adderclaw receipt archive --yes`"
             self._notes.append(f"the key of the receipts is not in this backup: {fix}")
         return found, sealed
+
+    def _allow(self, why: str) -> None:
+        """Continue in spite of what is wrong, if the operator said --unverified."""
+        if not self._unverified:
+            raise BadArchive(f"it is not restored: {why}. Nothing was written; --unverified restores it all the same")
+        self._notes.append(why)
+
+    def _require_undamaged(self, database: str) -> None:
+        folder = folder_of(database)
+        path = os.path.join(folder, IMAGE) if os.path.isdir(folder) else database
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as copy:
+            if why := damage.found_in(copy):
+                raise BadArchive(f"it is not restored: the database in it is damaged ({why}). Nothing was written")
 
     def _switched(self) -> str:
         """Put the new home in its place; where the one before is."""

@@ -239,7 +239,7 @@ def _run_folders(home: str) -> list[str]:
     from adderclaw.store import Store
 
     path = os.path.join(home, "memory.sqlite")
-    if not os.path.exists(path):
+    if not Store.exists(path):
         return []
     try:
         store = Store.open(path, read_only=True)

@@ -1,0 +1,97 @@
+"""Damage to a database: how it is found, what its message says, and which backup is the last good one."""
+
+import contextlib
+import os
+import sqlite3
+import time
+from typing import TYPE_CHECKING
+
+from adderclaw.errors import StoreError
+
+if TYPE_CHECKING:
+    from adderclaw.store import Store
+
+DATABASE, LOG = "memory.sqlite", "tool_receipts.log"
+"""The database and its receipts at their usual place, which is one folder."""
+_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def found_in(connection: sqlite3.Connection) -> str:
+    """The first damage that SQLite's full integrity check finds, or nothing. It reads the whole file."""
+    try:
+        result = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        return str(error)
+    return "" if result == "ok" else " ".join(result.removeprefix("*** in database main ***").split())
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether SQLite says with this error that the file is damaged: also by text that is no text."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in _CODES or str(error).startswith("Could not decode to UTF-8")
+
+
+def message(path: str, why: object) -> str:
+    return f"{path} is damaged ({why}): run `adderclaw doctor`; {last_backup(path)}"
+
+
+def last_backup(path: str) -> str:
+    """How to get back to the last good backup of this database, as the end of a message."""
+    try:
+        with open(_record(path), encoding="utf-8") as file:
+            when, _, backup = file.read(8192).strip().partition(" ")
+    except (OSError, ValueError):
+        when = backup = ""
+    if not backup:
+        return "no backup of it is known"
+    if not os.path.isfile(backup):
+        return f"its last good backup was {backup} of {when}, which is not there now"
+    return f"its last good backup is of {when}: `adderclaw restore {backup} --replace`"
+
+
+def record_backup(path: str, backup: str) -> None:
+    """Remember a backup that was checked, beside the database. The backup is good without this note."""
+    with contextlib.suppress(OSError), open(_record(path), "w", encoding="utf-8") as file:
+        file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {backup}\n")
+
+
+def _record(path: str) -> str:
+    return f"{path}.last-backup"
+
+
+def require_not_lost(path: str) -> None:
+    """StoreError where a database is missing or empty although the receipts of its calls are beside it."""
+    folder, name = os.path.split(path)
+    log = os.path.join(folder, LOG)
+    with contextlib.suppress(OSError):
+        if name == DATABASE and os.path.getsize(log):
+            raise StoreError(lost(path, log))
+
+
+def is_of_a_crash(store: "Store", missing: int, conversation_id: str) -> bool:
+    """Whether so many receipts may lack their mirror: a crash leaves one, and its call is in the database."""
+    sql = "SELECT 1 FROM conversations WHERE id = ?"
+    return missing == 0 or (missing == 1 and bool(store.read(sql, (conversation_id,))))
+
+
+def wal_is_lost(path: str) -> bool:
+    """Whether the log of a killed process was removed: SQLite itself removes the -shm file first, then the -wal."""
+    wal = f"{path}-wal"
+    return not os.path.exists(wal) and os.path.exists(f"{path}-shm") and not os.path.exists(wal)
+
+
+def wal_message(path: str) -> str:
+    return (
+        f"{path}-wal, which held the last changes of a process that was killed, was removed: what that process wrote "
+        f"last is lost. Run `adderclaw doctor`; {last_backup(path)}"
+    )
+
+
+def lost(path: str, log: str) -> str:
+    state = "is empty" if os.path.exists(path) else "is missing"
+    return (
+        f"{path} {state}, but {log} has receipts of its calls: nothing is created in its place. Restore it "
+        f"({last_backup(path)}), or start without its conversations: `adderclaw receipt archive --yes`"
+    )
