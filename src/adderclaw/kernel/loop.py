@@ -7,7 +7,7 @@ from itertools import zip_longest
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING
 
-from adderclaw.errors import LimitError, ProviderError, Stopped, UsageError
+from adderclaw.errors import LimitError, ProviderError, Stopped, StoreError, UsageError
 from adderclaw.framing import framed
 from adderclaw.history import message_json
 from adderclaw.json_text import canonical
@@ -146,6 +146,10 @@ async def _turn(
     except Stopped as error:
         session.bus.tell({"event_type": "estop_triggered", "reason": str(error)})
         return TurnResult("stopped", turn.text, str(error))
+    except StoreError as error:
+        if not turn.text:
+            raise
+        return TurnResult("error", turn.text, str(error))
     except ProviderError as error:
         _note_failure(session, error)
         await lifecycle.failed(session, error.stop_failure, str(error), turn.text)
@@ -234,7 +238,11 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
     # With the first call's intent, or at once where there is none: in any case before anything is done.
     session.store.soon(rows)
     if not response.tool_calls and not cut:
-        session.store.flush()
+        try:
+            session.store.flush()
+        except StoreError:
+            turn.heard(text, cut=False, scrub=session.secrets.scrub)  # it was paid for: show it all the same
+            raise
     if blocks:
         session.state.history.append(message)
     if cut:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from adderclaw.errors import EXIT_CODES, AdderClawError, outcome_of
+from adderclaw.errors import EXIT_CODES, AdderClawError, StoreError, outcome_of
 from adderclaw.kernel.session import TurnResult
 from adderclaw.record import NamedTuple
 from adderclaw.runtime.run import Run
@@ -81,9 +81,13 @@ async def drive(
     except asyncio.CancelledError:  # whoever waited is gone: the run has its outcome all the same
         await leave(run, mode=mode)
         raise
-    await run.settle()
     result = _advised(result, resume) if resume else result
-    ended = run.finish(result, exit_code=code(result), mode=mode)
+    try:
+        await run.settle()
+        ended = run.finish(result, exit_code=code(result), mode=mode)
+    except StoreError as error:  # a full disk: the answer was paid for, and is shown without being stored
+        result = result._replace(outcome="error", reason=f"the end of the run could not be stored: {error}")
+        ended = exit_code(result)
     report = Report(run, shown(run, result), ended)
     show(report)
     await run.close()

@@ -52,7 +52,8 @@ def backup(
     """Keep the home in one file, while sessions run: database, receipts, run folders, settings, trust, plugins.
 
     The copy is of one moment. Its database is checked for damage and its receipts are verified; exit code 1 when
-    either is wrong, and an earlier backup is never replaced by such a one. Secrets are left out unless you ask for them; the system's keyring is never in it.
+    either is wrong, and such a backup never replaces an earlier one. Secrets are left out unless you ask for them; the
+    system's keyring is never in it.
 
     Example: adderclaw backup ~/backups/
     """
