@@ -10,12 +10,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import NotMigrated, StoreError
-from adderclaw.store import damage, migrations
+from adderclaw.store import damage, locks, migrations
 
 if TYPE_CHECKING:
     from adderclaw.store.files import Image
 
 BUSY_MS = 30_000
+TRY_MS = 200
+"""How long one attempt to open waits: then it is asked whether locks work here at all."""
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 QUEUE_LIMIT = 512
 CHECKPOINT_PAGES = 4_000
@@ -81,6 +83,10 @@ class Store:
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
         return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon, self._file, self.image)
+
+    def wait(self, milliseconds: int = BUSY_MS) -> None:
+        """How long a lock of another process is waited for."""
+        self._connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
     def read(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
         with self._lock:
@@ -391,11 +397,11 @@ def _looked_into(path: str, how: str) -> tuple[sqlite3.Connection, list[str]]:
 
 def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        name, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri
+        name, timeout=TRY_MS / 1000, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri
     )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    connection.execute(f"PRAGMA busy_timeout = {TRY_MS}")
     return connection
 
 
@@ -404,13 +410,18 @@ def _patiently(path: str, attempt: Callable[[], Store]) -> Store:
     deadline = time.monotonic() + BUSY_MS / 1000
     while True:
         try:
-            return attempt()
+            store = attempt()
         except sqlite3.Error as error:
             if _primary(error) in UNWRITABLE:
                 raise Unwritable(str(explained(path, error))) from error
-            if _primary(error) not in BUSY or time.monotonic() > deadline - 1:  # SQLite itself waited as long
+            if _primary(error) not in BUSY or time.monotonic() > deadline:
                 raise explained(path, error) from error
+            if not locks.work_in(folder := os.path.dirname(path)):
+                raise Unwritable(locks.without(folder)) from error
             time.sleep(0.01)
+        else:
+            store.wait()
+            return store
 
 
 # ------------------------------------------------------------------ errors

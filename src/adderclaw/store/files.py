@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable
 
 from adderclaw.errors import StoreError
-from adderclaw.store import migrations
+from adderclaw.store import locks, migrations
 
 IMAGE = "store.image"
 
@@ -22,7 +22,7 @@ class Image:
 
     def __init__(self, path: str, *, read_only: bool) -> None:
         self.folder = folder_of(path)
-        self._lock = -1
+        self._lock, self._owned = -1, ""
         if not read_only:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             self._lock = self._locked()
@@ -38,6 +38,11 @@ class Image:
             raise StoreError(
                 f"{self.folder} is in use by another process, and files take one at a time: wait for it to end"
             ) from error
+        except OSError as error:
+            if error.errno not in locks.NO_LOCKS:
+                os.close(descriptor)
+                raise
+            self._owned = _own(self.folder)
         return descriptor
 
     def read(self) -> bytes:
@@ -58,9 +63,34 @@ class Image:
         os.replace(fresh, place)
 
     def close(self) -> None:
+        if self._owned:
+            os.unlink(self._owned)
+            self._owned = ""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def _own(folder: str) -> str:
+    """Where nothing can be locked, a file that only one process can create says who uses the folder."""
+    path, me = os.path.join(folder, "owner"), f"{os.uname().nodename} {os.getpid()}"
+    host = pid = ""
+    for _ in range(2):
+        try:
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(me)
+        except FileExistsError:
+            with open(path, encoding="utf-8") as file:
+                host, _, pid = file.read().partition(" ")
+            if host != os.uname().nodename or (pid.isdigit() and locks.is_alive(int(pid))):
+                break
+            os.unlink(path)  # its process has ended without removing it
+        else:
+            return path
+    raise StoreError(
+        f"{folder} is in use by another process ({pid or 'unknown'} of the machine {host}), and files take one at a "
+        f"time: wait for it to end. If it has ended, remove {path}"
+    )
 
 
 def connected(

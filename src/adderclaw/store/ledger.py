@@ -59,7 +59,7 @@ class Ledger:
             os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
         except OSError as error:
             raise LedgerError(f"{log_path} cannot be created: {error.strerror}: make its folder writable") from error
-        lock = Lock(log_path)
+        lock = Lock(log_path, alone=store.image is not None)
         try:
             with lock:
                 fd, key = _files(log_path, store, key_path)
@@ -144,7 +144,8 @@ class Ledger:
 
     def _begin(self) -> None:
         row, size = _last_mirrored(self._store), os.fstat(self._fd).st_size
-        known = self._lock.names(self._store.path)
+        image = self._store.image
+        known = self._lock.names(self._store.path if image is None else image.folder)
         if row is not None:
             self._go_to(row, size)
         elif known and size and not self._store.read("SELECT 1 FROM sessions LIMIT 1"):
@@ -268,7 +269,7 @@ class Ledger:
 def archive(log_path: str, store: Store, *, now: float) -> str:
     """Puts the log away under a dated name, its mirror rows with it, and returns that name. The key stays."""
     log_path = os.path.abspath(log_path)
-    lock = Lock(log_path)
+    lock = Lock(log_path, alone=store.image is not None)
     try:
         with lock:
             name = _free_name(log_path, iso(now)[:19].replace("-", "").replace(":", "") + "Z")

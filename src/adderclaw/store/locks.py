@@ -1,5 +1,6 @@
 """Who works in a session: a lock beside the database, which goes with its process however that ends."""
 
+import errno
 import os
 import time
 from collections.abc import Generator
@@ -7,8 +8,31 @@ from contextlib import contextmanager, suppress
 
 from adderclaw.errors import InUse
 
+NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
+"""What a file system says that has no locks, as some network mounts have none."""
 PAUSE = 0.001
 """Seconds after which a lock that somebody only looks at is tried again."""
+
+
+def work_in(folder: str) -> bool:
+    """Whether files of this folder can be locked as SQLite locks its own; True where that cannot be tried."""
+    import fcntl
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in NO_LOCKS
+    return True
+
+
+def without(folder: str) -> str:
+    """What is said of a folder without locks, and what helps."""
+    return (
+        f"the file system of {folder} has no working locks, and SQLite needs them: set ADDERCLAW_HOME to a folder on a "
+        'local disk, or keep the rows as files, for one process at a time: `[session]` with `store = "file"`'
+    )
 
 
 def holder(store_path: str, session_id: str) -> str:
@@ -23,6 +47,9 @@ def holder(store_path: str, session_id: str) -> str:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return os.pread(descriptor, 200, 0).decode("utf-8", "replace")
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
     finally:
         os.close(descriptor)
     return ""
@@ -47,6 +74,10 @@ def held(store_path: str, session_id: str, run_id: str) -> Generator[None]:
                 continue
             fix = "wait for it, or end it"
             raise InUse(f"session {session_id} is in use by another process; {fix}") from error
+        except OSError as error:
+            if error.errno not in NO_LOCKS:  # without locks the store is one of files, which one process uses
+                os.close(descriptor)
+                raise
         try:
             if os.path.samestat(os.stat(path), os.fstat(descriptor)):
                 break

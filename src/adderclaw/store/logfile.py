@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 
 from adderclaw.errors import LedgerError
+from adderclaw.store.locks import NO_LOCKS, without
 
 LOCK_SECONDS = 30.0
 KEY_BYTES = 32
@@ -86,7 +87,9 @@ def new_key(path: str) -> bytes:
 class Lock:
     """One writer of a log at a time, across processes and threads; a dead holder holds nothing."""
 
-    def __init__(self, log_path: str, *, shared: bool = False) -> None:
+    def __init__(self, log_path: str, *, shared: bool = False, alone: bool = False) -> None:
+        """`alone`: no other process can use the store, so that a file system without locks is enough."""
+        self._needed = not (shared or alone)
         self._path = f"{log_path}.lock"
         self._mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
@@ -102,7 +105,8 @@ class Lock:
             raise
 
     def __exit__(self, *_: object) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        with suppress(OSError):
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
         self._threads.release()
 
     def _wait(self) -> None:
@@ -122,6 +126,12 @@ class Lock:
                     raise LedgerError(
                         f"{self._path} has been held by another process for {LOCK_SECONDS:.0f} s: end that process"
                     ) from error
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+                if self._needed:
+                    raise LedgerError(without(os.path.dirname(self._path))) from error
+                return
             time.sleep(pause)
             pause = min(pause * 2, 0.01)
 

@@ -294,8 +294,13 @@ def _estop() -> Check:
 
 
 def _store(path: str, log: str) -> Check:
-    from adderclaw.store import Store, damage
+    from adderclaw.store import Store, damage, locks
+    from adderclaw.store.files import folder_of
 
+    folder = os.path.dirname(path)
+    if os.path.isdir(folder) and not locks.work_in(folder) and not os.path.isdir(folder_of(path)):
+        why, _, mend = locks.without(folder).partition(": ")
+        return Check("store", "broken", why, mend)
     fix = f"{damage.last_backup(path)}; else save what can be read: `sqlite3 {path} .recover`"
     if not Store.exists(path):
         if os.path.exists(log) and os.path.getsize(log):
