@@ -7,7 +7,7 @@ import tempfile
 from adderclaw.channels import editor
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
-from adderclaw.store import Store, memory
+from adderclaw.store import Store, locks, memory, retention
 from adderclaw.store.memory import Memory
 from adderclaw.tools.memory import MAX_VALUE, MemoryWriteArguments, unfit
 
@@ -52,6 +52,28 @@ def forget(store: Store, key: str, project: str | None) -> Memory:
     with store.write() as cursor:
         memory.remove(cursor, note)
     return note
+
+
+def conversation(store: Store, id: str) -> str | None:
+    """The conversation with this id, or the only one whose id begins so."""
+    rows = store.read("SELECT id FROM conversations WHERE id = ?1 OR instr(id, ?1) = 1 ORDER BY id = ?1 DESC", (id,))
+    if not id or not rows or (len(rows) > 1 and rows[0][0] != id):
+        return None
+    return str(rows[0][0])
+
+
+def forget_conversation(store: Store, id: str) -> None:
+    """UsageError while a process works in it or a question of it waits."""
+    for (session,) in store.read("SELECT session_id FROM sessions WHERE conversation_id = ?", (id,)):
+        if locks.holder(store.path, session):
+            raise UsageError(f"conversation {id} is in use by another process: wait for it, or end it")
+        if store.read("SELECT 1 FROM approvals WHERE session_id = ? AND answer IS NULL LIMIT 1", (session,)):
+            raise UsageError(f"a question of conversation {id} waits: answer it first, see `adderclaw approvals list`")
+    store.read("PRAGMA secure_delete = ON")
+    with store.write() as cursor:
+        retention.forget(store, cursor, id)
+        cursor.execute("INSERT INTO transcript_fts(transcript_fts) VALUES ('optimize')")  # drops the words themselves
+    store.read("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def edited(text: str) -> str | None:

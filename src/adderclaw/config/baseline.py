@@ -150,9 +150,11 @@ NO_SANDBOX = "a project's file cannot turn the sandbox off; use --profile permis
 YOURS_ALONE = (
     "channels.webhook.",
     "notices.",
+    "retention.",
 )
 """What begins so counts from the operator's own configuration alone: a project's file, trusted or not, sets none of it.
-A target of a project's choice would be told what is done in other projects."""
+A target of a project's choice would be told what is done in other projects; a limit of its choice would remove theirs.
+"""
 ONLY_YOURS = "only your own configuration can say that, never a project's file, trusted or not"
 NO_BYPASS = "bypassPermissions comes from `--permission-mode` or from your own settings in AdderClaw's folder alone"
 STRICTER = "your own {named} counts; a project's mode can only be stricter"

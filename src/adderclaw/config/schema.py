@@ -270,6 +270,28 @@ class Checkpoints:
 
 
 @record
+class Retention:
+    """How long what old work leaves is kept; 0: for ever. docs/backup.md says what goes, and what never does."""
+
+    conversations_days: Count = 0
+    """Messages and results of conversations."""
+    conversations_mb: Count = 0
+    """As above, by size: the oldest go first."""
+    runs_days: Count = 0
+    """Recordings of runs, which `replay` needs."""
+    runs_mb: Count = 0
+    """As above, by size."""
+    model_bodies_days: Count = 0
+    """Answers of models as they came, and the files of `logging.debug_llm_bodies`."""
+    model_bodies_mb: Count = 0
+    """As above, by size."""
+    logs_days: Count = 0
+    """Events of runs, in the database and in their `events.jsonl`."""
+    logs_mb: Count = 0
+    """As above, by size."""
+
+
+@record
 class Receipts:
     """The tamper-evident log of tool calls."""
 
@@ -507,6 +529,8 @@ class Config:
     """The receipt log."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     """File checkpoints."""
+    retention: Retention = field(default_factory=Retention)
+    """How long old work is kept."""
     spec: Spec = field(default_factory=Spec)
     """Specifications."""
     runtime: Runtime = field(default_factory=Runtime)

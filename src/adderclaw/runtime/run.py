@@ -146,6 +146,15 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
     return Resume(row.conversation_id, go_on=row.kind in ("sop", "message"))  # which makes again what had not begun
 
 
+def _prune(runtime: Runtime, store: Store) -> None:
+    from dataclasses import astuple
+
+    if any(astuple(runtime.config.retention)):
+        from adderclaw.runtime import retention
+
+        retention.after_run(store, runtime.config.retention)
+
+
 def _recording(runtime: Runtime, store: Store) -> Recording:
     return Recording(store, runtime.bus, runtime.clock, runtime.stopped, runtime.home)
 
@@ -169,6 +178,8 @@ def opened(
         _require_workspace(runtime)
         store = Store.open(runtime.config.memory.path, in_files=runtime.config.memory.backend == "file")
         stack.callback(store.close)
+        if kind not in UNRECORDED:
+            stack.callback(lambda: _prune(runtime, store))
         if store.notice:
             warn(runtime, store.notice)
         recording = _recording(runtime, store) if kind not in UNRECORDED else None

@@ -256,9 +256,7 @@ def events(store: Store, run_id: str) -> list[Event]:
 
 def told(store: Store, run: Run, types: Sequence[str], limit: int) -> list[Event]:
     """The events of a run with one of these types, in order. Only what was told while it went on is looked at."""
-    (row,) = store.read("SELECT began_json FROM runs WHERE run_id = ?", (run.run_id,))
-    first = json.loads(row[0])["events"] if row[0] else 0
-    last = _told_until(store, first, run.finished_at)
+    first, last = event_range(store, run.run_id)
     rows = store.read(
         "SELECT event_type, session_id, timestamp, detail FROM events WHERE id > ? AND id <= ?"
         " AND event_type IN (SELECT value FROM json_each(?))"
@@ -266,6 +264,13 @@ def told(store: Store, run: Run, types: Sequence[str], limit: int) -> list[Event
         (first, last, json.dumps(list(types)), run.run_id, limit),
     )
     return [Event(row[0], row[1] or "", row[2], json.loads(row[3])) for row in rows]
+
+
+def event_range(store: Store, run_id: str) -> tuple[int, int]:
+    """The number of the last event before a run, and of one behind its last."""
+    (row,) = store.read("SELECT began_json, finished_at FROM runs WHERE run_id = ?", (run_id,))
+    first = json.loads(row[0])["events"] if row[0] else 0
+    return first, _told_until(store, first, row[1])
 
 
 def _told_until(store: Store, first: int, finished_at: str | None) -> int:

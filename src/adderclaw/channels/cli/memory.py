@@ -199,17 +199,30 @@ def confirm(key: Key, workspace: Workspace = None, config: ConfigFile = None) ->
 
 
 @app.command()
-def forget(key: Key, workspace: Workspace = None, config: ConfigFile = None) -> None:
-    """Remove a note.
+def forget(
+    key: Annotated[str, typer.Argument(metavar="ID", help="The note's key, or the id of a conversation.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Remove a note, or what was said in one conversation. Receipts, permissions, outcomes and costs stay.
 
     Example: adderclaw memory forget build
     """
     from adderclaw.channels import notes
 
     store, project = _notes_of(config, workspace)
-    note = notes.forget(store, key, project)
+    word = "would forget" if dry_run else "forgot"
+    if memory.get(store, key, project) is None and (talk := notes.conversation(store, key)) is not None:
+        if not dry_run:
+            notes.forget_conversation(store, talk)
+        found, text = {"conversation": talk}, f"{word} the conversation {talk}; its receipts stay"
+    else:
+        note = notes.one(store, key, project) if dry_run else notes.forget(store, key, project)
+        found, text = {"note": note.key}, f"{word} {notes.line(note)}"
     store.close()
-    print(clean(f"forgot {notes.line(note)}"))
+    said({"dry_run": dry_run, **found}, clean(text), output_format)
 
 
 def _notes_of(config: str | None, workspace: str | None, *, read_only: bool = False) -> tuple[Store, str]:

@@ -1,11 +1,12 @@
 """`adderclaw runs`: what ran, and how it ended."""
 
+import re
 import sys
 from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
+from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.cli.replay_stream import places_of
 from adderclaw.config import home, load
@@ -16,7 +17,7 @@ from adderclaw.store import Store, model_calls, runs, transcript
 from adderclaw.store.runs import Run
 from adderclaw.types import Json
 
-app = group("List runs and how they ended.")
+app = group("List runs and how they ended; remove what old ones left.")
 
 clean = Secrets().clean
 
@@ -84,6 +85,60 @@ def show(
                 f"  {call.latency_ms:.0f} ms  request {call.request_hash[:12]}{error}"
             )
         )
+
+
+@app.command()
+def prune(
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="TIME", help="Runs that ended so long ago: 12h, 30d, 8w.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Remove recordings, logs and model answers of completed runs, or all that is beyond [retention].
+
+    With --older-than, of runs that ended so long ago; without it, what the limits of [retention] say, conversations
+    too. Runs that can be resumed stay. So do outcomes, costs and receipts.
+
+    Example: adderclaw runs prune --older-than 30d --dry-run
+    """
+    from adderclaw.runtime import retention
+    from adderclaw.store.retention import KINDS, OF_RUNS, Limit
+
+    now = load(config_file=config).config
+    wanted: dict[str, Limit] = retention.limits(now.retention)
+    if older_than is not None:
+        wanted = {kind: Limit(_days(older_than), 0) for kind in OF_RUNS}
+    elif not wanted:
+        raise UsageError("[retention] sets no limit: give --older-than, such as 30d, or set limits there")
+    store = Store.open(now.memory.path, read_only=True)  # nothing is created only to be pruned
+    if not dry_run:
+        store.close()
+        store = Store.open(now.memory.path, in_files=now.memory.backend == "file")
+    gone = retention.prune(store, wanted, dry_run=dry_run)
+    store.close()
+    found = {kind: [one for one in gone if one.kind == kind] for kind in KINDS}
+    counts = {kind: {"count": len(of), "bytes": sum(one.bytes for one in of)} for kind, of in found.items()}
+    parts = [f"{len(of)} {NAMES[kind]} ({sum(one.bytes for one in of):,} bytes)" for kind, of in found.items() if of]
+    word = "would be removed" if dry_run else "removed"
+    text = f"{word}: {', '.join(parts) or 'nothing'}"
+    said({"dry_run": dry_run, **counts}, clean(text), output_format)
+
+
+NAMES = {
+    "model_bodies": "runs' model answers",
+    "logs": "runs' logs",
+    "runs": "runs' recordings",
+    "conversations": "conversations",
+}
+
+
+def _days(text: str) -> float:
+    units = {"h": 1 / 24, "d": 1, "w": 7}
+    if (given := re.fullmatch(r"([0-9]{1,5})([hdw])", text)) is None or not int(given[1]):
+        raise UsageError(f"--older-than {text!r} is no time: write 12h, 30d or 8w")
+    return int(given[1]) * units[given[2]]
 
 
 def _as_json(run: Run, trace: Trace) -> Json:

@@ -5,6 +5,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, TypedDict
 
@@ -98,6 +99,7 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
     yield _seen(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
     yield _rules(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
     yield _store(loaded.config.memory.path, loaded.config.receipts.path)
+    yield from _space(loaded)
     yield _receipts(loaded)
     yield from _telemetry(loaded)
     yield from _schedules(loaded.config.memory.path)
@@ -321,6 +323,52 @@ def _store(path: str, log: str) -> Check:
     if damage.wal_is_lost(path):
         return Check("store", "warning", damage.wal_message(path), fix)
     return Check("store", "ok", path)
+
+
+LARGE_BYTES = 1 << 30
+NAMES = {
+    "conversations": "messages and results of conversations",
+    "runs": "recordings of runs, for `replay`",
+    "model_bodies": "answers of models as they came",
+    "logs": "events of runs",
+}
+
+
+def _space(loaded: Loaded) -> Iterator[Check]:
+    """What old work takes up, the largest first."""
+    from adderclaw.store import Store, retention
+
+    path, settings = loaded.config.memory.path, loaded.config.retention
+    if not Store.exists(path):
+        return
+    try:
+        store = Store.open(path, read_only=True)
+        try:
+            sizes = retention.sizes(store)
+        finally:
+            store.close()
+    except AdderClawError:  # `store` says what is wrong
+        return
+    found = [(size, NAMES[kind]) for kind, (_, size) in sizes.items()]
+    found.append((_size(os.path.join(home(), "checkpoints")), "checkpoints, for undo"))
+    found.append((_size(os.path.join(home(), "cache")), "caches, which are made again"))
+    shown = ", ".join(f"{size / 1e6:,.1f} MB {name}" for size, name in sorted(found, reverse=True))
+    limited = any(getattr(settings, f"{kind}_{unit}") for kind in retention.KINDS for unit in ("days", "mb"))
+    if sum(size for size, _ in found) > LARGE_BYTES and not limited:
+        yield Check(
+            "space", "warning", shown, "set limits in [retention], or run `adderclaw runs prune --older-than 30d`"
+        )
+    else:
+        yield Check("space", "ok", shown)
+
+
+def _size(folder: str) -> int:
+    total = 0
+    for above, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(above, name)).st_size
+    return total
 
 
 def _receipts(loaded: Loaded) -> Check:

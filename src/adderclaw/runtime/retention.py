@@ -1,0 +1,84 @@
+"""Removes what is beyond `[retention]`: a little at the end of a run, or all of it by command."""
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from adderclaw import workspace
+from adderclaw.config.paths import is_run_name
+from adderclaw.config.schema import Retention
+from adderclaw.errors import AdderClawError, Refused
+from adderclaw.sinks.jsonl import NAME
+from adderclaw.store import Store, retention
+from adderclaw.store.retention import AT_ONCE, KINDS, Limit, Old
+from adderclaw.workspace import Place
+
+SECONDS = 1.0
+"""How long the end of a run may take for it."""
+
+
+def limits(settings: Retention) -> dict[str, Limit]:
+    """Kind → its limit, of the kinds that have one."""
+    found = {kind: Limit(getattr(settings, f"{kind}_days"), getattr(settings, f"{kind}_mb")) for kind in KINDS}
+    return {kind: limit for kind, limit in found.items() if any(limit)}
+
+
+def after_run(store: Store, settings: Retention) -> None:
+    """Once a day, and never so much that the end of a run waits for it: the rest goes on the next day or by command."""
+    if not (wanted := limits(settings)):
+        return
+    with suppress(AdderClawError, OSError):  # the next run tries again
+        if retention.is_due(store):
+            prune(store, wanted, most=AT_ONCE, seconds=SECONDS)
+
+
+def prune(
+    store: Store, wanted: dict[str, Limit], *, most: int = 0, seconds: float = 0, dry_run: bool = False
+) -> list[Old]:
+    """What went, or would go; of each kind at most so many, and nothing more once the time is over."""
+    gone: list[Old] = []
+    until = time.monotonic() + seconds if seconds else None
+    for kind, limit in wanted.items():
+        gone += [
+            one
+            for one in retention.old(store, kind, limit, most or -1)
+            if (until is None or time.monotonic() < until)
+            and (dry_run or (_without_files(store, one) and retention.remove(store, one)))
+        ]
+    return gone
+
+
+def _without_files(store: Store, one: Old) -> bool:
+    """Remove the files of a run that is about to go; whether all of them could be."""
+    if one.kind not in ("logs", "model_bodies"):
+        return True
+    run = retention.completed(store, one.id)
+    return run and all(_emptied(Place(*trace), logs=one.kind == "logs") for trace in retention.traces(store, one.id))
+
+
+def _emptied(trace: Place, *, logs: bool) -> bool:
+    """The folder of a run holds files of others, too: only those go that the program wrote."""
+    folder = trace.parent
+    if trace.name != NAME or not is_run_name(folder.name):
+        return False
+    try:
+        for name in _listed(folder):
+            if retention.is_body(name) or (logs and name == NAME):
+                workspace.remove(folder / name)
+        if logs:
+            with suppress(OSError):
+                workspace.remove(folder)  # if nothing else is in it
+    except FileNotFoundError:
+        return True
+    except (OSError, Refused):
+        return False
+    return True
+
+
+def _listed(folder: Place) -> Sequence[str]:
+    fd = workspace.open_folder(folder)
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)
