@@ -11,7 +11,7 @@ from adderclaw.config.schema import Retention
 from adderclaw.errors import AdderClawError, Refused
 from adderclaw.sinks.jsonl import NAME
 from adderclaw.store import Store, retention
-from adderclaw.store.retention import AT_ONCE, KINDS, Limit, Old
+from adderclaw.store.retention import AT_ONCE, Limit, Old
 from adderclaw.workspace import Place
 
 SECONDS = 1.0
@@ -20,7 +20,12 @@ SECONDS = 1.0
 
 def limits(settings: Retention) -> dict[str, Limit]:
     """Kind → its limit, of the kinds that have one."""
-    found = {kind: Limit(getattr(settings, f"{kind}_days"), getattr(settings, f"{kind}_mb")) for kind in KINDS}
+    found = {
+        "model_bodies": Limit(settings.model_bodies_days, settings.model_bodies_mb),
+        "logs": Limit(settings.logs_days, settings.logs_mb),
+        "runs": Limit(settings.runs_days, settings.runs_mb),
+        "conversations": Limit(settings.conversations_days, settings.conversations_mb),
+    }
     return {kind: limit for kind, limit in found.items() if any(limit)}
 
 

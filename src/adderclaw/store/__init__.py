@@ -10,11 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import NotMigrated, StoreError
-from adderclaw.store import damage, locks, migrations
+from adderclaw.store import locks, migrations
 
 if TYPE_CHECKING:
     from adderclaw.store.files import Image
 
+DATABASE, LOG = "memory.sqlite", "tool_receipts.log"
+"""The database and its receipts at their usual place, which is one folder."""
 BUSY_MS = 30_000
 TRY_MS = 200
 """How long one attempt to open waits: then it is asked whether locks work here at all."""
@@ -51,7 +53,7 @@ class Store:
         """
         path = os.path.abspath(path)
         if not replaces_lost and not Store.exists(path):
-            damage.require_not_lost(path)
+            _require_not_lost(path)
         if os.path.isdir(path):
             raise StoreError(f"{path} cannot be opened, it is a folder: set [memory] path to a file")
         if in_files:
@@ -60,12 +62,14 @@ class Store:
             return _said(_open_files(path, read_only=read_only), "SQLite could not write its file when this began")
         if read_only:
             return _open_to_read(path)
-        wal_is_lost = damage.wal_is_lost(path)
+        lost = wal_is_lost(path)
         try:
             store = _open_to_write(path, replaces_lost=replaces_lost)
         except Unwritable as error:
             return _fallen_back(path, error)
-        if wal_is_lost:
+        if lost:
+            from adderclaw.store import damage
+
             store.notice = damage.wal_message(path)
         return store
 
@@ -356,7 +360,23 @@ def _connected(path: str, *, replaces_lost: bool) -> Store:
 def _require_tables(cursor: sqlite3.Cursor, path: str) -> None:
     """A database without tables was new when it was last written to its own file: what came later may be lost."""
     if not cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-        damage.require_not_lost(path)
+        _require_not_lost(path)
+
+
+def _require_not_lost(path: str) -> None:
+    """StoreError where a database is missing or empty although the receipts of its calls are beside it."""
+    folder, name = os.path.split(path)
+    log = os.path.join(folder, LOG)
+    if name == DATABASE and os.path.exists(log) and os.path.getsize(log):
+        from adderclaw.store import damage
+
+        raise StoreError(damage.lost(path, log))
+
+
+def wal_is_lost(path: str) -> bool:
+    """Whether the log of a killed process was removed: SQLite itself removes the -shm file first, then the -wal."""
+    wal = f"{path}-wal"
+    return not os.path.exists(wal) and os.path.exists(f"{path}-shm") and not os.path.exists(wal)
 
 
 def _open_to_read(path: str) -> Store:
@@ -438,6 +458,8 @@ _FIXES = {
 
 
 def explained(path: str, error: sqlite3.Error) -> StoreError:
+    from adderclaw.store import damage
+
     if damage.is_damage(error):
         return StoreError(damage.message(path, error))
     fix = _FIXES.get(_primary(error))

@@ -6,13 +6,9 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING
 
-from adderclaw.errors import StoreError
-
 if TYPE_CHECKING:
     from adderclaw.store import Store
 
-DATABASE, LOG = "memory.sqlite", "tool_receipts.log"
-"""The database and its receipts at their usual place, which is one folder."""
 _CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -61,25 +57,10 @@ def _record(path: str) -> str:
     return f"{path}.last-backup"
 
 
-def require_not_lost(path: str) -> None:
-    """StoreError where a database is missing or empty although the receipts of its calls are beside it."""
-    folder, name = os.path.split(path)
-    log = os.path.join(folder, LOG)
-    with contextlib.suppress(OSError):
-        if name == DATABASE and os.path.getsize(log):
-            raise StoreError(lost(path, log))
-
-
 def is_of_a_crash(store: "Store", missing: int, conversation_id: str) -> bool:
     """Whether so many receipts may lack their mirror: a crash leaves one, and its call is in the database."""
     sql = "SELECT 1 FROM conversations WHERE id = ?"
     return missing == 0 or (missing == 1 and bool(store.read(sql, (conversation_id,))))
-
-
-def wal_is_lost(path: str) -> bool:
-    """Whether the log of a killed process was removed: SQLite itself removes the -shm file first, then the -wal."""
-    wal = f"{path}-wal"
-    return not os.path.exists(wal) and os.path.exists(f"{path}-shm") and not os.path.exists(wal)
 
 
 def wal_message(path: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from adderclaw.errors import LedgerError
 from adderclaw.record import NamedTuple
-from adderclaw.store import Store, damage
+from adderclaw.store import Store
 from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, ReceiptDraft, check, line_of, seal, used_by
 from adderclaw.store.logfile import RESERVE, Lock, create, new_key, open_log, read_key, require_space, reserve
 from adderclaw.store.text import compact, iso
@@ -149,6 +149,8 @@ class Ledger:
         if row is not None:
             self._go_to(row, size)
         elif known and size and not self._store.read("SELECT 1 FROM sessions LIMIT 1"):
+            from adderclaw.store import damage
+
             raise LedgerError(damage.lost(self._store.path, self.path))
         self._catch_up()
         self._mirror()
@@ -318,6 +320,8 @@ def _files(log_path: str, store: Store, key_path: str) -> tuple[int, bytes]:
 
 
 def _unmirrored(missing: list[_Mirrored], store: Store) -> str:
+    from adderclaw.store import damage
+
     first, last = missing[0].seq, missing[-1].seq
     if damage.is_of_a_crash(store, len(missing), json.loads(missing[-1].line)["conversation_id"]):
         return f"a crash left receipt {last} without its mirror row"

@@ -8,7 +8,6 @@ from importlib import import_module
 
 from adderclaw import __version__
 from adderclaw.errors import StoreError
-from adderclaw.store import damage
 
 SCHEMA_VERSION = "1"
 DISK = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
@@ -128,6 +127,8 @@ def backed_up(cursor: sqlite3.Cursor, path: str) -> str:
 
     The caller holds the write lock, so that nobody changes it meanwhile.
     """
+    from adderclaw.store import damage
+
     missing = pending(cursor, path)
     if not missing or len(missing) == len(MIGRATIONS):
         return ""

@@ -296,7 +296,7 @@ def _estop() -> Check:
 
 
 def _store(path: str, log: str) -> Check:
-    from adderclaw.store import Store, damage, locks
+    from adderclaw.store import Store, damage, locks, wal_is_lost
     from adderclaw.store.files import folder_of
 
     folder = os.path.dirname(path)
@@ -320,7 +320,7 @@ def _store(path: str, log: str) -> Check:
         return Check("store", "broken", str(error), fix)
     if found != "ok":
         return Check("store", "broken", f"{path} is damaged: {found}", fix)
-    if damage.wal_is_lost(path):
+    if wal_is_lost(path):
         return Check("store", "warning", damage.wal_message(path), fix)
     return Check("store", "ok", path)
 
@@ -336,9 +336,10 @@ NAMES = {
 
 def _space(loaded: Loaded) -> Iterator[Check]:
     """What old work takes up, the largest first."""
+    from adderclaw.runtime.retention import limits
     from adderclaw.store import Store, retention
 
-    path, settings = loaded.config.memory.path, loaded.config.retention
+    path = loaded.config.memory.path
     if not Store.exists(path):
         return
     try:
@@ -353,8 +354,7 @@ def _space(loaded: Loaded) -> Iterator[Check]:
     found.append((_size(os.path.join(home(), "checkpoints")), "checkpoints, for undo"))
     found.append((_size(os.path.join(home(), "cache")), "caches, which are made again"))
     shown = ", ".join(f"{size / 1e6:,.1f} MB {name}" for size, name in sorted(found, reverse=True))
-    limited = any(getattr(settings, f"{kind}_{unit}") for kind in retention.KINDS for unit in ("days", "mb"))
-    if sum(size for size, _ in found) > LARGE_BYTES and not limited:
+    if sum(size for size, _ in found) > LARGE_BYTES and not limits(loaded.config.retention):
         yield Check(
             "space", "warning", shown, "set limits in [retention], or run `adderclaw runs prune --older-than 30d`"
         )
