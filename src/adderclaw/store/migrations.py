@@ -127,11 +127,11 @@ def backed_up(cursor: sqlite3.Cursor, path: str) -> str:
 
     The caller holds the write lock, so that nobody changes it meanwhile.
     """
-    from adderclaw.store import damage
-
     missing = pending(cursor, path)
     if not missing or len(missing) == len(MIGRATIONS):
         return ""
+    from adderclaw.store import damage
+
     copy = f"{path}.before-{missing[0]}"
     unfinished = f"{copy}.unfinished"
     try:
