@@ -85,7 +85,7 @@ def test_damage_without_a_backup_says_that_there_is_none(used: World) -> None:
 
 def test_a_damaged_database_in_a_backup_is_not_restored(used: World) -> None:
     def damaged(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
-        data = with_random_page(files["store/memory.sqlite"], 40, 3)
+        data = with_random_page(files["store/memory.sqlite"], 122, 3)
         files["store/memory.sqlite"] = data
         manifest["files"]["store/memory.sqlite"]["sha256"] = hashlib.sha256(data).hexdigest()
 
