@@ -127,7 +127,7 @@ def soak() -> Soak:
     return SOAK
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def needs() -> Callable[[str], str]:
     """`needs("git")` is the path of a real program; a machine without it skips the test, or fails in CI.
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = Path(sys.executable).parent / "adderclaw"
+
+type Needs = Callable[[str], str]
 
 
 def building() -> dict[str, str]:
@@ -225,8 +227,10 @@ def test_a_single_file_says_why_a_disk_is_no_place_for_it(options: str, why: str
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+def release(tmp_path_factory: pytest.TempPathFactory, needs: Needs) -> Iterator[tuple[Path, str]]:
     """A release as the workflow makes it, of a program that is a script, served on loopback."""
+    for program in ("openssl", "curl"):
+        needs(program)
     folder = tmp_path_factory.mktemp("release")
     machine = os.uname().machine
     file = folder / ("adderclaw-linux" if machine == "x86_64" else "adderclaw-linux-arm64")
@@ -380,13 +384,13 @@ def test_install_sh_installs_nothing_that_it_cannot_verify(how: str, release: tu
 # ------------------------------------------------------------------ manual, completions, update
 
 
-def test_the_manual_page_renders_and_names_every_command(tmp_path: Path) -> None:
+def test_the_manual_page_renders_and_names_every_command(tmp_path: Path, needs: Needs) -> None:
     from adderclaw.channels.cli import COMMANDS
 
     page = tmp_path / "adderclaw.1"
     page.write_text(run(PROGRAM, "--man").stdout)
     env = {**os.environ, "MANWIDTH": "200", "LC_ALL": "C.UTF-8", "MAN_KEEP_FORMATTING": ""}
-    done = run("man", "--warnings", "-l", page, env=env)
+    done = run(needs("man"), "--warnings", "-l", page, env=env)
     assert (done.returncode, done.stderr) == (0, "")
     shown = done.stdout
     for name, command in COMMANDS.items():
