@@ -155,6 +155,8 @@ def test_no_socket_or_process_outside_is_reached(landlocked: Den, network: str) 
 
 
 ACCEPTED = '[sandbox]\naccept = "landlock"\n'
+REFUSED = '[sandbox]\naccept = "bubblewrap"\n'
+"""The default, written out: tests accept Landlock where there is nothing else."""
 
 
 def test_supervised_asks_about_every_command(landlocked: Den) -> None:
@@ -176,7 +178,7 @@ def test_sandboxed_does_not_start_unless_landlock_is_accepted(landlocked: Den, w
     (den.workspace / "agent.toml").write_text(ACCEPTED)  # a project accepts nothing
     (den.workspace / "Agentfile").write_text('NAME w\nGOAL a "x"\nRUN r USING a\n')
     den.script(call("Bash", command="touch ran"), text("done"))
-    den.configure("supervised")
+    den.configure("supervised", more=REFUSED)
     den.prepare()
     den.cli("trust", str(den.workspace), cwd=den.workspace)
     done = den.cli(*words, stdin="", timeout=300, cwd=den.workspace)
@@ -198,7 +200,7 @@ def test_sandboxed_runs_where_the_operator_accepts_landlock_and_receipts_record_
 @pytest.mark.parametrize("accepted", [True, False])
 def test_doctor_shows_whether_landlock_is_accepted(landlocked: Den, accepted: bool) -> None:
     den = landlocked
-    den.configure("supervised", more=ACCEPTED if accepted else "")
+    den.configure("supervised", more=ACCEPTED if accepted else REFUSED)
     den.prepare()
     checks = json.loads(den.cli("doctor", "--output-format", "json").out)["checks"]
     (found,) = [check for check in checks if check["name"] == "sandbox.accept"]
