@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.acceptance.test_stop_and_limits import running
 from tests.acceptance.world import World, call, text
 from tests.program import Done, Soak
 from tests.scripted import ScriptedModel, Step
@@ -720,7 +721,7 @@ def test_a_persona_that_fails_ends_the_others_and_nothing_of_theirs_runs_on(worl
     assert time.monotonic() - began < 40
     assert world.rows("SELECT count(*) FROM subagents WHERE outcome IS NULL") == [(0,)]
     assert world.rows("SELECT outcome FROM runs") == [("error",)]
-    assert not subprocess.run(["pgrep", "-f", nap], capture_output=True, check=False).stdout
+    assert not running("\0".join(nap.split()))
 
 
 @pytest.mark.soak

@@ -71,8 +71,8 @@ REACHES = {
     "a server of the session": "exec 3<>/dev/tcp/127.0.0.1/8123",
     "a socket in the workspace": f"{escapes.PYTHON} -c 'import socket; socket.socket(1).connect(\"s.sock\")'",
     "any socket": f"{escapes.PYTHON} -c 'import socket; socket.socket()'",
-    "a command that runs": "pgrep -f serve.py",
-    "its signal": "kill -9 -1; pgrep -f serve.py",
+    "a command that runs": "grep -al '[s]erve.py' /proc/[0-9]*/cmdline",
+    "its signal": "kill -9 -1; grep -al '[s]erve.py' /proc/[0-9]*/cmdline",
 }
 SERVE = """
 import os, socket, socketserver
