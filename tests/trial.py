@@ -25,7 +25,8 @@ def accepting(toml: str) -> str:
     if not only_landlock() or "accept =" in toml:
         return toml
     table, accept = "[sandbox]\n", 'accept = "landlock"\n'
-    return toml.replace(table, table + accept, 1) if table in toml else f"{toml}\n{table}{accept}"
+    # At the top: tests append to the last table.
+    return toml.replace(table, table + accept, 1) if table in toml else f"sandbox.{accept}{toml}"
 
 
 def sandbox_in_use() -> str:

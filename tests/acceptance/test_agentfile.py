@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +19,7 @@ from tests.acceptance.test_stop_and_limits import running
 from tests.acceptance.world import World, call, text
 from tests.program import Done, Soak
 from tests.scripted import ScriptedModel, Step
+from tests.trial import accepting
 
 SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
 
@@ -167,6 +169,7 @@ def test_a_workflow_runs_with_a_configuration_of_its_own_in_json(flow: Flow, tmp
     flow.world.cli.configure("")
     entry = {"kind": "openai-compatible", "base_url": flow.model.base_url, "model": "m"}
     own = {
+        **tomllib.loads(accepting("")),
         "agent": {"id": "a7", "workspace": str(flow.folder)},
         "default_provider": "scripted",
         "providers": {"models": {"scripted": entry}},
