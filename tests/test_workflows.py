@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import yaml
 
 from adderclaw.sandbox import confinement
 from tests.mcp.node import MODULES, needed, node
+from tests.sandbox.without import without
+from tests.trial import only_landlock
 
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -96,7 +99,7 @@ def gitlab() -> tuple[str, dict[str, str]]:
 STEPS = {"github": github, "gitlab": gitlab}
 
 
-def execute(where: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
+def execute(where: str, folder: Path, before: Sequence[str] = (), **inputs: str) -> subprocess.CompletedProcess[str]:
     script, env = STEPS[where]()
     (folder / "workspace").mkdir(exist_ok=True)
     shell = ["bash", "-eo", "pipefail"] if where == "github" else ["sh", "-e"]
@@ -108,8 +111,10 @@ def execute(where: str, folder: Path, **inputs: str) -> subprocess.CompletedProc
         "GITHUB_OUTPUT": str(folder / "output"),
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
     }
+    if only_landlock() and not before:
+        env["SANDBOX"] = "landlock"
     return subprocess.run(
-        [*shell, "-c", script],
+        [*before, *shell, "-c", script],
         cwd=folder / "workspace",
         env={**given, **env, **inputs},
         capture_output=True,
@@ -173,14 +178,6 @@ def test_no_line_of_the_log_commands_the_runner(tmp_path: Path) -> None:
     assert printed[0] != printed[1], "nobody knows the word before"
 
 
-def without_namespaces(folder: Path) -> dict[str, str]:
-    """An environment as in the usual container of a pipeline: bubblewrap is installed, and not allowed to start."""
-    (folder / "bin").mkdir()
-    (folder / "bin/bwrap").write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2\nexit 1\n")
-    (folder / "bin/bwrap").chmod(0o755)
-    return {"PATH": f"{folder}/bin:{PROGRAMS}:/usr/bin:/bin"}
-
-
 @pytest.mark.parametrize("where", STEPS)
 def test_a_container_without_namespaces_runs_commands_only_where_landlock_is_accepted(
     where: str, tmp_path: Path
@@ -193,17 +190,18 @@ def test_a_container_without_namespaces_runs_commands_only_where_landlock_is_acc
     calls = [("Bash", {"command": "echo made > made.txt"}), ("GoalResult", {"achieved": True, "summary": "Made."})]
     steps = [{"tool_calls": [{"name": name, "arguments": given}]} for name, given in calls]
     (tmp_path / "fixture.json").write_text(json.dumps({"steps": steps}))
-    inputs = {"AGENTFILE": "Agentfile", "BUDGET_USD": "1", "PROVIDER": "local", **without_namespaces(tmp_path)}
-    refused = execute(where, tmp_path, **inputs)
+    inputs = {"AGENTFILE": "Agentfile", "BUDGET_USD": "1", "PROVIDER": "local"}
+    container = without("namespaces")
+    refused = execute(where, tmp_path, container, **inputs)
     assert refused.returncode == 1
-    assert "Let bubblewrap make namespaces" in refused.stderr
+    assert "let bubblewrap make namespaces" in refused.stderr.lower()
     assert not (workspace / "made.txt").exists()
-    done = execute(where, tmp_path, **inputs, SANDBOX="landlock")
+    done = execute(where, tmp_path, container, **inputs, SANDBOX="landlock")
     assert done.returncode == 0, done.stderr
     assert (workspace / "made.txt").read_text() == "made\n"
     settings = tmp_path / "home/.adderclaw/config.toml"
     settings.write_text("# mine\n")
-    assert execute(where, tmp_path, **inputs, SANDBOX="landlock").returncode == 1
+    assert execute(where, tmp_path, container, **inputs, SANDBOX="landlock").returncode == 1
     assert settings.read_text() == "# mine\n", "nobody's settings are written over"
 
 

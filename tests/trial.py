@@ -20,6 +20,11 @@ def only_landlock() -> bool:
     return why_not("bubblewrap") is not None and why_not("landlock") is None
 
 
+def expected() -> str:
+    """The sandbox that receipts name where none was chosen."""
+    return "landlock" if only_landlock() else "bubblewrap"
+
+
 def accepting(toml: str) -> str:
     """An operator's settings, with Landlock accepted for the profile `sandboxed` where there is nothing else."""
     if not only_landlock() or "accept =" in toml:

@@ -28,6 +28,7 @@ from tests.program import PROGRAM, Done, Soak
 from tests.scripted import ScriptedModel
 from tests.scripted_anthropic import ScriptedMessages
 from tests.scripted_gemini import ScriptedGemini
+from tests.trial import expected
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMOS = ROOT / "demos" / "basic_demo_skills"
@@ -222,7 +223,7 @@ def test_each_demo_skill_runs_on_each_wire(place: Place, wire: str, name: str) -
     for step in ran.of("skill_step_executed"):
         assert (step["status"], bool(step["stdout_summary"])) == ("ok", True), step
     made = [one["decision"]["sandbox"] for one in place.world.receipts() if one["tool"] == "Bash"]
-    assert set(made) == {"bubblewrap"}
+    assert set(made) == {expected()}
     if name == "workspace-inventory":  # the notes, and not the traces of the run itself
         assert "1 files in 0 folders" in ran.of("skill_step_executed")[0]["stdout_summary"]
 
@@ -358,7 +359,7 @@ def test_a_profile_says_how_far_a_step_may_reach(place: Place, profile: str) -> 
     statuses = [one["status"] for one in ran.of("skill_step_executed")]
     assert (ran.code, statuses) == (3, ["ok", "ok", "denied"] if flags else ["denied"]), ran.err
     assert outside.exists() is bool(flags)
-    assert {one["decision"]["sandbox"] for one in place.world.receipts()} == {"none" if flags else "bubblewrap"}
+    assert {one["decision"]["sandbox"] for one in place.world.receipts()} == {"none" if flags else expected()}
 
 
 # ------------------------------------------------------------------ decisions that do not fit
