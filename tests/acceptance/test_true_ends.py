@@ -121,7 +121,11 @@ def test_37_what_the_system_refuses_is_not_blamed_on_standard_output(looked: Wor
     for most in range(8, 16):
         limited = f'ulimit -n {most}; exec "$0" agent -m go'
         done = subprocess.run(
-            ["bash", "-c", limited, str(PROGRAM)], env=looked.cli.env, capture_output=True, stdin=subprocess.DEVNULL
+            ["bash", "-c", limited, str(PROGRAM)],
+            env=looked.cli.env,
+            cwd=looked.workspace,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
         )
         if done.returncode:
             seen |= {line for line in done.stderr.decode().splitlines() if line.startswith("adderclaw: ")}

@@ -47,7 +47,7 @@ def ruleset(readable: Sequence[str], writable: Sequence[str], *, network: bool) 
     size = 8 if known < 4 else 16 if known < SCOPED else 24
     made = _call(CREATE, wanted[:size], size, 0)
     if made < 0:
-        raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
+        raise _failure("landlock_create_ruleset")
     os.set_inheritable(made, False)
     for path in readable:
         _grant(made, path, READ)
@@ -62,7 +62,7 @@ def reading(readable: Iterable[str]) -> int:
     """A descriptor of rules by which files are read there alone; all else is as it was. Raises OSError."""
     made = _call(CREATE, struct.pack("=Q", READ_FILE), 8, 0)
     if made < 0:
-        raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
+        raise _failure("landlock_create_ruleset")
     for path in readable:
         _grant(made, path, READ_FILE)
     return made
@@ -77,7 +77,7 @@ def scope() -> int | None:
         return None
     rules = _call(CREATE, struct.pack("=QQQ", 0, 0, SCOPES), 24, 0)
     if rules < 0:
-        raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
+        raise _failure("landlock_create_ruleset")
     return rules
 
 
@@ -91,12 +91,12 @@ def ports_but(shut: int) -> int:
     size = 16 if version() < SCOPED else 24
     made = _call(CREATE, wanted[:size], size, 0)
     if made < 0:
-        raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
+        raise _failure("landlock_create_ruleset")
     call, rule = ctypes.CDLL(None, use_errno=True).syscall, ctypes.create_string_buffer(16)
     for port in range(65_536):
         struct.pack_into("=QQ", rule, 0, TCP, port)
         if port != shut and call(ADD, made, OF_PORTS, rule, 0):
-            raise OSError(ctypes.get_errno(), f"landlock_add_rule {port}")
+            raise _failure(f"landlock_add_rule {port}")
     return made
 
 
@@ -110,9 +110,15 @@ def _grant(made: int, path: str, rights: int) -> None:
         if not os.path.isdir(f"/proc/self/fd/{fd}"):
             rights &= OF_FILES
         if _call(ADD, made, 1, struct.pack("=Qi", rights, fd), 0) < 0:
-            raise OSError(ctypes.get_errno(), f"landlock_add_rule {path}")
+            raise _failure(f"landlock_add_rule {path}")
     finally:
         os.close(fd)
+
+
+def _failure(what: str) -> OSError:
+    """With the kernel's own words: whether a trial may be repeated is seen by them (`confinement.is_passing`)."""
+    number = ctypes.get_errno()
+    return OSError(number, f"{os.strerror(number)}: {what}")
 
 
 def _call(number: int, *arguments: int | bytes | None) -> int:
