@@ -112,7 +112,7 @@ LONG = {
         test_bash_sees_the_plan_as_it_sees_the_text
     """,
     "tests/hooks/test_matching.py": """
-        test_a_matcher_that_explodes_matches_nothing_and_ends
+        test_a_matcher_that_explodes_ends_and_its_hook_runs
     """,
     "tests/mcp/test_servers.py": """
         test_a_changed_tool_is_off_until_it_is_approved

@@ -43,7 +43,7 @@ SYSTEM = ("/srv", "/opt", "/mnt", "/var/lib")
 """Where machines keep what is nobody's home; a canary lies there when root runs the tests."""
 NOT_READ = (".ssh/id_rsa", ".ssh/authorized_keys", ".aws/credentials", ".netrc", "secret.txt", "src/main.py")
 """What no program of ours has a reason to open: here the time of the last access counts, too."""
-APPENDED = ("tool_receipts.log",)
+APPENDED = ("tool_receipts.log", "workspaces")
 """What we write ourselves: what stood there before stands there still."""
 DATABASE = ("memory.sqlite", "memory.sqlite-shm", "memory.sqlite-wal")
 GROWING = (*DATABASE, "cache", "logs", "runs", "trash", "checkpoints", "trusted", "pins", "caches")

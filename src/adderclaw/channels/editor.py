@@ -12,7 +12,8 @@ def command() -> list[str]:
     words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi") or ["vi"]
     program = programs.on_system(words[0])
     if program is None:
-        raise UsageError(f"the editor {words[0]!r} is not found on PATH outside of projects: set EDITOR to another one")
+        fix = "set EDITOR to another one, or give the text with --value"
+        raise UsageError(f"the editor {words[0]!r} was not found on PATH outside of projects: {fix}")
     return [program, *words[1:]]
 
 

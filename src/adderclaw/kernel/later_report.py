@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from adderclaw.questions import Option, Question, QuestionRequest
 from adderclaw.types import Json, ToolResult
-from adderclaw.workspace.names import names
 
 if TYPE_CHECKING:
     from adderclaw.kernel.session import Session
@@ -45,6 +44,8 @@ class Changes(Protocol):
 
 
 def named(found: Sequence[Json]) -> str:
+    from adderclaw.workspace.names import names  # not needed before the first request
+
     known = names()
     more = {True: ", instructions for later conversations", False: ""}
     shown = [f"{one['path']} ({one['change']}{more[known.instructs(str(one['path']))]})" for one in found]

@@ -10,7 +10,6 @@ from adderclaw.store import Store, locks
 from adderclaw.store import later_files as rows
 from adderclaw.store.text import plain
 from adderclaw.types import Json
-from adderclaw.workspace.names import names
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.protected_paths import Change
@@ -82,7 +81,7 @@ class Later:
         self._found += noted
         if self._allow:  # which is no approval of what a later conversation would follow
             with self._store.write() as cursor:
-                rows.answer(cursor, (row.id for row in noted if not names().instructs(row.path)), "kept")
+                rows.answer(cursor, (row.id for row in noted if not _instructs(row.path)), "kept")
 
     def killed(self) -> list[str]:
         """Sessions that ran commands here and ended without a word; one that goes on under its id counts, too."""
@@ -104,7 +103,7 @@ class Later:
 
     def edited(self, paths: Sequence[str], *, approved: bool) -> list[Json]:
         """Record that a tool changed instruction files; `approved`: a person was shown this change and said yes."""
-        found = [(path, mark) for path in paths if names().instructs(path) and (mark := _mark(path))]
+        found = [(path, mark) for path in paths if _instructs(path) and (mark := _mark(path))]
         new = [
             (path, "changed", mark) for path, mark in found if not rows.was_kept(self._store, self._root, path, mark)
         ]
@@ -182,3 +181,9 @@ def _moved(root: str, home: str, path: str) -> bool:
     except (OSError, Refused):
         return False
     return True
+
+
+def _instructs(path: str) -> bool:
+    from adderclaw.workspace.names import names  # not needed before the first request
+
+    return names().instructs(path)

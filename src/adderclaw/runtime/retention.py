@@ -84,6 +84,6 @@ def _emptied(trace: Place, *, logs: bool) -> bool:
 def _listed(folder: Place) -> Sequence[str]:
     fd = workspace.open_folder(folder)
     try:
-        return os.listdir(fd)
+        return [entry.name for entry in workspace.scan(fd)]
     finally:
         os.close(fd)
