@@ -84,6 +84,7 @@ def _emptied(trace: Place, *, logs: bool) -> bool:
 def _listed(folder: Place) -> Sequence[str]:
     fd = workspace.open_folder(folder)
     try:
-        return [entry.name for entry in workspace.scan(fd)]
+        with workspace.scan(fd) as entries:
+            return [entry.name for entry in entries]
     finally:
         os.close(fd)
