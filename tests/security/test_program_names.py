@@ -173,6 +173,16 @@ def test_a_link_into_a_workspace_of_another_session_is_not_followed(
     assert programs.workspaces() == {str(planted.root)}
 
 
+@pytest.mark.parametrize("root", ["/", "/usr", "/usr/bin"])
+def test_a_session_in_the_systems_own_folders_hides_no_program(own_home: Path, root: str) -> None:
+    """Else one session in `/` would leave all later ones without bubblewrap and git."""
+    programs.remember([root, str(own_home / "project")])
+    assert programs.workspaces() == {str(own_home / "project")}
+    (own_home / ".adderclaw/workspaces").write_bytes(f"{root}\0".encode())
+    assert programs.workspaces() == frozenset()
+    assert programs.resolve("sh", []) in ("/usr/local/bin/sh", "/usr/bin/sh", "/bin/sh")
+
+
 def test_a_session_notes_its_folders(cli: Cli, tmp_path: Path) -> None:
     world = World(cli, tmp_path)
     further = tmp_path / "further"

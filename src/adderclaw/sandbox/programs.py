@@ -41,15 +41,21 @@ def workspaces() -> frozenset[str]:
         key = (path, status.st_ino, status.st_size, status.st_mtime_ns)
         if _read[0] != key:
             with open(path, "rb") as file:
-                _read = key, frozenset(os.fsdecode(name) for name in file.read().split(b"\0") if name)
+                noted = {os.fsdecode(name) for name in file.read().split(b"\0") if name}
+            _read = key, frozenset(root for root in noted if not _has_system_programs(root))
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
     return _read[1]
 
 
+def _has_system_programs(root: str) -> bool:
+    """Whether a workspace such as `/` or `/usr` holds the system's own programs: without them nothing could start."""
+    return any(beneath(folder, root) for folder in DEFAULT_PATH.split(os.pathsep))
+
+
 def remember(roots: Sequence[str]) -> None:
     """Note the folders that a session may write to, before it begins; only the session knows about further ones."""
-    new = [root for root in map(followed, roots) if root not in workspaces()]
+    new = [root for root in map(followed, roots) if root not in workspaces() and not _has_system_programs(root)]
     if not new or not os.path.isdir(home()):
         return
     with contextlib.suppress(OSError):  # a home that cannot be written has no later sessions to protect
