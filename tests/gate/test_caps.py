@@ -106,6 +106,8 @@ def nested(text: str, levels: int) -> str:
 RAW = [
     ("characters", "true " + "x" * 10_001),
     ("words", "true " + "{a,b}" * 13),
+    ("braces beside each other", "true " + "{a,b}" * 1_600),
+    ("braces inside of each other", "true " + "{a," * 2_000 + "}" * 2_000),
     ("commands", "true; " * 501),
     ("rounds of a loop", f"for i in {' '.join(map(str, range(201)))}; do ls $i; done"),
     ("nesting", "(" * 41 + "ls" + ")" * 41),

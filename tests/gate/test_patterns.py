@@ -189,6 +189,22 @@ def test_no_pattern_takes_long() -> None:
     assert done.stdout == "done\n", (done.returncode, done.stderr[-2_000:])
 
 
+def test_a_shell_with_many_words_is_planned_at_once() -> None:
+    """As many words as a plan may have, each of which could name a shell; twice as many take twice as long."""
+    from time import process_time
+
+    from adderclaw.gate.shell import planner
+    from tests.gate.conftest import resolve
+
+    def seconds(count: int) -> float:
+        began = process_time()
+        planner.plan("sh x " * count, resolve)
+        return process_time() - began
+
+    seconds(1)
+    assert min(seconds(1_900) for _ in range(2)) < 8 * min(seconds(475) for _ in range(3))
+
+
 def test_a_rule_that_is_too_long_is_invalid() -> None:
     with pytest.raises(Invalid, match="longer than"):
         rules.parse(f"Read({'**/' * 2_000}x)", "deny", HERE)

@@ -6,6 +6,8 @@ from itertools import pairwise
 from adderclaw.gate.shell.syntax import NotAPlan, Param, Part, Text, Word
 
 MAX_WORDS = 1_000
+MAX_PAIRS = 100
+"""Pairs of braces that are followed in a word, beside and inside of each other."""
 type Units = list[Part]
 """A word as single characters where they are not quoted, and other parts whole."""
 
@@ -37,7 +39,9 @@ def _is(unit: Part, char: str) -> bool:
     return isinstance(unit, Text) and not unit.quoted and unit.text == char
 
 
-def _expand(units: Units) -> list[Units]:
+def _expand(units: Units, depth: int = 0) -> list[Units]:
+    if depth > MAX_PAIRS:
+        raise NotAPlan(f"a word of more than {MAX_PAIRS} pairs of braces")
     start = next((n for n, unit in enumerate(units) if _is(unit, "{")), None)
     if start is None:
         return [units]
@@ -50,15 +54,15 @@ def _expand(units: Units) -> list[Units]:
     if commas:
         cuts = [start, *commas, end]
         pieces = [units[a + 1 : b] for a, b in pairwise(cuts)]
-        middles = [middle for piece in pieces for middle in _expand(piece)]
+        middles = [middle for piece in pieces for middle in _expand(piece, depth + 1)]
     else:
         sequence = _sequence(inside)
         if sequence is None:
             if any(_is(unit, "{") or _is(unit, ",") for unit in inside) or _has_range(inside):
                 raise NotAPlan("brace expansion of a form that plans do not have")
-            return [[*units[: end + 1], *tail] for tail in _expand(units[end + 1 :])]
+            return [[*units[: end + 1], *tail] for tail in _expand(units[end + 1 :], depth + 1)]
         middles = [[Text(char) for char in text] for text in sequence]
-    tails = _expand(units[end + 1 :])
+    tails = _expand(units[end + 1 :], depth + 1)
     if len(middles) * len(tails) > MAX_WORDS:
         raise NotAPlan(f"braces that make more than {MAX_WORDS:,} words")
     return [[*units[:start], *middle, *tail] for middle in middles for tail in tails]

@@ -90,7 +90,7 @@ def _for_shells(step: Flat, resolve: "Resolve", depth: int, facts: Facts) -> Ite
         if shell is not None and simple.name != "which" and simple.name not in those("says"):
             rest = simple.words[shell + 1 :]
             # Without -c its words are a script of the project and what that is given.
-            given = [word for word in rest if any(re.match(r"-[A-Za-z]*c", one) for one in rest)]
+            given = rest if any(re.match(r"-[A-Za-z]*c", word) for word in rest) else ()
             codes = [word for word in given if re.search(_CODE, word) and not isinstance(word, Live)]
             yield from (plan(word, resolve, depth + 1, facts) for word in codes)
             texts = [r.target for r in simple.redirects if r.is_text]
