@@ -3,7 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -94,6 +95,76 @@ def test_a_later_conversation_frames_what_nobody_approved(world: World) -> None:
     # approval is of this content: another change is not approved
     run(world, call("Read", file_path="AGENTS.md"), call("Write", file_path="AGENTS.md", content=f"{PLANTED} Now."))
     assert "nobody has approved the change" in prompt(world)
+
+
+def imports(world: World, *, is_there: bool) -> None:
+    write(world.workspace / "AGENTS.md", "Follow @docs/rules.md always.\n")
+    if is_there:
+        write(world.workspace / "docs/rules.md", "Use tabs.\n")
+
+
+def linked(world: World) -> None:
+    write(world.workspace / "docs/rules.md", "Use tabs.\n")
+    (world.workspace / "AGENTS.md").symlink_to("docs/rules.md")
+
+
+def linked_rule(world: World) -> None:
+    write(world.workspace / "docs/rules.md", "Use tabs.\n")
+    (world.workspace / ".claude/rules").mkdir(parents=True)
+    (world.workspace / ".claude/rules/style.md").symlink_to("../../docs/rules.md")
+
+
+@pytest.mark.parametrize("by", ["Bash", "Write"])
+@pytest.mark.parametrize(
+    "given",
+    [partial(imports, is_there=True), partial(imports, is_there=False), linked, linked_rule],
+    ids=["imported", "imported, not there yet", "linked", "a linked rule"],
+)
+def test_what_instructions_import_or_link_to_counts_as_instructions(
+    world: World, given: Callable[[World], None], by: str, needs: Any
+) -> None:
+    needs("bwrap")
+    given(world)
+    command = f"mkdir -p docs && echo '{PLANTED}' > docs/rules.md"
+    changing = (
+        [call("Bash", command=command)]
+        if by == "Bash"
+        else [call("Read", file_path="docs/rules.md"), call("Write", file_path="docs/rules.md", content=PLANTED)]
+    )
+    done = run(world, *changing)
+    assert re.search(r"docs/rules.md \((new|changed), instructions for later conversations\)", done.err)
+    shown = prompt(world)
+    assert "nobody has approved" in shown
+    assert is_framed(shown)
+    assert world.cli("later", "accept").code == 0
+    assert not is_framed(prompt(world))
+
+
+def test_the_operators_own_change_of_an_import_is_not_framed(world: World, needs: Any) -> None:
+    needs("bwrap")
+    imports(world, is_there=True)
+    run(world, call("Bash", command="touch x"))
+    write(world.workspace / "AGENTS.md", "Follow @docs/rules.md and @docs/more.md always.\n")
+    for name in ("docs/rules.md", "docs/more.md"):
+        write(world.workspace / name, "Use spaces.\n")
+    done = run(world, call("Bash", command="touch y"), more=("--output-format", "json"))
+    assert "changed_later" not in json.loads(done.out)
+    assert "nobody has approved" not in prompt(world)
+
+
+def test_a_link_between_instruction_files_keeps_neither_from_being_written(world: World, needs: Any) -> None:
+    needs("bwrap")
+    write(world.workspace / "AGENTS.md", "Use tabs.\n")
+    (world.workspace / "CLAUDE.md").symlink_to("AGENTS.md")
+    run(world, call("Bash", command="echo more >> AGENTS.md"))
+    assert (world.workspace / "AGENTS.md").read_text("utf-8") == "Use tabs.\nmore\n"
+
+
+def test_instructions_of_installed_packages_are_none_of_the_project(world: World) -> None:
+    write(world.workspace / "node_modules/x/index.js", "x\n")
+    write(world.workspace / "node_modules/x/AGENTS.md", PLANTED)
+    run(world, call("Read", file_path="node_modules/x/index.js"))
+    assert not any(PLANTED in path.read_text("utf-8") for path in world.cli.data.glob("runs/*/*request.json"))
 
 
 def test_a_setting_that_only_notes_changes_approves_no_instructions(world: World) -> None:

@@ -121,7 +121,8 @@ class ChangedLater(TypedDict):
     event_type: Literal["changed_later"]
     message: str
     changes: list[dict[str, str]]
-    """Of each its `path`, its `change` (new or changed) and, where the operator was asked, the `answer`."""
+    """Of each its `path`, its `change` (new or changed), `as` (import) where instructions import it and, where the
+    operator was asked, the `answer`."""
     tool_use_id: str
     """The call during which it was found; empty at a session's beginning or end."""
 

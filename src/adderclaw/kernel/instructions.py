@@ -21,6 +21,7 @@ from adderclaw.framing import framed, sealed
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 from adderclaw.workspace import Place
+from adderclaw.workspace.names import INSTALLED_TREES
 
 type Scope = Literal["User", "Project", "Local"]
 type Reason = Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]
@@ -38,6 +39,8 @@ MAX_FILES = 32
 MAX_DEPTH = 5
 """How deep a file that is imported may import others."""
 MAX_ANCESTORS = 32
+MAX_IMPORTED = 500
+"""Of the files that may be imported, how many are looked at for changes."""
 
 RULES = ".claude/rules"
 """A folder of instruction files, some of them only for files of certain names."""
@@ -109,6 +112,8 @@ class Instructions:
         self.unannounced: list[File] = []
         """Those of which no hook has been told yet."""
         self._rules: list[Rule] = []
+        self.imported: set[str] = set()
+        """Every file that was read or would be, though it may not be there yet: what a file imports, a rule, a link."""
         self._forgotten: set[str] = set()
         """Told once, and lost with what was compacted."""
         self._started: frozenset[tuple[int, int]] = frozenset()
@@ -159,6 +164,7 @@ class Instructions:
         for path in _rule_files(folder):
             globs = _globs(path, folder)
             if globs:
+                self.imported.add(path)
                 self._rules.append(Rule(path, scope, folder, globs))
             else:
                 self._load(path, scope, "session_start", folder)
@@ -190,8 +196,10 @@ class Instructions:
         return status.st_dev, status.st_ino
 
     def _between(self, path: str) -> Iterator[str]:
-        """The folders from the workspace down to a file that were not looked at yet."""
+        """The folders from the workspace down to a file that were not looked at yet; none of installed packages."""
         folder = os.path.dirname(path)
+        if not INSTALLED_TREES.isdisjoint(folder.removeprefix(self._root).split("/")):
+            return
         chain: list[str] = []
         while folder.startswith(f"{self._root}/") and folder not in self._folders:
             chain.append(folder)
@@ -216,6 +224,7 @@ class Instructions:
         text = self._read(path, within)
         if text is None:
             return
+        self.imported.add(path)
         again = path in self._forgotten and bool(trigger)
         outside = any(file.path == parent and file.outside for file in self.files)
         outside = outside or any(one in self._unapproved() for one in (path, followed(path)))
@@ -223,8 +232,11 @@ class Instructions:
         self._room -= len(text)
         self.files.append(file)
         self.unannounced.append(file)
-        for imported in _imports(text, path, within) if depth < MAX_DEPTH else ():
-            self._load(imported, scope, "include", within, parent=path, trigger=trigger, depth=depth + 1)
+        for candidates in _imports(text, path) if depth < MAX_DEPTH else ():
+            self.imported.update(candidates[: MAX_IMPORTED - len(self.imported)])
+            imported = next((one for one in candidates if _is_there(one, within)), None)
+            if imported is not None:
+                self._load(imported, scope, "include", within, parent=path, trigger=trigger, depth=depth + 1)
 
     def _read(self, path: str, within: str) -> str | None:
         """A plain file's text, once, if it really lies where it may; None else."""
@@ -394,14 +406,10 @@ def _is_project(folder: str) -> bool:
     return any(workspace.exists(Place(folder, marker)) for marker in MARKERS)
 
 
-def _imports(text: str, path: str, within: str) -> Iterator[str]:
-    """Files that a text names by `@path`, outside of code."""
+def _imports(text: str, path: str) -> Iterator[list[str]]:
+    """What a text may name by each `@path` outside of code, longest first: a name may have spaces."""
     prose = re.sub(_SPAN, "", re.sub(_FENCE, "", text))
     for found in re.finditer(_IMPORT, prose):
         words = found[1].split(" ")
-        for count in range(len(words), 0, -1):  # a name may have spaces: the longest that is there counts
-            named = os.path.expanduser(" ".join(words[:count]))
-            candidate = os.path.normpath(os.path.join(os.path.dirname(path), named))
-            if _is_there(candidate, within):
-                yield candidate
-                break
+        named = (os.path.expanduser(" ".join(words[:count])) for count in range(len(words), 0, -1))
+        yield [os.path.normpath(os.path.join(os.path.dirname(path), one)) for one in named]

@@ -48,7 +48,9 @@ def named(found: Sequence[Json]) -> str:
 
     known = names()
     more = {True: ", instructions for later conversations", False: ""}
-    shown = [f"{one['path']} ({one['change']}{more[known.instructs(str(one['path']))]})" for one in found]
+    shown = [
+        f"{one['path']} ({one['change']}{more['as' in one or known.instructs(str(one['path']))]})" for one in found
+    ]
     rest = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
     return ", ".join(shown[:MOST_NAMED]) + rest
 
@@ -69,7 +71,7 @@ async def with_changes(
     word = await _answer(session, changes, found)
     done = changes.answer(found, word) if word else []
     entries = [
-        {"path": one["path"], "change": one["change"], **({"answer": word} if one in done else {})} for one in found
+        {**{key: one[key] for key in one if key != "id"}, **({"answer": word} if one in done else {})} for one in found
     ] + told
     moved = MOVED.format(names=named(done)) if word == "set_aside" and done else ""
     return replace(result, content=result.content + moved, metadata={**result.metadata, "changed_later": entries})

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
+from adderclaw.config.paths import followed
 from adderclaw.store import Store, locks
 from adderclaw.store import later_files as rows
 from adderclaw.store.text import plain
@@ -26,6 +27,8 @@ class Later:
         self._began = False
         self._further: tuple[str, ...] = ()
         self._found: list[rows.Row] = []
+        self.imported: set[str] = set()
+        """Files that instruction files import: they count as instructions."""
 
     # -------------------------------------------------------------- from the sandbox
 
@@ -81,7 +84,7 @@ class Later:
         self._found += noted
         if self._allow:  # which is no approval of what a later conversation would follow
             with self._store.write() as cursor:
-                rows.answer(cursor, (row.id for row in noted if not _instructs(row.path)), "kept")
+                rows.answer(cursor, (row.id for row in noted if not self._instructs(row.path)), "kept")
 
     def killed(self) -> list[str]:
         """Sessions that ran commands here and ended without a word; one that goes on under its id counts, too."""
@@ -99,11 +102,18 @@ class Later:
 
     def take(self) -> list[Json]:
         found, self._found = self._found, []
-        return [{"id": row.id, "path": self._short(row.path), "change": row.change} for row in found]
+        return [
+            {"id": row.id, "path": self._short(row.path), "change": row.change, **self._imports(row.path)}
+            for row in found
+        ]
+
+    def _imports(self, path: str) -> Json:
+        """What the report says beside a file that only an import makes one of instructions."""
+        return {"as": "import"} if self._instructs(path) and not _is_named(path) else {}
 
     def edited(self, paths: Sequence[str], *, approved: bool) -> list[Json]:
         """Record that a tool changed instruction files; `approved`: a person was shown this change and said yes."""
-        found = [(path, mark) for path in paths if _instructs(path) and (mark := _mark(path))]
+        found = [(path, mark) for path in paths if self._instructs(path) and (mark := _mark(path))]
         new = [
             (path, "changed", mark) for path, mark in found if not rows.was_kept(self._store, self._root, path, mark)
         ]
@@ -118,9 +128,17 @@ class Later:
                 cursor, (row.id for row in rows.unanswered(self._store, self._root) if row.path in done), "kept"
             )
         return [
-            {"path": self._short(path), "change": "changed", **({"answer": "kept"} if plain(path) in done else {})}
+            {
+                "path": self._short(path),
+                "change": "changed",
+                **self._imports(path),
+                **({"answer": "kept"} if plain(path) in done else {}),
+            }
             for path, _, _ in new
         ]
+
+    def _instructs(self, path: str) -> bool:
+        return _is_named(path) or path in {plain(followed(one)) for one in self.imported}
 
     def unapproved(self) -> frozenset[str]:
         """Files that a run changed and nobody has acknowledged: a conversation reads them as text from outside."""
@@ -183,7 +201,8 @@ def _moved(root: str, home: str, path: str) -> bool:
     return True
 
 
-def _instructs(path: str) -> bool:
+def _is_named(path: str) -> bool:
+    """Whether its name alone makes it an instruction file."""
     from adderclaw.workspace.names import names  # not needed before the first request
 
     return names().instructs(path)

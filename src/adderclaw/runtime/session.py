@@ -79,6 +79,8 @@ def make(
     root = here.context.workspace.root
     unapproved = runtime.later.unapproved if runtime.later is not None else frozenset[str]
     files = None if options.bare else Instructions(runtime.home, root, here.context.hidden, unapproved)
+    if files is not None and runtime.later is not None:
+        runtime.surveyor.imported = runtime.later.imported = files.imported
     session = Session(
         config=now,
         scene=here,

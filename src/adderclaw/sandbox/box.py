@@ -146,6 +146,8 @@ class Box:
         """What other programs run later, as it was at the last look."""
         self._looked_at: tuple[str, ...] = ()
         """The directories of that look."""
+        self._imported: frozenset[str] = frozenset()
+        """What instruction files imported at that look."""
 
     def furnish(self, room: Room) -> None:
         """What commands see from now on. Where the sandbox is open and idle, it is started again with the next one."""
@@ -248,6 +250,11 @@ class Box:
 
     def _widen(self, survey: Survey) -> None:
         """What lies in a directory that was added since the last look was there before: no command could go there."""
+        imported = frozenset(self._surveyor.imported)
+        if self._items is not None and (new := imported - self._imported):
+            there = {path: survey.items[path] for path in map(settled, new) if path in survey.items}
+            self._items = {**there, **self._items}
+        self._imported = imported
         roots, before = self._outline[1].roots, self._looked_at
         if roots == before:
             return

@@ -9,6 +9,9 @@ from adderclaw.record import NamedTuple
 
 FILE = os.path.join(os.path.dirname(__file__), "later.toml")
 
+INSTALLED_TREES = frozenset({"node_modules", "site-packages", ".tox", "__pycache__", ".venv", "venv"})
+"""Folders full of other people's projects, whose own settings for CI and editors nobody uses."""
+
 
 class Names(NamedTuple):
     """All of them in small letters."""

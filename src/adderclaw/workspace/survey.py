@@ -1,17 +1,18 @@
 """One look at a whole workspace by descriptor: git directories, what other programs run later, what rules deny."""
 
 import os
+import stat
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from adderclaw.config.paths import beneath, followed
+from adderclaw.config.paths import beneath, followed, settled
 from adderclaw.record import NamedTuple
 from adderclaw.workspace import gitdirs
 from adderclaw.workspace.contents import Contents, folder_at
-from adderclaw.workspace.names import Names, names
+from adderclaw.workspace.names import INSTALLED_TREES, Names, names
 from adderclaw.workspace.shut import NOTHING, Shut, covers, in_git
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ MOST_FOLDERS = 200_000
 """Folders of one workspace that are looked into; with more the look is not whole, which is reported."""
 DEEPEST = 250
 """Each level is an open descriptor while what lies in it is looked at."""
-INSTALLED_TREES = frozenset({"node_modules", "site-packages", ".tox", "__pycache__", ".venv", "venv"})
-"""Folders full of other people's projects, whose own settings for CI and editors nobody uses."""
 IN_INSTALLED = 2
 """How deep each look goes in there: `node_modules/@scope/package`; deeper, once into what has come or changed."""
 MOST_INSTALLED = 2_000
@@ -93,6 +92,8 @@ class Surveyor:
         self._shut = NOTHING
         self._contents = Contents()
         self._watches: Watches[_Folder] | None = None
+        self.imported: set[str] = set()
+        """Files that instruction files import, perhaps through links: each look tells what they lead to."""
 
     @property
     def watched(self) -> int:
@@ -112,7 +113,8 @@ class Surveyor:
             walks = [self._walked(root, stack, most, roots) for root in _outermost(roots)]
             found = [walk for walk in walks if walk is not None]
             every = (*further, *(path for walk in found for path in walk.unchanged))
-            surveys = [walk.survey(every) for walk in found]
+            imported = [settled(path) for path in self.imported]
+            surveys = [walk.survey(every, imported) for walk in found]
         self._contents.end()
         return surveys[0] if len(surveys) == 1 else _merged(surveys)
 
@@ -177,9 +179,11 @@ class _Walk:
         self._unseen: dict[str, None] = {}
         self.unchanged: dict[str, None] = {}
 
-    def survey(self, further: Sequence[str]) -> Survey:
+    def survey(self, further: Sequence[str], imported: Sequence[str]) -> Survey:
         for path in further:
             self.named(path)
+        for path in imported:
+            self.named(path, is_reported=True)
         git = self._git
         git.follow()
         prefix = f"{self._root.rstrip('/')}/"
@@ -197,11 +201,11 @@ class _Walk:
             tuple(self.unchanged),
         )
 
-    def named(self, path: str) -> None:
+    def named(self, path: str, *, is_reported: bool = False) -> None:
         """A place that somebody names, if it lies beneath this root and is there."""
         parts = tuple(path.removeprefix(f"{self._root.rstrip('/')}/").split("/"))
         if path.startswith(f"{self._root.rstrip('/')}/"):
-            self._add(parts)
+            self._add(parts, is_reported=is_reported)
 
     # -------------------------------------------------------------- the walk
 
@@ -413,23 +417,26 @@ class _Walk:
         if found.kind != "link" and unmounted.isdisjoint((name.casefold(), pair)):
             self._places[rel] = found.inode
         if found.kind == "link":
-            self._target(found.items[rel], path)
+            self._target(found.items[rel], path, is_reported=name.casefold() in self._wanted.reported)
 
-    def _target(self, mark: str, path: tuple[str, ...]) -> None:
+    def _target(self, mark: str, path: tuple[str, ...], *, is_reported: bool) -> None:
         """What a link leads to is the same file by another name, if it lies in the workspace."""
         real = gitdirs.resolve(self._root, self._top, path, mark.removeprefix("link "))
         if real:
-            self._add(real)
+            self._add(real, is_reported=is_reported)
 
-    def _add(self, parts: tuple[str, ...]) -> None:
+    def _add(self, parts: tuple[str, ...], *, is_reported: bool) -> None:
+        """`is_reported`: instructions, of which changes are reported and which are no read-only mount."""
         try:
             with folder_at(self._top, parts[:-1]) as fd:
+                if is_reported and stat.S_ISDIR(os.stat(parts[-1], dir_fd=fd, follow_symlinks=False).st_mode):
+                    return
                 found = self._contents.tree(fd, parts[-1], "/".join(parts))
         except OSError:
             return
         if found is not None:
             self._items |= found.items
-            self._places |= {"/".join(parts): found.inode} if found.kind != "link" else {}
+            self._places |= {"/".join(parts): found.inode} if found.kind != "link" and not is_reported else {}
 
 
 def _tops(paths: Iterable[str]) -> Iterator[str]:
