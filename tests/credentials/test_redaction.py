@@ -112,6 +112,22 @@ def test_shapes_are_taken_out(shape: str) -> None:
     assert Secrets().clean(f"x {shape} y").replace(" y", "") == f"x {MARK}"
 
 
+_BEGIN, _END = (f"-----{word} RSA PRIVATE KEY-----" for word in ("BEGIN", "END"))
+
+
+@rows(
+    "text",
+    [
+        f"{_BEGIN}\n{_BEGIN}\nMIIEow\nAB12\n{_END}",
+        f"{_BEGIN} {_BEGIN}\nMIIEow\nAB12\n{_END}",
+        f"{_BEGIN}\nMIIEowIBAAKCAQEA\nMIIEowIBAAKCAQEA\nAB12\n{_BEGIN}\nMIIEow\nAB12\n{_END}",
+    ],
+)
+def test_nothing_of_a_key_is_shown_because_another_one_begins_before_it(text: str) -> None:
+    shown = Secrets().clean(f"x {text} y")
+    assert shown.replace(MARK, "").split() == ["x", "y"]
+
+
 IN_CONTEXT = [
     ("Authorization: Bearer abcdefghijklmnop", "abcdefghijklmnop"),
     ("authorization: basic dXNlcjpwYXNzd29yZA==", "dXNlcjpw"),

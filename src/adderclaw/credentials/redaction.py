@@ -180,6 +180,10 @@ def _after_first(match: re.Match[str]) -> str:
     return f"{match[1]}{MARK}"
 
 
+_REST_OF_LINE = r"(?:[^\n-]|-(?!----BEGIN ))"
+"""A character of a line, up to where another key begins in it."""
+_KEY_LINE = rf"(?={_REST_OF_LINE}*?[A-Za-z0-9+/]{{16}}){_REST_OF_LINE}*+"
+
 _VALUE_SHAPES = (
     # words with hyphens have short parts: "sk-learn-contrib-2"
     Shape(
@@ -205,8 +209,8 @@ _VALUE_SHAPES = (
     Shape(
         ("private key",),
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:(?:[^-]|-(?!----BEGIN ))*?-----END [A-Z0-9 ]*PRIVATE KEY-----"
-        r"|[^\n]*(?:\n[^\n]+)?"
-        r"(?:\n(?:[^\n]*[A-Za-z0-9+/]{16}[^\n]*|[ \t\r]*(?=\n[A-Za-z0-9+/]{16})|[A-Za-z0-9+/=]+(?=\Z)))*)",
+        rf"|{_REST_OF_LINE}*+(?:\n{_REST_OF_LINE}++)?"
+        rf"(?:\n(?:{_KEY_LINE}|[ \t\r]*(?=\n[A-Za-z0-9+/]{{16}})|[A-Za-z0-9+/=]+(?=\Z|\n-----BEGIN )))*)",
     ),
 )
 
