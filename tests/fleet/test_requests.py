@@ -162,6 +162,12 @@ def test_a_run_continues_only_from_a_state_that_a_worker_signed(claims: Claims) 
     for by, signature in (("", ""), ("eve", worker.sign(b"x")), states.signed(worker, second, "s")):
         farm.rows(point, "s", by, signature, first)
         assert "--fresh" in claims.refused(first)
+    unit = (
+        "INSERT INTO fleet.units (run, number, place, token, worker, saved) VALUES (%s, 1, '', 1, 'w', 's') RETURNING 1"
+    )
+    farm.rows(unit, first)
+    farm.rows("UPDATE fleet.runs SET saved = NULL WHERE id = %s RETURNING 1", first)
+    assert "its saved state was removed" in claims.refused(first)
     farm.rows(point, "s", *states.signed(worker, first, "s"), first)
     assert leases.claim(claims.database, first, "w", 60).saved == "s"
 

@@ -227,6 +227,9 @@ def test_a_worker_changes_no_run_that_another_holds(farm: Farm) -> None:
         farm.rows("UPDATE fleet.runs SET lease_until = now() - interval '1 s' WHERE id = %s RETURNING 1", held)
         taken = mine.execute(f"{HOLDS} WHERE id = %s".encode(), ("mine", held))  # one that its worker lost
         assert taken.rowcount == 1
+        ends = "UPDATE fleet.runs SET state = 'ended', outcome = 'completed', worker = NULL WHERE id = %(id)s"
+        again = "UPDATE fleet.runs SET state = 'queued', outcome = NULL, saved = NULL WHERE id = %(id)s"
+        assert [changed(mine, sql, id=held) for sql in (ends, again)] == [1, 0], "what ended is not carried out again"
 
 
 SOP = """

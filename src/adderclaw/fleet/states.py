@@ -16,6 +16,9 @@ def signed(who: Identity, run: str, name: str) -> tuple[str, str]:
 def require_signed(cursor: Cursor, row: Any) -> None:
     """Refuse to continue from a state that no enrolled worker saved for this run."""
     if row.saved is None:
+        if cursor.execute("SELECT 1 FROM fleet.units WHERE run = %s LIMIT 1", (row.id,)).fetchone() is not None:
+            why = "units of it are finished, but its saved state was removed: it would do them again"
+            raise Refused(f"{why}; `adderclaw fleet retry {row.id} --fresh` does so")
         return
     known = cursor.execute(
         "SELECT public_key FROM fleet.identities WHERE name = %s AND revoked IS NULL", (row.saved_by,)

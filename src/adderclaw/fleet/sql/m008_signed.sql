@@ -99,11 +99,12 @@ ALTER POLICY own ON fleet.runs WITH CHECK (
     AND signed_by IN (SELECT public_key FROM fleet.submitters WHERE name = session_user AND revoked IS NULL)
 );
 
--- A worker changes a run that is its own, or that no worker holds any more; it adds to what it holds.
+-- A worker changes a run that is its own, or that no worker holds any more, and none that has ended: an honest worker
+-- would carry out again what was signed once. It adds to what it holds.
 ALTER POLICY everything ON fleet.runs TO adderclaw_operator;
 CREATE POLICY seeing ON fleet.runs FOR SELECT TO adderclaw_worker USING (true);
 CREATE POLICY working ON fleet.runs FOR UPDATE TO adderclaw_worker
-    USING (worker IS NULL OR lease_until < now() OR fleet.is_mine(worker))
+    USING (state <> 'ended' AND (worker IS NULL OR lease_until < now() OR fleet.is_mine(worker)))
     WITH CHECK (worker IS NULL OR fleet.is_mine(worker));
 DO $$
 DECLARE
