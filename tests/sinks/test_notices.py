@@ -88,6 +88,23 @@ def cert(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return certificate(tmp_path_factory.mktemp("certificate"))
 
 
+ENDS = """
+import atexit, sys
+from adderclaw.config.schema import Config
+from adderclaw.sinks.notices.courier import Courier, Place
+courier = Courier(Place(sys.argv[1], sys.argv[2], Config, print))
+atexit.register(courier.close)
+"""
+
+
+def test_a_courier_that_ends_with_its_process_leaves_no_traceback(post: Post) -> None:
+    """A command that tells somebody as its last act: by then no thread can be started any more."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS, post.store.path, str(post.home)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 # ------------------------------------------------------------------ who wants what
 
 

@@ -561,7 +561,7 @@ class Scheduler:
         elif how == "again" and not is_answer:
             why = f"the process that run {run.run_id} was in was killed"
             rows.again(self._store, row, self._clock.now(), f"{why}; it is begun again")
-            self._notify("interrupted", schedule, f"{why}; it is begun again for {row.due} ({row.begins} before)")
+            self._notify("interrupted", schedule, f"{why}; it is begun again (begun {row.begins + 1} times)")
         elif how == "leave" or run.kind not in RESUMABLE:
             self._leave(schedule, row, "the process that it ran in was killed")
         elif is_answer:

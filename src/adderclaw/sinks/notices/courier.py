@@ -4,6 +4,7 @@ It has a connection of its own to the store. What it has not delivered when the 
 """
 
 import asyncio
+import contextlib
 import os
 import threading
 import time
@@ -110,13 +111,16 @@ class Courier:
     # ------------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        with asyncio.Runner() as runner:
-            self._loop = runner.get_loop()
-            self._loop.set_default_executor(_Daemons())
-            try:
-                runner.run(self._work())
-            except AdderClawError as error:  # the store is gone, or was never there
-                self._place.complain(f"notices are not sent: {error}")
+        runner = asyncio.Runner()
+        self._loop = runner.get_loop()
+        self._loop.set_default_executor(_Daemons())
+        try:
+            runner.run(self._work())
+        except AdderClawError as error:  # the store is gone, or was never there
+            self._place.complain(f"notices are not sent: {error}")
+        finally:
+            with contextlib.suppress(RuntimeError):  # the process ends: it can start no thread, and closing wants one
+                runner.close()
 
     async def _work(self) -> None:
         store = self._place.store or Store.open(self._place.path)
