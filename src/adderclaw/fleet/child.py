@@ -16,9 +16,8 @@ from adderclaw.config import Loaded, load
 from adderclaw.config.options import Options
 from adderclaw.decode import decode
 from adderclaw.drivers.driver import RESUMABLE, Driver, MessageDriver, Opening
-from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.wanted import RunParams, prepared
-from adderclaw.errors import EXIT_CODES, AdderClawError, Completed, LimitError, Stopped, UsageError, outcome_of
+from adderclaw.errors import EXIT_CODES, AdderClawError, Completed, LimitError, Stopped, outcome_of
 from adderclaw.events import EventRecord
 from adderclaw.fleet import places, tracing
 from adderclaw.fleet.link import Link, now
@@ -265,35 +264,25 @@ def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[
         return prepared(options, wanted), None
     if row.outcome == "completed":
         raise Completed(row.run_id, row.answer or "")
-    if row.kind in RESUMABLE and row.kind != "message":
-        limits = {"limits": dict(wanted.limits)} if wanted.limits else {}
-        options = replace(
-            options,
-            provider=wanted.provider,
-            model=wanted.model,
-            profile=wanted.profile,
-            overrides={**options.overrides, **limits},
-        )
-        try:
-            return resumed(options, run_id, wanted.rounds), Resume(row.conversation_id, go_on=False)
-        except UsageError:
-            if _has_begun(run_id, path):
-                raise
-            return prepared(options, wanted), Resume(row.conversation_id, go_on=False)
     driver = prepared(options, wanted)
+    if row.kind in RESUMABLE and row.kind != "message":
+        return _going_on(driver, run_id, path), Resume(row.conversation_id, go_on=False)
     if isinstance(driver, MessageDriver):
         driver = replace(driver, again=row.run_id)
     return driver, Resume(row.conversation_id, go_on=True)
 
 
-def _has_begun(run_id: str, path: str) -> bool:
+def _going_on(driver: Driver, run_id: str, path: str) -> Driver:
+    """What it does is the signed request's word. The state, which another worker wrote, says only how far it came."""
+    from adderclaw.schedules.work import going_on
     from adderclaw.store import workflows
 
     store = Store.open(path, read_only=True)
     try:
-        return workflows.get(store, run_id) is not None
+        begun = workflows.get(store, run_id)
     finally:
         store.close()
+    return driver if begun is None else going_on(driver, begun)
 
 
 def _row(run_id: str, path: str) -> runs.Run | None:
