@@ -47,7 +47,9 @@ def test_old_runs_go_by_command_and_their_receipts_stay(world: World) -> None:
     aged(world)
     talked(world, "new")
     (world.cli.data / "runs").mkdir(exist_ok=True)
-    files = sorted(world.workspace.rglob("events.jsonl")) + sorted(world.cli.data.rglob("events.jsonl"))
+    names = [str(row[0]) for row in world.rows("SELECT run_id FROM runs ORDER BY rowid")]
+    found = [*world.workspace.rglob("events.jsonl"), *world.cli.data.rglob("events.jsonl")]
+    files = sorted(found, key=lambda file: names.index(file.parent.name))
     assert len(files) == 2
     (files[0].parent / "mine.txt").write_text("not the program's", encoding="utf-8")
     tables = ("events", "tape", "traces", "transcript_entries", "model_calls WHERE response_json IS NOT NULL")
