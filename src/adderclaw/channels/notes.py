@@ -7,7 +7,7 @@ import tempfile
 from adderclaw.channels import editor
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
-from adderclaw.store import Store, locks, memory, retention
+from adderclaw.store import Store, locks, memory, retention, tape
 from adderclaw.store.memory import Memory
 from adderclaw.tools.memory import MAX_VALUE, MemoryWriteArguments, unfit
 
@@ -72,6 +72,7 @@ def forget_conversation(store: Store, id: str) -> None:
     store.read("PRAGMA secure_delete = ON")
     with store.write() as cursor:
         retention.forget(store, cursor, id)
+        tape.remove_unused_texts(cursor)
         cursor.execute("INSERT INTO transcript_fts(transcript_fts) VALUES ('optimize')")  # drops the words themselves
     store.read("PRAGMA wal_checkpoint(TRUNCATE)")
 

@@ -10,7 +10,7 @@ from adderclaw.config.paths import is_run_name
 from adderclaw.config.schema import Retention
 from adderclaw.errors import AdderClawError, Refused
 from adderclaw.sinks.jsonl import NAME
-from adderclaw.store import Store, retention
+from adderclaw.store import Store, retention, tape
 from adderclaw.store.retention import AT_ONCE, Limit, Old
 from adderclaw.workspace import Place
 
@@ -51,6 +51,9 @@ def prune(
             if (until is None or time.monotonic() < until)
             and (dry_run or (_without_files(store, one) and retention.remove(store, one)))
         ]
+    if any(one.kind in ("runs", "conversations") for one in gone) and not (dry_run or seconds):
+        with store.write() as cursor:
+            tape.remove_unused_texts(cursor)  # too long for the end of a run
     return gone
 
 

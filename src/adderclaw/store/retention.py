@@ -67,10 +67,16 @@ _ALL = {
     "runs": "SELECT count(DISTINCT run_id), sum(length(items_json)) FROM tape",
     "conversations": "SELECT count(DISTINCT session_id), sum(length(payload_json)) FROM transcript_entries",
 }
+_NAME = re.compile(r"@\w+")
 _BODY = re.compile(r"step-\d{4,}-(request|response)\.json")
 
 
 _SESSIONS = "(SELECT session_id FROM sessions WHERE conversation_id = :id)"
+_NAMED = {
+    "@sessions": _SESSIONS,
+    "@runs": "(SELECT run_id FROM runs WHERE conversation_id = :id)",
+    "@plans": "(SELECT id FROM plans WHERE conversation_id = :id)",
+}
 _FORGET = (
     "DELETE FROM opaque_blocks WHERE entry_id IN (SELECT id FROM transcript_entries WHERE session_id IN @sessions)",
     "UPDATE transcript_entries SET parent_entry_id = NULL"
@@ -81,8 +87,18 @@ _FORGET = (
     "DELETE FROM todos WHERE session_id IN @sessions",
     "DELETE FROM tape WHERE session_id IN @sessions",
     "UPDATE model_calls SET response_json = NULL, error = NULL WHERE session_id IN @sessions",
-    "UPDATE approvals SET shown = '', reason = '', comment = '' WHERE answer IS NOT NULL AND session_id IN @sessions",
-    "DELETE FROM imprints WHERE run_id IN (SELECT run_id FROM runs WHERE conversation_id = :id)",
+    "DELETE FROM subagents WHERE session_id IN @sessions OR parent_id IN @sessions",
+    "UPDATE approvals SET shown = '', reason = '', comment = '', questions_json = '', replies_json = ''"
+    " WHERE answer IS NOT NULL AND session_id IN @sessions",
+    "DELETE FROM test_results WHERE test_id IN (SELECT id FROM generated_tests WHERE plan_id IN @plans)",
+    "DELETE FROM generated_tests WHERE plan_id IN @plans",
+    "DELETE FROM plan_criteria WHERE plan_id IN @plans",
+    "DELETE FROM plan_baselines WHERE plan_id IN @plans",
+    "DELETE FROM plans WHERE conversation_id = :id",
+    "DELETE FROM imprints WHERE run_id IN @runs",
+    "DELETE FROM workflows WHERE run_id IN @runs",
+    "DELETE FROM workflow_results WHERE run_id IN @runs",
+    "UPDATE notices SET body_json = '{}' WHERE state <> 'waiting' AND run_id IN @runs",
     "UPDATE runs SET answer = NULL, reason = NULL WHERE conversation_id = :id",
     "DELETE FROM summaries WHERE conversation_id = :id",
     "DELETE FROM state WHERE conversation_id = :id",
@@ -153,6 +169,7 @@ def remove(store: Store, one: Old) -> bool:
         elif one.kind == "runs":
             cursor.execute(f"DELETE FROM tape AS t WHERE run_id = ? AND {_RECORDING}", (one.id,))  # noqa: S608
             cursor.execute("DELETE FROM imprints WHERE run_id = ?", (one.id,))
+            cursor.execute("DELETE FROM workflows WHERE run_id = ? AND name = ''", (one.id,))  # a message, to resume it
         elif one.kind == "logs":
             cursor.execute("DELETE FROM traces WHERE run_id = ?", (one.id,))
             cursor.execute(
@@ -188,7 +205,8 @@ def forget(store: Store, cursor: sqlite3.Cursor, conversation_id: str) -> None:
     ranges = [runs.event_range(store, run_id) for (run_id,) in cursor.execute(sql, (conversation_id,)).fetchall()]
     first, last = min((one[0] for one in ranges), default=0), max((one[1] for one in ranges), default=1 << 62)
     for statement in _FORGET:
-        cursor.execute(statement.replace("@sessions", _SESSIONS), {"id": conversation_id, "first": first, "last": last})
+        sql = _NAME.sub(lambda name: _NAMED[name[0]], statement)
+        cursor.execute(sql, {"id": conversation_id, "first": first, "last": last})
 
 
 def is_due(store: Store) -> bool:

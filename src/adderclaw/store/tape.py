@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sqlite3
 from typing import Any
 
@@ -13,6 +14,7 @@ type Item = tuple[str, Json]
 """What happened, and what is known of it."""
 
 FIRST = "0" * 64
+_DIGEST = re.compile(r'"([0-9a-f]{64})"')
 
 
 class Damaged(Exception):
@@ -69,6 +71,15 @@ def keep_text(cursor: sqlite3.Cursor, text: str) -> str:
     known = hashlib.sha256(text.encode()).hexdigest()
     cursor.execute("INSERT OR IGNORE INTO tape_texts(digest, text) VALUES (?, ?)", (known, text))
     return known
+
+
+def remove_unused_texts(cursor: sqlite3.Cursor) -> None:
+    """Remove the texts that no tape refers to any more. It reads every tape."""
+    used: set[str] = set()
+    for (items,) in cursor.execute("SELECT items_json FROM tape"):
+        used.update(_DIGEST.findall(items))
+    texts = [row for row in cursor.execute("SELECT digest FROM tape_texts") if row[0] not in used]
+    cursor.executemany("DELETE FROM tape_texts WHERE digest = ?", texts)
 
 
 def text_of(store: Store, known: str) -> str:

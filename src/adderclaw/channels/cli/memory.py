@@ -206,7 +206,7 @@ def forget(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Remove a note, or what was said in one conversation. Receipts, permissions, outcomes and costs stay.
+    """Remove a note, or what was said in one conversation. Receipts, permissions, hook rows and costs stay.
 
     Example: adderclaw memory forget build
     """
