@@ -1,17 +1,19 @@
 """What `make test` leaves to `make test-all`, and why.
 
 `make test` shows every promise once, on a machine that has only Python, make and git, in at most five minutes on two
-cores. It leaves out long loops (marked `soak`), what is listed here, and tests that start the program or a sandbox
-without being named by a row of acceptance/rows.toml. `tests/test_acceptance.py` holds that every row whose tests need
-no other program keeps a test in `make test`.
+cores. It leaves out long loops (marked `soak`), the tests listed here, and tests that start the program or a sandbox and that
+no row of acceptance/rows.toml names. `tests/test_acceptance.py` checks that every row keeps a test in `make test`,
+unless all its tests need another program.
 """
 
+import ast
 import functools
 import tomllib
 from collections.abc import Collection
 from pathlib import Path
 
-ROWS = Path(__file__).resolve().parent.parent / "acceptance" / "rows.toml"
+ROOT = Path(__file__).resolve().parent.parent
+ROWS = ROOT / "acceptance" / "rows.toml"
 
 NEEDS = {
     "tests/fleet": "PostgreSQL",
@@ -110,9 +112,6 @@ LONG = {
         test_any_text_gives_a_plan_or_raw
         test_bash_sees_accepted_soup_as_we_do
         test_bash_sees_the_plan_as_it_sees_the_text
-    """,
-    "tests/hooks/test_matching.py": """
-        test_a_matcher_that_explodes_ends_and_its_hook_runs
     """,
     "tests/mcp/test_servers.py": """
         test_a_changed_tool_is_off_until_it_is_approved
@@ -237,12 +236,25 @@ def reason(node: str, fixtures: Collection[str] = ()) -> str:
     needed = next((NEEDS[place] for place in (path, *parents) if place in NEEDS), "")
     if needed:
         return f"needs {needed}"
-    if name and name in LONG.get(path, "").split():
+    if name and (name in LONG.get(path, "").split() or name in long_loops(path)):
         return "takes long"
     starts = path.startswith(STARTING_FOLDERS) or not STARTING_FIXTURES.isdisjoint(fixtures)
     if name and starts and test not in tests_of_rows():
         return "starts the program, and no acceptance row names it"
     return ""
+
+
+@functools.cache
+def long_loops(path: str) -> frozenset[str]:
+    """The tests of a file that are marked `soak`."""
+    file = ROOT / path
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    if "mark.soak" not in text:
+        return frozenset()
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return frozenset(
+        one.name for one in functions if any("mark.soak" in ast.unparse(mark) for mark in one.decorator_list)
+    )
 
 
 @functools.cache

@@ -84,6 +84,24 @@ def check_whole(world: World) -> None:
     assert verified.code == 0, verified.out + verified.err
 
 
+def resumed(world: World, before: list[tuple[Any, ...]]) -> None:
+    ((conversation,),) = world.rows("SELECT id FROM conversations")
+    done = world.cli("agent", "--resume", conversation)
+    assert done.code == 0, done.err
+    assert done.out == "all done\n"
+    after = world.rows("SELECT id, payload_json FROM transcript_entries")
+    assert after[: len(before)] == before, "a committed entry was lost or changed"
+    check_whole(world)
+
+
+def test_kill_9_in_the_middle_and_resume(world: World) -> None:
+    long_script(world)
+    assert killed_at(world, CALLS // 2, 0)
+    before = committed(world)
+    assert before
+    resumed(world, before)
+
+
 @pytest.mark.soak
 def test_kill_9_anywhere_and_resume(world: World, soak: Soak) -> None:
     long_script(world)
@@ -102,13 +120,8 @@ def test_kill_9_anywhere_and_resume(world: World, soak: Soak) -> None:
         if not before:
             continue  # killed before the message was committed: there is nothing to resume yet
         in_the_middle += 1
-        ((conversation,),) = world.rows("SELECT id FROM conversations")
-        done = world.cli("agent", "--resume", conversation)
-        assert done.code == 0, f"round {number}, {receipts} receipts and {delay * 1000:.1f} ms: {done.err}"
-        assert done.out == "all done\n"
-        after = world.rows("SELECT id, payload_json FROM transcript_entries")
-        assert after[: len(before)] == before, "a committed entry was lost or changed"
-        check_whole(world)
+        print(f"round {number}: killed {delay * 1000:.1f} ms after {receipts} receipts")
+        resumed(world, before)
     assert in_the_middle > 0.4 * len(rounds), f"only {in_the_middle} of {len(rounds)} kills hit a run in the middle"
 
 

@@ -286,11 +286,16 @@ def test_processes_that_create_the_file_at_once_all_succeed(tmp_path: Path, roun
     assert integrity(path) == "ok"
 
 
-@pytest.mark.soak
-def test_eight_writers_lose_nothing(tmp_path: Path, soak: Soak) -> None:
-    path = tmp_path / "memory.sqlite"
-    rounds = len(soak.of(1000))
+def test_eight_writers_lose_nothing(tmp_path: Path) -> None:
+    eight_writers(tmp_path / "memory.sqlite", 25)
 
+
+@pytest.mark.soak
+def test_eight_writers_lose_nothing_for_long(tmp_path: Path, soak: Soak) -> None:
+    eight_writers(tmp_path / "memory.sqlite", len(soak.of(1000)))
+
+
+def eight_writers(path: Path, rounds: int) -> None:
     def work(number: int) -> None:
         store = Store.open(str(path))
         with store.write() as cursor:
