@@ -1,9 +1,9 @@
 """What `make test` leaves to `make test-all`, and why.
 
 `make test` shows every promise once, on a machine that has only Python, make and git, in at most five minutes on two
-cores. It leaves out long loops (marked `soak`), the tests listed here, and tests that start the program or a sandbox and that
-no row of acceptance/rows.toml names. `tests/test_acceptance.py` checks that every row keeps a test in `make test`,
-unless all its tests need another program.
+cores. It leaves out long loops (marked `soak`), the tests listed here, and tests that start the program or a sandbox
+without being named by a row of acceptance/rows.toml. `tests/test_acceptance.py` checks that every row keeps a test in
+`make test`, unless all its tests need another program.
 """
 
 import ast
