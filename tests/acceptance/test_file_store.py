@@ -53,6 +53,18 @@ def test_a_damaged_image_is_an_error_and_stays_as_it_is(world: World, image: byt
     assert (folder / "store.image").read_bytes() == image
 
 
+def test_files_begin_with_the_rows_of_the_database_that_they_replace(world: World) -> None:
+    world.script(call("Time"), text("done"))
+    assert world.agent("hello").code == 0
+    world.configure(more='[session]\nstore = "file"\n')
+    world.script(call("Time"), text("done"), text("again"))
+    done = world.cli("agent", "--continue", "-m", "and now?")
+    assert (done.code, done.out) == (0, "again\n"), done.err
+    assert len(rows(world, "SELECT 1 FROM runs")) == 2
+    verified = world.cli("receipt", "verify")
+    assert "no longer holds" not in verified.out, verified.out
+
+
 def test_two_at_once_are_refused(world: World) -> None:
     world.configure()
     first = Store.open(str(world.database), in_files=True)

@@ -6,6 +6,8 @@ It needs nothing of the file system but a rename: no locks, no shared memory, no
 import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from urllib.parse import quote
 
 from adderclaw.errors import StoreError
 from adderclaw.store import locks, migrations
@@ -93,16 +95,33 @@ def _own(folder: str) -> str:
     )
 
 
+def _rows_of(path: str) -> bytes:
+    """An image of a database, read without a lock where its own file has all the rows."""
+    if not os.path.exists(path) or not os.path.getsize(path):
+        return b""
+    wal = f"{path}-wal"
+    is_whole = not os.path.exists(wal) or not os.path.getsize(wal)
+    mode = "mode=ro&immutable=1" if is_whole else "mode=ro"
+    with closing(sqlite3.connect(f"file:{quote(path)}?{mode}", uri=True)) as database:
+        data = bytearray(database.serialize())
+    data[18:20] = b"\1\1"  # without a WAL, which a database in memory cannot have
+    return bytes(data)
+
+
 def connected(
     path: str, connect: Callable[[str], sqlite3.Connection], *, read_only: bool
 ) -> tuple[sqlite3.Connection, Image]:
-    """The tables of the image, in memory; a damaged image is an error, never an empty store."""
+    """The tables of the image, in memory; a damaged image is an error, never an empty store.
+
+    A new image begins with the rows of the database that it replaces.
+    """
     image = Image(path, read_only=read_only)
     connection = connect(":memory:")
     try:
         data = image.read()
-        if data:
-            connection.deserialize(data)
+        copied = b"" if data or read_only else _rows_of(path)
+        if data or copied:
+            connection.deserialize(data or copied)
             connection.execute("PRAGMA foreign_keys = ON")
         cursor = connection.cursor()
         missing = migrations.pending(cursor, image.folder)
@@ -112,6 +131,7 @@ def connected(
             cursor.execute("BEGIN IMMEDIATE")
             migrations.apply(cursor, image.folder)
             cursor.execute("COMMIT")
+        if missing or copied:
             image.write(connection.serialize())
     except BaseException:
         connection.close()

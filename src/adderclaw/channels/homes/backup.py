@@ -269,7 +269,7 @@ class _Backup:
         if any(beneath(path, own) for own in self._own):
             return False
         if f"store/{one.way}" in (self._database_name, self._log_name):
-            self._left_out.append(f"{one.way} (the settings name another)")
+            self._left_out.append(f"{one.way} (not the one in use)")
             return False
         if contents.is_secret(one.way) and not self._secrets:
             self._left_out.append(f"{one.way} ({contents.SECRET.get(one.way, 'a key')})")
