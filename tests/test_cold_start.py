@@ -36,7 +36,7 @@ def test_d_119_the_steps_lead_from_a_clean_clone_to_a_stored_turn(tmp_path: Path
         names = ("PATH", "LANG", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "PIP_INDEX_URL", "SSL_CERT_FILE")
         kept = {name: os.environ[name] for name in names if name in os.environ}
         cache = os.environ.get("UV_CACHE_DIR") or str(Path.home() / ".cache" / "uv")
-        env = {**kept, "HOME": str(home), "REPOSITORY": str(ROOT), "UV_CACHE_DIR": cache}
+        env = {**kept, "HOME": str(home), "REPOSITORY": str(ROOT), "UV_CACHE_DIR": cache, "UV_COMPILE_BYTECODE": "0"}
         command = ["bash", "-c", script]
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600, stdin=-3)
     assert done.returncode == 0, done.stdout + done.stderr
