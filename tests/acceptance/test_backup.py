@@ -435,7 +435,7 @@ def test_broken_receipts_are_kept_and_said_and_restored_only_on_purpose(used: Wo
     assert done.code == 1
     assert "do NOT verify" in done.out
     home = str(used.cli.home / "target")
-    assert "--unverified restores it all the same" in used.cli("restore", str(target), "--to", home).err
+    assert "--unverified restores it anyway" in used.cli("restore", str(target), "--to", home).err
     assert used.cli("restore", str(target), "--to", home, "--unverified").code == 0
 
 

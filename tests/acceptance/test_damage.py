@@ -78,7 +78,7 @@ def test_a_run_that_meets_damage_names_doctor_and_the_last_good_backup(used: Wor
 def test_damage_without_a_backup_says_that_there_is_none(used: World) -> None:
     used.database.write_bytes(with_random_page(used.database.read_bytes(), 1, 7))
     kept(used).unlink()
-    assert "which is not there now" in used.cli("runs", "list").err
+    assert "does not exist any more" in used.cli("runs", "list").err
     (used.cli.data / "memory.sqlite.last-backup").unlink()
     assert "no backup of it is known" in used.cli("runs", "list").err
 

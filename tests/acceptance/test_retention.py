@@ -157,7 +157,7 @@ def test_one_conversation_is_forgotten_bytes_included(world: World) -> None:
         )
     waiting = world.cli("memory", "forget", kept)
     assert waiting.code == 2
-    assert "waits: answer it first" in waiting.err
+    assert "has a waiting question" in waiting.err
 
 
 def test_nothing_goes_without_a_limit_and_no_project_sets_one(world: World) -> None:

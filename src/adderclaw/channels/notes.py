@@ -55,7 +55,7 @@ def forget(store: Store, key: str, project: str | None) -> Memory:
 
 
 def conversation(store: Store, id: str) -> str | None:
-    """The conversation with this id, or the only one whose id begins so."""
+    """The conversation with this id, or the only one whose id starts with it."""
     rows = store.read("SELECT id FROM conversations WHERE id = ?1 OR instr(id, ?1) = 1 ORDER BY id = ?1 DESC", (id,))
     if not id or not rows or (len(rows) > 1 and rows[0][0] != id):
         return None
@@ -63,12 +63,12 @@ def conversation(store: Store, id: str) -> str | None:
 
 
 def forget_conversation(store: Store, id: str) -> None:
-    """UsageError while a process works in it or a question of it waits."""
+    """Remove a conversation. UsageError while a process works in it or one of its questions waits."""
     for (session,) in store.read("SELECT session_id FROM sessions WHERE conversation_id = ?", (id,)):
         if locks.holder(store.path, session):
-            raise UsageError(f"conversation {id} is in use by another process: wait for it, or end it")
+            raise UsageError(f"conversation {id} is in use by another process: wait until it ends, or end it")
         if store.read("SELECT 1 FROM approvals WHERE session_id = ? AND answer IS NULL LIMIT 1", (session,)):
-            raise UsageError(f"a question of conversation {id} waits: answer it first, see `adderclaw approvals list`")
+            raise UsageError(f"conversation {id} has a waiting question: answer it first (`adderclaw approvals list`)")
     store.read("PRAGMA secure_delete = ON")
     with store.write() as cursor:
         retention.forget(store, cursor, id)

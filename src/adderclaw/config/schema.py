@@ -271,24 +271,24 @@ class Checkpoints:
 
 @record
 class Retention:
-    """How long what old work leaves is kept; 0: for ever. docs/backup.md says what goes, and what never does."""
+    """How long data of old work is kept; 0: forever. docs/backup.md says what is removed and what always stays."""
 
     conversations_days: Count = 0
     """Messages and results of conversations."""
     conversations_mb: Count = 0
-    """As above, by size: the oldest go first."""
+    """The same, by size: the oldest are removed first."""
     runs_days: Count = 0
     """Recordings of runs, which `replay` needs."""
     runs_mb: Count = 0
-    """As above, by size."""
+    """The same, by size."""
     model_bodies_days: Count = 0
-    """Answers of models as they came, and the files of `logging.debug_llm_bodies`."""
+    """Raw answers of models, and the files of `logging.debug_llm_bodies`."""
     model_bodies_mb: Count = 0
-    """As above, by size."""
+    """The same, by size."""
     logs_days: Count = 0
     """Events of runs, in the database and in their `events.jsonl`."""
     logs_mb: Count = 0
-    """As above, by size."""
+    """The same, by size."""
 
 
 @record

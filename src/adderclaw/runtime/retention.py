@@ -1,4 +1,4 @@
-"""Removes what is beyond `[retention]`: a little at the end of a run, or all of it by command."""
+"""Applies the limits of `[retention]`: for a short time at the end of a run, or completely by command."""
 
 import os
 import time
@@ -15,11 +15,11 @@ from adderclaw.store.retention import AT_ONCE, Limit, Old
 from adderclaw.workspace import Place
 
 SECONDS = 1.0
-"""How long the end of a run may take for it."""
+"""How long pruning may delay the end of a run."""
 
 
 def limits(settings: Retention) -> dict[str, Limit]:
-    """Kind → its limit, of the kinds that have one."""
+    """Kind → its limit, for the kinds that have one."""
     found = {
         "model_bodies": Limit(settings.model_bodies_days, settings.model_bodies_mb),
         "logs": Limit(settings.logs_days, settings.logs_mb),
@@ -30,7 +30,7 @@ def limits(settings: Retention) -> dict[str, Limit]:
 
 
 def after_run(store: Store, settings: Retention) -> None:
-    """Once a day, and never so much that the end of a run waits for it: the rest goes on the next day or by command."""
+    """Prune once a day, for a short time; the next day or `runs prune` removes the rest."""
     if not (wanted := limits(settings)):
         return
     with suppress(AdderClawError, OSError):  # the next run tries again
@@ -41,7 +41,7 @@ def after_run(store: Store, settings: Retention) -> None:
 def prune(
     store: Store, wanted: dict[str, Limit], *, most: int = 0, seconds: float = 0, dry_run: bool = False
 ) -> list[Old]:
-    """What went, or would go; of each kind at most so many, and nothing more once the time is over."""
+    """Remove at most `most` of each kind within `seconds`; what was removed, or would be."""
     gone: list[Old] = []
     until = time.monotonic() + seconds if seconds else None
     for kind, limit in wanted.items():
@@ -58,7 +58,7 @@ def prune(
 
 
 def _without_files(store: Store, one: Old) -> bool:
-    """Remove the files of a run that is about to go; whether all of them could be."""
+    """Remove the files of a run whose rows are about to be removed; whether that succeeded."""
     if one.kind not in ("logs", "model_bodies"):
         return True
     run = retention.completed(store, one.id)
@@ -66,7 +66,7 @@ def _without_files(store: Store, one: Old) -> bool:
 
 
 def _emptied(trace: Place, *, logs: bool) -> bool:
-    """The folder of a run holds files of others, too: only those go that the program wrote."""
+    """Remove the files that the program wrote in a run's folder, which may also contain others."""
     folder = trace.parent
     if trace.name != NAME or not is_run_name(folder.name):
         return False

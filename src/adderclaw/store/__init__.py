@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from adderclaw.store.files import Image
 
 DATABASE, LOG = "memory.sqlite", "tool_receipts.log"
-"""The database and its receipts at their usual place, which is one folder."""
+"""Names of the database and the receipts; by default both are in the same folder."""
 BUSY_MS = 30_000
 TRY_MS = 200
-"""How long one attempt to open waits: then it is asked whether locks work here at all."""
+"""How long one attempt to open waits before it is checked whether locks work here at all."""
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 QUEUE_LIMIT = 512
 CHECKPOINT_PAGES = 4_000
@@ -75,7 +75,7 @@ class Store:
 
     @staticmethod
     def exists(path: str) -> bool:
-        """Whether there is a store at this path: a database, or the files that stand in for one."""
+        """Whether there is a store at this path: a database or a file store."""
         for file in (path, os.path.join(f"{path}.files", "store.image")):
             with suppress(OSError):
                 if os.path.getsize(file):
@@ -89,7 +89,7 @@ class Store:
         return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon, self._file, self.image)
 
     def wait(self, milliseconds: int = BUSY_MS) -> None:
-        """How long a lock of another process is waited for."""
+        """Set how long to wait for a lock of another process."""
         self._connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
     def read(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
@@ -358,13 +358,13 @@ def _connected(path: str, *, replaces_lost: bool) -> Store:
 
 
 def _require_tables(cursor: sqlite3.Cursor, path: str) -> None:
-    """A database without tables was new when it was last written to its own file: what came later may be lost."""
+    """Refuse a database without tables where receipts show that it had some."""
     if not cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         _require_not_lost(path)
 
 
 def _require_not_lost(path: str) -> None:
-    """StoreError where a database is missing or empty although the receipts of its calls are beside it."""
+    """StoreError if the database is missing or empty but receipts of its calls are in the same folder."""
     folder, name = os.path.split(path)
     log = os.path.join(folder, LOG)
     if name == DATABASE and os.path.exists(log) and os.path.getsize(log):
@@ -374,7 +374,7 @@ def _require_not_lost(path: str) -> None:
 
 
 def wal_is_lost(path: str) -> bool:
-    """Whether the log of a killed process was removed: SQLite itself removes the -shm file first, then the -wal."""
+    """Whether somebody removed the -wal file of a killed process: SQLite itself removes the -shm file first."""
     wal = f"{path}-wal"
     return not os.path.exists(wal) and os.path.exists(f"{path}-shm") and not os.path.exists(wal)
 

@@ -1,4 +1,4 @@
-"""Damage to a database: how it is found, what its message says, and which backup is the last good one."""
+"""Detects damage to a database, and words the messages about it with the last good backup."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ def found_in(connection: sqlite3.Connection) -> str:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether SQLite says with this error that the file is damaged: also by text that is no text."""
+    """Whether this error of SQLite means that the file is damaged, including text that is not UTF-8."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in _CODES or str(error).startswith("Could not decode to UTF-8")
 
@@ -34,7 +34,7 @@ def message(path: str, why: object) -> str:
 
 
 def last_backup(path: str) -> str:
-    """How to get back to the last good backup of this database, as the end of a message."""
+    """The end of a message: how to restore the last good backup of this database."""
     try:
         with open(_record(path), encoding="utf-8") as file:
             when, _, backup = file.read(8192).strip().partition(" ")
@@ -43,12 +43,12 @@ def last_backup(path: str) -> str:
     if not backup:
         return "no backup of it is known"
     if not os.path.isfile(backup):
-        return f"its last good backup was {backup} of {when}, which is not there now"
+        return f"its last good backup, {backup} of {when}, does not exist any more"
     return f"its last good backup is of {when}: `adderclaw restore {backup} --replace`"
 
 
 def record_backup(path: str, backup: str) -> None:
-    """Remember a backup that was checked, beside the database. The backup is good without this note."""
+    """Write the name of a checked backup next to the database. The backup is valid without this note."""
     with contextlib.suppress(OSError), open(_record(path), "w", encoding="utf-8") as file:
         file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {backup}\n")
 
@@ -58,21 +58,21 @@ def _record(path: str) -> str:
 
 
 def is_of_a_crash(store: "Store", missing: int, conversation_id: str) -> bool:
-    """Whether so many receipts may lack their mirror: a crash leaves one, and its call is in the database."""
+    """Whether a crash explains that so many receipts have no row: it leaves at most one, of a known conversation."""
     sql = "SELECT 1 FROM conversations WHERE id = ?"
     return missing == 0 or (missing == 1 and bool(store.read(sql, (conversation_id,))))
 
 
 def wal_message(path: str) -> str:
     return (
-        f"{path}-wal, which held the last changes of a process that was killed, was removed: what that process wrote "
-        f"last is lost. Run `adderclaw doctor`; {last_backup(path)}"
+        f"{path}-wal was removed. It held the last changes of a process that was killed, so they are lost. "
+        f"Run `adderclaw doctor`; {last_backup(path)}"
     )
 
 
 def lost(path: str, log: str) -> str:
     state = "is empty" if os.path.exists(path) else "is missing"
     return (
-        f"{path} {state}, but {log} has receipts of its calls: nothing is created in its place. Restore it "
+        f"{path} {state}, but {log} has receipts of its calls, so no new database is created. Restore it "
         f"({last_backup(path)}), or start without its conversations: `adderclaw receipt archive --yes`"
     )

@@ -74,7 +74,7 @@ class Image:
 
 
 def _own(folder: str) -> str:
-    """Where nothing can be locked, a file that only one process can create says who uses the folder."""
+    """Claim the folder with a file that only one process can create, because the file system has no locks."""
     path, me = os.path.join(folder, "owner"), f"{os.uname().nodename} {os.getpid()}"
     host = pid = ""
     for _ in range(2):
@@ -90,8 +90,8 @@ def _own(folder: str) -> str:
         else:
             return path
     raise StoreError(
-        f"{folder} is in use by another process ({pid or 'unknown'} of the machine {host}), and files take one at a "
-        f"time: wait for it to end. If it has ended, remove {path}"
+        f"{folder} is in use by another process ({pid or 'unknown'} of the machine {host}), and a file store allows "
+        f"one at a time: wait until it ends. If it has ended, remove {path}"
     )
 
 

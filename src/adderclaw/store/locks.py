@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 from adderclaw.errors import InUse
 
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
-"""What a file system says that has no locks, as some network mounts have none."""
+"""Errors of a file system without locks, such as some network mounts."""
 PAUSE = 0.001
 """Seconds after which a lock that somebody only looks at is tried again."""
 
 
 def work_in(folder: str) -> bool:
-    """Whether files of this folder can be locked as SQLite locks its own; True where that cannot be tried."""
+    """Whether SQLite can lock files in this folder; True if that cannot be tried."""
     import fcntl
     import tempfile
 
@@ -28,10 +28,10 @@ def work_in(folder: str) -> bool:
 
 
 def without(folder: str) -> str:
-    """What is said of a folder without locks, and what helps."""
+    """The error message for a folder without locks, with the fix."""
     return (
         f"the file system of {folder} has no working locks, and SQLite needs them: set ADDERCLAW_HOME to a folder on a "
-        'local disk, or keep the rows as files, for one process at a time: `[session]` with `store = "file"`'
+        'local disk, or use the file store, for one process at a time: `[session]` with `store = "file"`'
     )
 
 

@@ -88,7 +88,7 @@ class Lock:
     """One writer of a log at a time, across processes and threads; a dead holder holds nothing."""
 
     def __init__(self, log_path: str, *, shared: bool = False, alone: bool = False) -> None:
-        """`alone`: no other process can use the store, so that a file system without locks is enough."""
+        """`alone`: no other process can use the store, so locks are not needed."""
         self._needed = not (shared or alone)
         self._path = f"{log_path}.lock"
         self._mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
@@ -136,7 +136,7 @@ class Lock:
             pause = min(pause * 2, 0.01)
 
     def names(self, database: str) -> bool:
-        """Whether this database was used with the log before; from now on it was. Hold the lock."""
+        """Whether this database was used with the log before; adds it to the list. The caller holds the lock."""
         known = os.pread(self._fd, 1 << 16, 0)
         line = os.fsencode(database) + b"\n"
         if line in known.splitlines(keepends=True):

@@ -1,7 +1,7 @@
-"""What old runs and conversations leave, and its removal: oldest first, in small transactions, receipts untouched.
+"""Finds and removes the data of old runs and conversations: oldest first, in small transactions, never receipts.
 
-Only what nothing needs any more goes: a completed run, and a conversation whose last run is completed, in which no
-question waits, and none of whose changes can still be undone.
+Removed is only what nothing needs any more: data of a completed run, and a conversation whose last run is completed,
+that has no waiting question and no change that can still be undone.
 """
 
 import json
@@ -18,7 +18,7 @@ from adderclaw.store.transcript import INDEXED_CHARS, text_of
 KINDS = ("model_bodies", "logs", "runs", "conversations")
 OF_RUNS = KINDS[:3]
 AT_ONCE = 100
-"""Runs or conversations of a kind that one pass removes after a run; a transaction holds one of them."""
+"""How many runs or conversations of a kind are removed after a run, each in its own transaction."""
 MARK = "retention_at"
 DAY = 86_400
 LASTING_EVENTS = (
@@ -28,10 +28,10 @@ LASTING_EVENTS = (
     "plan_approved",
     "report_approved",
 )
-"""What later decisions rest on."""
+"""Events that later decisions depend on."""
 
 _RECORDING = "NOT (t.seq = 1 AND t.items_json LIKE '%\"receipts\":false%')"
-"""The head of a session without receipts stays: `receipt verify` needs it."""
+"""Leaves the first row of a session without receipts, which `receipt verify` needs."""
 _OF_RUN = "FROM runs r JOIN {table} t ON t.run_id = r.run_id WHERE r.outcome = 'completed' AND r.finished_at < :before"
 _NEEDED = """
     SELECT conversation_id FROM runs WHERE outcome IS NULL OR outcome = 'needs_input'
@@ -47,7 +47,7 @@ _NEEDED = """
     UNION SELECT s.conversation_id FROM transcript_entries e JOIN transcript_entries p ON p.id = e.parent_entry_id
         JOIN sessions s ON s.session_id = p.session_id JOIN sessions o ON o.session_id = e.session_id
         WHERE e.parent_entry_id IS NOT NULL AND o.conversation_id <> s.conversation_id"""
-"""Conversations that resume, undo, a waiting question, a plan or a fork needs."""
+"""Conversations needed for resume, undo, a waiting question, a plan or a fork."""
 _OLD = {
     "model_bodies": f"SELECT r.run_id, sum(length(t.response_json)), r.finished_at"
     f" {_OF_RUN.format(table='model_calls')} AND t.response_json IS NOT NULL GROUP BY r.run_id",
@@ -59,7 +59,7 @@ _OLD = {
     " LEFT JOIN sessions s ON s.conversation_id = c.id LEFT JOIN transcript_entries e ON e.session_id = s.session_id"
     f" WHERE c.last_active < :before AND c.id NOT IN ({_NEEDED}) GROUP BY c.id",
 }
-"""Kind → what may go of it, with its size and its end. The events of a run are in a file and in as many rows."""
+"""Kind → what may be removed, with its size and end. Logs count twice: as a file and as rows of the same size."""
 _ALL = {
     "model_bodies": "SELECT count(*), sum(length(response_json)) FROM model_calls WHERE response_json IS NOT NULL",
     "logs": "SELECT count(DISTINCT run_id), coalesce(sum(until - start), 0)"
@@ -110,11 +110,11 @@ _FORGET = (
     "DELETE FROM sessions WHERE conversation_id = :id",
     "DELETE FROM conversations WHERE id = :id",
 )
-"""What `memory clear` removes of all, of one conversation. A fork loses only the link to what it was copied from."""
+"""Removes from one conversation what `memory clear` removes from all. A fork only loses the link to its original."""
 
 
 class Limit(NamedTuple):
-    """0: none."""
+    """0: no limit."""
 
     days: float
     megabytes: int
@@ -128,12 +128,12 @@ class Old(NamedTuple):
 
 
 def sizes(store: Store) -> dict[str, tuple[int, int]]:
-    """Kind → how many there are and how many bytes they have; the whole table is read."""
+    """Kind → count and bytes; reads the whole tables."""
     return {kind: (int(row[0]), int(row[1] or 0)) for kind, sql in _ALL.items() for row in store.read(sql)}
 
 
 def old(store: Store, kind: str, limit: Limit, most: int) -> list[Old]:
-    """What is beyond the limit and may go, oldest first."""
+    """What is beyond the limit and may be removed, oldest first."""
     before = moment(limit.days) if limit.days else ""
     by_size = "9999" if limit.megabytes else before
     sql = f"{_OLD[kind]} ORDER BY 3, 1 LIMIT :most"
@@ -155,7 +155,7 @@ def moment(days: float) -> str:
 
 
 def remove(store: Store, one: Old) -> bool:
-    """Whether it went: what was resumed in the meantime stays."""
+    """Remove it, unless it was resumed in the meantime; whether it was removed."""
     told = runs.event_range(store, one.id) if one.kind == "logs" else (0, 0)
     with store.write() as cursor:
         if one.kind == "conversations":
@@ -183,12 +183,12 @@ def remove(store: Store, one: Old) -> bool:
 
 
 def is_body(name: str) -> bool:
-    """Whether a file of a run's folder is the request or the answer of a model call."""
+    """Whether this is the name of a file with the request or the answer of a model call."""
     return _BODY.fullmatch(name) is not None
 
 
 def is_needed(store: Store, conversation_id: str) -> bool:
-    """Whether resume, undo, a waiting question, a plan or a fork needs a conversation."""
+    """Whether a conversation is needed for resume, undo, a waiting question, a plan or a fork."""
     return bool(store.read(f"SELECT 1 WHERE ? IN ({_NEEDED})", (conversation_id,)))
 
 
@@ -210,7 +210,7 @@ def forget(store: Store, cursor: sqlite3.Cursor, conversation_id: str) -> None:
 
 
 def is_due(store: Store) -> bool:
-    """Once a day; the mark is set at once, so that processes that end together do not all begin."""
+    """Whether a day has passed; marks the day at once, so that of processes that end together only one prunes."""
     now = int(time.time())
     with store.write() as cursor:
         row = cursor.execute("SELECT value FROM schema_meta WHERE key = ?", (MARK,)).fetchone()
@@ -225,6 +225,6 @@ def completed(store: Store, run_id: str) -> bool:
 
 
 def traces(store: Store, run_id: str) -> list[tuple[str, str]]:
-    """Root and way of each file of events of a run."""
+    """Root and relative path of each events file of a run."""
     rows = store.read("SELECT DISTINCT root, way FROM traces WHERE run_id = ?", (run_id,))
     return [(os.fsdecode(root), os.fsdecode(way)) for root, way in rows]

@@ -267,7 +267,7 @@ def told(store: Store, run: Run, types: Sequence[str], limit: int) -> list[Event
 
 
 def event_range(store: Store, run_id: str) -> tuple[int, int]:
-    """The number of the last event before a run, and of one behind its last."""
+    """The id of the last event before a run, and an id after its last event."""
     (row,) = store.read("SELECT began_json, finished_at FROM runs WHERE run_id = ?", (run_id,))
     first = json.loads(row[0])["events"] if row[0] else 0
     return first, _told_until(store, first, row[1])

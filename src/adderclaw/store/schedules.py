@@ -33,7 +33,7 @@ type State = Literal["queued", "claimed", "running", "ended", "skipped", "missed
 """queued: begins as soon as the one before has ended. claimed: a process is about to begin it. running, ended: its run
 is under way, or is over with its outcome. The others have no run: skipped (another one is under way, or the budget is
 used up), missed (nothing ticked), held (what it begins has changed), failed (it could not begin); interrupted: the
-process that its run was in was killed, and nobody goes on with it."""
+process of its run was killed, and no schedule resumes it."""
 
 OPEN = ("queued", "claimed", "running")
 
@@ -85,7 +85,7 @@ class Fired(NamedTuple):
     claimed_at: float
     ended_at: float | None
     begins: int
-    """How often its run was begun."""
+    """How many times its run was begun."""
 
 
 _SELECT = (
@@ -303,13 +303,13 @@ def take(cursor: sqlite3.Cursor, id: int, *, ticker: str, now: float, reserved: 
 
 
 def begun(cursor: sqlite3.Cursor, id: int, ticker: str, run_id: str) -> bool:
-    """In the transaction of the run's own row. False where this process may not begin it any more."""
+    """Called in the transaction that writes the run's row. False if this process may not begin it any more."""
     sql = "UPDATE schedule_runs SET state = 'running', run_id = ?, begins = begins + 1 WHERE id = ? AND ticker = ?"
     return cursor.execute(f"{sql} AND state IN ('claimed', 'running')", (run_id, id, ticker)).rowcount == 1
 
 
 def put_back(store: Store, id: int, ticker: str, reason: str) -> None:
-    """It could not begin, or go on, yet: the next tick tries again."""
+    """Release a row whose run could not begin or resume yet: the next tick tries again."""
     with store.write() as cursor:
         cursor.execute(
             "UPDATE schedule_runs SET state = iif(run_id IS NULL, 'queued', state), ticker = '', reason = ?,"
@@ -319,14 +319,14 @@ def put_back(store: Store, id: int, ticker: str, reason: str) -> None:
 
 
 def take_over(store: Store, row: Fired, ticker: str) -> bool:
-    """Answer for a row whose process is gone; False where another process was first."""
+    """Take responsibility for a row whose process is gone; False if another process was first."""
     sql = "UPDATE schedule_runs SET ticker = ? WHERE id = ? AND ticker = ? AND state = ?"
     with store.write() as cursor:
         return cursor.execute(sql, (ticker, row.id, row.ticker, row.state)).rowcount == 1
 
 
 def again(store: Store, row: Fired, now: float, reason: str) -> None:
-    """Its run was interrupted: the due time gets another row, and is due again."""
+    """Make a due time whose run was interrupted due again, with a new row."""
     with store.write() as cursor:
         sql = "UPDATE schedule_runs SET due = due || ' ' || id, state = 'interrupted', reason = ?, ended_at = ?"
         if not cursor.execute(f"{sql} WHERE id = ? AND ended_at IS NULL", (plain(reason), now, row.id)).rowcount:

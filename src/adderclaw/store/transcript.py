@@ -284,7 +284,7 @@ def is_begun(store: Store, session_id: str) -> bool:
 
 
 def conversation_of(store: Store, name: str) -> str | None:
-    """The conversation with this id, or that of a session or a run with it, or the only one whose id begins so."""
+    """The conversation with this id, or of the session or run with this id; a unique prefix is enough."""
     name = plain(name)
     exact = store.read(
         "SELECT id FROM conversations WHERE id = ?"

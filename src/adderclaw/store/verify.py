@@ -148,7 +148,7 @@ class _Replay:
         self.hash = ZERO
         self.mirrored = 0
         self.conversation = ""
-        """Of the last receipt."""
+        """The conversation of the last receipt."""
         self.used: dict[str, int] = {}
         """Question → the receipt of the call that ran on its answer."""
         self.notes: list[str] = []

@@ -67,8 +67,8 @@ def init(
         return
     print(f"the fleet is in {shown(database)}; states go to {chosen.objects}")
     if unsigned:
-        print(f"{unsigned} runs that have not ended were submitted before requests were signed;")
-        print("workers refuse them: submit them again")
+        print(f"{unsigned} unfinished runs have no signature, because an older version submitted them.")
+        print("Workers refuse them: submit them again")
     print(f"every worker needs {key} and {where.path(home())}; then `adderclaw fleet enroll`, `adderclaw fleet worker`")
     print(f"a machine that only submits needs {where.path(home())} and no key")
 
@@ -81,12 +81,14 @@ def enroll(
     ] = None,
     submitter: Annotated[
         bool,
-        typer.Option("--submitter", help="Who submits runs, not a worker; default: you, with the key of this home."),
+        typer.Option(
+            "--submitter", help="Enroll a submitter instead of a worker; default: you, with the key of this home."
+        ),
     ] = False,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Say that a worker, or a submitter, is one of the fleet's: by its name and its public key.
+    """Enroll a worker or a submitter in the fleet, by its name and its public key.
 
     Example: adderclaw fleet enroll builder-1
     """

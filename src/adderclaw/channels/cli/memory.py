@@ -201,7 +201,7 @@ def confirm(key: Key, workspace: Workspace = None, config: ConfigFile = None) ->
 @app.command()
 def forget(
     key: Annotated[str, typer.Argument(metavar="ID", help="The note's key, or the id of a conversation.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",

@@ -56,7 +56,7 @@ InputFiles = Annotated[
 ]
 ResumedRun = Annotated[
     str | None,
-    typer.Option("--resume", metavar="RUN_ID", help="Go on with a task, a workflow or a message that did not end."),
+    typer.Option("--resume", metavar="RUN_ID", help="Resume a task, a workflow or a message that did not end."),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run/--no-dry-run", help="[true|false] Show the plan and the prompts; ask no model.")

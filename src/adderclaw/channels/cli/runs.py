@@ -17,7 +17,7 @@ from adderclaw.store import Store, model_calls, runs, transcript
 from adderclaw.store.runs import Run
 from adderclaw.types import Json
 
-app = group("List runs and how they ended; remove what old ones left.")
+app = group("List runs and how they ended; remove data of old runs.")
 
 clean = Secrets().clean
 
@@ -90,16 +90,17 @@ def show(
 @app.command()
 def prune(
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="TIME", help="Runs that ended so long ago: 12h, 30d, 8w.")
+        str | None,
+        typer.Option("--older-than", metavar="TIME", help="Runs that ended longer ago than this: 12h, 30d, 8w."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Remove recordings, logs and model answers of completed runs, or all that is beyond [retention].
+    """Remove recordings, logs and model answers of completed runs, or everything beyond the limits of [retention].
 
-    With --older-than, of runs that ended so long ago; without it, what the limits of [retention] say, conversations
-    too. Runs that can be resumed stay. So do outcomes, costs and receipts.
+    --older-than removes data of runs that ended longer ago than that. Without it, the limits of [retention] apply, also
+    to conversations. Runs that can be resumed stay. So do outcomes, costs and receipts.
 
     Example: adderclaw runs prune --older-than 30d --dry-run
     """
@@ -112,7 +113,7 @@ def prune(
         wanted = {kind: Limit(_days(older_than), 0) for kind in OF_RUNS}
     elif not wanted:
         raise UsageError("[retention] sets no limit: give --older-than, such as 30d, or set limits there")
-    store = Store.open(now.memory.path, read_only=True)  # nothing is created only to be pruned
+    store = Store.open(now.memory.path, read_only=True)  # fails if there is no database
     if not dry_run:
         store.close()
         store = Store.open(now.memory.path, in_files=now.memory.backend == "file")
@@ -137,7 +138,7 @@ NAMES = {
 def _days(text: str) -> float:
     units = {"h": 1 / 24, "d": 1, "w": 7}
     if (given := re.fullmatch(r"([0-9]{1,5})([hdw])", text)) is None or not int(given[1]):
-        raise UsageError(f"--older-than {text!r} is no time: write 12h, 30d or 8w")
+        raise UsageError(f"--older-than {text!r} is not a time: write 12h, 30d or 8w")
     return int(given[1]) * units[given[2]]
 
 

@@ -66,7 +66,9 @@ Overlap = Annotated[
 ]
 Interrupted = Annotated[
     Literal["resume", "again", "leave"],
-    typer.Option("--interrupted", help="When the process of a run was killed: go on, begin again, or leave it."),
+    typer.Option(
+        "--interrupted", help="What to do with a run whose process was killed: resume it, begin it again, or leave it."
+    ),
 ]
 Grace = Annotated[str, typer.Option("--grace", metavar="TIME", help="So late it is not missed yet.")]
 Jitter = Annotated[str, typer.Option("--jitter", metavar="TIME", help="Begin up to so much later than due.")]

@@ -132,14 +132,14 @@ def _scopes(given: list[str]) -> list[str]:
 
 
 def _folder(path: str) -> str:
-    """Only one to which a token can be held."""
+    """Refuse a folder that a token cannot be restricted to."""
     folder = followed(os.path.abspath(os.path.expanduser(path)))
     if not os.path.isdir(folder):
         raise UsageError(f"--folder {path!r} is no folder")
     if plain(folder) != folder:
-        raise UsageError(f"--folder {path!r}: its name is not UTF-8, so that no token can be held to it: rename it")
+        raise UsageError(f"--folder {path!r}: its name is not UTF-8, so no token can be restricted to it: rename it")
     if beneath(folder, followed(home())):
-        raise UsageError(f"--folder {path!r}: the AdderClaw home has the records of every folder: name another one")
+        raise UsageError(f"--folder {path!r}: the AdderClaw home has records of every folder: choose another folder")
     return folder
 
 

@@ -329,13 +329,13 @@ LARGE_BYTES = 1 << 30
 NAMES = {
     "conversations": "messages and results of conversations",
     "runs": "recordings of runs, for `replay`",
-    "model_bodies": "answers of models as they came",
+    "model_bodies": "raw answers of models",
     "logs": "events of runs",
 }
 
 
 def _space(loaded: Loaded) -> Iterator[Check]:
-    """What old work takes up, the largest first."""
+    """How much space old work takes, the largest first."""
     from adderclaw.runtime.retention import limits
     from adderclaw.store import Store, retention
 
@@ -352,7 +352,7 @@ def _space(loaded: Loaded) -> Iterator[Check]:
         return
     found = [(size, NAMES[kind]) for kind, (_, size) in sizes.items()]
     found.append((_size(os.path.join(home(), "checkpoints")), "checkpoints, for undo"))
-    found.append((_size(os.path.join(home(), "cache")), "caches, which are made again"))
+    found.append((_size(os.path.join(home(), "cache")), "caches, which can be rebuilt"))
     shown = ", ".join(f"{size / 1e6:,.1f} MB {name}" for size, name in sorted(found, reverse=True))
     if sum(size for size, _ in found) > LARGE_BYTES and not limits(loaded.config.retention):
         yield Check(

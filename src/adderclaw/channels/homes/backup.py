@@ -55,7 +55,7 @@ def _wrong(found: Verification) -> str:
         missing = found.completeness["unmirrored"]
         return (
             f"the database lacks {missing} of {found.receipts} receipts: it was put back to an older state, its -wal "
-            "file was lost, or another one was in use. `adderclaw receipt verify` says more"
+            "file was lost, or another database was in use. `adderclaw receipt verify` shows details"
         )
     return ""
 
@@ -126,7 +126,7 @@ class _Backup:
         self._copy, self._log = os.path.join(scratch, "memory.sqlite"), os.path.join(scratch, "tool_receipts.log")
         self._done = self._total = 0
         self._database_name = places.named(places.database, DATABASE)
-        """In an archive; rows that are kept as files are in a folder of this name."""
+        """The name in the archive; a file store is a folder with this name."""
         self._log_name = places.named(places.log, LOG)
         self._in_files = os.path.isdir(folder_of(places.database))
         self._own = (followed(folder_of(places.database) if self._in_files else places.database), followed(places.log))
@@ -139,7 +139,7 @@ class _Backup:
                 runs = self._collect(writer, has_database)
                 found = self._verified(has_database)
                 if (why := _wrong(found)) and os.path.lexists(target):
-                    raise AdderClawError(f"{why}; the backup in {target} is left as it is")
+                    raise AdderClawError(f"{why}; the earlier backup in {target} was not replaced")
                 writer.finish(self._manifest(writer, has_database, runs, found))
             file.flush()
             os.fsync(file.fileno())
@@ -177,7 +177,7 @@ class _Backup:
         return True
 
     def _copy_image(self) -> int | None:
-        """Each commit of rows that are kept as files replaces their file: what was opened stays as it is."""
+        """Each commit of a file store replaces its file, so the file that is open here does not change."""
         with self._still(), open(os.path.join(folder_of(self._places.database), IMAGE), "rb") as source:
             length = self._length()
             with open(os.open(self._copy, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_WRONLY, 0o600), "wb") as target:
@@ -208,7 +208,7 @@ class _Backup:
 
     @contextmanager
     def _still(self) -> Generator[None]:
-        """Nobody writes a receipt meanwhile."""
+        """Hold the lock of the receipts, so that none is written."""
         try:
             lock = Lock(self._places.log, shared=True)
         except (FileNotFoundError, LedgerError):

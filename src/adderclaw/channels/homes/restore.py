@@ -327,9 +327,9 @@ class _Restore:
         return found, sealed
 
     def _allow(self, why: str) -> None:
-        """Continue in spite of what is wrong, if the operator said --unverified."""
+        """Add a note and continue if the operator gave --unverified; else refuse the backup."""
         if not self._unverified:
-            raise BadArchive(f"it is not restored: {why}. Nothing was written; --unverified restores it all the same")
+            raise BadArchive(f"it is not restored: {why}. Nothing was written; --unverified restores it anyway")
         self._notes.append(why)
 
     def _require_undamaged(self, database: str) -> None:

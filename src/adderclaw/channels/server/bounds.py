@@ -13,7 +13,7 @@ from adderclaw.hosted.conversation import Conversation
 
 
 def require_profile(client: Client, options: Options, wanted: str | None) -> None:
-    """A Refusal where it is looser than the operator's in that folder.
+    """Refuse a profile that is looser than the operator's in that folder.
 
     Also for an administrator of some folders: a looser profile may reach others.
     """

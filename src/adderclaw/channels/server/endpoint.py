@@ -19,8 +19,8 @@ the OpenAI-compatible endpoints, and nothing else."""
 SCOPES: tuple[Scope, ...] = ("read", "operate", "approve", "admin", "openai")
 
 type Reach = Literal["filtered", "conversation", "run", "question", "checkpoint", "receipt", "schedule"]
-"""How a token for folders is held to them (`visible.require_folder`): `filtered`: the handler shows and opens only what
-lies in them; every other one: the path names something that must lie in them."""
+"""How a token is restricted to its folders (`visible.require_folder`): with `filtered`, the handler shows and opens
+only what is in them; with any other value, the path names something that must be in them."""
 
 BODY_LIMIT = 1 << 20
 """Bytes of a request's body, where its endpoint allows no more."""
@@ -48,7 +48,7 @@ class Client(NamedTuple):
         return scope in self.scopes or ("admin" in self.scopes and scope in ("read", "operate", "approve"))
 
     def sees(self, folder: str) -> bool:
-        """Whether it may look at what happens in a folder. Folders restrict every scope, also admin."""
+        """Whether the client may see what happens in a folder. Folders restrict every scope, including admin."""
         return not self.folders or self._is_granted(folder)
 
     def steers(self, opened_by: str, folder: str) -> bool:
@@ -82,7 +82,7 @@ class Endpoint:
     path: str
     """With names in braces: `/conversations/{id}/messages`."""
     scope: Scope | Literal["open"]
-    """`open`: whoever reaches the port may ask (`/health`, `/ready`, the login page)."""
+    """`open`: no token is needed (`/health`, `/ready`, the login page)."""
     answer: Callable[[Called], "Awaitable[object]"]
     """A value of `gives`, which is sent as JSON; or a Response, which is sent as it is.
     It raises a `Refusal` (or any error of ours) for an error answer."""
@@ -94,7 +94,7 @@ class Endpoint:
     """None: no JSON (a stream, a page, metrics)."""
     status: int = 200
     reach: Reach | None = None
-    """None: it concerns the whole machine, and every token for folders is refused."""
+    """None: the request concerns the whole machine, so every token with folders is refused."""
     is_page: bool = False
     """A page for people: it is in no description of the API, and a browser without a login goes to the login page."""
     is_form: bool = False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from adderclaw.channels.server.house import House
 
 NONE = ("no folder",)
-"""Where nothing can have happened: real folders are absolute, and what is of the whole machine has an empty one."""
+"""A folder that matches nothing: real folders are absolute, and records of the whole machine have an empty one."""
 
 _CONVERSATIONS = "SELECT project_dir FROM conversations c"
 _SESSIONS = f"{_CONVERSATIONS} JOIN sessions s ON s.conversation_id = c.id"
@@ -47,7 +47,7 @@ _PATHS = {"receipt": "seq", "schedule": "name"}
 
 
 def require_folder(house: "House", client: Client, request: Request, reach: Reach | None) -> None:
-    """A Refusal where a token for folders asks for what lies in none of them, or for the whole machine.
+    """Refuse a request of a token with folders for anything outside them, or for the whole machine.
 
     What does not exist is refused in the same words, so that nobody learns what other folders hold.
     """
@@ -63,7 +63,7 @@ def require_folder(house: "House", client: Client, request: Request, reach: Reac
 
 
 def require_named(house: "House", client: Client, given: object) -> None:
-    """The same for what a body names, also in the records that it holds."""
+    """The same check for everything that a body names, including nested records."""
     if not client.folders or not is_dataclass(given):
         return
     for name in given.__dataclass_fields__:
@@ -77,7 +77,7 @@ def require_named(house: "House", client: Client, given: object) -> None:
 def _require(house: "House", client: Client, kind: str, value: str) -> None:
     folders = _folders(house.store, kind, value)
     if not folders or not all(client.sees(one) and client.sees(followed(one)) for one in folders):
-        raise Refusal(403, "folder", f"the folders of this token hold no {kind} {value[:100]!r}")
+        raise Refusal(403, "folder", f"{kind} {value[:100]!r} is not in the folders of this token")
 
 
 def _folders(store: Store, kind: str, value: str) -> list[str]:

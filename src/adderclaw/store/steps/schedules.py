@@ -47,5 +47,5 @@ def m071_schedules(cursor: sqlite3.Cursor) -> None:
 
 
 def m075_begins(cursor: sqlite3.Cursor) -> None:
-    """How often the run of a due time was begun: one that is killed again and again is left in the end."""
+    """How many times the run of a due time was begun, so that one that is killed repeatedly is left in the end."""
     cursor.execute("ALTER TABLE schedule_runs ADD COLUMN begins INTEGER NOT NULL DEFAULT 0")
