@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -171,6 +172,16 @@ def test_a_setting_that_only_notes_changes_approves_no_instructions(world: World
     world.configure(autonomy="full", security='later = "allow"', more=BODIES)
     run(world, call("Write", file_path="AGENTS.md", content=PLANTED))
     assert "nobody has approved the change" in prompt(world)
+
+
+@pytest.mark.parametrize("name", [".adderclaw/commands/tidy.md", ".claude/commands/tidy.md"])
+def test_that_setting_approves_no_command_for_later_conversations(world: World, name: str, needs: Any) -> None:
+    needs("bwrap")
+    world.configure(autonomy="full", security='later = "allow"', more=BODIES)
+    content = SKILL.format(name="tidy", whose=PLANTED)
+    code = f"import os; os.makedirs('{os.path.dirname(name)}'); open('{name}', 'w').write({content!r})"
+    run(world, call("Bash", command=f"python3 -c {shlex.quote(code)}"))
+    assert is_framed(prompt(world))
 
 
 def test_an_edit_that_a_person_allowed_is_approved(world: World) -> None:

@@ -9,6 +9,8 @@ from adderclaw.record import NamedTuple
 
 FILE = os.path.join(os.path.dirname(__file__), "later.toml")
 
+FOLDERS = frozenset({".claude", ".adderclaw"})
+"""Of agents, for a whole project: the Markdown in them is skills, commands, agents and rules."""
 INSTALLED_TREES = frozenset({"node_modules", "site-packages", ".tox", "__pycache__", ".venv", "venv"})
 """Folders full of other people's projects, whose own settings for CI and editors nobody uses."""
 
@@ -39,10 +41,12 @@ class Names(NamedTuple):
         return None
 
     def instructs(self, path: str) -> bool:
-        """Whether agents read a file as instructions: `AGENTS.md`, a skill, or what lies in `.claude`."""
+        """Whether agents read a file as instructions: `AGENTS.md`, a skill, or what lies in `.claude` or our folder."""
         parts = path.casefold().split("/")
         pairs = map("/".join, itertools.pairwise(parts))
-        return not self.reported.isdisjoint((*parts, *pairs)) or (".claude" in parts and path.endswith(".md"))
+        return not self.reported.isdisjoint((*parts, *pairs)) or (
+            not FOLDERS.isdisjoint(parts) and parts[-1].endswith(".md")
+        )
 
     def is_denied(self, parts: list[str]) -> str | None:
         """The name that makes it one that no tool writes."""
