@@ -13,6 +13,7 @@ import pytest
 
 from tests.acceptance.world import World, call, text
 from tests.program import Cli, Done
+from tests.sandbox.test_process import wait_for
 from tests.security.test_replaced_content import SKILL, write
 
 BODIES = "[logging]\ndebug_llm_bodies = true\n"
@@ -139,6 +140,21 @@ def test_what_instructions_import_or_link_to_counts_as_instructions(
     assert is_framed(shown)
     assert world.cli("later", "accept").code == 0
     assert not is_framed(prompt(world))
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "docs/rules.md", ".agents/skills/tidy/SKILL.md"])
+def test_what_a_killed_run_changed_is_framed_in_the_very_next_conversation(world: World, name: str, needs: Any) -> None:
+    needs("bwrap")
+    imports(world, is_there=True)
+    run(world, call("Bash", command="true"))
+    skill = SKILL.format(name="tidy", whose=PLANTED)
+    planting = f"mkdir -p {os.path.dirname(name) or '.'}; printf %s {shlex.quote(skill)} > {name}; touch done; sleep 60"
+    world.script(call("Bash", command=planting), text("never"))
+    killed = world.cli.start("agent", "-m", "hi")
+    wait_for((world.workspace / "done").exists, 60, "the command to write")
+    killed.kill()
+    killed.communicate(timeout=60)
+    assert is_framed(prompt(world))
 
 
 def test_the_operators_own_change_of_an_import_is_not_framed(world: World, needs: Any) -> None:

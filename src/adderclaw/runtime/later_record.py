@@ -73,6 +73,11 @@ class Later:
         before = rows.state(self._store, self._root)
         return before.further if before is not None else ()
 
+    def looked_at(self) -> set[str]:
+        """Every file of the last look: those that instructions imported then are among them."""
+        before = rows.state(self._store, self._root)
+        return set(before.items) if before is not None else set()
+
     def _note(self, found: "Sequence[Change]") -> None:
         new = [one for one in found if not rows.was_kept(self._store, self._root, one.path, one.mark)]
         if not new:

@@ -199,6 +199,7 @@ def opened(
         provider = sessions.Unasked() if kind == "tool" else None
         runtime.later = _later(runtime, store, session_id)
         stack.callback(runtime.later.close)
+        _look_after_a_kill(runtime, runtime.later)
         session = sessions.make(runtime, store, operator, conversation_id, session_id, provider, stack)
         stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
         stack.callback(runtime.close_boxes)
@@ -214,7 +215,7 @@ def opened(
         _begin(runtime, store, session, kind, channel, again=again, task=task, copied=copied, more=more)
         if again is not None and kind != "tool":  # by hand no model is asked: nobody reads what was said before
             resume.restore(session, go_on=again.go_on)
-        _look_after_a_kill(runtime, session)
+        _tell_of_changes(runtime, runtime.later, session)
         yield run
 
 
@@ -225,19 +226,25 @@ def _later(runtime: Runtime, store: Store, session_id: str) -> "Later":
     return Later(store, followed(runtime.loaded.workspace), session_id, runtime.home, allow=allow)
 
 
-def _look_after_a_kill(runtime: Runtime, session: Session) -> None:
-    """What a killed session left is found now, and what nobody acknowledged is reported again."""
-    if runtime.later is None:
+def _look_after_a_kill(runtime: Runtime, later: "Later") -> None:
+    """Find what a killed session left, before instructions and skills are read: what it changed of them is framed."""
+    if not later.killed():
         return
-    root = followed(runtime.loaded.workspace)
-    if runtime.later.killed():
-        from adderclaw.sandbox.protected_paths import without
+    from adderclaw.runtime.scene import workspace_of
+    from adderclaw.sandbox.protected_paths import without
 
-        place = session.scene.context.workspace
-        roots = (place.root, *place.extra)
-        survey = runtime.surveyor.look((*roots, *runtime.later.left_by_killed()))
-        runtime.later.first(without(survey, followed(runtime.home)).items, roots)
-        later_report.tell(session, runtime.later.take())
+    place = workspace_of(runtime)
+    roots = (place.root, *place.extra)
+    runtime.surveyor.imported = later.looked_at()
+    survey = runtime.surveyor.look((*roots, *later.left_by_killed()))
+    later.first(without(survey, followed(runtime.home)).items, roots)
+
+
+def _tell_of_changes(runtime: Runtime, later: "Later", session: Session) -> None:
+    """What a killed session left is told, or else what nobody acknowledged, once more."""
+    root = followed(runtime.loaded.workspace)
+    if found := later.take():
+        later_report.tell(session, found)
     elif waiting := rows.unanswered(session.store, root):
         found = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]
         warn(runtime, NOT_ACKNOWLEDGED.format(names=later_report.named(runtime.secrets.clean(found))))

@@ -40,6 +40,13 @@ UNWALLED = (
 )
 
 
+def workspace_of(runtime: Runtime) -> Workspace:
+    """Where the session may write, with links followed."""
+    settings = runtime.config
+    extra = (*settings.security.additional_directories, *settings.permissions.additionalDirectories)
+    return Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
+
+
 def scene(
     runtime: Runtime,
     store: Store | None,
@@ -54,8 +61,7 @@ def scene(
     """
     settings_now = runtime.config
     confinement = _confinement(runtime)
-    extra = (*settings_now.security.additional_directories, *settings_now.permissions.additionalDirectories)
-    workspace = Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
+    workspace = workspace_of(runtime)
     keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
     made_of = _made_of(runtime, workspace, confinement, keep.folder, policies)
     in_force = InForce(policy_of(settings_now, made_of))
