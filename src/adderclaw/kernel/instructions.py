@@ -21,7 +21,6 @@ from adderclaw.framing import framed, sealed
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 from adderclaw.workspace import Place
-from adderclaw.workspace.names import INSTALLED_TREES
 
 type Scope = Literal["User", "Project", "Local"]
 type Reason = Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]
@@ -197,6 +196,8 @@ class Instructions:
 
     def _between(self, path: str) -> Iterator[str]:
         """The folders from the workspace down to a file that were not looked at yet; none of installed packages."""
+        from adderclaw.workspace.names import INSTALLED_TREES  # not needed before the first request
+
         folder = os.path.dirname(path)
         if not INSTALLED_TREES.isdisjoint(folder.removeprefix(self._root).split("/")):
             return

@@ -80,7 +80,9 @@ def make(
     unapproved = runtime.later.unapproved if runtime.later is not None else frozenset[str]
     files = None if options.bare else Instructions(runtime.home, root, here.context.hidden, unapproved)
     if files is not None and runtime.later is not None:
-        runtime.surveyor.imported = runtime.later.imported = files.imported
+        runtime.later.imported = files.imported
+        if runtime.looker is not None:
+            runtime.looker.imported = files.imported
     session = Session(
         config=now,
         scene=here,

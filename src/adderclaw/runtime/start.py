@@ -111,6 +111,8 @@ class Runtime:
             from adderclaw.workspace.survey import Surveyor
 
             self.looker = Surveyor()
+            if self.later is not None:
+                self.looker.imported = self.later.imported
         return self.looker
 
     @property
