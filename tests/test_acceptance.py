@@ -331,5 +331,5 @@ def test_s_58_the_windows_checklist_can_be_followed(cli: Cli) -> None:
     tasks = re.findall(r"^\| (.+) \| ([a-z]+-[a-z-]+) \|$", page, re.MULTILINE)
     assert {skill for _, skill in tasks} == {skill.parent.name for skill in folders[0].glob("*/SKILL.md")}
     for task, skill in tasks:
-        dry = cli("run", task, "--skills-dir", str(folders[0]), "--dry-run", cwd=ROOT)
+        dry = cli("run", task, "--skills-dir", str(folders[0]), "--dry-run")
         assert f"candidates:\n  {skill} " in dry.out, f"{task}: {dry.out[:300]}\n{dry.err}"

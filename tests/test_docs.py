@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,10 +104,13 @@ def of_one_page(command: str, variables: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_examples_run(page: Path, cli: Cli) -> None:
+def test_examples_run(page: Path, cli: Cli, needs: Callable[[str], str]) -> None:
     env = {**cli.env, "PATH": f"{cli.folder}:{cli.env['PATH']}"}
+    found = [*examples(page.read_text(encoding="utf-8"))]
+    if any(example.command.startswith("curl ") for example in found):
+        needs("curl")
     try:
-        for example in examples(page.read_text(encoding="utf-8")):
+        for example in found:
             shell = of_one_page(example.command, cli.home / ".variables")
             done = subprocess.run(shell, env=env, cwd=cli.cwd, input="", capture_output=True, text=True, timeout=180)
             said = f"$ {example.command}\n{done.stdout}\n--- stderr\n{done.stderr}"

@@ -118,13 +118,14 @@ def test_no_way_out_of_the_namespaces(bubble: Box, root: Path, home: Path) -> No
 
 VISIBLE = """
 set -e
+path=$PATH PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t tmpfs tmpfs /mnt
 for place in {places}; do mkdir -p "/mnt$place"; mount --bind "$place" "/mnt$place"; done
 for top in {tops}; do
   mount -t tmpfs -o mode=755 tmpfs "$top"
 done
 for place in {places}; do mkdir -p "$place"; mount --bind "/mnt$place" "$place"; done
-exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs -- "$@"
+exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs -- env PATH="$path" "$@"
 """
 """Another user cannot look into root's home, where Python may be installed: a view in which they can."""
 
@@ -147,7 +148,8 @@ def as_nobody(kind: str, root: Path, home: Path, names: dict[str, str]) -> dict[
     for folder, _, _ in os.walk(root.parent):
         os.chown(folder, 65534, 65534)
     here = Path(__file__).parents[2]
-    places = [path for path in {sys.base_prefix, sys.prefix, str(here), str(root.parent)} if path != "/usr"]
+    path = filter(os.path.isdir, os.environ["PATH"].split(os.pathsep))
+    places = [path for path in {sys.base_prefix, sys.prefix, str(here), str(root.parent), *path} if path != "/usr"]
     tops = sorted({"/" + Path(place).parts[1] for place in places if closed(Path(place))})
     places = [place for place in places if "/" + Path(place).parts[1] in tops]
     script = VISIBLE.format(places=" ".join(places), tops=" ".join(tops))
