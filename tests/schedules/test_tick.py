@@ -463,6 +463,25 @@ def test_a_claim_that_began_nothing_until_its_grace_was_over_is_missed(place: Pl
     assert [kind for kind, _, _ in place.told] == ["missed"]
 
 
+def test_of_a_budget_a_killed_run_that_begins_again_uses_what_it_cost(place: Place) -> None:
+    terms = Terms(budget=1.0, period="day", interrupted="again")
+    one = place.add("one", when.at("2026-05-12T13:00", "UTC", NOON), terms, message="say hello", limits={"cost_usd": 5})
+    place.clock.go(HOUR + 1)
+    killed(place)
+    with place.store.write() as cursor:
+        cursor.execute(
+            "INSERT INTO model_calls(session_id, run_id, step, provider, model, request_hash, usage_json, attempts,"
+            " latency_ms, status, cost) VALUES ('run-1', 'run-1', 1, 'p', 'm', '', '{}', 1, 1, 'ok', 0.25)"
+        )
+
+    async def play(scheduler: Scheduler) -> None:
+        await scheduler.tick()
+
+    played(place, play)
+    assert place.states(one) == ["interrupted", "ended"]
+    assert [(row.reserved, row.cost) for row in place.history(one)] == [(1.0, 0.25), (0.75, None)]
+
+
 def test_a_run_whose_process_is_killed_again_and_again_is_left_in_the_end(place: Place) -> None:
     one = place.add("one", when.at("2026-05-12T13:00", "UTC", NOON))
     place.clock.go(HOUR + 1)

@@ -326,10 +326,14 @@ def take_over(store: Store, row: Fired, ticker: str) -> bool:
 
 
 def again(store: Store, row: Fired, now: float, reason: str) -> None:
-    """Make a due time whose run was interrupted due again, with a new row."""
+    """Make a due time whose run was interrupted due again, with a new row and what is left of the budget."""
+    cost = cost_of(store, row.run_id or "")
     with store.write() as cursor:
-        sql = "UPDATE schedule_runs SET due = due || ' ' || id, state = 'interrupted', reason = ?, ended_at = ?"
-        if not cursor.execute(f"{sql} WHERE id = ? AND ended_at IS NULL", (plain(reason), now, row.id)).rowcount:
+        sql = (
+            "UPDATE schedule_runs SET due = due || ' ' || id, state = 'interrupted', cost = ?, reason = ?, ended_at = ?"
+        )
+        values = (cost, plain(reason), now, row.id)
+        if not cursor.execute(f"{sql} WHERE id = ? AND ended_at IS NULL", values).rowcount:
             return
         claim(
             cursor,
