@@ -77,7 +77,8 @@ def require_named(house: "House", client: Client, given: object) -> None:
 def _require(house: "House", client: Client, kind: str, value: str) -> None:
     folders = _folders(house.store, kind, value)
     if not folders or not all(client.sees(one) and client.sees(followed(one)) for one in folders):
-        raise Refusal(403, "folder", f"{kind} {value[:100]!r} is not in the folders of this token")
+        what = "conversation or run" if kind == "resume" else kind
+        raise Refusal(403, "folder", f"{what} {value[:100]!r} is not in the folders of this token")
 
 
 def _folders(store: Store, kind: str, value: str) -> list[str]:
