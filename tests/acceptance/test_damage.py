@@ -187,6 +187,6 @@ def test_a_lost_wal_of_a_conversation_without_receipts_is_reported(used: World) 
     shm.write_bytes(kept_shm)
     used.script(text("done"))
     done = used.agent("hello")
-    assert f"{wal}, which held the last changes" in done.err
+    assert f"{wal} was removed" in done.err
     assert names_the_way_back(used, done.err)
     assert "held the last changes" not in used.agent("hello").err

@@ -124,7 +124,7 @@ def test_a_row_names_nothing_of_the_worker_and_nothing_of_others(farm: Farm) -> 
     ended = {row.id: row for row in farm.ended(fine, *places)}
     assert ended.pop(fine).outcome == "completed"
     assert {row.outcome for row in ended.values()} == {"error"}
-    reasons = "its id is not one", "was not submitted by eve", "none that a worker clones", "repo"
+    reasons = "its id is not valid", "was not submitted by eve", "none that a worker clones", "repo"
     assert [why in ended[id].reason for id, why in zip(places, reasons, strict=True)] == [True] * 4, ended
     assert (victim / "1").is_dir()
     assert "Traceback" not in worker.said

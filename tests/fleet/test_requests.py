@@ -109,7 +109,7 @@ def test_a_signature_counts_for_its_own_run_and_an_enrolled_key(claims: Claims) 
     assert "does not match its signature" in claims.refused("again")
     for unsigned in ("''", "NULL"):  # by hand or by an older program; from before requests were signed
         claims.farm.rows(f"UPDATE fleet.runs SET signature = {unsigned} WHERE id = 'again' RETURNING 1")
-        assert "submit it again" in claims.refused("again")
+        assert "Submit it again" in claims.refused("again")
     claims.farm.rows("UPDATE fleet.submitters SET revoked = now() WHERE name = 'me' RETURNING 1")
     assert "was revoked" in claims.refused(id)
     claims.farm.rows("DELETE FROM fleet.submitters WHERE name = 'me' RETURNING 1")
@@ -173,7 +173,7 @@ def test_a_run_continues_only_from_a_state_that_a_worker_signed(claims: Claims) 
 
 
 def test_runs_of_an_older_fleet_are_named_and_not_begun(cluster: Cluster, farm: Farm) -> None:
-    """Tables from before requests were signed: what waits is to be submitted again, what ended is counted apart."""
+    """Tables of a version without signatures: waiting runs must be submitted again, ended ones are counted apart."""
     name = f"{farm.url.rpartition('/')[2]}_old"
     with psycopg.connect(cluster.url("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
@@ -191,10 +191,10 @@ def test_runs_of_an_older_fleet_are_named_and_not_begun(cluster: Cluster, farm: 
         connection.execute(row.encode(), ("waits", *wanted, "queued", None, None))
         connection.execute(row.encode(), ("ended", *wanted, "ended", "2026-01-01", "stopped"))
     done = farm.fleet("init", "--database", url)
-    assert (done.code, "1 runs that have not ended were submitted before requests were signed" in done.out) == (0, True)
+    assert (done.code, "1 unfinished runs have no signature" in done.out) == (0, True)
     done = farm.fleet("verify", "--database", url)
     assert (done.code, "1 runs are unsigned" in done.out) == (0, True), done.out
     database = Database(url)
-    with pytest.raises(requests.Refused, match="submit it again"):
+    with pytest.raises(requests.Refused, match="Submit it again"):
         leases.claim(database, "waits", "w", 60)
     database.close()

@@ -495,8 +495,8 @@ def test_a_run_whose_process_is_killed_again_and_again_is_left_in_the_end(place:
     played(place, play)
     assert place.begun == []
     [row] = place.history(one)
-    assert (row.state, row.begins, row.reason) == ("interrupted", 3, "its process was killed each of 3 times")
-    assert "`adderclaw run --resume run-1` goes on with it" in place.told[0][2]
+    assert (row.state, row.begins, row.reason) == ("interrupted", 3, "its process was killed 3 times")
+    assert "`adderclaw run --resume run-1` resumes it" in place.told[0][2]
 
 
 def test_a_run_whose_process_was_killed_waits_while_paused_and_while_somebody_works_in_it(place: Place) -> None:

@@ -123,7 +123,7 @@ def signed_by(public: str, text: bytes, signature: str) -> bool:
 
 
 def _request(row: Any) -> list[str]:
-    """Who is said to have asked for a run, the hash of what was asked, and the signature under it."""
+    """The claimed submitter of a run, the hash of the request, and the signature."""
     from adderclaw.fleet.requests import Request
 
     try:

@@ -40,7 +40,7 @@ def grant_engine(cursor: Cursor) -> None:
 
 
 def refuse_pickles() -> None:
-    """A row of the engine may name its own serializer, and Python's is a program that runs when it is read.
+    """Refuse pickled rows: a row of the engine may name pickle as its serializer, which runs code when it is read.
 
     Every worker may write these rows, so that one of them could run a program in all others. Ours are JSON.
     """

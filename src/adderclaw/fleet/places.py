@@ -77,7 +77,7 @@ def require_reachable(url: str, *, local: bool) -> None:
 
 
 def require_commit(url: str, commit: str) -> None:
-    """Refuse what git would not read as a commit, an option for instance."""
+    """Refuse a text that git would not read as a commit, such as an option."""
     if COMMIT.fullmatch(commit) is None:
         raise UsageError(f"{url} at {commit[:100]!r} cannot be cloned: that is no commit")
 

@@ -1,4 +1,4 @@
-"""What a run is asked to do: one set of checks for the command line and for the worker, and the submitter's signature.
+"""The request of a run: the submitter's signature, and the checks that the command line and the worker share.
 
 A row of the database may have been written by anybody who can log in to it. So the submitter signs the whole request,
 the run's id included, with a key of its own, and a worker begins nothing that is not signed by a key which an operator
@@ -29,11 +29,11 @@ LABEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
 class Refused(AdderClawError):
-    """A run that no worker begins, with the reason."""
+    """No worker may begin this run; the text says why."""
 
 
 class Request(NamedTuple):
-    """All that a submitter writes of a run, apart from its turn in the queue. The fields are columns of fleet.runs."""
+    """Everything that a submitter writes, except the position in the queue. The fields are columns of fleet.runs."""
 
     id: str
     submitter: str
@@ -56,7 +56,7 @@ class Request(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """One hash over the request. No text of the run can be read from it."""
+        """A hash of the whole request, which reveals no text of the run."""
         made = self._asdict()
         made["max_cost"] = None if self.max_cost is None else repr(float(self.max_cost))
         made["deadline"] = None if self.deadline is None else self.deadline.astimezone(UTC).isoformat()
@@ -64,17 +64,17 @@ class Request(NamedTuple):
 
 
 def signed_text(id: str, digest: str) -> bytes:
-    """What a submitter signs. The id is in it a second time, so that it can be checked without the request."""
+    """The bytes that a submitter signs. They repeat the id, so that it can be checked without the request."""
     return canonical({"format": "adderclaw-fleet-request-1", "run": id, "request": digest}).encode()
 
 
 def identity(home: str, name: str) -> Identity:
-    """The submitter's own key in this home; it is made when it is first needed."""
+    """The submitter's own key in this home, created on first use."""
     return Identity(name, key_of(os.path.join(home, FILE)))
 
 
 def enrol(database: Database, name: str, public: str) -> None:
-    """The operator's word that this key is this submitter's."""
+    """Record that this key belongs to this submitter."""
     if re.fullmatch(r"[0-9a-f]{64}", public) is None:
         raise UsageError(f"{public!r} is not a public key: 64 hexadecimal digits are expected")
     database.run(
@@ -86,7 +86,7 @@ def enrol(database: Database, name: str, public: str) -> None:
 
 
 def require_enrolled(database: Database, who: Identity) -> None:
-    """Refuse to submit with a key that workers do not accept. Whoever may enrol submitters is enrolled here."""
+    """Refuse to submit with a key that workers do not accept. Enrolls the key if this database role may do so."""
     known = "SELECT revoked FROM fleet.submitters WHERE name = %s AND public_key = %s"
     row = database.one(known, who.name, who.public)
     if row is None:
@@ -95,7 +95,9 @@ def require_enrolled(database: Database, who: Identity) -> None:
             " has_any_column_privilege('fleet.runs', 'INSERT') AS submit"
         )
         if not may.submit:
-            raise UsageError("this role may not do that: it submits no runs; docs/fleet.md says what each role may")
+            raise UsageError(
+                "this role may not do that: it may not submit runs; docs/fleet.md says what each role may do"
+            )
         if may.enrol:
             enrol(database, who.name, who.public)
             return
@@ -106,12 +108,12 @@ def require_enrolled(database: Database, who: Identity) -> None:
 
 
 def require_valid(request: Request, *, local: bool) -> RunParams:
-    """Refuse a request that no worker carries out. `fleet submit` and the worker both call this, and nothing else.
+    """Refuse an invalid request. `fleet submit` and the worker both use exactly this check.
 
     `local`: fleet.toml of this machine allows repositories that are paths of its disk.
     """
     if queue.ID.fullmatch(request.id) is None:
-        raise UsageError("its id is not one that a run has: letters, digits, - and _, at most 64")
+        raise UsageError("its id is not valid for a run: letters, digits, - and _, at most 64 characters")
     if request.label and LABEL.fullmatch(request.label) is None:
         raise UsageError(f"label {request.label[:50]!r}: small letters, digits, - and _, at most 32")
     if not request.submitter.strip() or len(request.submitter) > 200:
@@ -134,7 +136,7 @@ def require_valid(request: Request, *, local: bool) -> RunParams:
 
 def _params(wanted: object) -> RunParams:
     if not isinstance(wanted, dict):
-        raise UsageError("what is to be run is not an object with a name for each value")
+        raise UsageError("what is to be run is not a JSON object")
     given = {name: value for name, value in cast(Json, wanted).items() if value is not None}
     params = decode(RunParams, given)
     if params.workspace:
@@ -146,7 +148,7 @@ def _params(wanted: object) -> RunParams:
 
 
 def require_submitted(cursor: Cursor, row: Any, *, local: bool) -> None:
-    """Refuse a row that is not exactly what an enrolled submitter signed, and one that no command line would submit."""
+    """Refuse a row that differs from what an enrolled submitter signed, or that the command line would refuse."""
     request = Request.of(row)
     _require_signed(cursor, row, request)
     try:
@@ -157,21 +159,23 @@ def require_submitted(cursor: Cursor, row: Any, *, local: bool) -> None:
 
 def _require_signed(cursor: Cursor, row: Any, request: Request) -> None:
     if not row.signature:
-        why = "its request has no signature: it was submitted by an AdderClaw from before requests were signed"
-        raise Refused(f"{why}, or by hand; submit it again with this version")
+        why = "its request has no signature: an older version submitted it, or somebody wrote the row by hand"
+        raise Refused(f"{why}. Submit it again with this version")
     known = cursor.execute(
         "SELECT revoked FROM fleet.submitters WHERE name = %s AND public_key = %s", (row.submitter, row.signed_by)
     ).fetchone()
     if known is None or known.revoked is not None:
         why = "is not enrolled" if known is None else "was revoked"
         key = str(row.signed_by)[:64]
-        raise Refused(f"the key {key!r} of its signature {why} for submitter {row.submitter[:200]}")
+        raise Refused(f"its signature is of the key {key!r}, which {why} for submitter {row.submitter[:200]}")
     if not is_signed(row, request):
-        raise Refused("its request does not match its signature: somebody changed what was submitted; submit it again")
+        raise Refused(
+            "its request does not match its signature: somebody changed it after it was submitted. Submit it again"
+        )
 
 
 def is_signed(row: Any, request: Request) -> bool:
-    """Whether this key signed this request. A row may hold JSON that is too deep to be written again."""
+    """Whether this key signed this request. JSON in a row may be nested too deeply to be encoded again."""
     try:
         return signed_by(row.signed_by, signed_text(request.id, request.digest), row.signature)
     except (RecursionError, ValueError):

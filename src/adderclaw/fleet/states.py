@@ -1,4 +1,4 @@
-"""Who saved the state that a run continues from: the worker signs it, and the next worker checks that signature."""
+"""Signs the saved state of a run, and checks that signature on the next worker."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ def require_signed(cursor: Cursor, row: Any) -> None:
         "SELECT public_key FROM fleet.identities WHERE name = %s AND revoked IS NULL", (row.saved_by,)
     ).fetchone()
     if known is None or not signed_by(known.public_key, _text(row.id, row.saved), row.saved_signature):
-        why = "the state that it would continue from is not signed by an enrolled worker"
-        raise Refused(f"{why}; `adderclaw fleet retry {row.id} --fresh` begins it again")
+        why = "the state to continue from is not signed by an enrolled worker"
+        raise Refused(f"{why}; `adderclaw fleet retry {row.id} --fresh` starts it again")
 
 
 def _text(run: str, name: str) -> bytes:

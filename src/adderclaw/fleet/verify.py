@@ -34,7 +34,7 @@ class Verified(NamedTuple):
     pruned: int
     """Runs whose states were removed since: what was signed of them is compared, and no receipts."""
     unsigned: int
-    """Runs from before requests were signed: nothing shows who asked for them."""
+    """Runs that an older version submitted without a signature, so nothing proves who submitted them."""
     wrong: list[Wrong]
 
 
@@ -95,7 +95,7 @@ def _requests(made: Json) -> Iterator[Wrong]:
     enrolled = {(name, key) for name, key in made["submitters"]}
     for id, (submitter, digest, key, signature) in made["requests"].items():
         if not signature:
-            yield Wrong("request", id, "its request is not signed: no submitter is shown to have asked for it")
+            yield Wrong("request", id, "its request is not signed, so nothing proves who submitted it")
         elif (submitter, key) not in enrolled:
             yield Wrong("request", id, f"its request is signed with a key that was never enrolled for {submitter}")
         elif not signed_by(key, signed_text(id, digest), signature):

@@ -137,7 +137,7 @@ class Work:
             mine = "(state = 'queued' OR (state = 'running' AND worker = %s))"
             sql = f"SELECT * FROM fleet.runs WHERE id = %s AND {mine} FOR UPDATE"  # noqa: S608 - ours
             if (row := cursor.execute(sql.encode(), (self.run, self._worker.id)).fetchone()) is not None:
-                progress.end_unworked(cursor, row, "error", f"nobody begins this run: {reason}")
+                progress.end_unworked(cursor, row, "error", f"this run was refused: {reason}")
 
         self._worker.database.do(work)
         return {"outcome": "error"}

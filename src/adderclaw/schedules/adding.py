@@ -66,7 +66,7 @@ class New:
     follow_changes: bool = False
     """The Agentfile or SOP may change: it is not pinned."""
     interrupted: Literal["resume", "again", "leave"] = "resume"
-    """What becomes of a run whose process was killed. A specification is only left, or begun again."""
+    """What happens to a run whose process was killed. A specification cannot be resumed."""
 
 
 def made(new: New, options: Options, key: bytes, now: float, by: str, extra: Json | None = None) -> Schedule:

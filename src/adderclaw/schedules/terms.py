@@ -29,7 +29,7 @@ class Terms(NamedTuple):
     follow: bool = False
     """The file that it begins may change."""
     interrupted: Interrupted = "resume"
-    """What becomes of a run whose process was killed: it goes on, begins again, or is left as it is."""
+    """What happens to a run whose process was killed: it is resumed, begun again, or left."""
 
     def as_json(self) -> Json:
         return {name: value for name, value in self._asdict().items() if value is not None}

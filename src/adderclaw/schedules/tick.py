@@ -40,7 +40,7 @@ ANSWERED = 5.0
 CHANGED_ROW = "its row was changed by another program: remove it, and add it again"
 
 MOST_BEGINS = 3
-"""How often a run is begun whose process is killed each time; then it is left for the operator."""
+"""How many times a run is begun if its process is killed each time; after that it is left for the operator."""
 KILLED = "the process that was about to begin it was killed"
 
 type Told = Literal["held", "missed", "budget", "failed", "stuck", "interrupted"]
@@ -120,7 +120,7 @@ class Scheduler:
                 for row in self._still(made):
                     if row.state == "claimed":
                         await self._start(row.id)
-            except (AdderClawError, ValueError, LookupError) as error:  # it keeps no other from its time
+            except (AdderClawError, ValueError, LookupError) as error:  # the other schedules must still begin
                 touched += self._broken(schedule, now, str(error))
         touched += await self._begin_queued()
         return self._still(touched)
@@ -231,7 +231,7 @@ class Scheduler:
         return [] if made is None else [made]
 
     async def _begin_queued(self) -> list[int]:
-        """The oldest that waits, of each schedule of which nothing else is under way; each is taken, then begun."""
+        """Take and begin the oldest waiting row of each schedule that has no run under way."""
         taken: list[int] = []
         open_rows = rows.open_rows(self._store)
         busy = {row.schedule_id for row in open_rows if row.state != "queued"}
@@ -341,7 +341,7 @@ class Scheduler:
         return row
 
     async def _start(self, id: int) -> None:
-        """Begin what was claimed, or go on with its run; what cannot begin has its reason in its row."""
+        """Begin a claimed row, or resume its run; a row that cannot begin gets the reason."""
         row = rows.find(self._store, id)
         schedule = rows.by_id(self._store, row.schedule_id) if row is not None else None
         if row is not None and schedule is not None:  # else it was removed meanwhile
@@ -356,13 +356,13 @@ class Scheduler:
             return driver
         begun = workflows.get(self._store, row.run_id)
         if begun is None:
-            raise UsageError("nobody knows what it was begun with")
+            raise UsageError("the inputs of its run are not in the database any more")
         return work.going_on(driver, begun)
 
     async def _carry_out(
         self, schedule: Schedule, row: Fired, make: Callable[[], Driver], fails: Callable[[str], None]
     ) -> None:
-        """Make a driver, begin its run, or go on with it, and follow that; `fails` is told why it cannot."""
+        """Make a driver, begin or resume its run, and follow it; `fails` is called with the reason if that fails."""
         if schedule.id and not schedule.is_genuine(self._key):  # also what was queued by another program
             self._settle(row.id, "held", CHANGED_ROW)
             self._notify("held", schedule, CHANGED_ROW)
@@ -380,11 +380,11 @@ class Scheduler:
     async def _opened(
         self, schedule: Schedule, row: Fired, make: Callable[[], Driver], fails: Callable[[str], None]
     ) -> Begun | None:
-        """Its run; None where none begins, or goes on, now."""
+        """Its run; None if none begins or resumes now."""
 
         def link(cursor: Cursor, run_id: str) -> None:
             if not rows.begun(cursor, row.id, self._id, run_id):
-                raise NotBegun("its schedule was removed meanwhile, or another process has begun it")
+                raise NotBegun("its schedule was removed, or another process has begun it")
 
         try:
             driver = await asyncio.to_thread(make)
@@ -407,7 +407,9 @@ class Scheduler:
         else:
             if row.run_id is not None:
                 killed = f"the process that run {row.run_id} was in was killed"
-                self._notify("interrupted", schedule, f"{killed}; the run goes on (begun {row.begins + 1} times)")
+                self._notify(
+                    "interrupted", schedule, f"{killed}; the run was resumed (begun {row.begins + 1} times so far)"
+                )
             return one
         return None
 
@@ -495,7 +497,7 @@ class Scheduler:
     # -------------------------------------------------------------- what processes left that are gone
 
     async def _recover(self, schedule_id: str = "") -> list[int]:
-        """Answer for what processes left that are gone; the rows that are dealt with."""
+        """Handle the rows of processes that are gone; returns those that were handled."""
         found = [row for row in rows.open_rows(self._store, schedule_id) if self._is_left(row)]
         return [row.id for row in found if await self._left(row)]
 
@@ -553,11 +555,11 @@ class Scheduler:
             self._notify("interrupted", schedule, f"due {row.due}: {KILLED}; it is due again")
 
     async def _interrupted(self, schedule: Schedule, row: Fired, run: runs.Run) -> None:
-        """Its run had begun: what becomes of it is the schedule's choice."""
+        """Handle a row whose run had begun, as the schedule's `interrupted` says."""
         how = terms_of(schedule.terms).interrupted
         is_answer = row.schedule_id == rows.ANSWERS
         if how != "leave" and row.begins >= MOST_BEGINS:
-            self._leave(schedule, row, f"its process was killed each of {row.begins} times")
+            self._leave(schedule, row, f"its process was killed {row.begins} times")
         elif how == "again" and not is_answer:
             why = f"the process that run {run.run_id} was in was killed"
             rows.again(self._store, row, self._clock.now(), f"{why}; it is begun again")
@@ -570,7 +572,7 @@ class Scheduler:
             await self._start(row.id)
 
     def _leave(self, schedule: Schedule, row: Fired, why: str) -> None:
-        """Nobody goes on with its run but the operator."""
+        """Leave its run for the operator to resume."""
         cost = rows.cost_of(self._store, row.run_id or "")
         rows.settle(self._store, row.id, "interrupted", self._clock.now(), cost=cost, reason=why)
         run = runs.get(self._store, row.run_id or "")

@@ -90,7 +90,9 @@ def going_on(driver: Driver, begun: Begun) -> Driver:
     if not isinstance(driver, MessageDriver | TaskDriver | AgentfileDriver | SopDriver):
         raise UsageError(f"a run of the kind {driver.opening.kind} cannot be resumed")
     if pin(driver) != begun.digest:
-        raise UsageError(f"{begun.file} has changed since run {begun.run_id} began: put it back, or begin it again")
+        raise UsageError(
+            f"{begun.file} has changed since run {begun.run_id} began: restore the file, or begin a new run"
+        )
     return replace(driver, again=begun.run_id)
 
 
@@ -106,12 +108,14 @@ def resumed(run_id: str, workspace: str, options: Options, limits: Mapping[Any, 
 
 
 def way_on(schedule: Schedule, run_id: str, kind: str, *, begun: bool) -> str:
-    """By which command an operator goes on with a run that was interrupted; `begun`: its message was said."""
+    """The command with which an operator resumes an interrupted run; `begun`: its message is in the conversation."""
     if kind == "spec":
         spec = shlex.quote(str(schedule.what.get("spec", "SPEC.md")))
-        return f"`adderclaw run --spec {spec} --workspace {shlex.quote(schedule.workspace)}` goes on with what is left"
-    way = f"`adderclaw {'sop resume' if kind == 'sop' else 'run --resume'} {run_id}` goes on with it"
-    asked = f", and so does `adderclaw agent --continue --resume {run_id}`, which asks you"
+        return (
+            f"`adderclaw run --spec {spec} --workspace {shlex.quote(schedule.workspace)}` continues with what is left"
+        )
+    way = f"`adderclaw {'sop resume' if kind == 'sop' else 'run --resume'} {run_id}` resumes it"
+    asked = f"; so does `adderclaw agent --continue --resume {run_id}`, which can ask you"
     return f"{way}{asked if kind == 'message' and begun else ''}"
 
 
