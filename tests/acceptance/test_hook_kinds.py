@@ -107,7 +107,7 @@ def test_http_hooks_only_an_answer_of_2xx_has_a_say(world: World, answering: Ans
     assert "no JSON object" in said[1][1]
     assert "302" in said[2][1]
     user(world, PreToolUse={"type": "http", "url": f"{answering.url}/long"})
-    assert "more than is read" in world.cli("--eval", request).err
+    assert "more than the limit" in world.cli("--eval", request).err
     headers = {"Authorization": "Bearer $TOKEN", "X-Other": "${HOME}"}
     hook = {"type": "http", "url": f"{answering.url}/deny", "headers": headers, "allowedEnvVars": ["TOKEN"]}
     user(world, PreToolUse=hook)

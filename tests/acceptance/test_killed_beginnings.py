@@ -82,7 +82,7 @@ def test_a_conversation_in_which_nothing_was_said_asks_no_model(filled: World) -
     settings.unlink()
     [(run_id,)] = filled.rows("SELECT run_id FROM runs")
     done = filled.cli("agent", "--continue", "--resume", run_id)
-    assert (done.code, "nothing was said in this conversation yet" in done.err) == (2, True), done.err
+    assert (done.code, "this conversation has no message yet" in done.err) == (2, True), done.err
     assert filled.rows("SELECT 1 FROM model_calls") == []
 
 

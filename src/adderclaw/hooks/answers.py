@@ -25,7 +25,7 @@ class Ran(NamedTuple):
     stderr: str = ""
     timed_out: bool = False
     is_cut: bool = False
-    """It printed more than is read."""
+    """Whether it printed more than the limit."""
     refused: bool = False
     """We did not let it run, and it may not be left out: it counts as one that blocks."""
 
@@ -49,7 +49,7 @@ def read(event: str, ran: Ran) -> Answer:
         said = ran.stderr.strip() or "the hook did not answer in time"
         return Answer(block=said, failure=said) if event in TIMEOUT_BLOCKS else Answer(failure=said)
     if ran.is_cut and event in TIMEOUT_BLOCKS and (ran.exit_code is None or ran.stdout.lstrip().startswith("{")):
-        said = ran.stderr.strip() or "the hook printed more than is read, and what it answered is not known"
+        said = ran.stderr.strip() or "the hook printed more than the limit, so its answer is unknown"
         return Answer(block=said, failure=said)
     output, problem, notes = _output(event, ran.stdout)
     if ran.exit_code == 2:
@@ -77,7 +77,7 @@ def _output(event: str, stdout: str) -> tuple[Json, str, tuple[str, ...]]:
     if not text.startswith("{"):
         return _plain(event, text), "", ()
     if says_async(text.partition("\n")[0]) or says_async(text):
-        return {}, "its output says async: it decides nothing, and what it prints has no effect", ()
+        return {}, "its output says async, so it decides nothing and the rest of its output has no effect", ()
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError) as error:

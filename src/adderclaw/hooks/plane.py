@@ -61,7 +61,7 @@ class Place:
     """Whether a permission rule matches the call of a tool event."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     beside: Beside | None = None
-    """Without it every hook is waited for."""
+    """Where a hook continues in the background; without it every hook is waited for."""
     ran: set[int] = field(default_factory=set[int])
     """Hooks of this session that ran already, for those that run once."""
 
@@ -113,7 +113,7 @@ async def _one(hook: Hook, stdin: Json, place: Place, merge: Merge) -> None:
 
 
 def _may_decide(hook: Hook) -> bool:
-    """Whether its exit code can still prevent something: then no output spares us from waiting for its end."""
+    """Whether its exit code can block: then the turn waits for it, whatever it prints."""
     return EVENTS[hook.event].on_two == "block" or hook.failure_blocks or hook.must_run
 
 
@@ -144,13 +144,13 @@ async def _until_async(hook: Hook, stdin: Json, place: Place, began: float) -> R
 
 
 async def _told_later(hook: Hook, running: Awaitable[Ran], place: Place, began: float) -> None:
-    """The end of a hook beside the turn: recorded, and that is all."""
+    """Record the end of a background hook, which decides nothing."""
     ran = await running
     place.told(hook, ran, read(hook.event, ran).failure, time.monotonic() - began)
 
 
 async def _unheard(hook: Hook, stdin: Json, place: Place, beside: Beside) -> None:
-    """A hook that its settings let run beside the turn."""
+    """Start a hook with `async` in its settings."""
     began = time.monotonic()
     await _told_later(hook, _recorded(hook, stdin, place, _keep_beside(beside)), place, began)
 
@@ -167,7 +167,7 @@ async def _recorded(
     keep: Callable[[Invocation], None],
     said_async: SaidAsync = _nothing,
 ) -> Ran:
-    """Run one hook; it leaves its row however it ends."""
+    """Run one hook and record it, however it ends."""
     place.ran.add(hook.ordinal)
     row, ran = _row(hook, stdin, place), Ran(None, stderr="interrupted before it ended")
     try:

@@ -105,7 +105,7 @@ async def run(
     seconds: float,
     said_async: Callable[[], None] = lambda: None,
 ) -> Ran:
-    """Run it to its end or its time's; nothing that it started is left behind.
+    """Run it until it ends or times out, and end everything that it started.
 
     `said_async` is called as soon as its first line is `{"async": true}`.
     """

@@ -16,7 +16,7 @@ from adderclaw.types import Json
 REST = 60.0
 """Seconds after which an idle one releases the processes and descriptors of its sandbox."""
 PATIENCE = 540.0
-"""Seconds after which it sleeps, counted from then."""
+"""Further seconds after which it sleeps."""
 
 
 class Conversations:

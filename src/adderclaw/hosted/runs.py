@@ -137,7 +137,7 @@ class Runs:
         `rows` are written with the run's own row.
         """
         if self._closed:
-            raise Full("the server ends: it begins no run any more")
+            raise Full("the server is shutting down and begins no new runs")
         if len(self.all()) + self._opening >= MOST_RUNS:
             raise Full(f"{MOST_RUNS} runs are under way in this server; wait for one of them")
         one = HostedRun(made, client, channel or self.channel, self._operator, rows)

@@ -30,7 +30,7 @@ class Changes(Protocol):
         ...
 
     def edited(self, paths: Sequence[str], *, approved: bool) -> list[Json]:
-        """Record instruction files that a tool changed; what is to be told of them."""
+        """Record instruction files that a tool changed; returns what to report."""
         ...
 
     def answer(self, found: Sequence[Json], word: Literal["kept", "set_aside"]) -> list[Json]:
@@ -58,7 +58,7 @@ def named(found: Sequence[Json]) -> str:
 async def with_changes(
     session: "Session", result: ToolResult, edited: Sequence[str] = (), *, approved: bool = False
 ) -> ToolResult:
-    """The result with what was found while its call ran, after the operator was asked about it.
+    """The result with the changes found while its call ran, after the operator was asked about them.
 
     `edited`: the files that a tool, and no command, has written; `approved`: a person was asked, and allowed it.
     """

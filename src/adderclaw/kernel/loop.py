@@ -136,7 +136,7 @@ async def _turn(
         if message is None and not session.state.unfinished and (said := (*lifecycle.due(session), *_news(session))):
             session.state.history.append(Message("user", said))
         if message is None and not session.state.history.messages:
-            raise UsageError("nothing was said in this conversation yet: begin with a message, such as -m TEXT")
+            raise UsageError("this conversation has no message yet: begin with one, such as -m TEXT")
         await file_watch.look(session)
         await _announce(session)
         return await _go_on(session, turn, prompt, on_delta)

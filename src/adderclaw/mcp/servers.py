@@ -19,7 +19,7 @@ type Offer = Callable[[Tool[Any]], None]
 type Login = Callable[[Entry, str], Awaitable[Any]]
 MOST_RESOURCES = 500
 START_SECONDS = 5.0
-"""How long a search or a listing waits for a server, counted from the beginning of the server's start."""
+"""How many seconds after a server's start a search or a listing stops waiting for it."""
 
 
 class Status(NamedTuple):
@@ -84,13 +84,13 @@ class Servers:
         return ""
 
     async def settled(self) -> list[str]:
-        """Wait for a moment for all that are unknown or starting; says which are not there, and why."""
+        """Wait briefly for servers that are starting; returns which are missing, and why."""
         known_by = {*self._listed, *self._off}
         waiting = [name for name, known in self._pins.items() if not known and name not in known_by]
         return [why for why in (await self._reach_soon(waiting)).values() if why]
 
     async def _reach_soon(self, names: Iterable[str]) -> dict[str, str]:
-        """Connect to several; why each cannot be, or nothing. One that hangs is waited for once, not in each call."""
+        """Connect to several; the error of each, or nothing. A server that hangs is waited for only once."""
         tasks = {name: asyncio.ensure_future(self.reach(name)) for name in names}
         if not tasks:
             return {}
@@ -103,7 +103,7 @@ class Servers:
             else:
                 task.cancel()  # of the waiting alone: the server goes on starting
                 waited = self.connection(name).starting_for
-                why = f"has not answered yet ({waited:.0f} s since its start): what it offers is missing here"
+                why = f"has not answered yet ({waited:.0f} s since its start), so its tools and resources are missing"
                 found[name] = f"the MCP server {name!r} {why}; try again later"
         return found
 

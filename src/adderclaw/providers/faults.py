@@ -60,7 +60,7 @@ BROKE_OFF = (
     "ask again; if this happens often, the server or a proxy in between ends answers early:"
     " `stream = false` helps with some"
 )
-"""What to do about an answer that began as it should: then base_url is right."""
+"""The fix for an answer that broke off: base_url is right, because the answer began correctly."""
 
 
 def advice(kind: ProviderErrorKind, status: int | None = None) -> str:

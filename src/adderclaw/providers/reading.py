@@ -152,7 +152,7 @@ async def _read_stream(reply: Reply, piece: bytes, answer: Answering, wire: Wire
 
 
 def _has_begun(answer: Answering) -> bool:
-    """Whether some of it was understood: then the server speaks this API."""
+    """Whether part of the answer was understood, so the server speaks this API."""
     return bool(answer.size or answer.model)
 
 

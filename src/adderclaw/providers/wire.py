@@ -131,7 +131,7 @@ class Wire:
         return self.fault("malformed", f"{self.place.origin} {what}: {told}; {self.advise('malformed', None, '')}")
 
     def broken_off(self, what: str) -> ProviderError:
-        """An answer of the right kind began, and is not whole."""
+        """The error for an answer that began correctly and is incomplete."""
         return self.fault("malformed", f"{self.place.origin} {what}; {BROKE_OFF}")
 
     def excerpt(self, text: str, length: int) -> str:

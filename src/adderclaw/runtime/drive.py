@@ -85,7 +85,7 @@ async def drive(
     try:
         await run.settle()
         ended = run.finish(result, exit_code=code(result), mode=mode)
-    except StoreError as error:  # a full disk: the answer was paid for, and is shown without being stored
+    except StoreError as error:  # such as a full disk: the answer is shown although it cannot be stored
         result = result._replace(outcome="error", reason=f"the end of the run could not be stored: {error}")
         ended = exit_code(result)
     report = Report(run, shown(run, result), ended)

@@ -117,7 +117,7 @@ class Later:
         return {"as": "import"} if self._instructs(path) and not _is_named(path) else {}
 
     def edited(self, paths: Sequence[str], *, approved: bool) -> list[Json]:
-        """Record that a tool changed instruction files; `approved`: a person was shown this change and said yes."""
+        """Record that a tool changed instruction files; `approved`: a person saw this change and approved it."""
         found = [(path, mark) for path in paths if self._instructs(path) and (mark := _mark(path))]
         new = [
             (path, "changed", mark) for path, mark in found if not rows.was_kept(self._store, self._root, path, mark)
@@ -146,7 +146,7 @@ class Later:
         return _is_named(path) or path in {plain(followed(one)) for one in self.imported}
 
     def unapproved(self) -> frozenset[str]:
-        """Files that a run changed and nobody has acknowledged: a conversation reads them as text from outside."""
+        """Files that a run changed and nobody has accepted: conversations treat them as untrusted text."""
         return rows.unapproved(self._store)
 
     def answer(self, found: Sequence[Json], word: Literal["kept", "set_aside"]) -> list[Json]:
@@ -163,7 +163,7 @@ class Later:
 
 
 def _mark(path: str) -> str:
-    """The fingerprint that a look of the sandbox finds of a file; empty where it is gone."""
+    """The fingerprint that the sandbox records for a file; empty if the file does not exist."""
     from adderclaw.workspace.contents import FOLDER, Contents
 
     folder, name = os.path.split(path)

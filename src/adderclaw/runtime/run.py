@@ -69,7 +69,7 @@ class Run(NamedTuple):
         await lifecycle.switched(session, change)
 
     def rest(self) -> None:
-        """Release the processes and descriptors of the sandbox, where nothing is lost by it."""
+        """Release the processes and descriptors of the sandbox if nothing in it would be lost."""
         if self.runtime.box is not None:
             self.runtime.box.rest()
 

@@ -70,7 +70,7 @@ class Place(Protocol):
     def forget_mounts(self) -> None: ...
 
     def tell(self, *words: str) -> None:
-        """`hold`: stop what runs in it; `go`: let that go on; `rest`: raises AdderClawError where it is in use."""
+        """`hold`: pause what runs in it; `go`: continue it; `rest`: raises AdderClawError if it is in use."""
         ...
 
     def close(self) -> None:
@@ -308,7 +308,7 @@ class Box:
             self._inside = None
 
     def rest(self) -> None:
-        """End everything inside while no command runs and /tmp is empty: the next command finds the same again."""
+        """End everything inside if no command runs and /tmp is empty, so that the next command sees no difference."""
         inside = self._inside
         if self.kind != "bubblewrap" or inside is None or inside.running:
             return

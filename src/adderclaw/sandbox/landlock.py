@@ -69,7 +69,7 @@ def reading(readable: Iterable[str]) -> int:
 
 
 def scope() -> int | None:
-    """A descriptor of rules that allow everything but to reach abstract Unix sockets and processes outside.
+    """A ruleset descriptor that only forbids abstract Unix sockets and signals to processes outside.
 
     None where this kernel's Landlock is too old for that. Raises OSError.
     """

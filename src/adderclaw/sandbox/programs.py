@@ -1,4 +1,4 @@
-"""Finds programs by name: the only place that does, and never in a folder that a run may write to.
+"""The only place that finds programs by name: never in a folder that a run may write to.
 
 `tests/security/test_program_names.py` forbids starting a program by its bare name anywhere else.
 """
@@ -23,7 +23,7 @@ _failures: dict[str, str] = {}
 
 
 def search_path(workspace_roots: Sequence[str], path: str = "") -> tuple[str, ...]:
-    """The directories of PATH, or of `path`, that are absolute, outside of every workspace, and named once."""
+    """The absolute directories of PATH, or of `path`, outside every workspace, without duplicates."""
     return _search_path(path or os.environ.get("PATH") or DEFAULT_PATH, _written(workspace_roots), workspaces())
 
 
@@ -33,7 +33,7 @@ def _written(workspace_roots: Sequence[str]) -> tuple[str, ...]:
 
 
 def workspaces() -> frozenset[str]:
-    """Every folder that sessions of this home could write to: a later session must not start what was put there."""
+    """Every folder that sessions of this home could write to: no later session may start a program from there."""
     global _read
     path = os.path.join(home(), WORKSPACES)
     try:
@@ -68,7 +68,7 @@ def remember(roots: Sequence[str]) -> None:
 
 
 def outside_sessions() -> tuple[str, ...]:
-    """The roots for a command that runs in no session, such as `service` or `uninstall`.
+    """The roots for a command without a session, such as `service` or `uninstall`.
 
     These are the project or folder where it was called, and of PATH the virtual environments, `node_modules` and
     folders that anybody may write to: no program of the system that such a command starts belongs there.
@@ -130,7 +130,7 @@ def resolve(name: str, workspace_roots: Sequence[str]) -> str | None:
 
 
 def on_system(name: str) -> str | None:
-    """The same for a command that runs in no session, such as `service` or `uninstall`."""
+    """The same for a command without a session, such as `service` or `uninstall`."""
     return resolve(name, outside_sessions())
 
 
