@@ -15,7 +15,7 @@ LATER = ROOT / "src" / "adderclaw" / "workspace" / "later.toml"
 REASONS = {
     "forbidden": "the program, or one that it starts, is in `forbidden_commands` (`rm`, `sudo` …)",
     "destructive": "the plan destroys: `rm -rf /`, `mkfs`, `dd if=`, `shutdown`, a fork bomb, a download that is run;"
-    " or it cannot be checked whole (more than 100,000 characters, or commands inside of commands)",
+    " or it cannot be checked whole (more than 100,000 characters, or deeply nested commands)",
     "protected": "it writes AdderClaw's own files or settings, a git directory, or what programs run later",
     "outside": "it names a path outside the workspace, or one of `forbidden_paths`",
     "no sandbox": "only a sandbox could hold it, and none is on: inline code, options that a table does not know",

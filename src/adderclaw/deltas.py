@@ -11,7 +11,7 @@ _ENDS = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7a3]")
 LOOK_BACK = 400
 """Characters of the line before it that what is shown of a word may depend on."""
 MUCH = 4_096
-"""Held back characters from which on they are examined only after they grew by an eighth, not at each piece."""
+"""Above this many held characters, they are examined only after growing by an eighth, not at each piece."""
 
 
 class DeltaRelay:
@@ -66,7 +66,7 @@ class WholeWords:
         self._size = 0
         """Characters that are held back."""
         self._whole = 0
-        """How many of them end with the end of a word that was not examined yet."""
+        """The length up to the last word end that was not examined yet."""
         self._examine_from = 0
         """The size from which on they are examined again."""
         self._before = ""

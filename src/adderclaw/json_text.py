@@ -40,7 +40,7 @@ MOST_CONTAINERS = 300_000
 
 
 def check_size(data: bytes) -> None:
-    """Raises ValueError for a text that would take far more memory once it is parsed than its own size says.
+    """Raises ValueError for a text whose parsed form would take far more memory than the text.
 
     It counts marks, also those inside of strings: what is refused needs hundreds of thousands of them.
     """

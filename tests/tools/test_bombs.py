@@ -253,7 +253,7 @@ BOMBS: list[tuple[Callable[[Ground], str], str]] = [
     (page_in_punycode, ""),
     (zip_with_many_files, "more than 100,000 files"),
     (zip_with_a_long_list, "list of files"),
-    (tar_with_a_long_header, "too long to look into"),
+    (tar_with_a_long_header, "too long to read"),
     (tar_that_unpacks_to_much, "would unpack to"),
     (patch_of_one_line, "is not checked"),
     (patch_of_deep_names, "is not checked"),
@@ -263,9 +263,9 @@ BOMBS: list[tuple[Callable[[Ground], str], str]] = [
     (mcp_line, "0 messages"),
     (mcp_body, "lists and objects"),
     (a_large_number, "it is no JSON"),
-    (variables, "once it is expanded"),
-    (replaced_variables, "once it is expanded"),
-    (many_braces, "once it is expanded"),
+    (variables, "after expansion"),
+    (replaced_variables, "after expansion"),
+    (many_braces, "after expansion"),
 ]
 
 

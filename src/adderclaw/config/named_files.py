@@ -28,7 +28,7 @@ UNREAD = ("test", "[", "[[", "touch", "rm", "mkdir", "tee")
 SCRIPT = (".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".ps1")
 LONGEST = 4096
 MOST_WORDS = 2_000
-"""Of one command, and of the files that one of its patterns matches: a command with more is refused."""
+"""Limit of words of a command, and of files that a pattern matches; a command with more is refused."""
 
 
 class Word(NamedTuple):

@@ -325,7 +325,7 @@ _UNSETTLED = (
     ),
     (rf"(?i:\b(?:bearer|basic)\s*{_BEARER_VALUE}*=*\Z)", rf"=*{_BEARER_VALUE}*\s*.{{0,6}}"),
 )
-"""What may not be shown yet at the end of a text; and, where it may be long, what it is at most, read backwards: only
+"""What may not be shown yet at the end of a text; and, if it may be long, a bound that is matched backwards: only
 that much of the text is searched, since each of many labels before it would be followed to the end."""
 _MAY_BE_UNSETTLED = ("-", "bearer", "basic", "://", *_CONTEXT_SHAPES[-1].hints)
 

@@ -35,7 +35,7 @@ class Opening:
     dry: bool = False
     """Nothing is done but planning."""
     rows: tuple[Rows, ...] = ()
-    """What the run is begun with, for whoever resumes it: there is no run without it."""
+    """Writes what is needed to resume the run, in the transaction of the run's own row."""
 
     @property
     def mode(self) -> str:
@@ -112,6 +112,6 @@ class MessageDriver:
         return None
 
     async def run(self, session: Session) -> TurnResult:
-        """A message that its conversation already has is not said a second time: its turn goes on."""
+        """Run the turn; a message that the conversation already has is not added again."""
         said = self.again is not None and bool(session.state.history.messages)
         return await run_turn(session, None if said else self.text)

@@ -1,4 +1,4 @@
-"""A run that goes on: with the message, the task, or the workflow and the inputs, that it began with."""
+"""Resumes a run with the message, the task, or the workflow and inputs that it began with."""
 
 import os
 

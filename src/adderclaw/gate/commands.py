@@ -63,9 +63,9 @@ def reachable(command: Plan | Raw) -> Iterator[Words]:
 
 
 MAX_DEPTH = 6
-"""How many commands inside of each other are followed."""
+"""How deeply nested commands are followed."""
 MAX_HANDED = 100_000
-"""How many words are looked at in all the commands that one command may run."""
+"""How many words are checked in all the commands that one command may run."""
 UNFOLLOWED: Words = ("\0",)
 """What `handed_on` ends with when it reaches one of these limits. `destructive` refuses such a command."""
 
@@ -146,7 +146,7 @@ def destructive(command: Plan | Raw) -> str | None:
     if len(command.text) > MAX_TEXT:
         return f"more than {MAX_TEXT:,} characters"
     if UNFOLLOWED in reachable(command):
-        return f"more commands inside of commands than are checked ({MAX_DEPTH} levels, {MAX_HANDED:,} words)"
+        return f"more nested commands than are checked ({MAX_DEPTH} levels, {MAX_HANDED:,} words)"
     return next(_of_text(command.text) if isinstance(command, Raw) else _of_plan(command), None)
 
 

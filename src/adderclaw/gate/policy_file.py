@@ -318,7 +318,7 @@ def _texts(words: tuple[str, ...]) -> Iterator[str]:
 
 
 _GAP = 2_000
-"""How many characters a star is searched for in: no text makes that take long."""
+"""How many characters one star may match, so that no text makes a match slow."""
 
 
 def _stands_in(pattern: str, text: str) -> bool:

@@ -203,7 +203,7 @@ def gitignore(pattern: str) -> str:
 
 
 def _parts(segment: str) -> list[str]:
-    """What stands between the stars of one name."""
+    """The literal parts between the stars of one name."""
     parts, index = [""], 0
     while index < len(segment):
         char = segment[index]

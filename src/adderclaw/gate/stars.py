@@ -1,4 +1,4 @@
-"""Glob patterns as regular expressions that no text makes slow.
+"""Glob patterns as regular expressions that match in linear time.
 
 What stands between two stars is matched where it first fits, in an atomic group: if the rest fits after a later place,
 then after this one as well. So nothing is tried twice, and a match takes time linear in the text for each star.

@@ -72,14 +72,14 @@ _BROKEN = (NotImplementedError, RuntimeError, ValueError, lzma.LZMAError, zlib.e
 
 
 def _check_directory(path: str, file: BinaryIO) -> None:
-    """Raises Refused where a zip has more files, or a longer list of them, than is read. Nothing is read for that."""
+    """Raises Refused if a zip has too many files or too long a list of them, before the list is read."""
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         end = data.rfind(b"PK\x05\x06")
         size = int.from_bytes(data[end + 12 : end + 16], "little")
         if data[end - 20 : end - 16] == b"PK\x06\x07":  # zip64: its own record stands before
             size = int.from_bytes(data[end - 36 : end - 28], "little")
         if size > MAX_DIRECTORY:
-            raise Refused(f"{path} has a list of files of {size:,} bytes, too long to look into")
+            raise Refused(f"{path} has a list of files of {size:,} bytes, which is too long to read")
         count, at = 0, data.find(b"PK\x01\x02")
         while at >= 0 and count <= MAX_MEMBERS:
             count, at = count + 1, data.find(b"PK\x01\x02", at + 4)
@@ -107,7 +107,7 @@ class _Unpacked(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= MAX_HEADER:
-            raise Refused(f"{self._path} has a header of {size:,} bytes, too long to look into")
+            raise Refused(f"{self._path} has a header of {size:,} bytes, which is too long to read")
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:

@@ -46,7 +46,7 @@ class Notebook(NamedTuple):
     end: str
 
     def encoded(self) -> bytes:
-        """Raises NoNotebook where it would be larger than what can be written; no more than that is made of it."""
+        """Raises NoNotebook before the text grows larger than what can be written."""
         encoder = json.JSONEncoder(indent=self.indent, ensure_ascii=self.ascii, separators=(",", ": "))
         made = io.StringIO()
         for part in encoder.iterencode(self.whole):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
 
 MAX_ALTERNATIVES = 256
-TOO_MANY = f"the pattern stands for more than {MAX_ALTERNATIVES} patterns: use fewer braces"
+TOO_MANY = f"the pattern expands to more than {MAX_ALTERNATIVES} patterns: use fewer braces"
 MAGIC = frozenset("*?[{")
 
 type States = frozenset[int]

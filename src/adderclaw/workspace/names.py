@@ -29,7 +29,7 @@ class Names(NamedTuple):
     """Of the single ones, what no tool writes, whatever an operator answers."""
     denied_pairs: frozenset[tuple[str, str]]
     reported: frozenset[str]
-    """Of the single ones, and as `folder/name` of the pairs: instructions for agents, of which each change is told."""
+    """Instructions for agents, every change of which is reported: single names, and pairs as `folder/name`."""
 
     def found(self, parts: list[str]) -> str | None:
         """The name that makes a path, given as folded parts, one of these places."""
@@ -41,7 +41,7 @@ class Names(NamedTuple):
         return None
 
     def instructs(self, path: str) -> bool:
-        """Whether agents read a file as instructions: `AGENTS.md`, a skill, or what lies in `.claude` or our folder."""
+        """Whether agents read a file as instructions: `AGENTS.md`, a skill, or Markdown in `.claude` or our folder."""
         parts = path.casefold().split("/")
         pairs = map("/".join, itertools.pairwise(parts))
         return not self.reported.isdisjoint((*parts, *pairs)) or (

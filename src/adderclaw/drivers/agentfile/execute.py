@@ -45,7 +45,7 @@ def fingerprint(workflow: Workflow) -> str:
 
 
 def begun_with(run_id: str, workflow: Workflow, inputs: Mapping[str, str], said: Mapping[str, str]) -> Begun:
-    """What whoever resumes the run of a workflow needs; `said` are the options that it is begun with."""
+    """What is needed to resume the run of a workflow; `said` are its options."""
     file = os.path.abspath(workflow.file)
     return Begun(run_id, file, workflow.name, fingerprint(workflow), dict(inputs), dict(said))
 

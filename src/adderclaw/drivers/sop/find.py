@@ -30,7 +30,7 @@ class Found(NamedTuple):
     scope: Scope
     place: Place
     hidden: bool = False
-    """Another of the same name goes first, and is the one that runs."""
+    """Another SOP of the same name takes precedence and is the one that runs."""
 
     @property
     def file(self) -> str:
@@ -47,7 +47,7 @@ class Where(NamedTuple):
 
     @property
     def folders(self) -> tuple[tuple[Scope, Place], ...]:
-        """`sops` in the workspace and `~/.adderclaw/workspace/sops`, in the order in which they are looked into."""
+        """`sops` in the workspace and `~/.adderclaw/workspace/sops`, in order of precedence."""
         theirs: tuple[Scope, Place] = ("workspace", Place(followed(self.root), FOLDER))
         own: tuple[Scope, Place] = ("home", Place(followed(self.home), os.path.join("workspace", FOLDER)))
         return (theirs, own) if self.trusted else (own, theirs)

@@ -53,7 +53,7 @@ def of_call(result: ToolResult, *, denied: bool) -> StepResult:
 
 
 def begun_with(run_id: str, sop: Sop, inputs: Mapping[str, str], said: Mapping[str, str]) -> Begun:
-    """What whoever resumes the run of a SOP needs."""
+    """What is needed to resume the run of a SOP."""
     return Begun(run_id, sop.file, sop.name, sop.fingerprint, dict(inputs), dict(said))
 
 

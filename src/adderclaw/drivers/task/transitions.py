@@ -24,7 +24,7 @@ CANDIDATES, DECISION, STEP, STOP = "(candidates)", "(decision)", "(step)", "(sto
 
 
 def begun_with(session: Session, task: str, inputs: Mapping[str, str]) -> Begun:
-    """What whoever resumes the run of a task needs."""
+    """What is needed to resume the run of a task."""
     return Begun(session.bus.run_id, "", NAME, "", {"task": session.secrets.scrub(task), **inputs})
 
 

@@ -61,7 +61,7 @@ def plan(text: str, resolve: "Resolve", depth: int = 0, facts: Facts = NOTHING) 
             raise NotAPlan("names that are found, and a glob after a command that may change what it matches")
         # Quotes make four characters of one at most, and a program's path is short.
         if 4 * len(made.shown) + 200 * compiler.commands > MAX_RENDERED and len(render(made)) > MAX_RENDERED:
-            raise NotAPlan(f"more than {MAX_RENDERED:,} characters once it is expanded")
+            raise NotAPlan(f"more than {MAX_RENDERED:,} characters after expansion")
     except NotAPlan as obstacle:
         return raw.read(text, str(obstacle))
     known = facts if _is_one_shell(made) else NOTHING

@@ -84,7 +84,7 @@ class SimpleCommands:
     def spend(self, characters: int) -> None:
         self.expanded += characters
         if self.expanded > MAX_EXPANDED:
-            raise NotAPlan(f"more than {MAX_EXPANDED:,} characters once it is expanded")
+            raise NotAPlan(f"more than {MAX_EXPANDED:,} characters after expansion")
 
     def output(self, sub: Sub, state: State) -> str | Script:
         """What `$(…)` stands for: a text where that is certain, else its plan."""

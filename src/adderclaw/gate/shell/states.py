@@ -185,7 +185,7 @@ def _stacked(
 
 
 def bounded(folders: Iterable[str]) -> tuple[str, ...]:
-    """Each once; with too many to follow, UNRESOLVED, from which no path may be read or written."""
+    """Without duplicates; if there are too many, UNRESOLVED, from which no path may be read or written."""
     possible = tuple(dict.fromkeys(folders))
     return possible if len(possible) <= MAX_FOLDERS and UNRESOLVED not in possible else (UNRESOLVED,)
 
