@@ -63,6 +63,9 @@ def test_files_begin_with_the_rows_of_the_database_that_they_replace(world: Worl
     assert len(rows(world, "SELECT 1 FROM runs")) == 2
     verified = world.cli("receipt", "verify")
     assert "no longer holds" not in verified.out, verified.out
+    (world.cli.data / "memory.sqlite.files" / "store.image").unlink()
+    lost = world.agent("and then?")
+    assert (lost.code, "no new database is created" in lost.err) == (1, True), lost.err
 
 
 def test_two_at_once_are_refused(world: World) -> None:

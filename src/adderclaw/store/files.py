@@ -113,13 +113,14 @@ def connected(
 ) -> tuple[sqlite3.Connection, Image]:
     """The tables of the image, in memory; a damaged image is an error, never an empty store.
 
-    A new image begins with the rows of the database that it replaces.
+    A new file store begins with the rows of the database that it replaces; one that lost its image does not.
     """
+    is_new = not os.path.isdir(folder_of(path))
     image = Image(path, read_only=read_only)
     connection = connect(":memory:")
     try:
         data = image.read()
-        copied = b"" if data or read_only else _rows_of(path)
+        copied = _rows_of(path) if is_new and not read_only else b""
         if data or copied:
             connection.deserialize(data or copied)
             connection.execute("PRAGMA foreign_keys = ON")
