@@ -127,13 +127,15 @@ def test_by_size_the_oldest_go_first(world: World) -> None:
     for number in range(4):
         world.script(text(f"{number} " * 200_000))
         assert world.agent(f"number {number}").code == 0
-        aged(world, 1)
+        aged(world, 2)
     world.configure(more="[retention]\nconversations_mb = 1\n")
     assert pruned(world)["conversations"]["count"] == 2
-    assert [row[0] for row in world.rows("SELECT content FROM memory_log WHERE role = 'user'")] == [
-        "number 2",
-        "number 3",
-    ]
+    said = "SELECT content FROM memory_log WHERE role = 'user'"
+    assert [row[0] for row in world.rows(said)] == ["number 2", "number 3"]
+    world.script(text("new " * 500_000))
+    assert world.agent("number 4").code == 0
+    pruned(world)
+    assert [row[0] for row in world.rows(said)] == ["number 4"], "nothing of the last day, however large it is"
 
 
 def test_one_conversation_is_forgotten_bytes_included(world: World) -> None:

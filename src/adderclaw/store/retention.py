@@ -135,7 +135,7 @@ def sizes(store: Store) -> dict[str, tuple[int, int]]:
 def old(store: Store, kind: str, limit: Limit, most: int) -> list[Old]:
     """What is beyond the limit and may be removed, oldest first."""
     before = moment(limit.days) if limit.days else ""
-    by_size = "9999" if limit.megabytes else before
+    by_size = max(before, moment(1)) if limit.megabytes else before  # never what somebody may still work with
     sql = f"{_OLD[kind]} ORDER BY 3, 1 LIMIT :most"
     found = [Old(kind, *row) for row in store.read(sql, {"before": by_size, "most": most})]
     excess = 0
