@@ -185,6 +185,8 @@ def test_a_lost_wal_of_a_conversation_without_receipts_is_reported(used: World) 
         kept_shm = shm.read_bytes()
     wal.unlink(missing_ok=True)
     shm.write_bytes(kept_shm)
+    assert used.cli("memory", "list").code == 0, "reading leaves the evidence to doctor and the next run"
+    assert f"{wal} was removed" in used.cli("doctor").out
     used.script(text("done"))
     done = used.agent("hello")
     assert f"{wal} was removed" in done.err

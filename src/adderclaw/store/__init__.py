@@ -386,7 +386,8 @@ def _open_to_read(path: str) -> Store:
 
 
 def _connected_to_read(path: str) -> Store:
-    connection, missing = _looked_into(path, "mode=ro")
+    # Opening it as usual would create an empty -wal file, and hide from `doctor` and the next run that one was lost.
+    connection, missing = _looked_into(path, "mode=ro&immutable=1" if wal_is_lost(path) else "mode=ro")
     if missing:
         with closing(connection):
             _require_tables(connection.cursor(), path)
