@@ -145,32 +145,6 @@ LONG = {
     "tests/schedules/test_year.py": """
         test_a_year_is_begun_exactly_as_the_oracle_says
     """,
-    "tests/security/test_git_structure.py": """
-        test_a_planted_repository_is_reported_before_anybody_goes_there
-        test_no_layout_lets_a_script_plant_a_hook
-    """,
-    "tests/security/test_hooks.py": """
-        test_no_swap_between_the_check_and_the_run
-    """,
-    "tests/security/test_later.py": """
-        test_the_next_session_reports_what_a_killed_one_left
-    """,
-    "tests/security/test_memory_by_project.py": """
-        test_another_projects_conversation_is_not_returned_unasked
-    """,
-    "tests/security/test_own_answers.py": """
-        test_no_command_answers_its_own_question
-    """,
-    "tests/security/test_raw_bash.py": """
-        test_approved_raw_bash_has_no_network
-    """,
-    "tests/security/test_search_race.py": """
-        test_no_search_prints_what_lies_outside
-    """,
-    "tests/security/test_server_wall.py": """
-        test_nor_does_a_session_that_shares_the_network_of_the_machine
-        test_nothing_of_a_session_reaches_the_server
-    """,
     "tests/server/test_attach.py": """
         test_a_window_on_a_conversation_that_goes_on_without_it
     """,
