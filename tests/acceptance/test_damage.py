@@ -32,7 +32,7 @@ def used(world: World) -> World:
 
 
 def kept(world: World) -> Path:
-    return world.cli.home.parent / "kept.zip"
+    return world.cli.home.parent / "kept copy.zip"
 
 
 def with_random_page(data: bytes, page: int, seed: int) -> bytes:
@@ -41,7 +41,7 @@ def with_random_page(data: bytes, page: int, seed: int) -> bytes:
 
 
 def names_the_way_back(world: World, said: str) -> bool:
-    return "adderclaw doctor" in said and f"adderclaw restore {kept(world)} --replace" in said
+    return "adderclaw doctor" in said and f"adderclaw restore '{kept(world)}' --replace" in said
 
 
 def test_a_backup_finds_every_damaged_page_and_keeps_the_old_backup(used: World) -> None:
@@ -124,7 +124,7 @@ def test_a_database_that_was_lost_is_not_replaced_by_a_new_one(used: World, how:
         done = used.cli(*command)
         assert done.code == 1, f"{command}: {done.out}"
         assert f"{used.log} has receipts of its calls" in done.err, f"{command}: {done.err}"
-        assert f"adderclaw restore {kept(used)} --replace" in done.err
+        assert f"adderclaw restore '{kept(used)}' --replace" in done.err
         assert kept(used).read_bytes() == before
     assert not used.database.exists() or used.database.stat().st_size <= PAGE
     assert "receipts of its calls" in used.cli("doctor").out

@@ -44,7 +44,9 @@ def last_backup(path: str) -> str:
         return "no backup of it is known"
     if not os.path.isfile(backup):
         return f"its last good backup, {backup} of {when}, does not exist any more"
-    return f"its last good backup is of {when}: `adderclaw restore {backup} --replace`"
+    import shlex
+
+    return f"its last good backup is of {when}: `adderclaw restore {shlex.quote(backup)} --replace`"
 
 
 def record_backup(path: str, backup: str) -> None:
