@@ -153,7 +153,7 @@ def test_an_answer_that_is_none_is_asked_for_once_more(world: Den) -> None:
     world.script(call("Bash", command=program(world, "echo evil > .envrc")), text("done"))
     world.prepare()
     done = world.cli("agent", "-m", "go", stdin="y\nbanana\n2\n")
-    assert "Answer 1 or 2. Other programs run these later" in done.err
+    assert "Answer 1 or 2. These files take effect later" in done.err
     assert not (world.workspace / ".envrc").exists()
 
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from adderclaw.kernel.session import Session
 
 KEEP, ASIDE = "keep", "set aside"
-QUESTION = "Other programs run these later: {names}. Keep them, or set them aside?"
+QUESTION = "These files take effect later: {names}. Keep them, or set them aside?"
 AGAIN = "Answer 1 or 2. " + QUESTION
 MOVED = "\nadderclaw: the operator set these aside; they are no longer in the workspace: {names}\n"
 REPORT = (
-    "other programs run these later; look at them before they do: {names}; then `adderclaw later accept` or "
+    "these files take effect later; look at them before they do: {names}; then `adderclaw later accept` or "
     "`adderclaw later set-aside`"
 )
 ANSWERED = {"kept": "the operator keeps {names}", "set_aside": "the operator set aside {names}"}

@@ -18,7 +18,7 @@ MOST_MOUNTED = 600
 MOST_NAMED = 20
 """Paths that one message names."""
 OURS = ".adderclaw"
-REPORT = "other programs run these later; look at them before they do: {names}"
+REPORT = "these files take effect later; look at them before they do: {names}"
 
 
 class Change(NamedTuple):
