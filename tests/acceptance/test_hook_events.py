@@ -88,7 +88,7 @@ def busy(world: World) -> World:
 
 
 def test_d35_every_event_fires_where_it_happens(busy: World) -> None:
-    settings = busy.cli.data / "settings.json"
+    settings, root = busy.cli.data / "settings.json", busy.workspace
     beside = busy.workspace.with_name("beside")
     beside.mkdir()
     skill = busy.cli.data / "skills" / "tidy" / "SKILL.md"
@@ -128,6 +128,15 @@ def test_d35_every_event_fires_where_it_happens(busy: World) -> None:
     assert (first["MessageDisplay"]["final"], first["MessageDisplay"]["index"]) == (True, 0)
     assert first["TeammateIdle"]["teammate_name"] == "a helper"
     assert first["SubagentStop"]["agent_transcript_path"] == ""
+    assert first["SubagentStop"]["last_assistant_message"] == "helped"
+    assert (first["CwdChanged"]["old_cwd"], first["CwdChanged"]["new_cwd"]) == (str(root), str(root / "sub"))
+    assert first["FileChanged"]["file_path"] == str(root / "watched.txt")
+    instructions = {"file_path": str(root / "AGENTS.md"), "memory_type": "Project", "load_reason": "session_start"}
+    assert first["InstructionsLoaded"] | instructions == first["InstructionsLoaded"]
+    created = {"task_id": "1", "task_subject": "one", "task_description": "the first"}
+    assert first["TaskCreated"] | created == first["TaskCreated"]
+    assert first["TeammateIdle"]["team_name"] == ""
+    assert first["WorktreeCreate"]["name"] == "apart"
     assert (first["PreModelSwitch"]["to_model"], first["PostModelSwitch"]["from_model"]) == ("other", "mock")
     assert first["ConfigChange"] | {"source": "user_settings", "file_path": str(settings)} == first["ConfigChange"]
     changed = {(one["source"], one["file_path"]) for one in told if one["hook_event_name"] == "ConfigChange"}

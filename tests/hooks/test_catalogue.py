@@ -1,6 +1,9 @@
 """The catalogue against the specification's tables: order, fields, queries, timeouts, answers."""
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ from adderclaw.hooks.catalogue import BASE, EVENTS, OUTPUT, Spec, problems, stra
 from adderclaw.types import Json
 from tests.rows import rows
 
+ROOT = Path(__file__).parents[2]
 SEED: dict[str, Any] = json.loads((Path(__file__).parent / "appendices.json").read_text())
 """The tables of the specification, a row for each event and field, in its order and its words."""
 APPENDIX_A: dict[str, dict[str, str]] = SEED["A: what a hook is told"]
@@ -109,6 +113,25 @@ def test_d35_the_events_are_the_closed_set_in_its_order() -> None:
     assert list(CLOSED) == list(APPENDIX_A)
     assert list(EVENTS) == [*APPENDIX_A, *NEWER]
     assert set(FIELDS) == set(APPENDIX_A)
+
+
+def test_d36_the_script_notices_events_in_another_order(tmp_path: Path) -> None:
+    """It is run on a copy of the source: as it is, then with two events in each other's places."""
+    script, source = ROOT / "scripts" / "verify_hook_order.py", tmp_path / "src" / "adderclaw"
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(script, tmp_path / "scripts")
+    for name in ("config/hooks.py", "hooks/catalogue.py"):
+        (source / name).parent.mkdir(parents=True)
+        shutil.copy(ROOT / "src" / "adderclaw" / name, source / name)
+    check = [sys.executable, str(tmp_path / "scripts" / script.name)]
+    assert subprocess.run(check, capture_output=True, text=True).stdout == f"in order: {len(APPENDIX_A)} events\n"
+    for name, line in (("config/hooks.py", '    "{}",\n'), ("hooks/catalogue.py", '    "{}": Event(')):
+        as_it_is = (source / name).read_text()
+        swapped = as_it_is.replace(line.format("Stop"), "HERE").replace(line.format("Setup"), line.format("Stop"))
+        (source / name).write_text(swapped.replace("HERE", line.format("Setup")))
+        checked = subprocess.run(check, capture_output=True, text=True)
+        assert (checked.returncode, name in checked.stdout) == (1, True), checked
+        (source / name).write_text(as_it_is)
 
 
 @rows("event", APPENDIX_A)
