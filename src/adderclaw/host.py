@@ -70,6 +70,15 @@ class Host(Protocol):
         """The tools of the session that the model is told of."""
         ...
 
+    @property
+    def in_plan_mode(self) -> bool:
+        """Whether the session is in the mode `plan`, which an approved plan ends."""
+        ...
+
+    def end_plan_mode(self) -> bool:
+        """A plan was approved; False where the session stays read-only."""
+        ...
+
     def lend(self, rules: Sequence[str]) -> list[str]:
         """Let permission rules count until the turn ends; gives back those that do."""
         ...
@@ -80,6 +89,7 @@ class Nobody:
 
     resources: Resources | None = None
     has_model = False
+    in_plan_mode = False
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
         return replied(None)
@@ -107,6 +117,9 @@ class Nobody:
 
     def tools(self) -> Mapping[str, Tool[Any]]:
         return {}
+
+    def end_plan_mode(self) -> bool:
+        return False
 
     def lend(self, rules: Sequence[str]) -> list[str]:  # noqa: ARG002
         return []

@@ -266,7 +266,7 @@ def test_a_plan_is_needed_to_leave_and_a_new_one_supersedes_the_old(world: World
     )
     world.agent("go", stdin="y\n")
     results = world.entries("tool_result")
-    assert "not planning but idle" in results[0]["content"]
+    assert "nothing is being planned" in results[0]["content"]
     assert "no plan to approve" in results[2]["content"]
     assert results[3]["content"].startswith("The plan is approved")
     assert "while planning" in results[5]["content"]

@@ -95,7 +95,7 @@ MODES: dict[str, dict[str, str]] = {
         "opaque": "ask",
         "raw": "deny",
     },
-    "plan": {"time": "allow", "read": "allow", "write": "deny", "listed": "deny", "harmless": "deny", "opaque": "ask"},
+    "plan": {"time": "allow", "read": "allow", "write": "deny", "listed": "deny", "harmless": "ask", "opaque": "ask"},
     "dontAsk": {"time": "allow", "read": "allow", "write": "deny", "listed": "deny", "get": "deny", "unlisted": "deny"},
     "bypassPermissions": {"write": "allow", "listed": "allow", "unlisted": "allow", "post": "allow", "opaque": "allow"},
 }

@@ -39,15 +39,17 @@ def readonly(case: Case) -> str | None:
     if not is_readonly(case.policy):
         return None
     touch = case.touch
+    mode = "read-only" if case.policy.autonomy_now == "readonly" else "plan"
     if case.tool in WRITING_TOOLS or any(not paths.is_device(fact) for fact in touch.writes):
-        return "nothing is written in readonly"
+        return f"files cannot be changed in {mode} mode"
     if touch.command is not None and not looking.has_look_room(case) and not looking.is_harmless(touch.command):
-        return f"readonly runs only commands that look; without bubblewrap: {', '.join(looking.named_harmless())}"
-    if touch.opaque and case.policy.autonomy_now == "readonly":
-        return f"readonly runs nothing of which it is not known what it touches: {case.tool}"
+        few = "" if case.policy.bubblewrap else f"; without bubblewrap these are: {', '.join(looking.named_harmless())}"
+        return f"only commands that are known to read and change nothing run in {mode} mode{few}"
+    if touch.opaque and mode == "read-only":
+        return f"{case.tool} does not say what it would change, so it does not run in read-only mode"
     for host in touch.hosts:
         if host.method.upper() not in hosts.PLAIN_METHODS:
-            return f"readonly sends nothing: {host.method.upper()} to {host.host}"
+            return f"{host.method.upper()} would send data to {host.host}, which {mode} mode does not allow"
     return None
 
 

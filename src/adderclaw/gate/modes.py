@@ -3,7 +3,7 @@
 from adderclaw.gate import inline
 from adderclaw.gate.case import STRICTNESS, Case, Opinion, Policy
 from adderclaw.gate.commands import unknowable
-from adderclaw.gate.looking import is_harmless
+from adderclaw.gate.looking import has_look_room, is_harmless
 from adderclaw.gate.risk import Weighed
 from adderclaw.gate.shell.planner import Plan, Raw, simples
 from adderclaw.types import Autonomy, PermissionMode, Risk, Verdict
@@ -63,7 +63,8 @@ def _by_mode(case: Case, mode: PermissionMode, risk: Risk) -> Verdict:
         case "acceptEdits" if case.tool in EDITS and risk != "high":
             return "allow"
         case "plan" if case.tool in PLAN_DENIES:
-            return "deny"
+            only_reads = has_look_room(case) or is_harmless(case.touch.command)
+            return "allow" if only_reads and risk != "high" else "deny"
         case "default" | "acceptEdits" | "plan":
             return "allow" if risk == "low" else "ask"
 

@@ -33,6 +33,36 @@ def due(session: Session) -> tuple[TextBlock, ...]:
     return tuple(map(TextBlock, texts))
 
 
+PLANNING_NOTICES = {
+    "mode": (
+        "Plan mode is on: nothing may be changed. Read files, and run commands that only read. When the plan is"
+        ' complete, call ExitPlanMode: Call {"tool": "ExitPlanMode", "input": {"plan": "…"}}. The user is asked to'
+        " approve it, and with that approval plan mode ends."
+    ),
+    "phase": (
+        "The conversation is in the phase planning: until a plan is approved, Write, Edit, NotebookEdit, Delete and"
+        " Bash are refused. Explore with Read, Grep and Glob, then give the plan, with its success criteria:"
+        ' Call {"tool": "ExitPlanMode", "input": {"plan": "…"}}.'
+    ),
+    "": "Plan mode is off: files may be changed and commands run again, as far as the permissions allow.",
+}
+
+
+def planning_notice(session: Session, *, opens: bool = False) -> str:
+    """What the model is told when plan mode or the phase planning began or ended since it was last told.
+
+    Within a turn only the tools of the model change the phase, and their results say so.
+    """
+    if session.depth:
+        return ""
+    stands = session.scene.planning()
+    in_phase = stands.phase == "planning" and not stands.plan_approved
+    now = "phase" if in_phase else "mode" if session.scene.policy.mode == "plan" else ""
+    before, session.state.planning = session.state.planning, now
+    silent = now == before or (not opens and "phase" in (now, before))
+    return "" if silent else PLANNING_NOTICES[now]
+
+
 async def begin(session: Session) -> None:
     """Setup and SessionStart, once: what their hooks say goes to the model with the user's first message."""
     source, session.began = session.began, ""

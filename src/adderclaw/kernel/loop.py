@@ -117,8 +117,9 @@ async def _turn(
     turn = _Turn(single=single)
     before = len(session.state.history.messages)
     prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
-    if lost := session.tape.lost(session.overseer.lost()):
-        session.state.due.append(lost)
+    notices = (session.overseer.lost(), lifecycle.planning_notice(session, opens=True))
+    if notice := session.tape.notice("\n".join(filter(None, notices))):
+        session.state.due.append(notice)
     try:
         if message is not None:
             session.state.rounds = 0
@@ -341,6 +342,8 @@ async def _live(
     turn.halted = stop if turn.halted is None else turn.halted
     await file_watch.look(session)
     await lifecycle.look_at_settings(session)
+    if notice := session.tape.notice(lifecycle.planning_notice(session)):
+        session.state.due.append(notice)
     session.state.history.append(
         Message("user", (*results, *await _nested(session), *lifecycle.due(session), *_news(session)))
     )

@@ -48,7 +48,24 @@ def _configured(session: Session) -> Permissions:
     return session.state.configured
 
 
+def in_plan_mode(session: Session) -> bool:
+    """Whether the session itself, and not its parent, is in the mode that an approved plan ends."""
+    return not session.depth and session.scene.policy.mode == "plan"
+
+
+def end_plan_mode(session: Session) -> bool:
+    """A plan was approved: the mode before plan mode applies again. False where the session stays read-only."""
+    _configured(session)
+    mode = session.state.before_plan
+    if session.scene.in_force.begun.autonomy_now == "readonly" or managed.is_beyond(session.managed, mode):
+        return False
+    _count(session, replace(session.config.permissions, defaultMode=mode))
+    return True
+
+
 def _count(session: Session, now: Permissions) -> None:
+    if now.defaultMode == "plan" and session.scene.policy.mode != "plan":
+        session.state.before_plan = session.scene.policy.mode
     session.config = replace(session.config, permissions=now)
     session.scene.in_force.update(now, followed)
     session.scene.hide()

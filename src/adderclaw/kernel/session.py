@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from sqlite3 import Cursor
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.schema import Config, Permissions
@@ -37,6 +37,7 @@ from adderclaw.types import (
     Json,
     MediaBlock,
     Outcome,
+    PermissionMode,
     Phase,
     Provider,
     TaskEnd,
@@ -227,6 +228,10 @@ class State:
     """What is to be reached before a turn ends; `goals` sets it."""
     configured: Permissions | None = None
     """The permissions that it began with, once an update has changed them."""
+    before_plan: PermissionMode | None = "default"
+    """The mode that applies again when an approved plan ends plan mode."""
+    planning: Literal["", "mode", "phase"] = ""
+    """Whether the model was last told that nothing may be changed: by plan mode, or by the phase planning."""
 
 
 @changing

@@ -100,8 +100,8 @@ class Tape:
     def nested(self, files: "list[File]") -> None:
         """Instruction files that were met on the way."""
 
-    def lost(self, told: str) -> str:
-        """What the model is told of calls that an earlier process had begun; mostly nothing."""
+    def notice(self, told: str) -> str:
+        """What the model is told beside the messages, such as calls that an earlier process had begun."""
         return told
 
 

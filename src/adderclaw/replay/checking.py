@@ -69,7 +69,7 @@ class Checking(Recorder):
             close()  # nobody is asked
         return self._reel.fact(of, given)
 
-    def lost(self, told: str) -> str:  # noqa: ARG002 - nobody watches a replay
+    def notice(self, told: str) -> str:  # noqa: ARG002 - what was told then
         return str(self._reel.take("lost")["told"]) if self._reel.comes("lost") else ""
 
     def offered(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:

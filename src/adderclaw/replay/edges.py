@@ -59,7 +59,7 @@ WORDS = {
     "goal": "a change of the goal",
     "drive": "a driver",
     "fact": "what a driver looked up",
-    "lost": "what the model is told of lost calls",
+    "lost": "what the model is told beside the messages",
 }
 OUTSIDE = frozenset({"FileChanged", "ConfigChange"})
 """Hooks of what happens on the disk: nothing in the session asks for them."""

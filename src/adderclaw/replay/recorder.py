@@ -289,7 +289,7 @@ class Recorder(Tape):
     def nested(self, files: "list[File]") -> None:
         self._add("nested", {"files": [list(file) for file in files]})
 
-    def lost(self, told: str) -> str:
+    def notice(self, told: str) -> str:
         if told:
             self._notes("lost", {"told": told})
         return told

@@ -268,6 +268,20 @@ class SessionHost:
     def tools(self) -> Mapping[str, Tool[Any]]:
         return self._session.scene.offered
 
+    @property
+    def in_plan_mode(self) -> bool:
+        from adderclaw.kernel import permission_updates
+
+        return permission_updates.in_plan_mode(self._session)
+
+    def end_plan_mode(self) -> bool:
+        from adderclaw.kernel import permission_updates
+
+        ended = permission_updates.end_plan_mode(self._session)
+        if ended:
+            self._session.state.planning = ""  # the model hears it from the tool's result
+        return ended
+
     def lend(self, rules: Sequence[str]) -> list[str]:
         return self._session.scene.in_force.lend(rules)
 

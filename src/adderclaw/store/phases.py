@@ -240,6 +240,12 @@ def refusals(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, *, by: By,
     return _reasons(rule, Move(cursor, plans.counted(cursor, conversation_id), by, tree, approves=False))
 
 
+def begin_planning(cursor: sqlite3.Cursor, conversation_id: str, content: str, *, by: By) -> int:
+    """The phase planning begins with a plan that was drafted in plan mode, outside that phase; the draft's number."""
+    move(cursor, conversation_id, "planning", by=by, why="a plan was drafted in plan mode")
+    return plans.draft(cursor, conversation_id, content)
+
+
 def _row(cursor: sqlite3.Cursor, conversation_id: str) -> str:
     row = cursor.execute("SELECT phase FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
     if row is None:

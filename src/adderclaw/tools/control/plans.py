@@ -11,6 +11,7 @@ from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_word
 
 if TYPE_CHECKING:
     from adderclaw.store import Store
+    from adderclaw.store.phases import By
     from adderclaw.tools import Kit
 
 MAX_PLAN = 256 * 1024
@@ -47,16 +48,17 @@ def enter(store: "Store", ctx: ToolContext) -> ToolResult:
 
 
 async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
+    """Offer the plan to the operator. In plan mode outside the phase planning, that phase begins with the approval."""
     from adderclaw.store import phases, plans
     from adderclaw.store.criteria import BadPlan
 
     phase = phases.phase_of(store, ctx.conversation_id)
-    if phase != "planning":
-        return rejected(f"the conversation is not planning but {phase}; EnterPlanMode begins a plan.")
-    if (approved := plans.last(store, ctx.conversation_id, "approved")) is not None:
+    if phase != "planning" and not ctx.host.in_plan_mode:
+        return rejected(f"nothing is being planned: the conversation is {phase}. Call EnterPlanMode first.")
+    if phase == "planning" and (approved := plans.last(store, ctx.conversation_id, "approved")) is not None:
         with store.write() as cursor:
             moved = phases.move(cursor, ctx.conversation_id, "implement", by=phases.MODEL)
-        return _begun(approved.content, moved.notice)
+        return _begun(ctx, approved.content, moved.notice)
     drafted = plans.last(store, ctx.conversation_id, "draft")
     text = given.plan if given.plan.strip() else drafted.content if drafted is not None else ""
     if not text.strip():
@@ -69,9 +71,21 @@ async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: T
     except BadPlan as error:
         return rejected(f"the plan cannot be approved as it is written:\n{error}")
     answer = await _asked(text, ctx)
-    if answer.approved:
-        return await _implement(kit, store, ctx, text, number, answer.who or answer.by)
-    return _refused(answer, number)
+    if answer.by != "operator" and not answer.approved and phase != "planning":
+        number = _begin_planning(store, ctx, text, phases.MODEL)  # so that the operator can approve it later
+    if not answer.approved:
+        return _refused(answer, number)
+    who = phases.By("operator", answer.who or answer.by)
+    if phase != "planning":
+        number = _begin_planning(store, ctx, text, who)
+    return await _implement(kit, store, ctx, text, number, who)
+
+
+def _begin_planning(store: "Store", ctx: ToolContext, text: str, by: "By") -> int:
+    from adderclaw.store import phases
+
+    with store.write() as cursor:
+        return phases.begin_planning(cursor, ctx.conversation_id, text, by=by)
 
 
 async def _asked(text: str, ctx: ToolContext) -> Answer:
@@ -83,23 +97,27 @@ async def _asked(text: str, ctx: ToolContext) -> Answer:
     )
 
 
-async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, number: int, who: str) -> ToolResult:
+async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, number: int, who: "By") -> ToolResult:
     from asyncio import to_thread
 
     from adderclaw.checkpoints.baseline import approve
-    from adderclaw.store.phases import By, NotMoved
+    from adderclaw.store.phases import NotMoved
 
     root, take = ctx.workspace.root, kit.baseline
     taking = None if take is None else lambda: take(root)
     try:
-        moved = await to_thread(approve, store, ctx.conversation_id, number, By("operator", who), taking)
+        moved = await to_thread(approve, store, ctx.conversation_id, number, who, taking)
     except NotMoved as error:  # another process moved on while the operator was asked
         return rejected(f"the conversation is no longer planning, or its plan was withdrawn meanwhile: {error}")
-    return _begun(text, moved.notice)
+    return _begun(ctx, text, moved.notice)
 
 
-def _begun(text: str, notice: str) -> ToolResult:
+def _begun(ctx: ToolContext, text: str, notice: str) -> ToolResult:
     more = f"\n\n({notice})" if notice else ""
+    if ctx.host.in_plan_mode and not ctx.host.end_plan_mode():
+        return own_words(
+            f"The plan is approved, but this session stays read-only: another one has to carry it out.{more}"
+        )
     return own_words(f"The plan is approved: carry it out.{more}\n\n{text}", {"phase": "implement"})
 
 

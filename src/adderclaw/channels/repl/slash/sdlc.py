@@ -3,7 +3,7 @@
 from asyncio import to_thread
 
 from adderclaw.channels import proof, sdlc
-from adderclaw.channels.repl import here
+from adderclaw.channels.repl import here, modes
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.channels.restoring import asker
 from adderclaw.channels.sdlc import Desk, Seen
@@ -28,12 +28,18 @@ async def plan(run: Run, rest: str) -> Done:
     store, conversation = run.session.store, run.session.conversation_id
     if rest not in ("", "approve"):
         permission_updates.apply(run.session, PermissionUpdate("setMode", "session", mode="plan"))
-        print("mode: plan; Shift+Tab or /config mode=default leaves it")
+        print("mode: plan; it ends when you approve a plan; Shift+Tab or /config mode=default leaves it")
         await here.turn(run, rest)
         return
     found = plans.last(store, conversation)
     if rest and found is not None and found.status == "draft":
-        _show(await to_thread(sdlc.approve, _desk(run), conversation, Seen("plan", found.id)))
+        number = found.id
+        if phases.shown(store, conversation) != "planning":  # it was drafted in plan mode
+            with store.write() as cursor:
+                number = phases.begin_planning(cursor, conversation, found.content, by=_desk(run).by)
+        _show(await to_thread(sdlc.approve, _desk(run), conversation, Seen("plan", number)))
+        if permission_updates.in_plan_mode(run.session) and permission_updates.end_plan_mode(run.session):
+            print(f"mode: {modes.named(run.session.scene.policy)}")
         found = plans.last(store, conversation)
     print(f"phase: {phases.shown(store, conversation)}")
     if found is None:
