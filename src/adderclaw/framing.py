@@ -48,8 +48,14 @@ def attached(text: str) -> str:
     return tagged("attached", text)
 
 
+def notice(text: str) -> str:
+    """What the program itself tells the model beside a person's words."""
+    return tagged("notice", text)
+
+
 def is_attached(text: str) -> bool:
-    return text.startswith(("<attached>\n", "<attached-"))
+    """Whether a part of a message is not a person's own words."""
+    return text.startswith(("<attached>\n", "<attached-", "<notice>\n", "<notice-"))
 
 
 def tagged(name: str, text: str, attributes: str = "") -> str:

@@ -202,7 +202,9 @@ def test_a_task_is_planned_in_the_mode_plan(world: World) -> None:
     out, _ = talk(world, "/plan write a file", "y", "/permissions")
     assert "mode: plan" in out
     assert not (world.workspace / "a.txt").exists()
-    assert messages(world)[0] == "write a file"
+    first = messages(world)[0]
+    assert first.startswith("write a file\n")
+    assert "Plan mode is on" in first
 
 
 def test_a_side_question_does_not_enter_the_conversation(world: World) -> None:

@@ -8,7 +8,7 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING
 
 from adderclaw.errors import LimitError, ProviderError, Stopped, StoreError, UsageError
-from adderclaw.framing import framed
+from adderclaw.framing import framed, notice
 from adderclaw.history import message_json
 from adderclaw.json_text import canonical
 from adderclaw.kernel import compact, file_watch, instructions, lifecycle, model, resume
@@ -118,8 +118,8 @@ async def _turn(
     before = len(session.state.history.messages)
     prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
     notices = (session.overseer.lost(), lifecycle.planning_notice(session, opens=True))
-    if notice := session.tape.notice("\n".join(filter(None, notices))):
-        session.state.due.append(notice)
+    if told := session.tape.notice("\n".join(filter(None, notices))):
+        session.state.due.append(notice(told))
     try:
         if message is not None:
             session.state.rounds = 0
@@ -342,8 +342,8 @@ async def _live(
     turn.halted = stop if turn.halted is None else turn.halted
     await file_watch.look(session)
     await lifecycle.look_at_settings(session)
-    if notice := session.tape.notice(lifecycle.planning_notice(session)):
-        session.state.due.append(notice)
+    if told := session.tape.notice(lifecycle.planning_notice(session)):
+        session.state.due.append(notice(told))
     session.state.history.append(
         Message("user", (*results, *await _nested(session), *lifecycle.due(session), *_news(session)))
     )
