@@ -110,3 +110,13 @@ def test_a_read_only_session_says_that_another_has_to_carry_the_plan_out(world: 
     model = typed(world, steps, "change the title", "y", more=given)
     assert "stays read-only" in heard(model, 2)
     assert not (world.workspace / "README.md").exists()
+
+
+def test_an_approved_plan_goes_on_in_the_mode_of_the_last_turn(world: World) -> None:
+    """Not in one that a person only passed on the way to plan mode, which would write unasked."""
+    steps = [step("ExitPlanMode", plan=PLAN), write("refused"), {"text": "stopped"}]
+    typed(world, steps, "/config mode=acceptEdits", "/plan Change the title", "y", "n")
+    assert not (world.workspace / "README.md").exists()
+    steps = [{"text": "hello"}, step("ExitPlanMode", plan=PLAN), write("unasked"), {"text": "changed"}]
+    typed(world, steps, "/config mode=acceptEdits", "hello", "/plan Change the title", "y")
+    assert (world.workspace / "README.md").read_text() == "unasked"

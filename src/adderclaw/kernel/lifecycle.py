@@ -55,6 +55,8 @@ def planning_notice(session: Session, *, opens: bool = False) -> str:
     """
     if session.depth:
         return ""
+    if opens and session.scene.policy.mode != "plan":
+        session.state.worked_in = session.scene.policy.mode
     stands = session.scene.planning()
     in_phase = stands.phase == "planning" and not stands.plan_approved
     now = "phase" if in_phase else "mode" if session.scene.policy.mode == "plan" else ""

@@ -54,9 +54,12 @@ def in_plan_mode(session: Session) -> bool:
 
 
 def end_plan_mode(session: Session) -> bool:
-    """A plan was approved: the mode before plan mode applies again. False where the session stays read-only."""
-    _configured(session)
-    mode = session.state.before_plan
+    """A plan was approved: the mode in which the session worked before applies again. False where it stays read-only.
+
+    Modes that a person only went through on the way to plan mode (Shift+Tab) do not count.
+    """
+    began = _configured(session).defaultMode
+    mode = next((one for one in (session.state.worked_in, began) if one != "plan"), "default")
     if session.scene.in_force.begun.autonomy_now == "readonly" or managed.is_beyond(session.managed, mode):
         return False
     _count(session, replace(session.config.permissions, defaultMode=mode))
@@ -64,8 +67,6 @@ def end_plan_mode(session: Session) -> bool:
 
 
 def _count(session: Session, now: Permissions) -> None:
-    if now.defaultMode == "plan" and session.scene.policy.mode != "plan":
-        session.state.before_plan = session.scene.policy.mode
     session.config = replace(session.config, permissions=now)
     session.scene.in_force.update(now, followed)
     session.scene.hide()

@@ -228,8 +228,8 @@ class State:
     """What is to be reached before a turn ends; `goals` sets it."""
     configured: Permissions | None = None
     """The permissions that it began with, once an update has changed them."""
-    before_plan: PermissionMode | None = "default"
-    """The mode that applies again when an approved plan ends plan mode."""
+    worked_in: PermissionMode | None = "plan"
+    """The mode of the last turn outside plan mode: an approved plan goes on in it. `plan` before there was one."""
     planning: Literal["", "mode", "phase"] = ""
     """Whether the model was last told that nothing may be changed: by plan mode, or by the phase planning."""
 
