@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
 from adderclaw.questions import Answer, ApprovalRequest, Question, Replies
-from adderclaw.types import Json, Outcome, ToolCall, ToolResultBlock
+from adderclaw.types import Effort, Json, Outcome, ToolCall, ToolResultBlock
 
 type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions"]
 type CanUseTool = Callable[[ApprovalRequest], Awaitable[bool | Answer]]
@@ -37,6 +37,8 @@ class QueryOptions:
     """Beside the configured ones: each `{hook_event_name, matcher, command}`, or event → groups as settings have it."""
     model: str | None = None
     provider: str | None = None
+    effort: Effort | None = None
+    """How much the model thinks; what its vendor recommends where nothing is said."""
     profile: str | None = None
     max_turns: int | None = None
     """Rounds of tool calls."""

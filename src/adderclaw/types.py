@@ -30,6 +30,11 @@ type Phase = Literal["idle", "planning", "implement", "test", "verify", "done"]
 PHASES: tuple[Phase, ...] = ("idle", "planning", "implement", "test", "verify", "done")
 type ErrorClass = Literal["success", "tool_rejected", "internal_failure"]
 type StopReason = Literal["end", "tool_use", "max_tokens", "refusal", "other"]
+type Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""From the least to the most. A model that has fewer levels gets the nearest lower one, or else its lowest."""
+type ThinkingMode = Literal["adaptive", "enabled", "disabled"]
+THINKING_MODES: tuple[ThinkingMode, ...] = ("adaptive", "enabled", "disabled")
 
 
 # ------------------------------------------------------------------ messages
@@ -150,6 +155,43 @@ class Usage:
         }
 
 
+class Thinking(NamedTuple):
+    """How much a model thinks. What is None is left to the entry, and then to what the vendor recommends."""
+
+    effort: Effort | None = None
+    mode: ThinkingMode | None = None
+    """adaptive: the model decides. enabled: it thinks, within `tokens`. disabled: as little as the model allows."""
+    tokens: int | None = None
+    """The most tokens of thought, for models that take a number; 0 is the same as disabled."""
+
+    @property
+    def is_off(self) -> bool:
+        return self.mode == "disabled" or self.effort == "none" or self.tokens == 0
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing is chosen."""
+        return self == DEFAULT_THINKING
+
+    def over(self, other: "Thinking") -> "Thinking":
+        """What this leaves open is taken from `other`, unless that would contradict what this says."""
+        effort, mode, tokens = other
+        if self.mode == "disabled" or (self.mode is not None and effort == "none"):
+            effort = None
+        if (self.effort or self.tokens) and mode == "disabled":
+            mode = None
+        if self.mode is not None or self.effort is not None:
+            tokens = None
+        return Thinking(
+            self.effort if self.effort is not None else effort,
+            self.mode if self.mode is not None else mode,
+            self.tokens if self.tokens is not None else tokens,
+        )
+
+
+DEFAULT_THINKING = Thinking()
+
+
 @record
 class ChatRequest:
     system_prompt: str
@@ -162,8 +204,7 @@ class ChatRequest:
     """Name of the one tool that must be called; None leaves the choice to the model."""
     response_schema: Json | None = None
     """The answer must be JSON of this schema, where the provider can promise that."""
-    thinking_tokens: int | None = None
-    """How much the model may think first, where it can."""
+    thinking: Thinking = DEFAULT_THINKING
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
 

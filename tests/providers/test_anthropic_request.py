@@ -18,6 +18,7 @@ from adderclaw.types import (
     Message,
     OpaqueBlock,
     TextBlock,
+    Thinking,
     ToolCall,
     ToolResultBlock,
     ToolSpec,
@@ -148,16 +149,20 @@ def test_the_entry_fills_in_what_the_request_leaves_open() -> None:
     assert got.keys().isdisjoint({"tools", "system", "thinking", "tool_choice", "output_config"})
 
 
+def within(tokens: int) -> dict[str, Any]:
+    return {"thinking": Thinking(tokens=tokens)}
+
+
 @pytest.mark.parametrize(
     ("model", "more", "longest"),
     [
         ("a-model-of-my-own", {}, 8192),
-        ("a-model-of-my-own", {"thinking_tokens": 10_000}, 11_024),
+        ("a-model-of-my-own", {**within(10_000)}, 11_024),
         ("claude-3-haiku-20240307", {}, 4096),
         ("claude-haiku-4-5", {}, 32_000),
-        ("claude-haiku-4-5", {"thinking_tokens": 10_000}, 42_000),
-        ("claude-haiku-4-5", {"thinking_tokens": 500_000}, 64_000),
-        ("claude-haiku-4-5", {"max_tokens": 50_000, "thinking_tokens": 500_000}, 50_000),
+        ("claude-haiku-4-5", {**within(10_000)}, 42_000),
+        ("claude-haiku-4-5", {**within(500_000)}, 64_000),
+        ("claude-haiku-4-5", {"max_tokens": 50_000, **within(500_000)}, 50_000),
     ],
 )
 def test_the_longest_answer(model: str, more: dict[str, Any], longest: int) -> None:
@@ -168,17 +173,27 @@ def test_the_longest_answer(model: str, more: dict[str, Any], longest: int) -> N
     ("model", "more", "thinking", "temperature"),
     [
         (CLAUDE, {}, None, 0.5),
-        (CLAUDE, {"thinking_tokens": 0}, None, 0.5),
-        (CLAUDE, {"thinking_tokens": 4000}, {"type": "enabled", "budget_tokens": 4000}, None),
-        (CLAUDE, {"thinking_tokens": 1}, {"type": "enabled", "budget_tokens": 1024}, None),
-        (CLAUDE, {"thinking_tokens": 4000, "max_tokens": 3000}, {"type": "enabled", "budget_tokens": 1976}, None),
-        (CLAUDE, {"thinking_tokens": 4000, "max_tokens": 2000}, None, 0.5),
-        (CLAUDE, {"thinking_tokens": 4000, "tool_choice": "Read", "tools": (READ,)}, None, 0.5),
-        ("claude-3-7-sonnet-20250219", {"thinking_tokens": 2000}, {"type": "enabled", "budget_tokens": 2000}, None),
-        ("claude-opus-4-6", {"thinking_tokens": 4000}, {"type": "adaptive"}, None),
+        (CLAUDE, {**within(0)}, None, 0.5),
+        (CLAUDE, {**within(4000)}, {"type": "enabled", "budget_tokens": 4000}, None),
+        (CLAUDE, {**within(1)}, {"type": "enabled", "budget_tokens": 1024}, None),
+        (
+            CLAUDE,
+            {**within(4000), "max_tokens": 3000},
+            {"type": "enabled", "budget_tokens": 1976},
+            None,
+        ),
+        (CLAUDE, {**within(4000), "max_tokens": 2000}, None, 0.5),
+        (CLAUDE, {**within(4000), "tool_choice": "Read", "tools": (READ,)}, None, 0.5),
+        (
+            "claude-3-7-sonnet-20250219",
+            {**within(2000)},
+            {"type": "enabled", "budget_tokens": 2000},
+            None,
+        ),
+        ("claude-opus-4-6", {**within(4000)}, {"type": "adaptive"}, None),
         ("claude-opus-4-6", {}, None, 0.5),
         ("claude-opus-4-7", {}, None, None),
-        ("claude-sonnet-5", {"thinking_tokens": 4000}, {"type": "adaptive"}, None),
+        ("claude-sonnet-5", {**within(4000)}, {"type": "adaptive"}, None),
         ("a-model-of-my-own", {}, None, 0.5),
     ],
 )
@@ -403,7 +418,7 @@ def test_only_a_users_last_block_carries_the_mark() -> None:
 def test_tokens_are_counted_by_the_api() -> None:
     with ScriptedMessages(tokens=1234) as model:
         provider = House({"p": entry(model.base_url, temperature=0.5)}).make("p")
-        asked = request(tools=(READ,), model=CLAUDE, thinking_tokens=2000)
+        asked = request(tools=(READ,), model=CLAUDE, thinking=Thinking(tokens=2000))
 
         async def counted() -> int | None:
             try:

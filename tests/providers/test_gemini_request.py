@@ -13,6 +13,7 @@ from adderclaw.types import (
     Message,
     OpaqueBlock,
     TextBlock,
+    Thinking,
     ToolCall,
     ToolResultBlock,
     ToolUseBlock,
@@ -163,7 +164,7 @@ def test_the_body_is_as_the_api_has_it_with_contents_last() -> None:
         max_tokens=7,
         tool_choice="Read",
         response_schema=SCHEMA,
-        thinking_tokens=512,
+        thinking=Thinking(tokens=512),
     ).json
     assert list(got) == ["systemInstruction", "tools", "toolConfig", "generationConfig", "contents"]
     assert got == {
@@ -192,7 +193,7 @@ def test_what_is_not_asked_for_is_not_sent() -> None:
 
 
 def test_no_thinking_at_all() -> None:
-    config = sent(thinking_tokens=0).json["generationConfig"]
+    config = sent(thinking=Thinking(tokens=0)).json["generationConfig"]
     assert config == {"thinkingConfig": {"includeThoughts": False, "thinkingBudget": 0}}
 
 

@@ -10,7 +10,7 @@ from adderclaw.config.schema import ModelEntry, ProviderEntry
 from adderclaw.errors import ProviderError
 from adderclaw.providers.faults import retry_after
 from adderclaw.providers.openai import OpenAIChat
-from adderclaw.types import MediaBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from adderclaw.types import MediaBlock, Message, TextBlock, Thinking, ToolResultBlock, ToolUseBlock, Usage
 from tests.providers.making import READ, House, ask, called, chat_entry, request, result, user
 from tests.rows import rows
 from tests.scripted import Json, ScriptedModel
@@ -69,11 +69,11 @@ def test_and_by_host(base_url: str, new: bool) -> None:
 
 
 def test_thinking_is_asked_for_in_each_servers_words() -> None:
-    assert sent(model="o3", thinking_tokens=9000)["reasoning_effort"] == "medium"
-    assert "reasoning_effort" not in sent(model="gpt-4o", thinking_tokens=9000)
+    assert sent(model="o3", thinking=Thinking(tokens=9000))["reasoning_effort"] == "medium"
+    assert "reasoning_effort" not in sent(model="gpt-4o", thinking=Thinking(tokens=9000))
     with ScriptedModel([{"text": "ok"}]) as model:
         entry = ProviderEntry(kind="openrouter", base_url=model.base_url, model="m")
-        ask(House({"p": entry}).make("p"), request(thinking_tokens=9000))
+        ask(House({"p": entry}).make("p"), request(thinking=Thinking(tokens=9000)))
     assert model.requests[0].json["reasoning"] == {"max_tokens": 9000}
 
 

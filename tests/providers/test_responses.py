@@ -16,6 +16,7 @@ from adderclaw.types import (
     Message,
     OpaqueBlock,
     TextBlock,
+    Thinking,
     ToolCall,
     ToolResultBlock,
     ToolUseBlock,
@@ -149,7 +150,12 @@ def test_a_stream_that_falls_silent() -> None:
 
 def test_the_body_is_as_the_api_has_it_with_the_input_last() -> None:
     got = sent(
-        tools=(READ,), temperature=0.5, max_tokens=70, tool_choice="Read", thinking_tokens=20_000, response_schema=OPEN
+        tools=(READ,),
+        temperature=0.5,
+        max_tokens=70,
+        tool_choice="Read",
+        thinking=Thinking(tokens=20_000),
+        response_schema=OPEN,
     )
     assert got.path == "/v1/responses"
     assert got.headers["authorization"] == f"Bearer {CANARY}"
@@ -198,13 +204,13 @@ def test_the_body_is_as_the_api_has_it_with_the_input_last() -> None:
     ],
 )
 def test_only_models_that_reason_are_asked_for_it(model: str, thinks: bool) -> None:
-    got = sent(model=model, thinking_tokens=100).json
+    got = sent(model=model, thinking=Thinking(tokens=100)).json
     assert ("include" in got, "reasoning" in got) == (thinks, thinks)
 
 
 @pytest.mark.parametrize(("tokens", "effort"), [(0, "low"), (4096, "low"), (4097, "medium"), (30_000, "high")])
 def test_effort(tokens: int, effort: str) -> None:
-    assert sent(thinking_tokens=tokens).json["reasoning"] == {"effort": effort}
+    assert sent(thinking=Thinking(tokens=tokens)).json["reasoning"] == {"effort": effort}
 
 
 @rows(

@@ -33,7 +33,7 @@ from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replie
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import checked, drive, leave
 from adderclaw.store import memory, phases
-from adderclaw.types import Delta, Json, Message, Phase, ToolResultBlock, ToolUseBlock
+from adderclaw.types import Delta, Json, Message, Phase, Thinking, ToolResultBlock, ToolUseBlock
 
 # ------------------------------------------------------------------ the client
 
@@ -230,6 +230,7 @@ def options_of(given: QueryOptions) -> Options:
         workspace=given.cwd,
         provider=given.provider,
         model=given.model,
+        thinking=Thinking(given.effort),
         profile=given.profile,
         log_level="error",
         asks="must",

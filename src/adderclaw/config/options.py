@@ -4,13 +4,13 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.errors import UsageError
 from adderclaw.json_text import canonical
 from adderclaw.overseer import ALONE, Overseer
 from adderclaw.record import record
-from adderclaw.types import Json
+from adderclaw.types import DEFAULT_THINKING, Json, Thinking
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded
@@ -35,6 +35,8 @@ class Options:
     workspace: str | None = None
     provider: str | None = None
     model: str | None = None
+    thinking: Thinking = DEFAULT_THINKING
+    """How much its models think, over what their entries say."""
     profile: str | None = None
     log_level: str | None = None
     free_reads: bool = False
@@ -113,12 +115,16 @@ def stored(options: Options) -> dict[str, str]:
     given = {name: getattr(options, name) for name in STORED}
     if options.config_file:  # wherever it is resumed from
         given["config_file"] = os.path.abspath(os.path.expanduser(options.config_file))
+    if not options.thinking.is_open:
+        given["thinking"] = canonical(list(options.thinking))
     return {**{name: value for name, value in given.items() if value}, "overrides": canonical(overrides)}
 
 
 def restored(options: Options, before: Mapping[str, str], run_id: str) -> Options:
     """A run goes on with what it was begun with, unless other is given: never by laxer rules unasked."""
-    kept = {name: value for name in STORED if (value := before.get(name)) and getattr(options, name) is None}
+    kept: Json = {name: value for name in STORED if (value := before.get(name)) and getattr(options, name) is None}
+    if options.thinking.is_open and "thinking" in before:
+        kept["thinking"] = Thinking(*json.loads(before["thinking"]))
     if options.provider is not None:
         kept.pop("model", None)  # it was one of another provider
     if (file := kept.get("config_file")) and not os.path.isfile(file):
@@ -127,4 +133,4 @@ def restored(options: Options, before: Mapping[str, str], run_id: str) -> Option
     if earlier.get("permissions", {}).get("defaultMode") == "bypassPermissions":
         del earlier["permissions"]["defaultMode"]  # it holds for the start that was given it
     overrides = {name: {**earlier.get(name, {}), **given.get(name, {})} for name in {*earlier, *given}}
-    return replace(options, overrides=overrides, **cast("Json", kept))
+    return replace(options, overrides=overrides, **kept)

@@ -10,7 +10,7 @@ from adderclaw.config.schema_models import ModelEntry
 from adderclaw.config.schema_terminal import AfterEdit, Git, Repl, StatusLine
 from adderclaw.decode import Between
 from adderclaw.record import record
-from adderclaw.types import Autonomy, Json, PermissionMode
+from adderclaw.types import Autonomy, Effort, Json, PermissionMode, ThinkingMode
 
 type Kind = Literal[
     "mock",
@@ -126,6 +126,14 @@ class ProviderEntry:
     """Longest answer."""
     temperature: Annotated[float, Between(0, 2)] | None = None
     """Randomness; not sent when absent."""
+    effort: Effort | None = None
+    """How much the model works for an answer, above all how much it thinks; docs/providers.md has a table. Absent: what
+    its vendor recommends. `--effort` and `/effort` go before it."""
+    thinking: ThinkingMode | None = None
+    """adaptive: the model decides when it thinks. enabled: it always thinks, within `thinking_tokens`. disabled: as
+    little as it can be told to. Absent: a model that can think does."""
+    thinking_tokens: Count | None = None
+    """The most tokens of thought, for models that take a number; the others take the nearest `effort`."""
     context_tokens: Positive | None = None
     """Size of the model's window, where it cannot be asked."""
     headers: dict[str, str] = field(default_factory=dict[str, str])

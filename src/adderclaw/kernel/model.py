@@ -89,6 +89,7 @@ async def ask(
         max_tokens=max_tokens,
         tool_choice=prompt.tool_choice,
         response_schema=prompt.response_schema,
+        thinking=session.thinking,
         metadata=_hint(session, messages),
     )
     request_hash = messages.digest(prompt.head + session.model.encode())

@@ -28,6 +28,7 @@ from adderclaw.store import Store, runs
 from adderclaw.store.ledger import Ledger
 from adderclaw.tools import NAMES, Kit, told_of
 from adderclaw.types import (
+    DEFAULT_THINKING,
     Background,
     Block,
     Clock,
@@ -41,6 +42,7 @@ from adderclaw.types import (
     Phase,
     Provider,
     TaskEnd,
+    Thinking,
     Tool,
     ToolCall,
     ToolContext,
@@ -252,6 +254,8 @@ class Session:
     ids: Ids
     secrets: Secrets
     state: State
+    thinking: Thinking = DEFAULT_THINKING
+    """How much the model thinks; it may change between two calls."""
     home: str = ""
     """AdderClaw's own folder, where the operator's file is."""
     managed: Json = field(default_factory=dict[str, Any])

@@ -7,7 +7,7 @@ from adderclaw.history import History
 from adderclaw.kernel import model
 from adderclaw.kernel.prompt import made
 from adderclaw.kernel.session import Session
-from adderclaw.types import ChatResponse, Delta, Json, Message, Provider, TextBlock
+from adderclaw.types import ChatResponse, Delta, Json, Message, Provider, TextBlock, Thinking
 
 
 async def ask(
@@ -36,6 +36,7 @@ async def recorded(
     session: Session, instructions: str, said: History, purpose: str, max_tokens: int | None = None
 ) -> ChatResponse:
     """Ask with other messages than the conversation's; the answer has no secrets, and is a row before it is used."""
+    session = replace(session, thinking=Thinking(mode="disabled"))  # thoughts would use up a short answer's limit
     # Several may be under way: each has its part of the budget, and is counted and kept without a wait in between.
     reply = await model.ask(session, made(instructions, ()), _unheard, said, max_tokens=max_tokens)
     response = replace(reply.response, final_text=session.secrets.scrub(reply.response.final_text))

@@ -19,6 +19,7 @@ from adderclaw.types import (
     MediaBlock,
     OpaqueBlock,
     StopReason,
+    Thinking,
     ToolCall,
     ToolSpec,
     Usage,
@@ -38,7 +39,7 @@ class Wanted(NamedTuple):
     tools: tuple[ToolSpec, ...]
     tool_choice: str | None
     schema: Json | None
-    thinking: int | None
+    thinking: Thinking
     max_tokens: int | None
     temperature: float | None
 
@@ -99,7 +100,7 @@ class Adapter:
             request.tools,
             request.tool_choice,
             request.response_schema,
-            request.thinking_tokens,
+            request.thinking.over(Thinking(entry.effort, entry.thinking, entry.thinking_tokens)),
             request.max_tokens if request.max_tokens is not None else entry.max_tokens,
             request.temperature if request.temperature is not None else entry.temperature,
         )

@@ -153,7 +153,7 @@ class Anthropic(Adapter):
 
     def _make_head(self, wanted: Wanted, stream: bool | None) -> bytes:
         """Where neither request nor entry says it, what is known of the model decides."""
-        tokens, longest = wanted.thinking or 0, wanted.max_tokens
+        tokens, longest = wanted.thinking.tokens or 0, wanted.max_tokens
         if longest is None:
             longest = _longest(self._facts(wanted.model), tokens)
         thinking = None if wanted.tool_choice else _thinking(wanted.model, tokens, longest)

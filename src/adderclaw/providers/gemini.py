@@ -171,9 +171,9 @@ def _settings(wanted: Wanted) -> Json:
     if wanted.schema is not None:
         settings["responseMimeType"] = "application/json"
         settings["responseJsonSchema"] = wanted.schema
-    if wanted.thinking is not None:
-        thinks = wanted.thinking > 0
-        settings["thinkingConfig"] = {"includeThoughts": thinks, "thinkingBudget": max(0, wanted.thinking)}
+    if (tokens := wanted.thinking.tokens) is not None:
+        thinks = tokens > 0
+        settings["thinkingConfig"] = {"includeThoughts": thinks, "thinkingBudget": tokens}
     return settings
 
 

@@ -99,7 +99,7 @@ class OpenAIChat(Server):
         if (schema := wanted.schema) is not None:
             described = {"name": "answer", "schema": schema, "strict": strict(schema)}
             head["response_format"] = {"type": "json_schema", "json_schema": described}
-        head |= self._thinking(wanted.model, wanted.thinking)
+        head |= self._thinking(wanted.model, wanted.thinking.tokens)
         first = compact({"role": "system", "content": wanted.system})
         return compact(head)[:-1] + b',"messages":[' + first
 

@@ -161,9 +161,9 @@ def _counted(wanted: Wanted) -> Json:
     if (schema := wanted.schema) is not None:
         described = {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict(schema)}
         settings["text"] = {"format": described}
-    if wanted.thinking is not None and thinks(wanted.model):
+    if wanted.thinking.tokens is not None and thinks(wanted.model):
         # No summary is asked for: organisations that OpenAI has not verified are refused one.
-        settings["reasoning"] = {"effort": effort_of(wanted.thinking)}
+        settings["reasoning"] = {"effort": effort_of(wanted.thinking.tokens)}
     return settings
 
 

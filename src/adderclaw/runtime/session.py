@@ -97,6 +97,7 @@ def make(
         operator=operator,
         budget=Budget(now.limits, runtime.clock, Prices(now), options.overseer),
         state=State(LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at)),
+        thinking=options.thinking,
         clock=runtime.clock,
         ids=runtime.ids,
         secrets=runtime.secrets,

@@ -16,6 +16,7 @@ from adderclaw.types import (
     MediaBlock,
     Message,
     TextBlock,
+    Thinking,
     ToolCall,
     ToolResultBlock,
     ToolUseBlock,
@@ -87,7 +88,7 @@ REQUESTS: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[types.Conten
     "plain": ((user("hello"),), {}, HELLO, {}),
     "settings": (
         (user("hello"),),
-        {"temperature": 0.25, "max_tokens": 99, "thinking_tokens": 1024},
+        {"temperature": 0.25, "max_tokens": 99, "thinking": Thinking(tokens=1024)},
         HELLO,
         {
             "temperature": 0.25,
@@ -329,7 +330,7 @@ def test_every_request_of_ours_is_of_the_sdks_types() -> None:
     """Its types forbid what they do not know."""
     messages, more, _, _ = REQUESTS["call with an id"]
     with ScriptedGemini([{"text": "ok"}]) as model:
-        ask(gemini(model.base_url), asking(*messages, **more, thinking_tokens=5, response_schema=SCHEMA))
+        ask(gemini(model.base_url), asking(*messages, **more, thinking=Thinking(tokens=5), response_schema=SCHEMA))
     body = model.asked[0].json
     for one in [*body["contents"], body["systemInstruction"]]:
         types.Content.model_validate(one)

@@ -13,7 +13,7 @@ from openai.types.chat.completion_create_params import (
 from adderclaw.config.schema import ModelEntry
 from adderclaw.errors import ProviderError
 from adderclaw.tools.specs import specs
-from adderclaw.types import Message
+from adderclaw.types import Message, Thinking
 from tests.providers.corpus_files import Recorded, recorded, summary
 from tests.providers.making import READ, House, ask, called, chat_entry, request, result, user
 from tests.providers.oracle.openai_sdk import EVERYTHING, SCHEMA, chat_stream, chat_whole, fits
@@ -47,7 +47,7 @@ def test_the_oracle_refuses_what_is_wrong(wrong: Json) -> None:
         {"tools": tuple(specs().values())},
         {"tools": (READ,), "tool_choice": "Read", "temperature": 0.2, "max_tokens": 64},
         {"response_schema": SCHEMA},
-        {"model": "gpt-5-mini", "max_tokens": 64, "thinking_tokens": 20_000},
+        {"model": "gpt-5-mini", "max_tokens": 64, "thinking": Thinking(tokens=20_000)},
     ],
 )
 def test_requests_fit_the_types_and_come_out_of_the_sdk_as_they_went_in(asked: Json, stream: bool) -> None:

@@ -14,7 +14,7 @@ from openai.types.responses.response_create_params import (
 from adderclaw.config.schema import ModelEntry, ProviderEntry
 from adderclaw.errors import ProviderError
 from adderclaw.tools.specs import specs
-from adderclaw.types import ChatResponse, Message, TextBlock, ToolUseBlock
+from adderclaw.types import ChatResponse, Message, TextBlock, Thinking, ToolUseBlock
 from tests.providers.corpus_files import Recorded, recorded, summary
 from tests.providers.making import READ, House, ask, request, result, run, user
 from tests.providers.oracle.openai_sdk import EVERYTHING, SCHEMA, client, fits, response_stream, response_whole
@@ -63,7 +63,7 @@ def test_the_oracle_refuses_what_is_wrong(wrong: Json) -> None:
         {"tools": (READ,)},
         {"tools": tuple(specs().values())},
         {"tools": (READ,), "tool_choice": "Read", "temperature": 0.2, "max_tokens": 64},
-        {"response_schema": SCHEMA, "thinking_tokens": 9000},
+        {"response_schema": SCHEMA, "thinking": Thinking(tokens=9000)},
         {"model": "gpt-4o"},
     ],
 )
@@ -78,7 +78,9 @@ def test_requests_fit_the_types_and_come_out_of_the_sdk_as_they_went_in(asked: J
 def test_the_count_is_asked_for_as_the_sdk_does() -> None:
     with ScriptedResponses(counts=[1234, 1234]) as model:
         provider = house(model.base_url).make("p")
-        asked = request(*EVERYTHING, model="gpt-5-mini", tools=(READ,), response_schema=SCHEMA, thinking_tokens=100)
+        asked = request(
+            *EVERYTHING, model="gpt-5-mini", tools=(READ,), response_schema=SCHEMA, thinking=Thinking(tokens=100)
+        )
 
         async def counted() -> int | None:
             try:

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, ModelName, Profile, ProviderName
+from adderclaw.channels.cli.common import ConfigFile, EffortGiven, ModelName, Profile, ProviderName
 from adderclaw.runtime import Options
+from adderclaw.types import Thinking
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -16,6 +17,7 @@ def acp(
     profile: Profile = None,
     provider: ProviderName = None,
     model: ModelName = None,
+    effort: EffortGiven = None,
     config: ConfigFile = None,
     setup: Annotated[bool, typer.Option("--setup", help="Set up the model with questions, then end.")] = False,
 ) -> None:
@@ -34,5 +36,13 @@ def acp(
         from adderclaw.channels.cli.serve import without_extra
 
         raise without_extra("acp", error) from error
-    options = Options(config_file=config, provider=provider, model=model, profile=profile, asks="must", here=True)
+    options = Options(
+        config_file=config,
+        provider=provider,
+        model=model,
+        thinking=Thinking(effort),
+        profile=profile,
+        asks="must",
+        here=True,
+    )
     raise typer.Exit(asyncio.run(serve(options)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 from adderclaw.channels.channel import Channel, Handle
 from adderclaw.channels.cli.plain import (
     CONFIG_FILE,
+    EFFORT,
     LIMIT,
     MODEL_NAME,
     PERMISSION_MODE,
@@ -16,6 +17,7 @@ from adderclaw.channels.cli.plain import (
     PROVIDER_NAME,
     STREAM_OUTPUT,
     WORKSPACE_DIR,
+    EffortName,
     ModeName,
     Option,
     ProfileName,
@@ -36,7 +38,7 @@ from adderclaw.runtime import Options, Resume, Run, opened, start_agent
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Delta, Json, OnDelta
+from adderclaw.types import Delta, Json, OnDelta, Thinking
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config
@@ -58,6 +60,7 @@ def agent(
     permission_mode: Annotated[ModeName | None, PERMISSION_MODE] = None,
     provider: Annotated[str | None, PROVIDER_NAME] = None,
     model: Annotated[str | None, MODEL_NAME] = None,
+    effort: Annotated[EffortName | None, EFFORT] = None,
     workspace: Annotated[str | None, WORKSPACE_DIR] = None,
     config: Annotated[str | None, CONFIG_FILE] = None,
     bare: Annotated[
@@ -91,6 +94,7 @@ def agent(
         workspace=workspace,
         provider=provider,
         model=model,
+        thinking=Thinking(effort),
         profile=profile,
         bare=bare,
         maintenance=maintenance,

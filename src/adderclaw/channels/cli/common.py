@@ -15,12 +15,14 @@ from typer.main import get_command
 
 from adderclaw.channels.cli.plain import (
     CONFIG_FILE,
+    EFFORT,
     LIMIT,
     MODEL_NAME,
     PROFILE,
     PROVIDER_NAME,
     STREAM_OUTPUT,
     WORKSPACE_DIR,
+    EffortName,
     Format,
     Option,
     Plain,
@@ -54,6 +56,7 @@ WorkspaceDir = Annotated[str | None, _typed(WORKSPACE_DIR)]
 Profile = Annotated[ProfileName | None, _typed(PROFILE)]
 ProviderName = Annotated[str | None, _typed(PROVIDER_NAME)]
 ModelName = Annotated[str | None, _typed(MODEL_NAME)]
+EffortGiven = Annotated[EffortName | None, _typed(EFFORT)]
 LimitsGiven = Annotated[list[str] | None, _typed(LIMIT)]
 
 

@@ -33,6 +33,7 @@ Format = Literal["text", "json"]
 StreamFormat = Literal["text", "json", "stream-json"]
 ProfileName = Literal["supervised", "sandboxed", "readonly", "permissive"]
 ModeName = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
+EffortName = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 CONFIG_FILE = Option(("--config",), "This file alone, over the built-in defaults.", "FILE")
 WORKSPACE_DIR = Option(("--workspace",), "Where the agent may work.", "DIR")
@@ -40,6 +41,7 @@ PROFILE = Option(("--profile",), "How much may happen without asking; default: s
 PERMISSION_MODE = Option(("--permission-mode",), "In place of the autonomy: what happens where no rule speaks.")
 PROVIDER_NAME = Option(("--provider",), "A name under providers.models.", "NAME")
 MODEL_NAME = Option(("--model",), "Another model of that provider.", "MODEL")
+EFFORT = Option(("--effort",), "How much the model thinks; default: what its vendor recommends.")
 STREAM_OUTPUT = Option(("--output-format",), "text for people; json or stream-json for programs.")
 LIMIT = Option(("--limit",), "For this run: cost_usd, tokens, tool_calls, seconds or rounds.", "NAME=VALUE")
 

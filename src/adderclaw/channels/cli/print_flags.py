@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from adderclaw.errors import UsageError
 from adderclaw.record import NamedTuple
+from adderclaw.types import EFFORTS
 
 type Kind = Literal["switch", "text", "each", "texts", "rules", "maybe"]
 """each: one word, as often as it is given. texts: one or more words. rules: the same, split at commas and blanks
@@ -87,6 +88,7 @@ FLAGS = (
     Flag("resume", ("--resume", "-r"), "maybe", "Go on with this conversation.", "ID"),
     Flag("fork", ("--fork-session",), "switch", "Go on in a copy; the conversation itself stays as it is."),
     Flag("model", ("--model",), "text", "Another model, or an entry of providers.models.", "MODEL"),
+    Flag("effort", ("--effort",), "text", "How much the model thinks.", "LEVEL", EFFORTS),
     Flag("fallback_model", ("--fallback-model",), "text", "Models to ask when it fails, in order.", "MODEL,…"),
     Flag("add_dir", ("--add-dir",), "texts", "Directories beside the workspace.", "DIR…"),
     Flag("workspace", ("--workspace",), "text", "Where the agent may work.", "DIR"),

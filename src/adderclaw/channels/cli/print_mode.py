@@ -14,7 +14,7 @@ from adderclaw.config import Loaded
 from adderclaw.errors import UsageError
 from adderclaw.providers import ALIASES
 from adderclaw.runtime import Options, Resume
-from adderclaw.types import Json
+from adderclaw.types import Json, Thinking
 
 if TYPE_CHECKING:
     from adderclaw.channels.print_mode.structured import Shape
@@ -26,7 +26,7 @@ FIRST_BYTE_SECONDS = 3.0
 PLAIN = frozenset(
     {
         *("print", "output_format", "input_format", "partial", "replay", "json_schema", "system_prompt", "append"),
-        *("go_on", "resume", "fork", "model", "workspace", "config", "provider", "bare", "maintenance"),
+        *("go_on", "resume", "fork", "model", "effort", "workspace", "config", "provider", "bare", "maintenance"),
         *("quiet", "verbose", "session_id", "hook_events", "sources", "plugin_dir"),
     }
 )
@@ -79,6 +79,7 @@ def _options(given: Json) -> Options:
         workspace=given.get("workspace"),
         provider=FALLBACK if falls_back else None if alias else given.get("provider"),
         model=None if falls_back else given.get("model"),
+        thinking=Thinking(given.get("effort")),
         log_level="info" if given.get("verbose") else "off",
         bare=bool(given.get("bare")),
         maintenance=bool(given.get("maintenance")),

@@ -4,8 +4,9 @@ import asyncio
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, ModelName, Profile, ProviderName, WorkspaceDir
+from adderclaw.channels.cli.common import ConfigFile, EffortGiven, ModelName, Profile, ProviderName, WorkspaceDir
 from adderclaw.runtime import Options
+from adderclaw.types import Thinking
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -15,6 +16,7 @@ def rpc(
     profile: Profile = None,
     provider: ProviderName = None,
     model: ModelName = None,
+    effort: EffortGiven = None,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
 ) -> None:
@@ -29,6 +31,7 @@ def rpc(
         workspace=workspace,
         provider=provider,
         model=model,
+        thinking=Thinking(effort),
         profile=profile,
         headless=True,
         asks="must",

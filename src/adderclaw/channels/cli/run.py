@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from adderclaw.channels.cli.agent import show_outcome, stream
-from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ProviderName, StreamOutput, WorkspaceDir
+from adderclaw.channels.cli.common import ConfigFile, EffortGiven, LimitsGiven, ProviderName, StreamOutput, WorkspaceDir
 from adderclaw.channels.cli.plain import ProfileName, StreamFormat, chooser, limits, print_json
 from adderclaw.channels.terminal import Terminal
 from adderclaw.config.options import overrides
@@ -27,7 +27,7 @@ from adderclaw.questions import Operator
 from adderclaw.runtime import Options, Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Json
+from adderclaw.types import Json, Thinking
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -137,6 +137,7 @@ def run(
     profile: RunProfile = None,
     provider: ProviderName = None,
     model: RunModel = None,
+    effort: EffortGiven = None,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
     limit: LimitsGiven = None,
@@ -158,6 +159,7 @@ def run(
         workspace=workspace,
         provider=provider,
         model=model,
+        thinking=Thinking(effort),
         profile=profile,
         headless=True,
         asks="no" if dry_run else "must",
@@ -187,6 +189,7 @@ def run(
     _fits(kind, inputs, of_task=skills_dir is not None or max_turns is not None, has_rounds=rounds is not None)
     if detach:
         unfit = {"config": config, "dry-run": dry_run, "debug-llm": debug_llm, "wait-for-quota": wait_for_quota}
+        unfit["effort"] = effort
         _require_none({**unfit, "report": report, "branch": branch, "worktree": worktree})
         said = {"profile": profile, "provider": provider, "model": model, "skills_dir": skills_dir, "inputs": inputs}
         said |= {"max_turns": max_turns, "max_iterations": max_iterations, "limits": allowed, "rounds": most}

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, ModelName, Profile, ProviderName
+from adderclaw.channels.cli.common import ConfigFile, EffortGiven, ModelName, Profile, ProviderName
 from adderclaw.errors import UsageError
 from adderclaw.runtime import Options
+from adderclaw.types import Thinking
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -38,6 +39,7 @@ def serve(
     profile: Profile = None,
     provider: ProviderName = None,
     model: ModelName = None,
+    effort: EffortGiven = None,
     config: ConfigFile = None,
 ) -> None:
     """Serve the API and the dashboard until SIGTERM or Ctrl-C comes; what runs then ends at a safe point.
@@ -54,6 +56,7 @@ def serve(
         config_file=config,
         provider=provider,
         model=model,
+        thinking=Thinking(effort),
         profile=profile,
         log_level="warning",
         headless=False,
