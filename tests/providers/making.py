@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from adderclaw import providers
-from adderclaw.config.schema import Config, ProviderEntry, Providers, Runtime
+from adderclaw.config.schema import Config, ModelEntry, ProviderEntry, Providers, Runtime
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Body
 from adderclaw.history import History
@@ -46,9 +46,15 @@ class Time:
 class House:
     """Providers made from entries, with everything that they tell."""
 
-    def __init__(self, entries: Mapping[str, ProviderEntry], *, max_response_bytes: int = 1_048_576) -> None:
-        runtime = Runtime(max_response_bytes=max_response_bytes)
-        self.config = Config(providers=Providers(models=dict(entries)), runtime=runtime, default_model="fallback-model")
+    def __init__(
+        self, entries: Mapping[str, ProviderEntry], *, max_response_bytes: int = 1_048_576, thinks: bool = False
+    ) -> None:
+        self.config = Config(
+            providers=Providers(models=dict(entries)),
+            runtime=Runtime(max_response_bytes=max_response_bytes),
+            default_model="fallback-model",
+            models={} if thinks else {"*": ModelEntry(thinking=False)},  # then only who asks for it gets it
+        )
         self.secrets = Secrets()
         self.time = Time()
         self.told: list[Body] = []

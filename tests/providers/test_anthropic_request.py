@@ -193,7 +193,7 @@ def test_the_longest_answer(model: str, more: dict[str, Any], longest: int) -> N
         ("claude-opus-4-6", {**within(4000)}, {"type": "adaptive"}, None),
         ("claude-opus-4-6", {}, None, 0.5),
         ("claude-opus-4-7", {}, None, None),
-        ("claude-sonnet-5", {**within(4000)}, {"type": "adaptive"}, None),
+        ("claude-sonnet-5", {**within(4000)}, {"type": "adaptive", "display": "summarized"}, None),
         ("a-model-of-my-own", {}, None, 0.5),
     ],
 )

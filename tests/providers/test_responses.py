@@ -177,9 +177,8 @@ def test_the_body_is_as_the_api_has_it_with_the_input_last() -> None:
         ],
         "tool_choice": {"type": "function", "name": "Read"},
         "text": {"format": {"type": "json_schema", "name": "answer", "schema": OPEN, "strict": False}},
-        "reasoning": {"effort": "high"},
+        "reasoning": {"effort": "high", "summary": "auto"},
         "max_output_tokens": 70,
-        "temperature": 0.5,
         "input": [{"role": "user", "content": "hello"}],
     }
 
@@ -198,9 +197,6 @@ def test_the_body_is_as_the_api_has_it_with_the_input_last() -> None:
         ("gpt-4.1-mini", False),
         ("ft:gpt-4o:acme", False),
         ("gpt-5-chat-latest", False),
-        ("gpt-oss:20b", False),
-        ("omni-moderation", False),
-        ("my-deployment", False),
     ],
 )
 def test_only_models_that_reason_are_asked_for_it(model: str, thinks: bool) -> None:
@@ -208,9 +204,15 @@ def test_only_models_that_reason_are_asked_for_it(model: str, thinks: bool) -> N
     assert ("include" in got, "reasoning" in got) == (thinks, thinks)
 
 
-@pytest.mark.parametrize(("tokens", "effort"), [(0, "low"), (4096, "low"), (4097, "medium"), (30_000, "high")])
+@pytest.mark.parametrize(("tokens", "effort"), [(0, "minimal"), (4096, "low"), (4097, "medium"), (30_000, "high")])
 def test_effort(tokens: int, effort: str) -> None:
-    assert sent(thinking=Thinking(tokens=tokens)).json["reasoning"] == {"effort": effort}
+    assert sent(thinking=Thinking(tokens=tokens)).json["reasoning"]["effort"] == effort
+
+
+@pytest.mark.parametrize("model", ["gpt-oss:20b", "omni-moderation", "my-deployment"])
+def test_a_model_of_which_nothing_is_known_is_told_what_the_operator_says_and_nothing_else(model: str) -> None:
+    assert sent(model=model).json.keys().isdisjoint({"reasoning", "include"})
+    assert sent(model=model, thinking=Thinking(effort="low")).json["reasoning"] == {"effort": "low", "summary": "auto"}
 
 
 @rows(

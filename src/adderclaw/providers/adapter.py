@@ -1,15 +1,18 @@
 """What the adapters share: an entry's address, connections and key, and all of a request but its messages."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from adderclaw.credentials.redaction import secret_name
 from adderclaw.credentials.sources import Credential
 from adderclaw.errors import ProviderError
+from adderclaw.history import History
 from adderclaw.json_text import json_writer
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.faults import kind_of, said_by, status_in
 from adderclaw.providers.reading import Ids, read_object
+from adderclaw.providers.thinking import DETAILS, REFUSED_SETTINGS, REFUSED_THOUGHTS, Detail
 from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
 from adderclaw.record import NamedTuple
 from adderclaw.types import (
@@ -26,6 +29,8 @@ from adderclaw.types import (
 )
 
 ACCEPTED = (("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw"))
+REFUSALS = (400, 422)
+"""How a server answers to a setting that it does not know."""
 NO_COUNTING = (404, 405, 501)
 """How a server without a counting of tokens answers."""
 _text = json_writer()
@@ -42,6 +47,19 @@ class Wanted(NamedTuple):
     thinking: Thinking
     max_tokens: int | None
     temperature: float | None
+    detail: Detail = "full"
+    """What of `thinking` the server is told."""
+
+
+class Way(NamedTuple):
+    """How a model is asked: what it is told of thinking, and how many messages go without their thoughts."""
+
+    detail: Detail = "full"
+    forgotten: int = 0
+
+
+ONE_WAY = Way()
+"""With all that there is to say."""
 
 
 class Answer(Protocol):
@@ -65,6 +83,10 @@ class Adapter:
         self.wire = _wire_of(parts, place)
         self._ids = Ids()
         self._head: tuple[Wanted, bytes] | None = None
+        self._details: dict[str, Detail] = {}
+        """Model → what of its thinking settings the server takes, where that is not all."""
+        self._forgotten: WeakKeyDictionary[History, int] = WeakKeyDictionary()
+        """Conversation → how many of its messages the server takes only without their thoughts."""
 
     @property
     def name(self) -> str:
@@ -89,10 +111,47 @@ class Adapter:
                 self._parts.credentials.refused(self.name)
             raise
 
+    async def _asked(
+        self, request: ChatRequest, model: str, body: Callable[[Way], bytes], post: Callable[[bytes], Awaitable[Reply]]
+    ) -> Reply:
+        """Post a request. Where the server refuses how the model is to think, or the thoughts of earlier answers, it is
+        asked again without, and from then on."""
+        way = Way(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
+        sent, refused = body(way), list[ProviderError]()
+        while True:
+            try:
+                reply = await post(sent)
+                break
+            except ProviderError as error:
+                found = self._other_way(request, way, body, sent, error)
+                if found is None:
+                    raise refused[0] if refused and error.status in REFUSALS else error from None
+                refused.append(error)
+                way, sent = found
+        if refused:
+            self._details[model], self._forgotten[request.messages] = way
+            did = "told less of how to think" if way.detail != "full" else "not shown its earlier thoughts"
+            message = f"{model} is {did} from now on: {refused[0]}"
+            self._parts.tell({"event_type": "warning", "message": message})
+        return reply
+
+    def _other_way(
+        self, request: ChatRequest, way: Way, body: Callable[[Way], bytes], sent: bytes, error: ProviderError
+    ) -> tuple[Way, bytes] | None:
+        """Another way to ask after such an error, with the request that it makes."""
+        if error.status not in REFUSALS or error.kind != "invalid_request":
+            return None
+        said, ways = str(error), list[Way]()
+        if REFUSED_THOUGHTS.search(said):
+            ways.append(way._replace(forgotten=len(request.messages.messages)))
+        if REFUSED_SETTINGS.search(said):
+            ways += [way._replace(detail=detail) for detail in DETAILS[DETAILS.index(way.detail) + 1 :]]
+        return next(((one, made) for one in ways if (made := body(one)) != sent), None)
+
     def _model_of(self, request: ChatRequest) -> str:
         return request.model or self._entry.model or self._parts.config.default_model
 
-    def _wanted(self, request: ChatRequest, model: str) -> Wanted:
+    def _wanted(self, request: ChatRequest, model: str, detail: Detail = "full") -> Wanted:
         entry = self._entry
         return Wanted(
             model,
@@ -103,7 +162,12 @@ class Adapter:
             request.thinking.over(Thinking(entry.effort, entry.thinking, entry.thinking_tokens)),
             request.max_tokens if request.max_tokens is not None else entry.max_tokens,
             request.temperature if request.temperature is not None else entry.temperature,
+            detail,
         )
+
+    def _with_extra(self, head: Json) -> Json:
+        """A request with what the entry adds to it: objects are joined, anything else is replaced."""
+        return _joined(head, self._entry.extra_body)
 
     def _head_of(self, wanted: Wanted, make: Callable[[Wanted], bytes]) -> bytes:
         """What stands before the messages: made once for requests that differ only in those."""
@@ -182,3 +246,16 @@ def left_out(media: MediaBlock, otherwise: str = "file") -> str:
 
 def compact(value: Any) -> bytes:
     return _text(value).encode("utf-8", "replace")
+
+
+def _joined(base: Json, over: Json) -> Json:
+    made = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(made.get(key), dict)
+        made[key] = _joined(made[key], value) if both else value  # pyright: ignore[reportUnknownArgumentType]
+    return made
+
+
+def thoughtless(history: History, forgotten: int) -> frozenset[int]:
+    """The identities of the messages that go without their thoughts."""
+    return frozenset(id(message) for message in history.messages[:forgotten])

@@ -8,28 +8,32 @@ import re
 from adderclaw.config.model_catalogue import ModelFacts, facts
 from adderclaw.credentials.sources import API_KEY, AUTH_TOKEN, SOCKET, Credential
 from adderclaw.errors import ProviderError, ProviderErrorKind
-from adderclaw.providers import Parts
+from adderclaw.providers import Parts, thinking
 from adderclaw.providers.adapter import (
     ACCEPTED,
     NO_COUNTING,
     Adapter,
     Wanted,
+    Way,
     beside,
     compact,
     counted,
     left_out,
     place_of,
     require_model,
+    thoughtless,
     warn_unencrypted,
 )
 from adderclaw.providers.anthropic_reply import AFTER, WIRE, Answer, shape_of
 from adderclaw.providers.faults import advice
 from adderclaw.providers.reading import read
+from adderclaw.providers.thinking import Claude
 from adderclaw.providers.wire import Endpoint
 from adderclaw.types import (
     Block,
     ChatRequest,
     ChatResponse,
+    Effort,
     Json,
     MediaBlock,
     Message,
@@ -37,6 +41,7 @@ from adderclaw.types import (
     OpaqueBlock,
     ProviderCapabilities,
     TextBlock,
+    Thinking,
     ToolCall,
     ToolResultBlock,
     ToolSpec,
@@ -52,8 +57,8 @@ USUAL_TOKENS = 8192
 """Longest answer for a model of which nothing is known: the API wants a number, and every model allows this one."""
 MOST_TOKENS = 32_000
 """Longest answer that is asked for unbidden, though many models can give more: what may be spent is reserved first."""
-LEAST_THINKING = 1024
 ROOM_TO_ANSWER = 1024
+_NO_THOUGHTS = Thinking(mode="disabled")
 
 _MARK = {"type": "ephemeral"}
 _MARKED_END = b',"cache_control":{"type":"ephemeral"}}]}'
@@ -100,18 +105,32 @@ class Anthropic(Adapter):
 
     def capabilities(self) -> ProviderCapabilities:
         known = self._facts("")
+        forces = Claude(self._entry.model or self._parts.config.default_model).forces_tools
         return ProviderCapabilities(
             streaming=self._entry.stream,
+            tool_choice=forces,
+            structured="tool" if forces else "json",
             images=known.vision,
             context_tokens=self._entry.context_tokens or known.context_tokens,
         )
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
-        answer = Answer(self.wire, on_delta)
         model = self._model_of(request)
-        head = self._head_of(self._wanted(request, model), lambda wanted: self._make_head(wanted, self._entry.stream))
+        answer = Answer(self.wire, on_delta, shape_of(self.wire, model))
+        claude = Claude(model)
+
+        def body(way: Way) -> bytes:
+            wanted = self._wanted(request, model, way.detail)
+            if not claude.forces_tools:
+                wanted = wanted._replace(tool_choice=None)
+            elif not claude.is_adaptive and _goes_on_thoughtless(request, way.forgotten, self._ours(model)):
+                wanted = wanted._replace(thinking=_NO_THOUGHTS)
+            head = self._head_of(wanted, lambda wanted: self._make_head(wanted, self._entry.stream))
+            return self._with_messages(request, head, way.forgotten)
+
         try:
-            reply = await self.wire.post(await self._headers(), self._with_messages(request, head))
+            headers = await self._headers()
+            reply = await self._asked(request, model, body, lambda sent: self.wire.post(headers, sent))
             await read(reply, answer, self.wire)
         except ProviderError as error:
             if error.status == 401:
@@ -128,10 +147,14 @@ class Anthropic(Adapter):
 
     async def count(self, request: ChatRequest) -> int | None:
         """By the API's own counting; None from a server that has none."""
-        head = self._make_head(self._wanted(request, self._model_of(request)), None)
+        model = self._model_of(request)
+        wanted = self._wanted(request, model, self._details.get(model, "full"))
+        head, forgotten = self._make_head(wanted, None), self._forgotten.get(request.messages, 0)
         target = beside(self._place.target, "count_tokens")
         try:
-            reply = await self.wire.post(await self._headers(), self._with_messages(request, head), target=target)
+            reply = await self.wire.post(
+                await self._headers(), self._with_messages(request, head, forgotten), target=target
+            )
             return await counted(reply, self.wire, "input_tokens")
         except ProviderError as error:
             if error.status in NO_COUNTING:
@@ -153,20 +176,40 @@ class Anthropic(Adapter):
 
     def _make_head(self, wanted: Wanted, stream: bool | None) -> bytes:
         """Where neither request nor entry says it, what is known of the model decides."""
-        tokens, longest = wanted.thinking.tokens or 0, wanted.max_tokens
+        model, longest, claude = wanted.model, wanted.max_tokens, Claude(wanted.model)
+        takes_temperature = wanted.temperature is not None and _takes_temperature(model)
+        thinks = thinking.can_think(model, self._parts.config, by_name=claude.has_thinking)
+        if takes_temperature and wanted.thinking.is_open:
+            thinks = False  # who chooses a temperature gets it: no Claude takes one while it thinks
         if longest is None:
-            longest = _longest(self._facts(wanted.model), tokens)
-        thinking = None if wanted.tool_choice else _thinking(wanted.model, tokens, longest)
-        without = thinking or wanted.temperature is None or not _takes_temperature(wanted.model)
-        temperature = None if without else min(1.0, wanted.temperature or 0.0)
-        return _head(wanted._replace(max_tokens=longest, temperature=temperature), thinking, stream=stream)
+            longest = _longest(self._facts(model), thinking.room_wanted(model, wanted.thinking, thinks=thinks))
+        told, effort = thinking.anthropic(
+            model,
+            wanted.thinking,
+            longest - ROOM_TO_ANSWER,
+            thinks=thinks,
+            forced=wanted.tool_choice is not None,
+            detail=wanted.detail,
+        )
+        silent = told is None or told["type"] not in ("adaptive", "enabled")
+        temperature = min(1.0, wanted.temperature or 0.0) if takes_temperature and silent else None
+        head = _head(wanted._replace(max_tokens=longest, temperature=temperature), told, effort, stream=stream)
+        if stream is not None:
+            head = self._with_extra(head)
+        return compact(head)[:-1] + b',"messages":['
 
-    def _with_messages(self, request: ChatRequest, head: bytes) -> bytes:
+    def _ours(self, model: str) -> tuple[str, ...]:
+        """Whose thoughts the model may see again."""
+        return (shape_of(self.wire, model), WIRE)
+
+    def _with_messages(self, request: ChatRequest, head: bytes, forgotten: int) -> bytes:
         """The mark of the cache moves along with the last message, so it is never part of what is kept encoded."""
-        known = self._facts(request.model)
-        shape = f"{shape_of(self.wire)} images={known.vision} pdf={known.pdf}"
-        ours = (shape_of(self.wire), WIRE)
-        messages = request.messages.encoded(shape, lambda message: _encoded(message, known, ours))
+        known, model = self._facts(request.model), self._model_of(request)
+        shape = f"{shape_of(self.wire, model)} images={known.vision} pdf={known.pdf} without={forgotten}"
+        ours, without = self._ours(model), thoughtless(request.messages, forgotten)
+        messages = request.messages.encoded(
+            shape, lambda message: _encoded(message, known, () if id(message) in without else ours)
+        )
         if not messages or request.messages.messages[-1].role != "user":
             return b"".join((head, messages, b"]}"))
         return b"".join((head, messages[:-3], _MARKED_END, b"]}"))
@@ -204,25 +247,20 @@ class Anthropic(Adapter):
 # ---------------------------------------------------------------------- what a model takes
 
 
-def _version(model: str) -> tuple[int, ...]:
-    """(4, 6) of claude-opus-4-6, (3, 7) of claude-3-7-sonnet-20250219, () of whatever names no version of Claude."""
-    _, claude, rest = model.lower().rpartition("claude-")
-    return tuple(int(part) for part in re.split(r"[-.@]", rest) if part.isdigit() and len(part) < 3) if claude else ()
-
-
 def _takes_temperature(model: str) -> bool:
     """Models from 4.7 on answer 400 to any."""
-    return _version(model) < (4, 7)
+    return Claude(model).version < (4, 7)
 
 
-def _thinking(model: str, tokens: int, longest: int) -> Json | None:
-    """Models from 4.6 on decide themselves how much they think within max_tokens; the others want a budget."""
-    if not tokens:
-        return None
-    if _version(model) >= (4, 6):
-        return {"type": "adaptive"}
-    budget = min(max(tokens, LEAST_THINKING), longest - ROOM_TO_ANSWER)
-    return {"type": "enabled", "budget_tokens": budget} if budget >= LEAST_THINKING else None
+def _goes_on_thoughtless(request: ChatRequest, forgotten: int, ours: tuple[str, ...]) -> bool:
+    """Whether a turn goes on that began with no thought to send back: an older Claude may not begin to think then."""
+    first: Message | None = None
+    for place, message in reversed(list(enumerate(request.messages.messages))):
+        if message.role == "assistant":
+            first = message if place >= forgotten else Message("assistant", ())
+        elif not any(isinstance(block, ToolResultBlock) for block in message.blocks):
+            break
+    return first is not None and not any(isinstance(one, OpaqueBlock) and one.wire in ours for one in first.blocks)
 
 
 def _longest(known: ModelFacts, thinking: int) -> int:
@@ -234,17 +272,20 @@ def _longest(known: ModelFacts, thinking: int) -> int:
 # ---------------------------------------------------------------------- what stands before the messages
 
 
-def _head(wanted: Wanted, thinking: Json | None, *, stream: bool | None) -> bytes:
-    """Everything up to the first message. `stream` is None when tokens are only counted: that takes fewer settings."""
+def _head(wanted: Wanted, told: Json | None, effort: Effort | None, *, stream: bool | None) -> Json:
+    """Everything but the messages. `stream` is None when tokens are only counted: that takes fewer settings."""
     head: Json = {"model": wanted.model}
     if stream is not None:
         head |= {"max_tokens": wanted.max_tokens, "stream": stream}
         if wanted.temperature is not None:
             head["temperature"] = wanted.temperature
-    if thinking:
-        head["thinking"] = thinking
+    if told:
+        head["thinking"] = told
+    if effort is not None:
+        head["output_config"] = {"effort": effort}
     if wanted.schema is not None:
-        head["output_config"] = {"format": {"type": "json_schema", "schema": strict(wanted.schema)}}
+        form = {"type": "json_schema", "schema": strict(wanted.schema)}
+        head["output_config"] = {**head.get("output_config", {}), "format": form}
     if wanted.tool_choice:
         head["tool_choice"] = {"type": "tool", "name": wanted.tool_choice}
     if wanted.tools:
@@ -252,7 +293,7 @@ def _head(wanted: Wanted, thinking: Json | None, *, stream: bool | None) -> byte
         head["tools"][-1]["cache_control"] = _MARK
     if wanted.system.strip():
         head["system"] = [{"type": "text", "text": wanted.system, "cache_control": _MARK}]
-    return compact(head)[:-1] + b',"messages":['
+    return head
 
 
 def _tool(tool: ToolSpec) -> Json:

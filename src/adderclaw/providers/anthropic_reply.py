@@ -7,6 +7,7 @@ from adderclaw.errors import ProviderError
 from adderclaw.providers import arguments_of
 from adderclaw.providers.adapter import broke_off
 from adderclaw.providers.reading import Growing, object_in, objects_in, text_in, whole_characters
+from adderclaw.providers.thinking import vendor_of
 from adderclaw.providers.wire import Wire
 from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 
@@ -15,9 +16,10 @@ AFTER = "after"
 """Key of a kept thought that did not come first: [characters of text, number of calls] that stood before it."""
 
 
-def shape_of(wire: Wire) -> str:
-    """Names this server's thoughts: another's signatures are not for it."""
-    return f"{WIRE}/{wire.place.authority}"
+def shape_of(wire: Wire, model: str) -> str:
+    """Names the thoughts of this server's models by one vendor: another's signatures are not for them."""
+    vendor = vendor_of(model)
+    return f"{WIRE}/{wire.place.authority}" + (f" {vendor}" if vendor not in ("", "anthropic") else "")
 
 
 _STOP_REASONS: dict[str, StopReason] = {
@@ -86,8 +88,9 @@ class _Block:
 class Answer(Growing):
     """What has come so far. Everything in it was written by a server: each field is looked at before it is used."""
 
-    def __init__(self, wire: Wire, on_delta: OnDelta) -> None:
+    def __init__(self, wire: Wire, on_delta: OnDelta, shape: str = "") -> None:
         super().__init__(wire, on_delta)
+        self._shape = shape or shape_of(wire, "")
         self._blocks: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
         self._explanation = ""
@@ -224,7 +227,7 @@ class Answer(Growing):
                 calls += 1
             elif thought := block.thought():
                 place: Json = {AFTER: [characters, calls]} if characters or calls else {}
-                kept.append(OpaqueBlock(shape_of(self._wire), thought | place))
+                kept.append(OpaqueBlock(self._shape, thought | place))
         return tuple(kept)
 
     @property

@@ -4,20 +4,23 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from urllib.parse import parse_qsl
 
 from adderclaw.credentials.redaction import secret_name
 from adderclaw.errors import ProviderErrorKind
 from adderclaw.history import History
-from adderclaw.providers import Parts, misconfigured
+from adderclaw.providers import Parts, misconfigured, thinking
 from adderclaw.providers.adapter import (
     Adapter,
     Wanted,
+    Way,
     compact,
     counted,
     left_out,
     place_of,
     require_model,
+    thoughtless,
     warn_unencrypted,
 )
 from adderclaw.providers.faults import advice
@@ -93,7 +96,12 @@ class Gemini(Adapter):
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         model = self._model_path(request)
         method = "streamGenerateContent?alt=sse" if self._entry.stream else "generateContent"
-        reply = await self._call(model, method, b"{" + self._inner(request, model) + b"}")
+        reply = await self._asked(
+            request,
+            model,
+            lambda way: b"{" + self._inner(request, model, way) + b"}",
+            lambda body: self._call(model, method, body),
+        )
         answer = Answer(self.wire, on_delta)
         await read(reply, answer, self.wire, overhead=OVERHEAD, streamed=STREAM_OVERHEAD)
         calls = answer.calls(request.messages)
@@ -105,7 +113,8 @@ class Gemini(Adapter):
         """Of everything that a chat would send: instructions, tools and contents."""
         model = self._model_path(request)
         named = json.dumps(model).encode()
-        body = b'{"generateContentRequest":{"model":%s,%s}}' % (named, self._inner(request, model))
+        way = Way(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
+        body = b'{"generateContentRequest":{"model":%s,%s}}' % (named, self._inner(request, model, way))
         reply = await self._call(model, "countTokens", body)
         total = await counted(reply, self.wire, "totalTokens")
         if total is None:
@@ -135,16 +144,24 @@ class Gemini(Adapter):
 
     # ------------------------------------------------------------------ the request
 
-    def _inner(self, request: ChatRequest, model: str) -> bytes:
+    def _inner(self, request: ChatRequest, model: str, way: Way) -> bytes:
         """The members of the request's object, contents last, so that a longer one begins with a shorter one."""
         signed = bool(_SIGNED.match(model))
-        head = self._head_of(self._wanted(request, model), _head)
-        shape = f"{WIRE}/signed" if signed else WIRE
-        contents = request.messages.encoded(shape, _encoder(request.messages, signed=signed))
+        head = self._head_of(self._wanted(request, model, way.detail), self._make_head)
+        shape = f"{WIRE}{'/signed' if signed else ''} without={way.forgotten}"
+        without = thoughtless(request.messages, way.forgotten)
+        contents = request.messages.encoded(shape, _encoder(request.messages, without, signed=signed))
         return b"".join((head, b'"contents":[', contents, b"]"))
 
+    def _make_head(self, wanted: Wanted) -> bytes:
+        model = wanted.model.rpartition("/")[2]
+        able = thinking.can_think(model, self._parts.config, by_name=thinking.gemini_version(model) > (2, 0))
+        head = _head(wanted, thinking.gemini(model, wanted.thinking, thinks=able, detail=wanted.detail))
+        head = self._with_extra(head)
+        return compact(head)[1:-1] + b"," if head else b""
 
-def _head(wanted: Wanted) -> bytes:
+
+def _head(wanted: Wanted, told: Json | None) -> Json:
     head: Json = {}
     if wanted.system:
         head["systemInstruction"] = {"parts": [{"text": wanted.system}]}
@@ -155,7 +172,9 @@ def _head(wanted: Wanted) -> bytes:
         head["toolConfig"] = {"functionCallingConfig": forced}
     if settings := _settings(wanted):
         head["generationConfig"] = settings
-    return compact(head)[1:-1] + b"," if head else b""
+    if told:
+        head["generationConfig"] = {**settings, "thinkingConfig": told}
+    return head
 
 
 def _tool(tool: ToolSpec) -> Json:
@@ -171,16 +190,13 @@ def _settings(wanted: Wanted) -> Json:
     if wanted.schema is not None:
         settings["responseMimeType"] = "application/json"
         settings["responseJsonSchema"] = wanted.schema
-    if (tokens := wanted.thinking.tokens) is not None:
-        thinks = tokens > 0
-        settings["thinkingConfig"] = {"includeThoughts": thinks, "thinkingBudget": tokens}
     return settings
 
 
 # ---------------------------------------------------------------------- contents
 
 
-def _encoder(history: History, *, signed: bool) -> Callable[[Message], list[bytes]]:
+def _encoder(history: History, without: frozenset[int], *, signed: bool) -> Callable[[Message], list[bytes]]:
     """Encodes the messages of one history in their order: a result names the function that was called."""
     calls: dict[str, str] = {}
 
@@ -194,6 +210,8 @@ def _encoder(history: History, *, signed: bool) -> Callable[[Message], list[byte
         if message.role == "user":
             return _user(message, known, signed=signed)
         calls.update(_names(message))
+        if id(message) in without:
+            message = replace(message, blocks=tuple(one for one in message.blocks if not isinstance(one, OpaqueBlock)))
         parts = _model_parts(message, signed=signed)
         return [compact({"role": "model", "parts": parts})] if parts else []
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from adderclaw.errors import ProviderErrorKind
 from adderclaw.providers import Parts
-from adderclaw.providers.adapter import Wanted, compact, left_out
+from adderclaw.providers.adapter import ONE_WAY, Wanted, Way, compact, left_out, thoughtless
 from adderclaw.providers.faults import advice
 from adderclaw.providers.openai_reply import Answer
 from adderclaw.providers.openai_server import (
@@ -12,17 +12,16 @@ from adderclaw.providers.openai_server import (
     arguments,
     base_url_of,
     data_url,
-    effort_of,
     from_user,
     function_name,
     key_variable,
     openai_place,
     shown_by,
     strict,
-    thinks,
     told,
 )
 from adderclaw.providers.reading import read
+from adderclaw.providers.thinking import can_think, gpt_version, level, levels, openrouter, thinks, vendor_of
 from adderclaw.providers.wire import Endpoint
 from adderclaw.types import (
     ChatRequest,
@@ -60,27 +59,36 @@ class OpenAIChat(Server):
         """Names this server's form of the messages: another server's opaque blocks are not for it."""
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
-        reply = await self._post_with_key(self.body(request))
+        model = self._model_of(request)
+        reply = await self._asked(request, model, lambda way: self.body(request, way), self._post_with_key)
         text_tools = frozenset(tool.name for tool in request.tools if self._entry.text_tool_calls)
         answer = Answer(self.wire, on_delta, text_tools)
         await read(reply, answer, self.wire)
         answer.read_text_calls(_results(request))
         calls = answer.calls(*self._ids.of(request.messages))
         raw: Json = {"finish_reason": answer.finish or None, "status": reply.status, **answer.extra}
-        return self._response(answer, calls, answer.opaque(self._shape), self._model_of(request), raw)
+        return self._response(answer, calls, answer.opaque(self._shape_of(model)), model, raw)
 
     async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - it has no such service
         return None
 
     # ------------------------------------------------------------------ the request
 
-    def body(self, request: ChatRequest) -> bytes:
+    def _shape_of(self, model: str) -> str:
+        """Names the thoughts of this server's models by one vendor: another's are not for them."""
+        return f"{self._shape} {vendor_of(model)}".strip()
+
+    def body(self, request: ChatRequest, way: Way = ONE_WAY) -> bytes:
         """The request as it goes out."""
         model = self._model_of(request)
+        without, shape = thoughtless(request.messages, way.forgotten), self._shape_of(model)
         # What a model takes decides on the form of images, so that each model has its own.
-        wire = f"{self._shape} {model}"
-        messages = request.messages.encoded(wire, lambda message: self._encode(message, model), take_turns=True)
-        head = self._head_of(self._wanted(request, model), self._make_head)
+        messages = request.messages.encoded(
+            f"{self._shape} {model} without={way.forgotten}",
+            lambda message: self._encode(message, model, "" if id(message) in without else shape),
+            take_turns=True,
+        )
+        head = self._head_of(self._wanted(request, model, way.detail), self._make_head)
         return b"".join((head, b"," if messages else b"", messages, b"]}"))
 
     def _make_head(self, wanted: Wanted) -> bytes:
@@ -99,7 +107,10 @@ class OpenAIChat(Server):
         if (schema := wanted.schema) is not None:
             described = {"name": "answer", "schema": schema, "strict": strict(schema)}
             head["response_format"] = {"type": "json_schema", "json_schema": described}
-        head |= self._thinking(wanted.model, wanted.thinking.tokens)
+        head |= self._thinking(wanted)
+        if head.get("reasoning_effort", "none") != "none":
+            head.pop("temperature", None)  # refused of a model that reasons
+        head = self._with_extra(head)
         first = compact({"role": "system", "content": wanted.system})
         return compact(head)[:-1] + b',"messages":[' + first
 
@@ -108,16 +119,21 @@ class OpenAIChat(Server):
         new = self._owned_by_openai or ("/" not in model and thinks(model))
         return "max_completion_tokens" if new else "max_tokens"
 
-    def _thinking(self, model: str, tokens: int | None) -> Json:
-        if tokens is None:
-            return {}
+    def _thinking(self, wanted: Wanted) -> Json:
         if self._entry.kind == "openrouter":
-            return {"reasoning": {"max_tokens": tokens}}
-        return {"reasoning_effort": effort_of(tokens)} if thinks(model) else {}
+            able = can_think(wanted.model, self._parts.config, by_name=thinks(wanted.model))
+            reasoning = openrouter(wanted.thinking, thinks=able, detail=wanted.detail)
+            return {} if reasoning is None else {"reasoning": reasoning}
+        effort = self._effort(wanted)
+        # OpenAI's own chat completions take tools from newer models only where those do not reason
+        late = bool(wanted.tools) and gpt_version(wanted.model) >= (5, 4)
+        if late and (self._owned_by_openai or wanted.detail == "nothing"):
+            effort = level("none", levels(wanted.model))
+        return {} if effort is None else {"reasoning_effort": effort}
 
-    def _encode(self, message: Message, model: str) -> list[bytes]:
+    def _encode(self, message: Message, model: str, shape: str) -> list[bytes]:
         if message.role == "assistant":
-            return [compact(_assistant(message, self._shape))]
+            return [compact(_assistant(message, shape))]
         return [compact(part) for part in self._user(message, model)]
 
     def _user(self, message: Message, model: str) -> Iterator[Json]:

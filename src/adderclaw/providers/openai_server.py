@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from adderclaw.credentials.sources import KEY_VARIABLES
-from adderclaw.providers import Parts, misconfigured
-from adderclaw.providers.adapter import Adapter, compact, place_of, require_model, warn_unencrypted
+from adderclaw.providers import Parts, misconfigured, thinking
+from adderclaw.providers.adapter import Adapter, Wanted, compact, place_of, require_model, warn_unencrypted
 from adderclaw.providers.reading import object_in, objects_in
 from adderclaw.providers.wire import Endpoint, Reply
 from adderclaw.types import (
     ChatRequest,
+    Effort,
     Json,
     MediaBlock,
     Message,
@@ -88,6 +89,17 @@ class Server(Adapter):
             streaming=self._entry.stream, images=known.vision, context_tokens=known.context_tokens
         )
 
+    def _effort(self, wanted: Wanted) -> Effort | None:
+        """What the model is told. One of which nothing is known is told what the operator says, and nothing else."""
+        said, model = wanted.thinking, wanted.model
+        if thinking.thinks(model):
+            able = not said.is_open or thinking.can_think(model, self._parts.config, by_name=True)
+            return thinking.openai(model, said, wanted.detail) if able else None
+        if said.is_open or thinking.never_thinks(model) or wanted.detail == "nothing":
+            return None
+        effort = said.effort if said.mode == "disabled" else thinking.effort_in(said)
+        return thinking.level(effort, thinking.PLAIN) if effort and wanted.detail == "plain" else effort
+
     def _takes(self, media: MediaBlock, model: str) -> bool:
         """Whether the model takes an image or a document, as far as the list of models knows it."""
         from adderclaw.config.model_catalogue import facts
@@ -104,31 +116,6 @@ class Server(Adapter):
 
 
 # ---------------------------------------------------------------------- what models take
-
-
-_PLAIN = re.compile(r"(?:gpt-[34]|chatgpt|gpt-5-chat|davinci|babbage)")
-_THINKING = re.compile(r"o\d|gpt-[5-9]|gpt-\d\d|codex|computer-use")
-
-
-def thinks(model: str) -> bool:
-    """Whether an OpenAI model surely reasons, by its name: the API refuses the settings of that for the others."""
-    return bool(_THINKING.match(_bare(model))) and not never_thinks(model)
-
-
-def never_thinks(model: str) -> bool:
-    """Whether an OpenAI model surely does not reason: the API refuses to be shown another model's reasoning then."""
-    return bool(_PLAIN.match(_bare(model)))
-
-
-def _bare(model: str) -> str:
-    return model.rpartition("/")[2].removeprefix("ft:")
-
-
-def effort_of(thinking_tokens: int) -> str:
-    """OpenAI counts thinking in words. These three are known to every model that thinks."""
-    if thinking_tokens <= 4096:
-        return "low"
-    return "medium" if thinking_tokens <= 16384 else "high"
 
 
 _LOOSE = frozenset(

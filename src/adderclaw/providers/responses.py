@@ -4,27 +4,26 @@ from collections.abc import Iterator
 
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts
-from adderclaw.providers.adapter import Wanted, beside, compact, counted, left_out
+from adderclaw.providers.adapter import Wanted, Way, beside, compact, counted, left_out, thoughtless
 from adderclaw.providers.faults import advice
 from adderclaw.providers.openai_server import (
     Server,
     arguments,
     data_url,
-    effort_of,
     from_user,
     function_name,
-    never_thinks,
     openai_place,
     strict,
-    thinks,
     told,
 )
 from adderclaw.providers.reading import read
 from adderclaw.providers.responses_reply import TEXT, Answer
+from adderclaw.providers.thinking import Detail, never_thinks, thinks, vendor_of
 from adderclaw.providers.wire import Endpoint
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
+    Effort,
     Json,
     MediaBlock,
     Message,
@@ -61,20 +60,27 @@ class OpenAIResponses(Server):
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         model = self._model_of(request)
-        head = self._head_of(self._wanted(request, model), lambda wanted: compact(self._settings(wanted)))
-        reply = await self._post_with_key(self._body(head, request, model))
+
+        def body(way: Way) -> bytes:
+            wanted = self._wanted(request, model, way.detail)
+            head = self._head_of(wanted, lambda wanted: compact(self._with_extra(self._settings(wanted))))
+            return self._body(head, request, model, way.forgotten)
+
+        reply = await self._asked(request, model, body, self._post_with_key)
         answer = Answer(self.wire, on_delta)
         await read(reply, answer, self.wire)
         calls = answer.calls(*self._ids.of(request.messages))
         raw: Json = {"finish_reason": answer.finish or None, "status": reply.status}
-        return self._response(answer, calls, answer.opaque(self._shape), model, raw)
+        return self._response(answer, calls, answer.opaque(self._shape_of(model)), model, raw)
 
     async def count(self, request: ChatRequest) -> int | None:
         """The server's own count of the tokens that go in; None where it has none."""
         if not self._counts:
             return None
         model = self._model_of(request)
-        body = self._body(compact(_counted(self._wanted(request, model))), request, model)
+        wanted = self._wanted(request, model, self._details.get(model, "full"))
+        forgotten = self._forgotten.get(request.messages, 0)
+        body = self._body(compact(self._counted(wanted)), request, model, forgotten)
         try:
             reply = await self._post_with_key(body, target=beside(self._place.target, "input_tokens"))
         except ProviderError as error:
@@ -86,26 +92,42 @@ class OpenAIResponses(Server):
 
     # ------------------------------------------------------------------ the request
 
-    def _body(self, head: bytes, request: ChatRequest, model: str) -> bytes:
+    def _shape_of(self, model: str) -> str:
+        """Names the reasoning of this server's models by one vendor: another's is not for them."""
+        vendor = vendor_of(model)
+        return self._shape if vendor in ("", "openai") else f"{self._shape} {vendor}"
+
+    def _body(self, head: bytes, request: ChatRequest, model: str, forgotten: int) -> bytes:
         # What a model takes decides on the form of images and reasoning, so that each model has its own.
-        items = request.messages.encoded(f"{self._shape} {model}", lambda message: self._encode(message, model))
+        without, shape = thoughtless(request.messages, forgotten), self._shape_of(model)
+        items = request.messages.encoded(
+            f"{self._shape} {model} without={forgotten}",
+            lambda message: self._encode(message, model, "" if id(message) in without else shape),
+        )
         return b"".join((head[:-1], b',"input":[', items, b"]}"))
 
     def _settings(self, wanted: Wanted) -> Json:
         settings: Json = {"model": wanted.model, "stream": self._entry.stream, "store": False}
         if thinks(wanted.model):
             settings["include"] = ["reasoning.encrypted_content"]
-        settings |= _counted(wanted)
+        settings |= self._counted(wanted)
         if wanted.max_tokens is not None:
             settings["max_output_tokens"] = wanted.max_tokens
-        if wanted.temperature is not None:
-            settings["temperature"] = wanted.temperature
+        if wanted.temperature is not None and settings.get("reasoning", {}).get("effort", "none") == "none":
+            settings["temperature"] = wanted.temperature  # refused of a model that reasons
+        return settings
+
+    def _counted(self, wanted: Wanted) -> Json:
+        """The settings that the model reads, and so the tokens that count."""
+        settings = _counted(wanted)
+        if (effort := self._effort(wanted)) is not None:
+            settings["reasoning"] = {"effort": effort} | _summary(effort, wanted.detail)
         return settings
 
     # ------------------------------------------------------------------ messages
 
-    def _encode(self, message: Message, model: str) -> list[bytes]:
-        items = self._assistant(message, model) if message.role == "assistant" else self._user(message, model)
+    def _encode(self, message: Message, model: str, shape: str) -> list[bytes]:
+        items = self._assistant(message, model, shape) if message.role == "assistant" else self._user(message, model)
         return [compact(item) for item in items]
 
     def _user(self, message: Message, model: str) -> Iterator[Json]:
@@ -130,10 +152,10 @@ class OpenAIResponses(Server):
             return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
         return {"type": "input_file", "filename": block.name or "document.pdf", "file_data": data_url(block)}
 
-    def _assistant(self, message: Message, model: str) -> Iterator[Json]:
+    def _assistant(self, message: Message, model: str, shape: str) -> Iterator[Json]:
         """Each piece of reasoning goes right before what it led to: the API refuses it anywhere else."""
         opaque = [block for block in message.blocks if isinstance(block, OpaqueBlock)]
-        ours = [block.payload for block in opaque if block.wire == self._shape]
+        ours = [block.payload for block in opaque if block.wire == shape]
         calls = [block.call for block in message.blocks if isinstance(block, ToolUseBlock)]
         led_to = {call.id for call in calls} | ({TEXT} if message.text else set[str]())
         thoughts: dict[str, list[Json]] = {}
@@ -161,10 +183,12 @@ def _counted(wanted: Wanted) -> Json:
     if (schema := wanted.schema) is not None:
         described = {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict(schema)}
         settings["text"] = {"format": described}
-    if wanted.thinking.tokens is not None and thinks(wanted.model):
-        # No summary is asked for: organisations that OpenAI has not verified are refused one.
-        settings["reasoning"] = {"effort": effort_of(wanted.thinking.tokens)}
     return settings
+
+
+def _summary(effort: Effort, detail: Detail) -> Json:
+    """Organisations that OpenAI has not verified are refused one: then it is not asked for again."""
+    return {"summary": "auto"} if detail == "full" and effort != "none" else {}
 
 
 def _tool(tool: ToolSpec) -> Json:
