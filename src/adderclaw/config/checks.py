@@ -153,6 +153,8 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
         yield "providers.small", f"{shown(small)} is not in providers.models{nearest(small, names)}"
     for name, entry in models.items():
         key = f"providers.models.{name}"
+        if entry.get("extra_body"):
+            yield from _extra_body(f"{key}.extra_body", entry["extra_body"])
         if not entry.get("kind"):
             yield f"{key}.kind", f"is required, and {shown(name)} is no kind itself{nearest(name, list(KINDS))}"
         elif entry.get("kind") in ("reliable", "router"):
@@ -164,6 +166,44 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
     needs_model = needs_model and chosen not in MODEL_CONFIG  # the environment has it, and is looked at then
     if needs_model and not entry.get("model") and tree["default_model"] == "mock":
         yield f"providers.models.{chosen}.model", "is required, since default_model is the mock's"
+
+
+MOST_EXTRA = 16_384
+"""Bytes of JSON that an entry may add to each request."""
+DECIDED = frozenset(
+    (
+        *("model", "models", "messages", "input", "contents", "stream", "n", "candidateCount", "prompt"),
+        *("system", "systemInstruction", "system_instruction", "instructions", "previous_response_id", "conversation"),
+        *(
+            "tools",
+            "tool_choice",
+            "toolConfig",
+            "tool_config",
+            "functions",
+            "function_call",
+            "mcp_servers",
+            "container",
+        ),
+        *("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"),
+    )
+)
+"""Fields of a request that AdderClaw decides on: what goes out, what the gate judges, and what limits count."""
+
+
+def _extra_body(key: str, extra: Json) -> Iterator[tuple[str, str]]:
+    import json
+
+    try:
+        size = len(json.dumps(extra, allow_nan=False).encode("utf-8", "replace"))
+    except (TypeError, ValueError) as error:
+        yield key, f"it must be what JSON can say ({error}); write dates as text"
+        return
+    if size > MOST_EXTRA:
+        yield key, f"it has {size:,} bytes as JSON; at most {MOST_EXTRA:,} are sent with each request"
+    inner: Any = extra.get("generationConfig")
+    for path, table in (("", extra), ("generationConfig.", cast(Json, inner) if isinstance(inner, dict) else {})):
+        for name in sorted(table.keys() & DECIDED):
+            yield f"{key}.{path}{name}", "AdderClaw decides on this field of a request; remove it"
 
 
 def _made_of_others(key: str, name: str, entry: Json, models: dict[str, Json]) -> Iterator[tuple[str, str]]:

@@ -140,8 +140,7 @@ class ProviderEntry:
     """Further HTTP headers. Not for keys."""
     extra_body: Json = field(default_factory=dict[str, Any])
     """Added to each request, for options that have no key here: objects are joined, anything else is replaced. At most
-    16 KiB. It may not set what AdderClaw decides: messages, model, tools, stream, the longest answer. Only your own
-    configuration can say so."""
+    16 KiB. It may not set what AdderClaw decides: messages, model, tools, stream, the longest answer."""
     text_tool_calls: bool = False
     """For models that cannot call tools properly: calls that they write into their text, in `<tool_call>` tags or in a
     fenced block marked `json` or `tool_call`, count. Only chat completions, and only tools that were offered."""

@@ -249,4 +249,7 @@ def _usage(usage: Json) -> Usage:
     cached = count_in(details.get("cached_tokens")) or count_in(usage.get("prompt_cache_hit_tokens"))
     cached = min(prompt, cached)
     written = min(prompt - cached, count_in(details.get("cache_write_tokens")))
+    thought = count_in(object_in(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if thought and count_in(usage.get("total_tokens")) >= prompt + answer + thought:
+        answer += thought  # counted beside the answer, and paid as it is
     return Usage(prompt - cached - written, answer, cached, written)
