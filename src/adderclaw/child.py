@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from adderclaw.record import record
-from adderclaw.types import EndedBy, Outcome, PermissionMode, Tool
+from adderclaw.types import DEFAULT_THINKING, EndedBy, Outcome, PermissionMode, Thinking, Tool
 
 
 @record
@@ -47,6 +47,8 @@ class Child:
     """Counts where it is stricter than the parent's."""
     model: str | None = None
     """An entry, `entry/model` or a model of the parent's entry; None: the parent's."""
+    thinking: Thinking = DEFAULT_THINKING
+    """Over what its parent's thinking is."""
     max_rounds: int | None = None
     """Rounds of tool calls, at most those of the configuration."""
     background: bool = False

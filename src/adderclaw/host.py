@@ -7,7 +7,7 @@ from adderclaw.child import Child, ChildReport
 from adderclaw.errors import AdderClawError
 from adderclaw.hook_outcome import NO_HOOKS, Merged
 from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, replied
-from adderclaw.types import Json, Tool, ToolResult
+from adderclaw.types import Effort, Json, Tool, ToolResult
 
 
 class Resources(Protocol):
@@ -79,8 +79,8 @@ class Host(Protocol):
         """A plan was approved; False where the session stays read-only."""
         ...
 
-    def lend(self, rules: Sequence[str]) -> list[str]:
-        """Let permission rules count until the turn ends; gives back those that do."""
+    def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
+        """Let permission rules, and how much the model thinks, count until the turn ends; gives back rules that do."""
         ...
 
 
@@ -121,7 +121,7 @@ class Nobody:
     def end_plan_mode(self) -> bool:
         return False
 
-    def lend(self, rules: Sequence[str]) -> list[str]:  # noqa: ARG002
+    def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:  # noqa: ARG002
         return []
 
 

@@ -33,6 +33,13 @@ type StopReason = Literal["end", "tool_use", "max_tokens", "refusal", "other"]
 type Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """From the least to the most. A model that has fewer levels gets the nearest lower one, or else its lowest."""
+
+
+def effort_of(text: object) -> Effort | None:
+    """A level by its name; None where it is no level."""
+    return next((one for one in EFFORTS if one == text), None)
+
+
 type ThinkingMode = Literal["adaptive", "enabled", "disabled"]
 THINKING_MODES: tuple[ThinkingMode, ...] = ("adaptive", "enabled", "disabled")
 

@@ -1,13 +1,16 @@
 """A message that calls a skill, a command or a server's prompt by its name: `/review src/`."""
 
 import os
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from adderclaw.errors import Refused
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Session
 from adderclaw.runtime import Run
 from adderclaw.types import Json
+
+if TYPE_CHECKING:
+    from adderclaw.tools import Called
 
 MOST_CHAINED = 6
 PROMPTS = os.path.join(os.path.dirname(__file__), "prompts")
@@ -49,13 +52,13 @@ async def chained(session: Session, name: str, rest: str) -> str:
 
 async def called(session: Session, name: str, arguments: str) -> str:
     """A skill's text with what its commands print; what it asks to be allowed counts in this turn, if it is trusted."""
-    message, rules = await text_of(session, name, arguments)
-    session.scene.in_force.lend(rules)
+    message, found = await text_of(session, name, arguments)
+    session.scene.in_force.lend(found.rules, found.effort)
     return message
 
 
-async def text_of(session: Session, name: str, arguments: str) -> tuple[str, Sequence[str]]:
-    """The same for whoever begins no turn with it, and the rules that it asks for."""
+async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, Called]":
+    """The same for whoever begins no turn with it, and what it asks for."""
     from adderclaw.tools.control.skill import with_outputs
 
     if (skills := session.scene.kit.skills) is None:
@@ -64,7 +67,7 @@ async def text_of(session: Session, name: str, arguments: str) -> tuple[str, Seq
     found = skills.called(name, arguments, session.session_id)
     if (refused := await lifecycle.skill_expanded(session, name, arguments, found.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
-    return await with_outputs(found, session.host), found.rules
+    return await with_outputs(found, session.host), found
 
 
 async def prompted(run: Run, name: str, rest: str) -> str:

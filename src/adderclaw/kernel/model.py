@@ -18,7 +18,7 @@ from adderclaw.kernel.tokens import estimated
 from adderclaw.overseer import Crowded
 from adderclaw.record import NamedTuple
 from adderclaw.store import model_calls
-from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta
+from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta, Thinking
 
 SHORT_WAIT = 60.0
 """Seconds. Pauses are part of the work, unless the operator lets a call wait for longer than this."""
@@ -89,7 +89,7 @@ async def ask(
         max_tokens=max_tokens,
         tool_choice=prompt.tool_choice,
         response_schema=prompt.response_schema,
-        thinking=session.thinking,
+        thinking=_thinking(session, messages),
         metadata=_hint(session, messages),
     )
     request_hash = messages.digest(prompt.head + session.model.encode())
@@ -131,6 +131,13 @@ async def ask(
         if session.keep_body is not None:
             _keep_bodies(session.keep_body, session.budget.steps, request, response)
         return Reply(response, request_hash, attempt, latency, price)
+
+
+def _thinking(session: Session, messages: History) -> Thinking:
+    """What a skill of this turn wants goes before the session's own; questions beside the turn are not the skill's."""
+    if messages is not session.state.history:
+        return session.thinking
+    return Thinking(session.scene.in_force.effort).over(session.thinking)
 
 
 def _hint(session: Session, messages: History) -> dict[str, str]:

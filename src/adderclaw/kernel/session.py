@@ -33,6 +33,7 @@ from adderclaw.types import (
     Block,
     Clock,
     CommandFact,
+    Effort,
     EndedBy,
     Ids,
     Json,
@@ -83,9 +84,14 @@ class InForce:
         """The policy without what is lent: a child session has this."""
         self.begun = policy
         """The policy that the session began with."""
+        self.effort: Effort | None = None
+        """How much a skill wants the model to think, until the turn ends."""
 
-    def lend(self, texts: Sequence[str]) -> list[str]:
-        """Let allow rules count until `take_back`; those that do."""
+    def lend(self, texts: Sequence[str], effort: Effort | None = None) -> list[str]:
+        """Let allow rules, and an effort, count until `take_back`; the rules that do."""
+        self.effort = effort or self.effort
+        if not texts:
+            return []
         from adderclaw import gate
 
         before = self.policy.rules.allow
@@ -104,7 +110,7 @@ class InForce:
         self.policy = replace(self.own, rules=rules._replace(allow=allow))
 
     def take_back(self) -> None:
-        self.policy, self.lent = self.own, ()
+        self.policy, self.lent, self.effort = self.own, (), None
 
 
 @changing

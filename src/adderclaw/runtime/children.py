@@ -133,6 +133,7 @@ def make(runtime: Runtime, parent: Session, order: Child) -> "tuple[Session, Pro
         bus=parent.bus.of_session(session_id),
         provider=own or parent.provider,
         model=chosen.model,
+        thinking=order.thinking.over(parent.thinking),
         prompt=prompt.compose(
             here.context.workspace.root,
             "",

@@ -25,7 +25,17 @@ from adderclaw.sandbox import programs
 from adderclaw.store import Store, memory
 from adderclaw.store.ledger import Ledger
 from adderclaw.tools import CHECKER_FILES
-from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta, Provider, ProviderCapabilities, Tool, ToolResult
+from adderclaw.types import (
+    ChatRequest,
+    ChatResponse,
+    Effort,
+    Json,
+    OnDelta,
+    Provider,
+    ProviderCapabilities,
+    Tool,
+    ToolResult,
+)
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -283,8 +293,8 @@ class SessionHost:
             self._session.state.planning = ""  # the model hears it from the tool's result
         return ended
 
-    def lend(self, rules: Sequence[str]) -> list[str]:
-        return self._session.scene.in_force.lend(rules)
+    def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
+        return self._session.scene.in_force.lend(rules, effort)
 
 
 def _busy(tasks: "Tasks") -> Callable[[], str]:

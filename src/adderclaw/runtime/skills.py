@@ -14,6 +14,7 @@ from adderclaw.skills import catalogue, checks, invocation
 from adderclaw.skills import files as contents
 from adderclaw.skills.catalogue import Catalogue, Place, Skill
 from adderclaw.tools import Called, PreparedSkill
+from adderclaw.types import EFFORTS, Effort, effort_of
 
 if TYPE_CHECKING:
     from adderclaw.config.loaded_plugin import LoadedPlugin
@@ -109,9 +110,10 @@ class Skills:
                 inline = {}
             rules, why = self._granted(skill)
             text = self._framed(skill, text)
-            text = f"{text}\n[{why}]" if why else text
+            effort, why_not = self._effort(skill)
+            text = "\n".join((text, *(f"[{reason}]" for reason in (why, why_not) if reason)))
             files = {mark: self._place(name) for mark, name in named.items()}
-            return Called(text, skill.path, rules, inline, frozenset() if by_user else given, files)
+            return Called(text, skill.path, rules, inline, frozenset() if by_user else given, files, effort)
 
         return PreparedSkill(place, read)
 
@@ -154,6 +156,17 @@ class Skills:
         if not skill.allowed_tools or self._vouched(skill):
             return skill.allowed_tools, ""
         return (), "its allowed-tools are ignored: this project's skills are not trusted (`adderclaw trust`)"
+
+    def _effort(self, skill: Skill) -> tuple[Effort | None, str]:
+        """How much the model thinks for it, if the operator vouches for it: that costs money."""
+        wanted = skill.fields.get("effort")
+        if wanted is None:
+            return None, ""
+        if (found := effort_of(wanted)) is None:
+            return None, f"its effort is ignored: {str(wanted)[:40]!r} is none of {', '.join(EFFORTS)}"
+        if self._vouched(skill):
+            return found, ""
+        return None, "its effort is ignored: this project's skills are not trusted (`adderclaw trust`)"
 
     def _unrun(self, skill: Skill) -> str:
         """Why commands in a skill's text are not run; empty where they are."""

@@ -9,6 +9,7 @@ from adderclaw.tools.surfing import Surfing, search_service
 from adderclaw.types import (
     Alias,
     Clock,
+    Effort,
     Json,
     Tool,
     ToolCall,
@@ -94,6 +95,8 @@ class Called(NamedTuple):
     """Marks of those that have words of the model in them: nobody has said yes to these yet."""
     named: Mapping[str, str] = {}
     """Mark in the text → the file or folder, by its whole path, that is read there."""
+    effort: Effort | None = None
+    """How much the model thinks while it follows it, if the operator vouches for it."""
 
 
 class Skills(Protocol):

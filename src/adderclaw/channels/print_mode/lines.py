@@ -6,7 +6,7 @@ from adderclaw import __version__
 from adderclaw.events import EventRecord
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run
-from adderclaw.types import EndedBy, Json, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from adderclaw.types import EndedBy, Json, Message, OpaqueBlock, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 
 PROTOCOL = "2.1.0"
 """Whose shapes these are: clients look at it before they use what is newer."""
@@ -75,6 +75,7 @@ class Lines:
             "agents": ["general-purpose", "Explore", "Plan", *session.scene.kit.agents, *self._agents()],
             "apiKeySource": "none",
             "output_style": "default",
+            **({"effort": session.thinking.effort} if session.thinking.effort else {}),
             "claude_code_version": PROTOCOL,
             "adderclaw_version": __version__,
             "run_id": self._run.run_id,
@@ -278,5 +279,22 @@ def _told(block: object) -> Json | None:
             return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
         case ToolResultBlock(tool_use_id, content, is_error, _, _):
             return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
+        case OpaqueBlock(_, payload):
+            return _thought(payload)
         case _:
             return None
+
+
+def _thought(payload: Json) -> Json | None:
+    """A thought that is open to read, whichever vendor's it is; None for one that is not, or for no thought."""
+    if payload.get("type") == "thinking":
+        return {"type": "thinking", "thinking": payload["thinking"], "signature": payload["signature"]}
+    item: Json = payload.get("item") or {}
+    parts: list[Json] = [
+        *(item.get("summary") or item.get("content") or ()),
+        *(one["part"] for one in payload.get("parts", ()) if one.get("part", {}).get("thought")),
+        *({"text": one.get("text") or one.get("summary")} for one in payload.get("reasoning_details", ())),
+        *({"text": payload.get(name)} for name in ("reasoning_content", "reasoning")),
+    ]
+    text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+    return {"type": "thinking", "thinking": text, "signature": ""} if text else None

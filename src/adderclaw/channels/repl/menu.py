@@ -9,6 +9,7 @@ from prompt_toolkit.document import Document
 
 from adderclaw.channels.repl.files import Files
 from adderclaw.channels.repl.slash.offered import Offer, Offers
+from adderclaw.channels.repl.slash.table import SLASH
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError
 from adderclaw.runtime import Run
@@ -93,6 +94,11 @@ class Menu(Completer):
         if typed := _command_typed(document):
             for offer in self._offers.matching(typed[1:]):
                 yield _offered(offer, typed)
+        name, blank, word = document.text_before_cursor.partition(" ")
+        row = SLASH.get(name[1:]) if blank and name.startswith("/") else None
+        for known in row.words if row is not None else ():
+            if known.startswith(word.lower()):
+                yield Completion(known, -len(word))
 
 
 def _command_typed(document: Document) -> str:

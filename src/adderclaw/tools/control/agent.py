@@ -12,7 +12,19 @@ from adderclaw.errors import AdderClawError
 from adderclaw.record import record
 from adderclaw.tools import long_outputs
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Json, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.types import (
+    Alias,
+    Json,
+    Prepared,
+    Thinking,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    effort_of,
+    own_words,
+    rejected,
+)
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -20,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_PROMPT = 200_000
 DEFAULT = "general-purpose"
-UNUSED = frozenset({"name", "team_name", "mode", "effort"})
+UNUSED = frozenset({"name", "team_name", "mode"})
 """What the reference product accepts and we have no use for."""
 
 
@@ -30,6 +42,8 @@ class AgentArguments:
     prompt: str
     subagent_type: str = DEFAULT
     model: str = ""
+    effort: Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"] = ""
+    """How much it thinks."""
     run_in_background: bool = False
     isolation: Literal["", "worktree"] = ""
     """worktree: a git worktree of its own, removed if nothing changed in it."""
@@ -51,6 +65,7 @@ def _order(given: AgentArguments, definition: "Definition", ctx: ToolContext, *,
         without=definition.without,
         mode=definition.mode,
         model=given.model or definition.model,
+        thinking=Thinking(effort_of(given.effort)).over(definition.thinking),
         max_rounds=definition.max_rounds,
         background=given.run_in_background or definition.background,
         tool_use_id=ctx.tool_use_id,

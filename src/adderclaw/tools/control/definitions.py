@@ -12,7 +12,7 @@ from adderclaw.config.places import foreign_homes
 from adderclaw.errors import ConfigError, Refused
 from adderclaw.gate.rules import READERS
 from adderclaw.tools.control.agent import FOLDERS
-from adderclaw.types import Json, PermissionMode
+from adderclaw.types import DEFAULT_THINKING, EFFORTS, Json, PermissionMode, Thinking, effort_of
 
 if TYPE_CHECKING:
     from adderclaw.config.loaded_plugin import LoadedPlugin
@@ -24,7 +24,7 @@ LONGEST = 1536
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 MODES: tuple[str, ...] = get_args(PermissionMode.__value__)
 KEYS = frozenset(
-    ("name", "description", "tools", "disallowedTools", "model", "permissionMode", "maxTurns", "background")
+    ("name", "description", "tools", "disallowedTools", "model", "permissionMode", "maxTurns", "background", "effort")
 )
 OF_A_PLUGIN = KEYS - {"permissionMode"}
 LOOKING = (*READERS, "MemorySearch", "MemoryRead", "WebFetch", "WebSearch")
@@ -45,6 +45,7 @@ class Definition(NamedTuple):
     mode: PermissionMode | None = None
     max_rounds: int | None = None
     background: bool = False
+    thinking: Thinking = DEFAULT_THINKING
     source: str = "built in"
 
 
@@ -205,6 +206,7 @@ def _definition(head: Json, body: str, source: str) -> Definition:
         cast("PermissionMode | None", mode),
         _number(head, "maxTurns"),
         frontmatter.is_true(head.get("background")),
+        _thinking(head.get("effort")),
         source,
     )
 
@@ -214,6 +216,17 @@ def _text(head: Json, key: str, default: str | None = None) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{key}: it is missing" if value is None else f"{key}: {value!r:.80} is no text")
     return value.strip()
+
+
+def _thinking(value: object) -> Thinking:
+    """`effort`: a level, or a number of tokens of thought."""
+    if value is None:
+        return DEFAULT_THINKING
+    if (effort := effort_of(value)) is not None:
+        return Thinking(effort)
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,7}", str(value)):
+        raise ValueError(f"effort: {str(value)[:40]!r} is none of {', '.join(EFFORTS)}, and no number of tokens")
+    return Thinking(tokens=int(str(value)))
 
 
 def _number(head: Json, key: str) -> int | None:

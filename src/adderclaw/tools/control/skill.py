@@ -99,7 +99,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
             called = found.read()
         except Refused as error:
             return rejected(error.reason)
-        granted = ctx.host.lend(called.rules) if called.rules else []
+        granted = ctx.host.lend(called.rules, called.effort)
         text = await with_outputs(called, ctx.host)
         return own_words(text, {"skill": given.skill, "file": called.path, "granted": granted})
 

@@ -22,6 +22,8 @@ class Row(NamedTuple):
     aliases: tuple[str, ...] = ()
     at_once: bool = False
     """Whether it runs while a turn does; the others wait for its end."""
+    words: tuple[str, ...] = ()
+    """What its argument may be, where that is one of a few words: the menu offers them."""
 
     @property
     def usage(self) -> str:

@@ -10,6 +10,7 @@ from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.kernel import lifecycle
 from adderclaw.runtime import Run
+from adderclaw.types import DEFAULT_THINKING, EFFORTS, Thinking, effort_of
 
 
 async def model(run: Run, rest: str) -> Done:
@@ -22,6 +23,28 @@ async def model(run: Run, rest: str) -> Done:
     if not rest:
         others = ", ".join(visible(name) for name in session.config.providers.models)
         print(f"/model NAME takes another of it; /model ENTRY or ENTRY/NAME another provider: {others}")
+
+
+EFFORT_WORDS = ("auto", *EFFORTS)
+
+
+def effort(run: Run, rest: str) -> Done:
+    """Alone it shows the level; `auto` leaves it to the entry, and then to the vendor."""
+    session = run.session
+    if rest and rest not in EFFORT_WORDS:
+        raise UsageError(f"{rest!r} is no effort: it is auto, or one of {', '.join(EFFORTS)}")
+    if rest:
+        session.thinking = Thinking(effort_of(rest))
+    entry = session.config.providers.models.get(session.provider.name)
+    own = Thinking(entry.effort, entry.thinking, entry.thinking_tokens) if entry is not None else DEFAULT_THINKING
+    chosen = session.thinking.over(own)
+    parts = [f"effort {chosen.effort}"] if chosen.effort else []
+    parts += [f"thinking {chosen.mode}"] if chosen.mode else []
+    parts += [f"at most {chosen.tokens:,} tokens of thought"] if chosen.tokens is not None else []
+    whose = "" if not session.thinking.is_open else f" (of the entry {visible(session.provider.name)})"
+    print(f"{', '.join(parts)}{whose}" if parts else "effort auto: what the model's vendor recommends")
+    if not rest:
+        print(f"/effort LEVEL changes it: {', '.join(EFFORT_WORDS)}; a model gets the nearest level that it has")
 
 
 async def login(run: Run, rest: str) -> Done:

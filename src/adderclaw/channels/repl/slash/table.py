@@ -119,6 +119,13 @@ ROWS: tuple[Row, ...] = (
     _row("estop", "[--status|--clear]", by("estop"), "stop every tool, now and until it is cleared", at_once=True),
     # ---- settings
     _row("model", "[NAME, ENTRY or ENTRY/NAME]", settings.model, "show the model, or change it at once"),
+    Row(
+        "effort",
+        "show how much the model thinks, or change it from the next call on",
+        settings.effort,
+        "[none … max, or auto]",
+        words=settings.EFFORT_WORDS,
+    ),
     _row(
         "config",
         "[model=… mode=… theme=… editor=…]",
