@@ -51,7 +51,10 @@ def test_10_print_gives_the_answer_alone_and_nothing_else(reading: World) -> Non
     assert (done.code, done.out, done.err) == (0, "It is heliotrope.\n", "")
     assert reading.rows("SELECT kind, outcome, exit_code FROM runs") == [("agent", "completed", 0)]
     assert reading.cli("--print", "--", "which word?", "--quiet").code == 0
-    assert "tool_requested" in reading.cli("which word?", "-p", "--verbose").err
+    assert reading.cli("which word?", "-p", "--verbose").err == ""
+    assert "tool_requested" in reading.cli("which word?", "-p", "--debug").err
+    assert reading.cli("which word?", "-p", "--debug-file", "log.txt").err == ""
+    assert "tool_requested" in (reading.workspace / "log.txt").read_text(encoding="utf-8")
 
 
 def test_10_print_json_is_one_result_object(reading: World) -> None:
@@ -321,7 +324,7 @@ WRONG: Mapping[str, tuple[tuple[str, ...], str]] = {
     "an id for an old session": (("--session-id", f"{'1' * 8}-1111-1111-1111-{'1' * 12}", "-c"), "new session"),
     "sources that are none": (("--setting-sources=user,friends",), "is none of user, project, local"),
     "our own folder": (("--add-dir", "~/.adderclaw"), "AdderClaw's own files"),
-    "quiet and verbose": (("--quiet", "--verbose"), "give one of them"),
+    "quiet and debug": (("--quiet", "--debug"), "give one of them"),
     "no JSON for a schema": (("--json-schema", "{"), "not JSON"),
     "no schema": (("--json-schema", '{"type": "hexagon"}'), "no JSON Schema"),
     "a schema without end": (("--json-schema", '{"$ref": "#"}'), "no JSON Schema"),

@@ -187,8 +187,7 @@ def test_10_the_sdk_changes_mode_and_model_while_it_talks(sdk: Any, world: World
         await client.set_model("other")
         assert (await said(client, "make it"))[-1].result == "Yes."
         assert (await client.get_mcp_status())["mcpServers"] == []
-        with pytest.raises(Exception, match="is not supported here"):
-            await client.get_context_usage()
+        assert (await client.get_context_usage())["totalTokens"] > 0
 
     with ScriptedModel([MAKES, text("No."), MAKES, text("Yes.")]) as model:
         on(world, model)

@@ -141,7 +141,9 @@ async def slash(run: Run, rest: str, ask: Ask | None) -> None:
         print(f"the conversation is as it was before: {clean(chosen.text[:100])}")
 
 
-async def files_back(run: Run, sequence: int, ask: Ask | None, *, force: bool) -> Restored | None:
+async def files_back(
+    run: Run, sequence: int, ask: Ask | None, *, force: bool, dry_run: bool = False
+) -> Restored | None:
     """Put files back as they were before a prompt; None where none was changed since."""
     session = run.session
     first = min((p.checkpoint for p in rewind.prompts(session) if p.sequence >= sequence and p.checkpoint), default=0)
@@ -150,6 +152,8 @@ async def files_back(run: Run, sequence: int, ask: Ask | None, *, force: bool) -
     session.store.flush()
     shop = rewind.workshop(session.store, run.runtime.home, session.config)
     try:
+        if dry_run:
+            return dry(shop, str(first), force=force, only=frozenset())
         return await restored(shop, str(first), run.runtime.secrets, ask, force=force, session=session)
     finally:
         shop.blobs.close()

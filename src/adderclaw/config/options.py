@@ -39,6 +39,8 @@ class Options:
     """How much its models think, over what their entries say."""
     profile: str | None = None
     log_level: str | None = None
+    log_file: str | None = None
+    """Where the log goes, if not to stderr."""
     free_reads: bool = False
     bare: bool = False
     """Keys only from the environment and the operator's own helper: no login, no keyring."""
@@ -56,6 +58,10 @@ class Options:
     """No MCP servers of plugins."""
     plugin_dirs: tuple[str, ...] = ()
     """Folders of plugins that count in this session, by the operator's own word."""
+    plugin_dirs_without_servers: tuple[str, ...] = ()
+    """Those of them whose MCP servers are not used."""
+    skills: Sequence[str] | None = None
+    """The only skills that the model may call; None: all."""
     own_hooks: Sequence[Json] = ()
     """Hooks that live there: each `{hook_event_name, matcher, type: "callback", callback_id, timeout}`."""
     call_back: "CallBack | None" = None

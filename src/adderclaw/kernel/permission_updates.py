@@ -17,13 +17,16 @@ NOT_OURS = frozenset({"projectSettings", "localSettings"})
 """A project's files are the project's: nothing that runs in it writes them."""
 
 
-def apply(session: Session, update: PermissionUpdate) -> str:
-    """Make an update of a hook or an answer count; returns where it is kept: a file, or the session."""
+def apply(session: Session, update: PermissionUpdate, *, may_bypass: bool = False) -> str:
+    """Make an update of a hook, an answer or a client count; returns where it is kept: a file, or the session.
+
+    `may_bypass`: the operator allowed the client at the start to change to bypassPermissions.
+    """
     if update.type == "addDirectories":
         for folder in update.directories:
             _check_folder(session, folder)
     if update.type == "setMode":
-        _check_mode(session, update)
+        _check_mode(session, update, may_bypass=may_bypass)
     if update.type in ("addRules", "replaceRules") and update.behavior == "allow":
         _check_allows(session)
     before = session.config.permissions
@@ -101,12 +104,12 @@ def choose_mode(session: Session, mode: PermissionMode | None) -> None:
     _count(session, replace(session.config.permissions, defaultMode=mode))
 
 
-def _check_mode(session: Session, update: PermissionUpdate) -> None:
+def _check_mode(session: Session, update: PermissionUpdate, *, may_bypass: bool) -> None:
     """A hook switches no question off that the operator began with, and lifts no `readonly`; nobody goes beyond the
     administrator's mode."""
     if managed.is_beyond(session.managed, update.mode):
         raise UsageError(f"the mode {update.mode} is looser than {managed.FILE} allows, and no user can change that")
-    if update.mode == "bypassPermissions" and _configured(session).defaultMode != update.mode:
+    if update.mode == "bypassPermissions" and not may_bypass and _configured(session).defaultMode != update.mode:
         fix = "start with `--permission-mode bypassPermissions`, or set it in your own settings.json"
         raise UsageError(f"bypassPermissions is only there in a session that began with it: {fix}")
     if session.scene.in_force.begun.autonomy_now == "readonly" and update.mode not in ("plan", None):

@@ -1,8 +1,13 @@
 """How many tokens a request takes: as its provider counts them, else by its size."""
 
+from typing import TYPE_CHECKING
+
 from adderclaw.errors import ProviderError
 from adderclaw.record import NamedTuple
 from adderclaw.types import ChatRequest, Provider
+
+if TYPE_CHECKING:
+    from adderclaw.kernel.session import Session
 
 BYTES_PER_TOKEN = 4
 SAFETY = 1.2
@@ -29,3 +34,18 @@ async def counted(provider: Provider, request: ChatRequest, head: int = 0) -> Co
     if tokens is not None:
         return Count(tokens, exact=True)
     return Count(int(estimated(request.messages.size + head) * SAFETY), exact=False)
+
+
+def context_parts(session: "Session") -> dict[str, int]:
+    """What the next request is made of → estimated tokens."""
+    import json
+
+    tools = sum(len(json.dumps(tool.parameters)) + len(tool.description) for tool in session.prompt.tools)
+    files = len(session.instructions.text) if session.instructions is not None else 0
+    sizes = {
+        "system prompt": len(session.prompt.system.encode()) - files,
+        "instruction files": files,
+        f"{len(session.prompt.tools)} tools": tools,
+        "conversation": session.state.history.size,
+    }
+    return {name: estimated(size) for name, size in sizes.items()}

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from adderclaw.config import hooks, plugins, servers
 from adderclaw.config.loaded_plugin import CHANGED, LoadedPlugin
+from adderclaw.config.paths import followed
 from adderclaw.config.plugin_manifest import Manifest
 from adderclaw.config.plugins import Plugin
 from adderclaw.config.servers import Entry, slug
@@ -27,13 +28,20 @@ class SessionPlugins:
     """Those that count, looked at when the session begins, and those of which nothing counts."""
 
     def __init__(
-        self, home: str, named: tuple[str, ...] = (), *, installed: bool = True, allowed: list[str] | None = None
+        self,
+        home: str,
+        named: tuple[str, ...] = (),
+        *,
+        without_servers: tuple[str, ...] = (),
+        installed: bool = True,
+        allowed: list[str] | None = None,
     ) -> None:
         """`named`: the folders of `--plugin-dir`, which go before what is installed by the same name.
 
         `allowed`: the hashes that an administrator lets count, if not all do.
         """
         given = {plugin.name: plugin for plugin in map(_at, named)}
+        self._without_servers = {followed(os.path.abspath(os.path.expanduser(folder))) for folder in without_servers}
         known = plugins.enabled(home) if installed else ()
         others = [plugin for plugin in known if plugin.name not in given]
         self.held = tuple(plugin for plugin in others if plugin.state != "enabled")
@@ -101,6 +109,8 @@ class SessionPlugins:
     def servers(self) -> tuple[Entry, ...]:
         found: dict[str, Entry] = {}
         for plugin in self.loaded:
+            if plugin.named and plugin.root in self._without_servers:
+                continue
             for given, table in plugin.manifest.mcp_servers.items():
                 try:
                     server = servers.read(_filled(plugin, table))

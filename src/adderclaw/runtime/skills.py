@@ -63,8 +63,14 @@ class Skills:
     def offered(self) -> tuple[list[tuple[str, str]], bool]:
         """Name and description of those that the model may call, and whether these are all."""
         found = catalogue.load(located(self._runtime), LISTED)
-        listed = [(one.name, self._framed(one, one.description)) for one in found.skills if one.for_model]
+        skills = [one for one in found.skills if one.for_model and self._is_enabled(one)]
+        listed = [(one.name, self._framed(one, one.description)) for one in skills]
         return listed, not found.notes
+
+    def _is_enabled(self, skill: Skill) -> bool:
+        """Whether the session's options let the model call it: by its name, or its name within a plugin."""
+        names = self._runtime.options.skills
+        return names is None or any(skill.name == name or skill.name.endswith(f":{name}") for name in names)
 
     def callable(self) -> list[tuple[str, str]]:
         return [(skill.name, skill.description) for skill in self.catalogue.skills if skill.for_user]
@@ -85,6 +91,8 @@ class Skills:
             raise Refused(self._unknown(name))
         if not by_user and not skill.for_model:
             raise Refused(f"only a person may call the skill {skill.name}, as /{skill.name}")
+        if not by_user and not self._is_enabled(skill):
+            raise Refused(f"the skill {skill.name} is not enabled in this session")
         if by_user and not skill.for_user:
             raise Refused(f"the skill {skill.name} is no command (user-invocable: false)")
         plugin = self._plugin(skill)

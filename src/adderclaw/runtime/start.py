@@ -26,6 +26,7 @@ from adderclaw.types import (
 
 if TYPE_CHECKING:
     from asyncio import Event
+    from typing import TextIO
 
     from adderclaw.mcp.servers import Servers
     from adderclaw.replay.recording import Recording
@@ -93,6 +94,7 @@ class Runtime:
                 found = SessionPlugins(
                     self.home,
                     self.options.plugin_dirs,
+                    without_servers=self.options.plugin_dirs_without_servers,
                     installed=not self.options.bare,
                     allowed=self.config.managed.plugins,
                 )
@@ -172,7 +174,8 @@ def start(options: Options) -> Runtime:
 
         bus.listen("console", console.sink(sys.stderr))
     else:
-        bus.listen("log", log.sink(level, os.environ.get("ADDERCLAW_LOG") == "json", sys.stderr))
+        stream = sys.stderr if options.log_file is None else _log_file(options.log_file)
+        bus.listen("log", log.sink(level, os.environ.get("ADDERCLAW_LOG") == "json", stream))
     sources = credentials(options, loaded, secrets, clock)
     runtime = Runtime(options, loaded, config.home(), clock, ids, secrets, sources, bus)
     profile = options.profile or loaded.config.security.autonomy
@@ -182,6 +185,13 @@ def start(options: Options) -> Runtime:
     for message in (*_to_be_said(loaded), *chosen):
         bus.tell({"event_type": "warning", "message": message})
     return runtime
+
+
+def _log_file(path: str) -> "TextIO":
+    try:
+        return open(os.path.expanduser(path), "a", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the log cannot be written to {path[:200]!r}: {error}") from None
 
 
 def start_agent(options: Options) -> Runtime:

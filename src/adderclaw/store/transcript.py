@@ -209,6 +209,12 @@ def entries(store: Store, session_id: str) -> list[Entry]:
     ]
 
 
+def next_sequence(store: Store, session_id: str) -> int:
+    """The sequence of the entry that a session gets next."""
+    sql = "SELECT coalesce(max(sequence) + 1, 0) FROM transcript_entries WHERE session_id = ?"
+    return int(store.read(sql, (session_id,))[0][0])
+
+
 def accepted(store: Store, session_id: str, tool: str) -> Json | None:
     """What the first call of a tool was given that ended well."""
     found = entries(store, session_id)

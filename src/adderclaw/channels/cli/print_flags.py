@@ -1,11 +1,12 @@
 """The flags of print mode as data, and how a command line is read by them."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 from adderclaw.errors import UsageError
 from adderclaw.record import NamedTuple
-from adderclaw.types import EFFORTS
+from adderclaw.types import EFFORTS, THINKING_MODES
 
 type Kind = Literal["switch", "text", "each", "texts", "rules", "maybe"]
 """each: one word, as often as it is given. texts: one or more words. rules: the same, split at commas and blanks
@@ -20,7 +21,84 @@ class Flag(NamedTuple):
     metavar: str = ""
     words: tuple[str, ...] = ()
     """The only values that there are."""
+    no_effect: str = ""
+    """Why the flag changes nothing here. It is accepted, and the client is told."""
+    rejected: str = ""
+    """Why a run with this flag does not start: without its effect the run would be a different one."""
 
+
+UNUSED = (
+    Flag(
+        "thinking_display",
+        ("--thinking-display",),
+        "text",
+        "How thinking is shown.",
+        "HOW",
+        no_effect="thinking is shown as the model sends it",
+    ),
+    Flag(
+        "task_budget",
+        ("--task-budget",),
+        "text",
+        "A budget of tokens that the model is told of.",
+        "N",
+        no_effect="the model is told of no budget; --max-turns, --max-budget-usd and [limits] end a turn",
+    ),
+    Flag(
+        "no_persistence",
+        ("--no-session-persistence",),
+        "switch",
+        "Do not store the conversation.",
+        no_effect="what an agent did stays on record; `adderclaw memory clear` removes it",
+    ),
+    Flag(
+        "session_mirror",
+        ("--session-mirror",),
+        "switch",
+        "Copy the transcript to the client.",
+        no_effect="the client's session store receives nothing; the transcript is in AdderClaw's own store",
+    ),
+    Flag(
+        "project_config_root",
+        ("--project-config-root",),
+        "text",
+        "The project whose settings count.",
+        "DIR",
+        no_effect="a project's settings are those of the workspace, and count once they are trusted",
+    ),
+    Flag(
+        "resume_at",
+        ("--resume-session-at",),
+        "text",
+        "Resume up to a message.",
+        "UUID",
+        rejected="a conversation is resumed as a whole; leave it out, or use --fork-session",
+    ),
+    Flag(
+        "resume_drops",
+        ("--resume-drops-turn",),
+        "text",
+        "Resume without this turn.",
+        "UUID",
+        rejected="a conversation is resumed as a whole; leave it out, or use --fork-session",
+    ),
+    Flag(
+        "managed_settings",
+        ("--managed-settings",),
+        "text",
+        "Settings of an administrator.",
+        "JSON",
+        rejected="an administrator's settings come from a file that only root can write; leave it out",
+    ),
+    Flag(
+        "managed_in_initialize",
+        ("--managed-settings-in-initialize",),
+        "switch",
+        "The same in initialize.",
+        rejected="an administrator's settings come from a file that only root can write; leave it out",
+    ),
+)
+"""Flags that SDKs send and that change nothing here."""
 
 FLAGS = (
     Flag("print", ("-p", "--print"), "switch", "Answer one message on stdout and exit; what is piped is its context."),
@@ -56,7 +134,7 @@ FLAGS = (
         "text",
         "What happens without asking.",
         "MODE",
-        ("default", "manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"),
+        ("default", "manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto"),
     ),
     Flag(
         "skip_permissions",
@@ -65,12 +143,25 @@ FLAGS = (
         "The same as --permission-mode bypassPermissions: what no rule and no guard denies runs, in the sandbox.",
     ),
     Flag(
+        "allow_bypass",
+        ("--allow-dangerously-skip-permissions",),
+        "switch",
+        "With stream-json: the client may change to bypassPermissions later.",
+    ),
+    Flag(
         "permission_prompt_tool",
         ("--permission-prompt-tool",),
         "text",
         "stdio: whoever speaks stream-json is asked.",
         "NAME",
-        ("stdio",),
+    ),
+    Flag(
+        "permission_prompts",
+        ("--permission-prompts",),
+        "text",
+        "none: nobody is asked, and what would be asked about is denied.",
+        "WHO",
+        ("host", "none"),
     ),
     Flag("system_prompt", ("--system-prompt",), "text", "In place of the usual system prompt.", "TEXT"),
     Flag("system_prompt_file", ("--system-prompt-file",), "text", "The same from a file.", "FILE"),
@@ -79,6 +170,8 @@ FLAGS = (
     Flag("mcp_config", ("--mcp-config",), "texts", "MCP servers: files, or JSON.", "FILE|JSON…"),
     Flag("strict_mcp", ("--strict-mcp-config",), "switch", "No other MCP servers than those."),
     Flag("plugin_dir", ("--plugin-dir",), "each", "A plugin by its folder, for this session; may be repeated.", "DIR"),
+    Flag("plugin_dir_no_mcp", ("--plugin-dir-no-mcp",), "each", "The same without the plugin's MCP servers.", "DIR"),
+    Flag("agent", ("--agent",), "text", "The subagent whose prompt, tools and model the conversation has.", "NAME"),
     Flag("agents", ("--agents",), "text", "Subagents by name: description, prompt, tools, model.", "JSON"),
     Flag("settings", ("--settings",), "text", "Settings over those of your files.", "FILE|JSON"),
     Flag("sources", ("--setting-sources",), "text", "user, project, local: all count here, if trusted.", "LIST"),
@@ -89,6 +182,8 @@ FLAGS = (
     Flag("fork", ("--fork-session",), "switch", "Go on in a copy; the conversation itself stays as it is."),
     Flag("model", ("--model",), "text", "Another model, or an entry of providers.models.", "MODEL"),
     Flag("effort", ("--effort",), "text", "How much the model thinks.", "LEVEL", EFFORTS),
+    Flag("thinking", ("--thinking",), "text", "Whether the model thinks.", "MODE", THINKING_MODES),
+    Flag("thinking_tokens", ("--max-thinking-tokens",), "text", "At most so many tokens of thought.", "N"),
     Flag("fallback_model", ("--fallback-model",), "text", "Models to ask when it fails, in order.", "MODEL,…"),
     Flag("add_dir", ("--add-dir",), "texts", "Directories beside the workspace.", "DIR…"),
     Flag("workspace", ("--workspace",), "text", "Where the agent may work.", "DIR"),
@@ -96,8 +191,14 @@ FLAGS = (
     Flag("provider", ("--provider",), "text", "A name under providers.models.", "NAME"),
     Flag("bare", ("--bare",), "switch", "No login, no instruction files, no skills."),
     Flag("maintenance", ("--maintenance",), "switch", "Begin with the Setup hooks, in maintenance mode."),
+    Flag("betas", ("--betas",), "rules", "Beta headers for Anthropic's API.", "NAME…"),
+    Flag("await_initialize", ("--await-initialize",), "switch", "initialize is always read first; accepted."),
+    Flag("initialize_fields", ("--initialize-fields",), "text", "Fields of initialize that count as flags.", "LIST"),
     Flag("quiet", ("--quiet", "-q"), "switch", "Nothing on stderr but why it failed."),
-    Flag("verbose", ("--verbose",), "switch", "The log on stderr."),
+    Flag("verbose", ("--verbose",), "switch", "Accepted; stream-json always has every message. The log: --debug."),
+    Flag("debug", ("--debug", "--debug-to-stderr"), "switch", "The log on stderr."),
+    Flag("debug_file", ("--debug-file",), "text", "The log in this file.", "FILE"),
+    *UNUSED,
     Flag("help", ("--help", "-h"), "switch", "These lines."),
 )
 
@@ -110,6 +211,11 @@ _BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
 def is_print(arguments: Sequence[str]) -> bool:
     """Whether a command line that begins with no command is one of print mode."""
     return any(argument.partition("=")[0] in MEANT for argument in arguments)
+
+
+def is_stream(arguments: Sequence[str]) -> bool:
+    """Whether a command line asks for stream-json, also one with another mistake in it."""
+    return "--output-format=stream-json" in arguments or ("--output-format", "stream-json") in pairwise(arguments)
 
 
 def parsed(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
@@ -133,6 +239,8 @@ def parsed(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _give(given: dict[str, Any], flag: Flag, name: str, joined: str | None, rest: list[str]) -> None:
+    if flag.rejected:
+        raise UsageError(f"{name} is not supported: {flag.rejected}")
     if flag.kind == "switch":
         if joined is not None:
             raise UsageError(f"{name} takes no value")
@@ -187,8 +295,12 @@ def _unknown(name: str) -> str:
 def help_text() -> str:
     lines = ['Usage: adderclaw -p "MESSAGE" [flags]', ""]
     for flag in FLAGS:
+        if flag in UNUSED:
+            continue
         head = ", ".join(flag.names) + (f" {flag.metavar}" if flag.metavar else "")
         words = f" One of: {', '.join(flag.words)}." if len(flag.words) > 1 else ""
         lines.append(f"  {head:<48} {flag.help}{words}")
+    unused = ", ".join(flag.names[0] for flag in UNUSED if not flag.rejected)
+    lines += ["", f"Accepted, without effect: {unused}."]
     lines += ["", "Exit codes: 0 completed, 1 error, 2 usage, 3 denied, 4 limit, 5 needs input, 6 stopped."]
     return "\n".join(lines)

@@ -8,10 +8,11 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adderclaw.channels.cli.print_flags import help_text, parsed
+from adderclaw.channels.cli.print_flags import UNUSED, help_text, is_stream, parsed
 from adderclaw.channels.print_mode import FALLBACK, Wanted, hold
+from adderclaw.channels.print_mode.no_effect import AUTO, VARIABLES, Reports
 from adderclaw.config import Loaded
-from adderclaw.errors import UsageError
+from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.providers import ALIASES
 from adderclaw.runtime import Options, Resume
 from adderclaw.types import Json, Thinking
@@ -27,7 +28,9 @@ PLAIN = frozenset(
     {
         *("print", "output_format", "input_format", "partial", "replay", "json_schema", "system_prompt", "append"),
         *("go_on", "resume", "fork", "model", "effort", "workspace", "config", "provider", "bare", "maintenance"),
-        *("quiet", "verbose", "session_id", "hook_events", "sources", "plugin_dir"),
+        *("quiet", "verbose", "session_id", "hook_events", "sources", "plugin_dir", "plugin_dir_no_mcp"),
+        *("debug", "debug_file", "await_initialize", "initialize_fields", "allow_bypass", "permission_prompts"),
+        *("agent", "skills", "thinking", "thinking_tokens", *(flag.name for flag in UNUSED)),
     }
 )
 """Flags that say nothing of the configuration."""
@@ -36,42 +39,96 @@ PIPED = "{message}\n\nThis was piped in with it:\n{framed}"
 
 def run_print(arguments: list[str]) -> int:
     """Read the command line and hold the conversation; the exit code."""
-    given, words = parsed(arguments)
-    if given.get("help"):
-        print(help_text())
-        return 0
+    try:
+        given, words = parsed(arguments)
+        if given.get("help"):
+            print(help_text())
+            return 0
+        prepared = _prepared(given, words)
+    except AdderClawError as error:
+        if is_stream(arguments):  # the client of a stream reads stdout
+            from adderclaw.channels.cli.plain import print_json
+            from adderclaw.channels.print_mode.lines import failure
+
+            print_json(failure(str(error), error.exit_code))
+        raise
+    message, again, wanted = prepared
+    if given.get("output_format") == "stream-json":
+        from adderclaw.channels.print_mode import conversation
+
+        streams = given.get("input_format") == "stream-json"
+        return conversation.hold(_begun, again, wanted, given, None if streams else message)
+    options, wanted = _begun(given, wanted)
+    return hold(options, again, message, wanted, as_json=given.get("output_format") == "json")
+
+
+def _prepared(given: Json, words: list[str]) -> tuple[str, Resume | None, Wanted]:
+    """The message, the conversation that is resumed, and what the flags ask of a session."""
     streams = given.get("input_format") == "stream-json"
-    shown = given.get("output_format", "text")
     _fits(given, streams=streams)
     message = " ".join(words)
     if streams and message:
         raise UsageError("--input-format stream-json: the messages come on stdin; leave the text out")
-    _sources(given)
-    options, again = _options(given), _again(given)
+    reports = Reports(quiet=bool(given.get("quiet")))
+    _without_effect(given, reports, streams=streams)
     wanted = Wanted(
         _text(given, "system_prompt"),
         _text(given, "append") or "",
         _shape(given),
         by_name=streams or bool(message.strip()),
-        max_turns=int(given.get("max_turns", 0)),
-        aloud=not (given.get("quiet") or given.get("verbose")),
+        aloud=not (given.get("quiet") or given.get("debug")),
+        reports=reports,
     )
+    again = _again(given)
     if not streams:
         message = _with_piped(message, given)
-    if shown == "stream-json":
-        from adderclaw.channels.print_mode import conversation
-
-        return conversation.hold(options, again, wanted, given, None if streams else message)
-    return hold(options, again, message, wanted, as_json=shown == "json")
+    return message, again, wanted
 
 
-def _options(given: Json) -> Options:
+def _without_effect(given: Json, reports: Reports, *, streams: bool) -> None:
+    """Report the flags, and the variables of an SDK, that change nothing."""
+    for flag in UNUSED:
+        if flag.name in given:
+            reports.add(flag.names[0], flag.no_effect)
+    _sources(given, reports)
+    if streams:
+        for name, reason in VARIABLES.items():
+            if os.environ.get(name):
+                reports.add(name, reason)
+    if given.get("permission_mode") == "auto":
+        given["permission_mode"] = "default"
+        reports.add("--permission-mode auto", AUTO)
+    if given.get("permission_prompt_tool", "stdio") != "stdio":
+        tool = str(given.pop("permission_prompt_tool"))
+        reports.add("--permission-prompt-tool", f"only stdio is asked, not {tool[:60]!r}: what needs a yes is denied")
+
+
+def _thinking(given: Json) -> Thinking:
+    """How much the model thinks, by `--effort`, `--thinking` and `--max-thinking-tokens`."""
+    tokens: str | None = given.get("thinking_tokens")
+    if tokens is not None and not (tokens.isascii() and tokens.isdigit() and len(tokens) < 8):
+        raise UsageError(f"--max-thinking-tokens: {tokens[:40]!r} is no whole number")
+    mode = given.get("thinking", "enabled" if tokens and int(tokens) else None)
+    return Thinking(given.get("effort"), mode, int(tokens) if tokens is not None else None)
+
+
+def _begun(given: Json, wanted: Wanted) -> tuple[Options, Wanted]:
+    """The options of a run, and what is asked of its session, as a subagent has it where one is named."""
+    if "agent" in given:
+        from adderclaw.channels.cli.print_options import as_agent
+
+        wanted = replace(wanted, system=as_agent(given, wanted.reports))
+    options = _options(given, wanted.reports)
+    return options, replace(wanted, max_turns=int(given.get("max_turns", 0)))
+
+
+def _options(given: Json, reports: Reports) -> Options:
     """The options of the run that the flags stand for."""
     overrides, servers, agents = {}, {}, {}
     if not given.keys() <= PLAIN:
         from adderclaw.channels.cli.print_options import detailed
 
-        overrides, servers, agents = detailed(given)
+        overrides, servers, agents = detailed(given, reports)
     falls_back = "fallback_model" in given
     alias = given.get("model") in ALIASES
     return Options(
@@ -79,8 +136,9 @@ def _options(given: Json) -> Options:
         workspace=given.get("workspace"),
         provider=FALLBACK if falls_back else None if alias else given.get("provider"),
         model=None if falls_back else given.get("model"),
-        thinking=Thinking(given.get("effort")),
-        log_level="info" if given.get("verbose") else "off",
+        log_level="info" if given.get("debug") or given.get("debug_file") else "off",
+        log_file=given.get("debug_file"),
+        thinking=_thinking(given),
         bare=bool(given.get("bare")),
         maintenance=bool(given.get("maintenance")),
         asks="must",
@@ -88,14 +146,16 @@ def _options(given: Json) -> Options:
         here=True,
         overrides=overrides,
         agents=agents,
+        skills=given.get("skills"),
         strict_servers=bool(given.get("strict_mcp")),
-        plugin_dirs=tuple(given.get("plugin_dir", ())),
-        amend=lambda loaded: _amended(loaded, given, servers),
+        plugin_dirs=(*given.get("plugin_dir", ()), *given.get("plugin_dir_no_mcp", ())),
+        plugin_dirs_without_servers=tuple(given.get("plugin_dir_no_mcp", ())),
+        amend=lambda loaded: _amended(loaded, given, servers, reports),
     )
 
 
-def _sources(given: Json) -> None:
-    """Programs name the settings that they want; ours count all the same, and who wants fewer is told so."""
+def _sources(given: Json, reports: Reports) -> None:
+    """Programs name the settings that they want; ours count all the same, and a client that names fewer is told so."""
     if "sources" not in given:
         return
     named = {name.strip() for name in given["sources"].split(",")} - {""}
@@ -103,9 +163,7 @@ def _sources(given: Json) -> None:
         raise UsageError(f"--setting-sources: {min(unknown)[:40]!r} is none of user, project, local")
     if missing := {"user", "project"} - named:
         left = " and ".join(sorted(missing))
-        _warned(
-            f"--setting-sources: settings of {left} count all the same, a project's once you have trusted it", given
-        )
+        reports.add("--setting-sources", f"settings of {left} count all the same, a project's once you have trusted it")
 
 
 def _uuid(text: str) -> str:
@@ -114,7 +172,7 @@ def _uuid(text: str) -> str:
     return text.lower()
 
 
-def _amended(loaded: Loaded, given: Json, servers: dict[str, Json]) -> Loaded:
+def _amended(loaded: Loaded, given: Json, servers: dict[str, Json], reports: Reports) -> Loaded:
     now = loaded.config
     if loaded.origins.get("runtime.max_tool_rounds", "default") == "default":
         # a script has nobody who could say "go on": what it may cost, take and call is limited all the same
@@ -124,7 +182,7 @@ def _amended(loaded: Loaded, given: Json, servers: dict[str, Json]) -> Loaded:
         return loaded
     from adderclaw.channels.cli.print_options import amended
 
-    return amended(loaded, given, servers)
+    return amended(loaded, given, servers, reports)
 
 
 def _text(given: Json, name: str) -> str | None:
@@ -156,8 +214,8 @@ def _fits(given: Json, *, streams: bool) -> None:
             raise UsageError(f"{flag} needs --output-format stream-json")
     if given.get("permission_prompt_tool") and not streams:
         raise UsageError("--permission-prompt-tool stdio needs --input-format stream-json")
-    if given.get("quiet") and given.get("verbose"):
-        raise UsageError("--quiet and --verbose: give one of them")
+    if given.get("quiet") and given.get("debug"):
+        raise UsageError("--quiet and --debug: give one of them")
     if given.get("fork") and not (given.get("go_on") or "resume" in given):
         raise UsageError("--fork-session needs --resume ID or --continue: it copies a conversation")
     if given.get("go_on") and "resume" in given:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -14,17 +13,18 @@ from adderclaw.errors import UsageError
 from adderclaw.types import Json
 
 if TYPE_CHECKING:
+    from adderclaw.channels.print_mode.no_effect import Reports
     from adderclaw.config import Loaded
-    from adderclaw.config.schema import Config
+    from adderclaw.config.schema import Config, ProviderEntry
 
 MOST_FILE = 4 << 20
 """Bytes of a file that a flag names."""
 
 
-def detailed(given: Json) -> tuple[Json, dict[str, Json], Json]:
+def detailed(given: Json, reports: "Reports") -> tuple[Json, dict[str, Json], Json]:
     """Configuration, MCP servers and subagents that the flags stand for; UsageError says which flag is wrong."""
-    overrides = _settings(given["settings"]) if "settings" in given else {}
-    _permitted(overrides, given)
+    overrides = _settings(given["settings"], reports) if "settings" in given else {}
+    _permitted(overrides, given, reports)
     if "max_turns" in given:
         overrides.setdefault("runtime", {})["max_tool_rounds"] = _whole(given["max_turns"]) - 1
     if "max_budget" in given:
@@ -32,8 +32,7 @@ def detailed(given: Json) -> tuple[Json, dict[str, Json], Json]:
     servers = mcp_servers(given.get("mcp_config", ()))
     if ours := {name: entry for name, entry in servers.items() if entry.get("type") != "sdk"}:
         overrides["mcp_servers"] = {**overrides.get("mcp_servers", {}), **ours}
-    agents = agents_of(_json_or_file(given["agents"], "--agents"), "--agents") if "agents" in given else {}
-    return overrides, servers, agents
+    return overrides, servers, agents_of(given, reports)
 
 
 def text_of(given: Json, name: str) -> str | None:
@@ -62,9 +61,13 @@ def mcp_servers(given: Sequence[str]) -> dict[str, Json]:
 # ------------------------------------------------------------------ single flags
 
 
-def _permitted(overrides: Json, given: Json) -> None:
+def _permitted(overrides: Json, given: Json, reports: "Reports") -> None:
     table: Json = overrides.setdefault("permissions", {})
-    rules = {"allow": given.get("allowed", ()), "deny": (*given.get("disallowed", ()), *_other_tools(given))}
+    rules = {
+        "allow": given.get("allowed", ()),
+        "ask": given.get("ask", ()),
+        "deny": (*given.get("disallowed", ()), *_other_tools(given, reports)),
+    }
     for name, texts in rules.items():
         bad = [text for text in texts if not _is_rule(text)]
         if bad:
@@ -85,7 +88,7 @@ def _is_rule(text: str) -> bool:
     return is_rule(text)
 
 
-def _other_tools(given: Json) -> list[str]:
+def _other_tools(given: Json, reports: "Reports") -> list[str]:
     """`--tools` as rules: the other built-in tools are denied, so that the model is not told of them."""
     wanted: list[str] | None = given.get("tools")
     if wanted is None or wanted == ["default"]:
@@ -93,8 +96,12 @@ def _other_tools(given: Json) -> list[str]:
     from adderclaw import tools
 
     other = {name.lower(): tools.aliases().get(name, name) for name in (*tools.NAMES, *tools.aliases())}
-    if unknown := [name for name in wanted if name.lower() not in other]:
-        raise UsageError(f"--tools: there is no tool {unknown[0][:60]!r}; `adderclaw tool list` names them")
+    for name in wanted:
+        if name.lower() in other or name.startswith("mcp__"):
+            continue
+        if given.get("input_format") != "stream-json":
+            raise UsageError(f"--tools: there is no tool {name[:60]!r}; `adderclaw tool list` names them")
+        reports.add(f"tools: {name}"[:80], "there is no tool of that name; `adderclaw tool list` names them")
     kept = {other.get(name.lower()) for name in wanted} | {"ToolSearch", "Call"}
     return [name for name in tools.NAMES if name not in kept]
 
@@ -115,15 +122,15 @@ def _amount(text: str) -> float:
     return amount
 
 
-def _settings(text: str) -> Json:
+def _settings(text: str, reports: "Reports") -> Json:
     from adderclaw.config import dialects
     from adderclaw.errors import ConfigError
 
     mapped = dialects.map_file("--settings", _json_or_file(text, "--settings"), settings_only=True)
     if mapped.problems:
         raise ConfigError(mapped.problems)
-    for warning in mapped.warnings:
-        print(f"adderclaw: {warning}", file=sys.stderr)
+    if notes := [note.removeprefix("--settings: ") for note in (*mapped.warnings, *mapped.notes)]:
+        reports.add("--settings (in part)", "; ".join(notes))
     return mapped.data
 
 
@@ -152,7 +159,7 @@ def _file(path: str) -> str:
 # ------------------------------------------------------------------ what depends on the configuration
 
 
-def amended(loaded: "Loaded", given: Json, servers: dict[str, Json]) -> "Loaded":
+def amended(loaded: "Loaded", given: Json, servers: dict[str, Json], reports: "Reports") -> "Loaded":
     """The configuration with what depends on it."""
     now = loaded.config
     if folders := [_folder(path) for path in given.get("add_dir", ())]:
@@ -164,6 +171,8 @@ def amended(loaded: "Loaded", given: Json, servers: dict[str, Json]) -> "Loaded"
         kept = {name: entry for name, entry in now.mcp_servers.items() if name in servers}
         now = replace(now, mcp_servers=kept)
     now = _with_aliases(now, given)
+    if "betas" in given:
+        now = _with_betas(now, given, reports)
     if "fallback_model" in given:
         now = _with_fallback(now, given)
     return loaded._replace(config=now)
@@ -194,6 +203,25 @@ def _with_aliases(now: "Config", given: Json) -> "Config":
     return replace(now, providers=replace(now.providers, models={**now.providers.models, **made})) if made else now
 
 
+def _with_betas(now: "Config", given: Json, reports: "Reports") -> "Config":
+    """The header of Anthropic's API, in its entries."""
+    models = now.providers.models
+    model = str(given.get("model", ""))
+    name = next(filter(models.__contains__, (given.get("provider"), model, model.partition("/")[0])), None)
+    entry = models.get(name or now.default_provider)
+    if entry is None or entry.kind != "anthropic":
+        reports.add("--betas", "the provider is not Anthropic's API")
+        return now
+
+    def with_header(entry: "ProviderEntry") -> "ProviderEntry":
+        before = [value for name, value in entry.headers.items() if name.lower() == "anthropic-beta"]
+        others = {name: value for name, value in entry.headers.items() if name.lower() != "anthropic-beta"}
+        return replace(entry, headers={**others, "anthropic-beta": ",".join((*before, *given["betas"]))})
+
+    made = {name: with_header(one) if one.kind == "anthropic" else one for name, one in models.items()}
+    return replace(now, providers=replace(now.providers, models=made))
+
+
 def _with_fallback(now: "Config", given: Json) -> "Config":
     """An entry that asks the wanted model first, then each of the others."""
     from adderclaw import providers
@@ -219,17 +247,51 @@ def _with_fallback(now: "Config", given: Json) -> "Config":
     return replace(now, providers=replace(now.providers, models=models))
 
 
-def agents_of(given: object, where: str) -> Json:
-    """Subagents as JSON, each checked."""
-    if not isinstance(given, dict) or not all(isinstance(one, dict) for one in cast(Json, given).values()):
+def agents_of(given: Json, reports: "Reports") -> Json:
+    """The subagents of `--agents` and of `initialize`, each checked."""
+    from adderclaw.channels.print_mode.no_effect import usable_agents
+
+    by_flag = _json_or_file(given["agents"], "--agents") if "agents" in given else {}
+    return {
+        **_checked_agents(usable_agents(by_flag, reports), "--agents"),
+        **_checked_agents(usable_agents(given.get("own_agents") or {}, reports), "initialize: agents"),
+    }
+
+
+def _checked_agents(agents: Json, where: str) -> Json:
+    if not all(isinstance(one, dict) for one in agents.values()):
         raise UsageError(f'{where}: it is {{"NAME": {{"description": "…", "prompt": "…"}}}}')
-    if not given:
+    if not agents:
         return {}
     from adderclaw.tools.control.definitions import of_json
 
-    for name, one in cast("dict[str, Json]", given).items():
+    for name, one in cast("dict[str, Json]", agents).items():
         try:
             of_json(name, one)
         except ValueError as error:
             raise UsageError(f"{where}: {name[:60]}: {error}") from None
-    return cast(Json, given)
+    return agents
+
+
+def as_agent(given: Json, reports: "Reports") -> str:
+    """The prompt of the subagent that `--agent` names; its tools, model, mode and turns become flags."""
+    from adderclaw.config import load
+    from adderclaw.tools.control import definitions
+
+    loaded = load(config_file=given.get("config"), workspace=given.get("workspace"), here=True)
+    foreign = loaded.config.compat.claude
+    known = definitions.known(home(), followed(loaded.workspace), agents_of(given, reports), foreign=foreign)
+    name = str(given["agent"])
+    agent = definitions.found(known, name)
+    if agent is None:
+        raise UsageError(f"--agent: there is no subagent {name[:60]!r}; there is: {', '.join(known.by_name)}")
+    if agent.tools is not None:
+        given["tools"] = list(agent.tools)
+    given["disallowed"] = [*given.get("disallowed", ()), *agent.without]
+    if agent.model not in (None, "inherit"):
+        given.setdefault("model", agent.model)
+    if agent.mode is not None:
+        given.setdefault("permission_mode", agent.mode)
+    if agent.max_rounds is not None:
+        given.setdefault("max_turns", str(agent.max_rounds))
+    return agent.system.removesuffix(definitions.COMMON).strip()

@@ -3,14 +3,16 @@
 import asyncio
 import sys
 from collections.abc import Awaitable
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from adderclaw.channels.print_mode.no_effect import Reports
 from adderclaw.credentials.redaction import visible
 from adderclaw.events import EventRecord
 from adderclaw.kernel import prompt
 from adderclaw.kernel.approvals import Nobody
 from adderclaw.kernel.loop import run_turn, silent
-from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.kernel.session import ALONE, Attached, Session, TurnResult
 from adderclaw.questions import Operator
 from adderclaw.record import record
 from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start_agent
@@ -44,9 +46,36 @@ class Wanted:
     """Replies of the model, where a flag limits them: who is told that they are used up is told of that flag."""
     aloud: bool = False
     """Warnings are said on stderr, without the rest of the log."""
+    reports: Reports = field(default_factory=lambda: Reports(quiet=True))
+    """What was asked for and has no effect."""
+
+    def check_media(self, session: Session, attached: Attached) -> None:
+        """Report pictures and documents that the model cannot take: it is told only that there was one."""
+        if not attached.media:
+            return
+        from adderclaw.config.model_catalogue import facts_of
+
+        known = facts_of(session.provider.name, session.model, session.config)
+        for block in attached.media:
+            kind, takes = ("image", known.vision) if block.media_type.startswith("image/") else ("PDF", known.pdf)
+            if not takes:
+                why = (
+                    f"the model {session.model} is not known to take any (`[models.NAME]`), and is told that it was one"
+                )
+                self.reports.add(f"{kind} in a message", why)
+
+    def check_thinking(self, session: Session) -> None:
+        """Report an effort that the model has no use for."""
+        if session.thinking.is_open or session.thinking.is_off:
+            return
+        from adderclaw.config.model_catalogue import facts_of
+
+        if not facts_of(session.provider.name, session.model, session.config).thinking:
+            self.reports.add("--effort, --thinking", f"the model {session.model} is not known to think")
 
     def prompt(self, session: Session) -> None:
         """Give a session its prompt."""
+        self.check_thinking(session)
         if self.system is not None:
             tools, root = session.scene.offered.values(), session.scene.context.workspace.root
             told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
@@ -68,13 +97,15 @@ def _warn(record: EventRecord) -> None:
         print(f"adderclaw: {visible(record.payload['message'])}", file=sys.stderr, flush=True)
 
 
-async def answered(run: Run, message: str, wanted: Wanted, on_delta: OnDelta = silent) -> TurnResult:
+async def answered(
+    run: Run, message: str, wanted: Wanted, on_delta: OnDelta = silent, attached: Attached = ALONE
+) -> TurnResult:
     """One turn, and its answer in the shape that is wanted."""
     if wanted.by_name and message.lstrip().startswith("/"):
         from adderclaw.hosted.by_name import expanded
 
         message = await expanded(run.session, message.lstrip())
-    result = await run_turn(run.session, message, on_delta)
+    result = await run_turn(run.session, message, on_delta, attached=attached)
     if wanted.max_turns and result.ended_by == "rounds":
         replies = "1 reply" if wanted.max_turns == 1 else f"{wanted.max_turns} replies"
         result = result._replace(reason=f"{replies} of the model and no answer yet: all that --max-turns allows")

@@ -1,44 +1,72 @@
 """The program at the other end: the operator who is asked, whose hooks are called, and whose requests are served."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 from adderclaw import __version__
 from adderclaw.channels.print_mode import Wanted
 from adderclaw.channels.print_mode.control import Link, Refused
-from adderclaw.channels.print_mode.lines import mcp_status
+from adderclaw.channels.print_mode.lines import PROTOCOL
+from adderclaw.channels.print_mode.no_effect import Reports, read_initialize
+from adderclaw.channels.print_mode.requests import Requests, models_of
 from adderclaw.channels.print_mode.stream import Stream
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel.approvals import unaskable
 from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.runtime import Options, Run
+from adderclaw.store import transcript
 from adderclaw.types import Json
-
-MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 
 
 class Client:
     """What the client said at the beginning, and what it is asked later."""
 
-    def __init__(self, link: Link, given: Json, begun: Json) -> None:
+    def __init__(self, link: Link, given: Json, begun: Json, reports: Reports) -> None:
         self._link, self._given, self._begun = link, given, begun
+        self._reports = reports
         self._stream: Stream | None = None
-        self.asks = given.get("permission_prompt_tool") == "stdio"
+        self.note_prompt: Callable[[str], None] = lambda _uuid: None
+        """Called with the uuid of a message before its turn."""
+        self.asks = given.get("permission_prompt_tool") == "stdio" and given.get("permission_prompts") != "none"
         """It wants to be asked where a person would be."""
 
     # ------------------------------------------------------------------ at the beginning
 
-    def options(self, options: Options) -> Options:
-        """With the client's hooks, servers and subagents."""
-        from adderclaw.channels.cli.print_options import agents_of, mcp_servers
+    def flags(self) -> Json:
+        """The flags, with what `initialize` says in place of one or beside it."""
+        given, begun = dict(self._given), self._begun
+        read_initialize(begun, self._reports)
+        named: Any = begun.get("sdkMcpServers") or []
+        if not isinstance(named, list) or not all(isinstance(name, str) for name in cast(list[Any], named)):
+            raise UsageError("initialize: sdkMcpServers is a list of names")
+        own = {name: {"type": "sdk", "name": name} for name in cast(list[str], named)}
+        if servers := {**_table(begun, "mcpServers"), **own}:
+            given["mcp_config"] = [*given.get("mcp_config", ()), json.dumps({"mcpServers": servers})]
+        for plugin in _tables(begun, "plugins"):
+            name = "plugin_dir_no_mcp" if plugin.get("skipMcpDiscovery") else "plugin_dir"
+            given[name] = [*given.get(name, ()), str(plugin.get("path", ""))]
+        if settings := _table(begun, "settings"):
+            given["settings"] = json.dumps(settings)
+        if denied := begun.get("disallowedTools"):
+            given["disallowed"] = [*given.get("disallowed", ()), *map(str, cast(list[Any], denied))]
+        for name, config in _table(begun, "sdkMcpServerConfigs").items():
+            _apply_policy(given, name, config)
+        if begun.get("agents"):
+            given["own_agents"] = _table(begun, "agents")
+        if isinstance(begun.get("skills"), list):
+            given["skills"] = tuple(map(str, begun["skills"]))
+        return given
 
-        servers = mcp_servers(self._given.get("mcp_config", ()))
+    def options(self, options: Options, given: Json) -> Options:
+        """With the client's hooks and servers."""
+        from adderclaw.channels.cli.print_options import mcp_servers
+
+        servers = mcp_servers(given.get("mcp_config", ()))
         own = {name: self._server(name) for name, entry in servers.items() if entry.get("type") == "sdk"}
-        agents = {**options.agents, **agents_of(self._begun.get("agents") or {}, "initialize: agents")}
         hooks = _hooks(self._begun.get("hooks"))
-        return replace(options, own_hooks=hooks, call_back=self._call_back, own_servers=own, agents=agents)
+        return replace(options, own_hooks=hooks, call_back=self._call_back, own_servers=own)
 
     def _server(self, name: str) -> object:
         from adderclaw.channels.print_mode.servers import Bridge
@@ -48,8 +76,8 @@ class Client:
     def wanted(self, wanted: Wanted) -> Wanted:
         """With what `initialize` says of the prompt."""
         system, append = self._begun.get("systemPrompt"), self._begun.get("appendSystemPrompt")
-        if isinstance(system, str):
-            wanted = replace(wanted, system=system)
+        if system is not None:
+            wanted = replace(wanted, system=_prompt_of(system))
         if (schema := self._begun.get("jsonSchema")) is not None:
             from adderclaw.channels.print_mode.structured import Shape
 
@@ -58,27 +86,52 @@ class Client:
 
     def greeting(self, run: Run) -> Json:
         """What `initialize` is answered."""
-        skills = run.session.scene.kit.skills
-        offered = skills.offered()[0] if skills is not None else []
-        commands = [{"name": name, "description": text, "argumentHint": ""} for name, text in offered]
-        model = run.session.model
+        from adderclaw.tools.control import definitions
+
+        begun, kit = self._begun, run.session.scene.kit
+        skills = kit.skills.callable() if kit.skills is not None else []
+        foreign = run.session.config.compat.claude
+        agents = definitions.known(kit.home, kit.project, kit.agents, foreign=foreign, plugins=kit.plugins).by_name
+        manifests = _table(begun, "sdkMcpServerManifests")
         return {
-            "commands": commands,
-            "agents": [],
+            "commands": [{"name": name, "description": text, "argumentHint": ""} for name, text in skills],
+            "agents": [
+                {"name": one.name, "description": one.description, **({"model": one.model} if one.model else {})}
+                for one in agents.values()
+            ],
             "output_style": "default",
             "available_output_styles": ["default"],
-            "models": [{"value": model, "displayName": model, "description": ""}],
+            "models": models_of(run),
             "account": {},
+            "claude_code_version": PROTOCOL,
             "hook_on_failure_supported": True,
             "hooks_applied": not run.runtime.config.disableAllHooks,
+            **({"plugins_applied": True} if begun.get("plugins") else {}),
+            **({"mcp_servers_applied": True} if begun.get("mcpServers") else {}),
+            **({"settings_applied": True} if begun.get("settings") else {}),
+            **({"disallowed_tools_applied": True} if begun.get("disallowedTools") else {}),
+            **({"sdk_mcp_manifests_parked": dict.fromkeys(manifests, "not_honoured")} if manifests else {}),
+            "options_without_effect": self._reports.as_json(),
             "adderclaw_version": __version__,
         }
+
+    def entitle(self, run: Run) -> None:
+        """Give a new conversation the title of `initialize`."""
+        title = self._begun.get("title")
+        if (
+            isinstance(title, str)
+            and title.strip()
+            and not transcript.title(run.session.store, run.session.conversation_id)
+        ):
+            with run.session.store.write() as cursor:
+                transcript.entitle(cursor, run.session.conversation_id, title.strip()[:200])
 
     def serve(self, run: Run, stream: Stream) -> None:
         """Answer its requests from here on."""
         self._stream = stream
-        requests = _Requests(run, stream)
+        requests = Requests(run, stream, can_bypass=bool(self._given.get("allow_bypass")))
         self._link.handlers |= requests.table()
+        self.note_prompt = requests.note_prompt
 
     # ------------------------------------------------------------------ when it is asked
 
@@ -126,6 +179,46 @@ class Client:
         if said.get("behavior") != "allow":
             return replied(None)
         return replied(_replies(said.get("updatedInput"), {one.question for one in request.questions}))
+
+
+BOUNDARY = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
+"""An element of a system prompt that only tells a cache where to cut."""
+
+
+def _prompt_of(system: object) -> str:
+    """A system prompt as text, or as a list of its blocks."""
+    if isinstance(system, str):
+        return system
+    if not isinstance(system, list) or not all(isinstance(one, str) for one in cast(list[Any], system)):
+        raise UsageError("initialize: systemPrompt is a text or a list of texts")
+    return "\n\n".join(one for one in cast(list[str], system) if one != BOUNDARY)
+
+
+def _table(begun: Json, name: str) -> Json:
+    value: Any = begun.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise UsageError(f"initialize: {name} is an object")
+    return cast(Json, value or {})
+
+
+def _tables(begun: Json, name: str) -> list[Json]:
+    value: Any = begun.get(name) or []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in cast(list[Any], value)):
+        raise UsageError(f"initialize: {name} is a list of objects")
+    return cast(list[Json], value)
+
+
+def _apply_policy(given: Json, server: str, config: object) -> None:
+    """The permission policy of a client for the tools of its own server, as rules."""
+    tools: Any = cast(Json, config).get("tools") if isinstance(config, dict) else None
+    for tool in cast(list[Any], tools) if isinstance(tools, list) else []:
+        name: Any = cast(Json, tool).get("name") if isinstance(tool, dict) else None
+        if not isinstance(name, str):
+            continue
+        policy = cast(Json, tool).get("permission_policy")
+        if policy != "always_allow":  # a client allows with allowedTools; what is unknown is asked about
+            kind = "disallowed" if policy == "always_deny" else "ask"
+            given[kind] = [*given.get(kind, ()), f"mcp__{server}__{name}"]
 
 
 def _question(request: ApprovalRequest) -> Json:
@@ -209,56 +302,3 @@ def _group(event: str, group: Json, wrong: str) -> list[Json]:
         more["onFailure"] = "block"
     base: Json = {"hook_event_name": event, "type": "callback", "source": "the client", **more}
     return [{**base, "callback_id": id} for id in cast(list[str], ids)]
-
-
-class _Requests:
-    """What a client may ask for while the conversation goes on."""
-
-    def __init__(self, run: Run, stream: Stream) -> None:
-        self._run, self._stream = run, stream
-        self._began = run.session.config.permissions.defaultMode
-
-    def table(self) -> "dict[str, Any]":
-        return {
-            "initialize": self._again,
-            "interrupt": self._interrupt,
-            "set_permission_mode": self._set_mode,
-            "set_model": self._set_model,
-            "mcp_status": self._mcp_status,
-        }
-
-    async def _again(self, _request: Json) -> Json:
-        raise UsageError("initialize comes once, before the first message")
-
-    async def _interrupt(self, _request: Json) -> Json:
-        return {"interrupted": self._stream.interrupt()}
-
-    async def _set_mode(self, request: Json) -> Json:
-        from adderclaw.config.permissions import PermissionUpdate
-        from adderclaw.kernel import permission_updates
-
-        mode: Any = "default" if request.get("mode") == "manual" else request.get("mode")
-        if mode not in MODES:
-            raise UsageError(f"{str(mode)[:40]!r} is no permission mode; there is: {', '.join(MODES)}")
-        if mode == "bypassPermissions" != self._began:
-            raise UsageError(
-                "bypassPermissions is set when the program is started: --permission-mode bypassPermissions"
-            )
-        permission_updates.apply(self._run.session, PermissionUpdate("setMode", "session", mode=mode))
-        return {"mode": mode}
-
-    async def _set_model(self, request: Json) -> Json:
-        from adderclaw.runtime.session import chosen_by
-
-        wanted = request.get("model")
-        if wanted in (None, "", "default"):
-            chosen = chosen_by(self._run.runtime.options, self._run.session.config)
-            wanted = f"{chosen.provider}/{chosen.model}"
-        async with self._stream.free:  # a turn goes on with the model that it began with
-            await self._run.switch(str(wanted))
-        return {"model": self._run.session.model}
-
-    async def _mcp_status(self, _request: Json) -> Json:
-        servers = self._run.runtime.servers
-        rows = servers.status() if servers is not None else []
-        return {"mcpServers": [mcp_status(row.entry.given, row.state) for row in rows]}

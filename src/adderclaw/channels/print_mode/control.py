@@ -2,10 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, cast
 
 from adderclaw.channels import stdio
+from adderclaw.channels.print_mode import user_message
+from adderclaw.channels.print_mode.user_message import UserMessage
 from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.json_text import no_constant
@@ -13,6 +15,22 @@ from adderclaw.types import Json
 
 MOST_MESSAGES = 1_000
 """Messages that wait for their turn."""
+
+REFUSED: Mapping[str, str] = {
+    "mcp_set_servers": "MCP servers are named at the start (mcpServers)",
+    "reload_plugins": "a change of plugins counts from the next conversation on",
+    "reload_skills": "a change of skills counts from the next conversation on",
+    "reload_output_styles": "there are no output styles",
+    "seed_read_state": "Edit needs no earlier Read here",
+    "update_settings": "settings are changed in your own files",
+    "set_mcp_permission_mode_override": "rules decide about the tools of a server: mcp__SERVER",
+    "background_tasks": "what runs in the foreground is ended with interrupt",
+    "cancel_async_message": "a message that was sent is answered",
+    "read_file": "the client reads its files itself",
+    "get_usage": "each result has the usage of its turn",
+    "get_session_cost": "each result has the total_cost_usd",
+}
+"""Requests of an SDK that are refused → what there is in their place."""
 
 type Handler = Callable[[Json], Awaitable[Json]]
 """A request's fields → what is answered."""
@@ -36,7 +54,7 @@ class Link:
         self._line = 0
         self._left = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._messages: asyncio.Queue[str | None] = asyncio.Queue()
+        self._messages: asyncio.Queue[UserMessage | None] = asyncio.Queue()
         self._begun: asyncio.Future[tuple[str, Json] | None] = asyncio.get_running_loop().create_future()
         self.handlers: dict[str, Handler] = {}
         """Subtype of a request → who answers it."""
@@ -81,7 +99,7 @@ class Link:
         if kind == "user":
             if self._messages.qsize() >= MOST_MESSAGES:
                 raise UsageError(self._where(f"more than {MOST_MESSAGES:,} messages wait for their turn"))
-            self._messages.put_nowait(_text_of(message, self._where))
+            self._messages.put_nowait(user_message.read(message, self._where))
             if not self._begun.done():
                 self._begun.set_result(None)
         elif kind == "control_request":
@@ -105,7 +123,8 @@ class Link:
         handler = self.handlers.get(subtype)
         if handler is None:
             known = ", ".join(self.handlers) or "initialize, which comes first"
-            self.refuse(id, f"{subtype[:60]!r} is not supported here; there is: {known}")
+            why = REFUSED.get(subtype) or f"there is: {known}"
+            self.refuse(id, f"{subtype[:60]!r} is not supported here; {why}")
             return
         task = asyncio.create_task(self._handled(id, handler, given))
         self._tasks.add(task)
@@ -162,7 +181,7 @@ class Link:
         """The id and the fields of `initialize`; None where the first message came without it."""
         return await asyncio.shield(self._begun)
 
-    async def messages(self) -> AsyncGenerator[str]:
+    async def messages(self) -> AsyncGenerator[UserMessage]:
         """What the user says, one after the other."""
         while (message := await self._messages.get()) is not None and not self._left:
             yield message
@@ -192,22 +211,3 @@ def _parsed(line: bytes, where: Callable[[str], str]) -> Json:
     if not isinstance(value, dict):
         raise UsageError(where("a message is a JSON object"))
     return cast(Json, value)
-
-
-def _text_of(message: Json, where: Callable[[str], str]) -> str:
-    """What the user says: a text, or blocks of text."""
-    said: Any = message.get("message")
-    content: Any = cast(Json, said).get("content") if isinstance(said, dict) else None
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise UsageError(where('a user message is {"role": "user", "content": "…"}'))
-    texts: list[str] = []
-    for block in cast(list[Any], content):
-        kind = cast(Json, block).get("type") if isinstance(block, dict) else None
-        text = cast(Json, block).get("text") if kind == "text" else None
-        if not isinstance(text, str):
-            fix = "put the file into the workspace and name it: Read shows it to the model"
-            raise UsageError(where(f"a block of type {str(kind)[:40]!r} cannot be sent here; {fix}"))
-        texts.append(text)
-    return "\n".join(texts)

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 
 from adderclaw.channels import stdio
 from adderclaw.channels.print_mode import Wanted, answered, nobody
@@ -10,10 +12,11 @@ from adderclaw.channels.print_mode import client as clients
 from adderclaw.channels.print_mode.control import Link
 from adderclaw.channels.print_mode.lines import failure
 from adderclaw.channels.print_mode.stream import Stream
+from adderclaw.channels.print_mode.user_message import UserMessage, joined
 from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.events import EventRecord
-from adderclaw.kernel.session import TurnResult
+from adderclaw.kernel.session import ALONE, TurnResult
 from adderclaw.runtime import Options, Resume, Run, opened, start_agent
 from adderclaw.runtime.drive import Report, drive, exit_code
 from adderclaw.runtime.signals import until_signal
@@ -22,14 +25,20 @@ from adderclaw.types import Json
 DRAIN_SECONDS = 30.0
 """How long a client that reads slowly is waited for at the end."""
 CLOSED = "the client reads no more"
+ATTACHED_ALONE = "Look at what is attached."
+"""What is said with a picture or a document that came without words."""
 
 
-def hold(options: Options, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
+type Begin = Callable[[Json, Wanted], tuple[Options, Wanted]]
+"""The flags of a run → its options, and what is asked of its session."""
+
+
+def hold(begin: Begin, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
     """Answer the message, or all that come on stdin; the exit code."""
-    return asyncio.run(_held(options, again, wanted, given, message))
+    return asyncio.run(_held(begin, again, wanted, given, message))
 
 
-async def _held(options: Options, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
+async def _held(begin: Begin, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
     loop = asyncio.get_running_loop()
     if message is None and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
         raise UsageError("--input-format stream-json needs standard input: the client is at its other end")
@@ -44,7 +53,7 @@ async def _held(options: Options, again: Resume | None, wanted: Wanted, given: J
             reader = asyncio.StreamReader(limit=MAX_LINE)
             await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdio.readable())
             reading = asyncio.ensure_future(link.read(reader))
-        return await _opened(options, again, wanted, given, message, link, outbox)
+        return await _opened(begin, again, wanted, given, message, link, outbox)
     except AdderClawError as error:
         outbox.put(failure(str(error), error.exit_code))
         raise
@@ -61,7 +70,7 @@ async def _held(options: Options, again: Resume | None, wanted: Wanted, given: J
 
 
 async def _opened(
-    options: Options,
+    begin: Begin,
     again: Resume | None,
     wanted: Wanted,
     given: Json,
@@ -72,15 +81,17 @@ async def _opened(
     begun = await link.begun() if message is None else None
     if link.problem is not None:
         raise link.problem
-    client = clients.Client(link, given, begun[1] if begun is not None else {})
-    runtime = start_agent(client.options(options))
-    wanted = client.wanted(wanted)
+    client = clients.Client(link, given, begun[1] if begun is not None else {}, wanted.reports)
+    flags = client.flags()
+    options, wanted = begin(flags, client.wanted(wanted))
+    runtime = start_agent(client.options(options, flags))
     wanted.listen(runtime)
     asks = message is None and client.asks
     operator = client if asks else nobody(runtime.config.security.approval_timeout_seconds)
     with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
         wanted.prompt(run.session)
         talk = _Talk(run, outbox, link, client, wanted, given)
+        client.entitle(run)
         if begun is not None:
             link.answer(begun[0], client.greeting(run))
         work = talk.one(message) if message is not None else talk.all()
@@ -100,10 +111,6 @@ def _code(result: TurnResult) -> int:
     return 0 if result.outcome == "denied" else exit_code(result)
 
 
-async def _empty() -> TurnResult:
-    return TurnResult("error", "", "the message is empty; say what the agent should do")
-
-
 class _Talk:
     """The turns of the conversation."""
 
@@ -111,6 +118,7 @@ class _Talk:
         self, run: Run, outbox: Outbox, link: Link, client: "clients.Client", wanted: Wanted, given: Json
     ) -> None:
         self._run, self._outbox, self._link, self._wanted = run, outbox, link, wanted
+        self._client = client
         self._stream = Stream(run, outbox, partial=bool(given.get("partial")))
         self._replays = bool(given.get("replay"))
         if given.get("hook_events"):
@@ -123,19 +131,43 @@ class _Talk:
             self._outbox.put(self._stream.lines.hook(record.payload))
 
     async def one(self, message: str) -> TurnResult:
-        self._outbox.put(self._stream.lines.init())
+        self._begin_turn()
         return await self._stream.turn(answered(self._run, message, self._wanted, self._stream.delta), last=True)
 
     async def all(self) -> TurnResult:
         last = TurnResult("completed", "")
+        waiting: list[UserMessage] = []
         async for message in self._link.messages():
+            if not message.asks:
+                waiting.append(message)
+                continue
+            message, waiting = joined(waiting, message), []
             self._run.session.budget.begin()
-            self._outbox.put(self._stream.lines.init())
+            self._wanted.check_media(self._run.session, message.attached)
+            self._begin_turn()
             if self._replays:
-                self._outbox.put(self._stream.lines.user(message))
-            work = answered(self._run, message, self._wanted, self._stream.delta) if message.strip() else _empty()
-            last = await self._stream.turn(work, last=False)
+                self._outbox.put(self._stream.lines.user(message.content, message.uuid))
+            last = await self._stream.turn(self._answered(message), last=False)
         return last
+
+    async def _answered(self, message: UserMessage) -> TurnResult:
+        if message.problem:
+            return TurnResult("error", "", message.problem)
+        text = message.text
+        if not text.strip() and message.attached == ALONE:
+            return TurnResult("error", "", "the message is empty; say what the agent should do")
+        wanted = replace(self._wanted, by_name=self._wanted.by_name and not message.verbatim)
+        self._client.note_prompt(message.uuid)
+        return await answered(
+            self._run, text if text.strip() else ATTACHED_ALONE, wanted, self._stream.delta, message.attached
+        )
+
+    def _begin_turn(self) -> None:
+        """The init message, and after it what was asked for and has no effect, each once."""
+        reports, lines = self._wanted.reports, self._stream.lines
+        self._outbox.put(lines.init({"options_without_effect": reports.as_json()} if reports.by_option else {}))
+        for one in reports.new():
+            self._outbox.put(lines.no_effect(one))
 
     async def watch(self) -> None:
         """A client that closes its end wants no more."""

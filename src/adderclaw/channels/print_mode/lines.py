@@ -57,11 +57,12 @@ class Lines:
 
     # ------------------------------------------------------------------ the session
 
-    def init(self) -> Json:
+    def init(self, more: Json) -> Json:
         session, servers = self._session, self._run.runtime.servers
         listed = [] if servers is None else [mcp_status(row.entry.given, row.state) for row in servers.status()]
         skills = session.scene.kit.skills
         names = [] if skills is None else [name for name, _ in skills.offered()[0]]
+        commands = [] if skills is None else [name for name, _ in skills.callable()]
         body: Json = {
             "subtype": "init",
             "cwd": session.scene.context.workspace.root,
@@ -69,7 +70,7 @@ class Lines:
             "tools": [name for name, tool in session.scene.offered.items() if tool.usable],
             "mcp_servers": listed,
             "permissionMode": session.scene.policy.mode or MODES[session.scene.policy.autonomy],
-            "slash_commands": names,
+            "slash_commands": commands,
             "skills": names,
             **self._plugins(),
             "agents": ["general-purpose", "Explore", "Plan", *session.scene.kit.agents, *self._agents()],
@@ -80,8 +81,14 @@ class Lines:
             "adderclaw_version": __version__,
             "run_id": self._run.run_id,
             "conversation_id": session.conversation_id,
+            **more,
         }
         return self.line("system", body)
+
+    def no_effect(self, report: Json) -> Json:
+        """An option that the client gave in vain."""
+        text = f"{report['option']} has no effect: {report['reason']}"
+        return self.line("system", {"subtype": "informational", "level": "warning", "content": text, **report})
 
     def _plugins(self) -> Json:
         """Those that count, each with the hash of its content; and those of which nothing does."""
@@ -140,10 +147,10 @@ class Lines:
         told = [block for one in message.blocks if (block := _told(one)) is not None]
         return self._session.secrets.shown_all(told)
 
-    def user(self, text: str) -> Json:
+    def user(self, content: object, uuid: str) -> Json:
         """A message as it was taken from the client."""
-        said: Json = {"message": {"role": "user", "content": text}, "parent_tool_use_id": None, "isReplay": True}
-        return self.line("user", said)
+        said: Json = {"message": {"role": "user", "content": content}, "parent_tool_use_id": None, "isReplay": True}
+        return {**self.line("user", said), "uuid": uuid}
 
     def _assistant(self, message: Message) -> Json | None:
         blocks = self._blocks(message)
@@ -198,7 +205,7 @@ class Lines:
             "num_turns": session.budget.steps - steps,
             "result": result.answer or (result.reason if result.outcome != "completed" else ""),
             "stop_reason": self._stop if session.budget.steps > steps else None,
-            "total_cost_usd": session.budget.cost,
+            **({"total_cost_usd": session.budget.cost} if session.budget.cost is not None else {}),
             "usage": usage_json(usage),
             "modelUsage": {self._model: _model_usage(now, session.budget.cost)},
             "permission_denials": self._denials,
@@ -266,7 +273,7 @@ def _model_usage(usage: Usage, cost: float | None) -> Json:
         "cacheReadInputTokens": usage.cache_read_tokens,
         "cacheCreationInputTokens": usage.cache_write_tokens,
         "webSearchRequests": 0,
-        "costUSD": cost,
+        **({"costUSD": cost} if cost is not None else {}),
     }
 
 

@@ -9,7 +9,7 @@ from adderclaw.config import project_grants
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.kernel import permission_updates
-from adderclaw.kernel.tokens import estimated
+from adderclaw.kernel.tokens import context_parts
 from adderclaw.runtime import Run
 
 BEHAVIOURS = ("allow", "ask", "deny")
@@ -17,21 +17,12 @@ BEHAVIOURS = ("allow", "ask", "deny")
 
 def context(run: Run, _rest: str) -> Done:
     """What the next request is made of; sizes are estimates, the window is the model's."""
-    import json
-
     session = run.session
-    tools = sum(len(json.dumps(tool.parameters)) + len(tool.description) for tool in session.prompt.tools)
-    files = len(session.instructions.text) if session.instructions is not None else 0
-    parts = (
-        ("system prompt", len(session.prompt.system.encode()) - files),
-        ("instruction files", files),
-        (f"{len(session.prompt.tools)} tools", tools),
-        ("conversation", session.state.history.size),
-    )
+    parts = context_parts(session)
     limit = session.provider.capabilities().context_tokens
-    total = sum(estimated(size) for _, size in parts)
-    for name, size in parts:
-        print(f"{name:<20} about {estimated(size):>9,} tokens{_share(estimated(size), limit)}")
+    total = sum(parts.values())
+    for name, tokens in parts.items():
+        print(f"{name:<20} about {tokens:>9,} tokens{_share(tokens, limit)}")
     print(f"{'together':<20} about {total:>9,} tokens{_share(total, limit)}")
     print(f"the window of {visible(session.model)}: {f'{limit:,} tokens' if limit else 'unknown'}")
 
