@@ -1,6 +1,7 @@
 """The OpenAI-compatible endpoints: real clients complete turns; what they send is a message and data, no more."""
 
 import asyncio
+import inspect
 import json
 import re
 import shutil
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 from openai import BadRequestError, NotFoundError, OpenAI
+from openai.resources.chat.completions import Completions
+from openai.resources.responses import Responses
 
 from adderclaw.channels.server.house import House
 from adderclaw.runtime import Options
@@ -117,6 +120,63 @@ def test_the_sdk_and_curl_complete_turns(serve: Callable[..., Process], model: S
         while 'conversations_open{state="working"} 0.0' not in looking.get("/metrics").text:
             time.sleep(0.1)  # a client that went away has ended its turn
     assert process.end() == 0
+
+
+# ------------------------------------------------------------------ every parameter
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "openai.md"
+EXAMPLES: dict[str, Any] = {
+    "tools": [{"type": "function", "function": {"name": "rm", "parameters": {}}}],
+    "functions": [{"name": "rm", "parameters": {}}],
+    "metadata": {"a": "b"},
+    "response_format": {"type": "json_object"},
+    "text": {"format": {"type": "json_object"}},
+    "include": ["reasoning.encrypted_content"],
+    "modalities": ["audio"],
+    "n": 2,
+    "stream": True,
+    "input": "hi",
+    "messages": [user("hi")],
+    "model": "adderclaw",
+    "background": True,
+}
+
+
+def documented(heading: str) -> dict[str, str]:
+    """Parameter → what becomes of it, in the table below a heading of the page."""
+    part = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]+) \| (applied|no effect, reported|rejected, reported)[^|]*\|", part, re.M)
+    return {name: effect for names, effect in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+@pytest.mark.parametrize(
+    ("path", "create"),
+    [("chat/completions", Completions.create), ("responses", Responses.create)],
+    ids=["chat", "responses"],
+)
+def test_each_parameter_of_the_client_is_what_the_page_says(
+    agent: Server, model: ScriptedModel, path: str, create: Callable[..., Any]
+) -> None:
+    """Every parameter that the client's types define, sent one by one: applied, named in a header, or refused."""
+    rows = documented("Parameters of " + path)
+    transport = {"self", "extra_headers", "extra_query", "extra_body", "timeout"}
+    assert inspect.signature(create).parameters.keys() - transport <= rows.keys()
+    token, least = agent.token("openai"), "messages" if path == "chat/completions" else "input"
+    for name, effect in rows.items():
+        if name == "previous_response_id":  # tested with two responses above
+            continue
+        if effect != "rejected, reported":
+            model.add({"text": "Hello."})
+        body = {"model": "adderclaw", least: EXAMPLES[least], name: EXAMPLES.get(name, {"some": "value"})}
+        if name in ("instructions", "stream_options"):
+            body[name] = "Be brief." if name == "instructions" else {"include_usage": True}
+        answer = agent.ask("POST", f"/v1/{path}", token, json=body)
+        if effect == "rejected, reported":
+            assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
+            continue
+        assert answer.status_code == 200, (name, answer.text)
+        told = answer.headers.get("x-adderclaw-no-effect", "")
+        assert told == (name if effect == "no effect, reported" else ""), name
 
 
 # ------------------------------------------------------------------ refusals

@@ -161,6 +161,8 @@ def _has_body(scope: Scope) -> bool:
 def _with_headers(scope: Scope, given: list[tuple[bytes, bytes]], *, closes: bool = False) -> list[tuple[bytes, bytes]]:
     """`closes`: the body was not read to its end, and is not going to be: the connection cannot be used any more."""
     wanted = dict(HEADERS) | ({"connection": "close"} if closes else {})
+    if without_effect := scope.get("adderclaw.no_effect"):  # parameters of an OpenAI client
+        wanted["x-adderclaw-no-effect"] = without_effect
     if scope.get("adderclaw.page"):
         wanted["content-security-policy"] = PAGE_POLICY
     names = {name for name, _ in given}

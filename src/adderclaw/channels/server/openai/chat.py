@@ -61,6 +61,7 @@ def _usage(used: Usage) -> ChatUsage:
 
 async def completion(called: Called) -> ChatCompletion | Response:
     body: ChatBody = called.given
+    called.request.scope[wanted.NO_EFFECT] = wanted.without_effect(body)
     turn = await Turn.begun(called, wanted.of_chat(body), body.model)
     if body.stream:
         with_usage = body.stream_options is not None and body.stream_options.include_usage

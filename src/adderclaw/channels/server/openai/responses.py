@@ -75,6 +75,7 @@ class ResponseAnswer(TypedDict):
 
 async def response(called: Called) -> ResponseAnswer | Response:
     body: ResponsesBody = called.given
+    called.request.scope[wanted.NO_EFFECT] = wanted.without_effect(body)
     told = wanted.of_responses(body)
     resume = None if body.previous_response_id is None else resumed(called, body.previous_response_id)
     turn = await Turn.begun(called, told, body.model, resume)

@@ -1,6 +1,7 @@
 """What a client of the OpenAI-compatible endpoints sends, read: its last words are the message, the rest is data."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from secrets import token_hex
 from typing import Any, Literal, cast
 
@@ -95,6 +96,9 @@ class ChatBody:
     verbosity: Any = None
     safety_identifier: Any = None
     prompt_cache_key: Any = None
+    prompt_cache_options: Any = None
+    prompt_cache_retention: Any = None
+    moderation: Any = None
 
 
 @record
@@ -131,16 +135,26 @@ class ResponsesBody:
     parallel_tool_calls: Any = None
     safety_identifier: Any = None
     prompt_cache_key: Any = None
+    prompt_cache_options: Any = None
+    prompt_cache_retention: Any = None
+    context_management: Any = None
+    moderation: Any = None
+    image: Any = None
+    access_programs: Any = None
 
 
+APPLIED_CHAT = ("model", "messages", "stream", "stream_options")
 REFUSED_CHAT = (
     *("tools", "tool_choice", "functions", "function_call", "response_format", "modalities", "audio", "prediction"),
-    *("web_search_options", "n", "logprobs", "top_logprobs", "stop"),
+    *("web_search_options", "n", "logprobs", "top_logprobs", "stop", "moderation"),
 )
+APPLIED_RESPONSES = ("model", "input", "instructions", "previous_response_id", "stream")
 REFUSED_RESPONSES = (
     *("tools", "tool_choice", "text", "include", "background", "conversation", "prompt", "max_tool_calls"),
-    "top_logprobs",
+    *("top_logprobs", "moderation", "image", "access_programs"),
 )
+NO_EFFECT = "adderclaw.no_effect"
+"""In the scope of a request: the parameters without effect, for the header that names them."""
 
 
 class Said(NamedTuple):
@@ -170,6 +184,16 @@ def of_responses(body: ResponsesBody) -> Wanted:
         said = [_item(f"input[{place}]", one) for place, one in enumerate(body.input)]
     before = [Said("instructions", body.instructions)] if body.instructions else []
     return _told([*before, *said], "input")
+
+
+def without_effect(body: ChatBody | ResponsesBody) -> str:
+    """The parameters that a client gave and that change nothing, for the header `X-AdderClaw-No-Effect`."""
+    applied, refused = (
+        (APPLIED_CHAT, REFUSED_CHAT) if isinstance(body, ChatBody) else (APPLIED_RESPONSES, REFUSED_RESPONSES)
+    )
+    return ", ".join(
+        one.name for one in fields(body) if one.name not in (*applied, *refused) and getattr(body, one.name) is not None
+    )
 
 
 def _refuse(body: object, names: Sequence[str]) -> None:
