@@ -46,9 +46,11 @@ def reference() -> str:
 
 
 def flags() -> str:
-    works = {name: flag.help for flag in FLAGS for name in flag.names} | {"--version": "The version."}
+    here = {name: ("works", flag.help) for flag in FLAGS for name in flag.names}
+    here |= {name: ("no effect", flag.no_effect) for flag in FLAGS for name in flag.names if flag.no_effect}
+    here |= {"--version": ("works", "The version.")}
     rows: list[tuple[str, ...]] = [
-        (f"`{name}`", "works", works[name]) if name in works else (f"`{name}`", *elsewhere.FLAGS[name])
+        (f"`{name}`", *(here.get(name) or elsewhere.FLAGS[name]))
         for name in sorted(REFERENCE["flags"], key=lambda name: name.lstrip("-"))
     ]
     return table(("flag", "here", "how, instead, or why"), rows)

@@ -173,7 +173,9 @@ def test_a_client_changes_a_session_by_control_requests(world: World) -> None:
             permissionMode="bypassPermissions",
             allowDangerouslySkipPermissions=True,
         )
-    answers = [(one["method"], one.get("value"), one.get("error", "")) for one in of(told, "answer")]
+    answers: list[tuple[str, Any, str]] = [
+        (one["method"], one.get("value"), one.get("error", "")) for one in of(told, "answer")
+    ]
     assert len(answers) == len(requests), told
     commands, agents, context, dry, rewound, *more = answers
     assert [one["name"] for one in commands[1]] == ["greet"]

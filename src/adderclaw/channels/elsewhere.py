@@ -103,16 +103,11 @@ COMMANDS: dict[str, Elsewhere] = {
 """Name → what there is instead."""
 
 FLAGS: dict[str, Elsewhere] = {
-    "--agent": _replaced("ask for the subagent by its name"),
     "--append-subagent-system-prompt": _replaced("the prompt of the subagent's own file"),
     "--autocompact": _omitted("the conversation is compacted when it nears the end of the model's window"),
-    "--betas": _omitted("it belongs to one vendor's API"),
     **dict.fromkeys(("--bg", "--exec", "--tmux"), _replaced("a second terminal, or `adderclaw run`")),
     **dict.fromkeys(("--name", "-n"), _replaced("/rename NAME")),
-    "--no-session-persistence": _omitted("what an agent did stays on record; `adderclaw memory clear` removes it"),
     "--from-pr": _replaced("`adderclaw -r WORDS`"),
-    "--allow-dangerously-skip-permissions": _replaced("--permission-mode bypassPermissions, in a session of its own"),
-    **dict.fromkeys(("--debug", "--debug-file"), _replaced("--verbose, and ADDERCLAW_LOG=json")),
     "--disable-slash-commands": _replaced("--bare, which has neither skills nor commands of your own"),
     "--exclude-dynamic-system-prompt-sections": _replaced("--system-prompt"),
     "--forward-subagent-text": _replaced("`adderclaw replay RUN` shows what subagents wrote"),

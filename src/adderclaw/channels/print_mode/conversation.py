@@ -11,6 +11,7 @@ from adderclaw.channels.print_mode import Wanted, answered, nobody
 from adderclaw.channels.print_mode import client as clients
 from adderclaw.channels.print_mode.control import Link
 from adderclaw.channels.print_mode.lines import failure
+from adderclaw.channels.print_mode.no_effect import CITATIONS, MESSAGE_FIELDS
 from adderclaw.channels.print_mode.stream import Stream
 from adderclaw.channels.print_mode.user_message import UserMessage, joined
 from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
@@ -143,6 +144,8 @@ class _Talk:
                 continue
             message, waiting = joined(waiting, message), []
             self._run.session.budget.begin()
+            for name in message.ignored:
+                self._wanted.reports.add(f"message.{name}", MESSAGE_FIELDS.get(name, CITATIONS))
             self._wanted.check_media(self._run.session, message.attached)
             self._begin_turn()
             if self._replays:

@@ -27,6 +27,15 @@ FIELDS: Mapping[str, str] = {
     "supportedDialogKinds": "no dialog is sent; questions come as can_use_tool",
 }
 """Fields of `initialize` without effect → why."""
+MESSAGE_FIELDS: Mapping[str, str] = {
+    "priority": "messages are answered in the order in which they come",
+    "parent_tool_use_id": "a message goes to the main conversation",
+    "isSynthetic": "the model is told of it as of any other message",
+    "tool_use_result": "results come from the tools alone",
+    "origin": "the model is told of it as of any other message",
+}
+"""The same for a message of the user."""
+CITATIONS = "answers have no citations"
 HOOK_FIELDS: Mapping[str, str] = {
     "contextOnly": "the hook is called as any other",
     "replacedByFrame": "the hook is called as any other",

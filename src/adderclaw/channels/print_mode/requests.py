@@ -1,6 +1,7 @@
 """What a client may ask for while the conversation goes on."""
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw import __version__
@@ -13,6 +14,8 @@ from adderclaw.store import transcript
 from adderclaw.types import EFFORTS, Json, Thinking
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from adderclaw.channels.print_mode.control import Handler
     from adderclaw.mcp.servers import Servers
 
@@ -31,38 +34,21 @@ class Requests:
         """Message of the client → its place in the transcript."""
 
     def table(self) -> "dict[str, Handler]":
-        return {
-            "initialize": self._again,
-            "interrupt": self._interrupt,
-            "set_permission_mode": self._set_mode,
-            "set_model": self._set_model,
-            "set_max_thinking_tokens": self._set_thinking,
-            "mcp_status": self._mcp_status,
-            "mcp_reconnect": self._mcp_reconnect,
-            "mcp_toggle": self._mcp_toggle,
-            "mcp_read_resource": self._mcp_read_resource,
-            "get_context_usage": self._context,
-            "rewind_files": self._rewind,
-            "stop_task": self._stop_task,
-            "apply_flag_settings": self._apply_settings,
-            "rename_session": self._rename,
-            "list_models": self._list_models,
-            "get_binary_version": self._version,
-        }
+        return {name: partial(handle, self) for name, handle in HANDLERS.items()}
 
     def note_prompt(self, uuid: str) -> None:
         """The message with this name is about to become the next entry of the transcript."""
         self._prompts[uuid] = transcript.next_sequence(self._run.session.store, self._run.session.session_id)
 
-    async def _again(self, _request: Json) -> Json:
+    async def again(self, _request: Json) -> Json:
         raise UsageError("initialize comes once, before the first message")
 
-    async def _interrupt(self, _request: Json) -> Json:
+    async def interrupt(self, _request: Json) -> Json:
         return {"interrupted": self._stream.interrupt()}
 
     # ------------------------------------------------------------------ modes, models, settings
 
-    async def _set_mode(self, request: Json) -> Json:
+    async def set_mode(self, request: Json) -> Json:
         self._change_mode(request.get("mode"))
         return {"mode": request.get("mode")}
 
@@ -83,7 +69,7 @@ class Requests:
         update = PermissionUpdate("setMode", "session", mode=mode)
         permission_updates.apply(self._run.session, update, may_bypass=self._can_bypass)
 
-    async def _set_model(self, request: Json) -> Json:
+    async def set_model(self, request: Json) -> Json:
         from adderclaw.runtime.session import chosen_by
 
         wanted = request.get("model")
@@ -94,7 +80,7 @@ class Requests:
             await self._run.switch(str(wanted))
         return {"model": self._run.session.model}
 
-    async def _apply_settings(self, request: Json) -> Json:
+    async def apply_settings(self, request: Json) -> Json:
         """All of them, or none: a setting that cannot be changed now is named."""
         settings: Any = request.get("settings")
         given = cast(Json, settings) if isinstance(settings, dict) else {}
@@ -114,12 +100,12 @@ class Requests:
         if "effortLevel" in given:
             self._run.session.thinking = self._run.session.thinking._replace(effort=effort)
         if "model" in given:
-            await self._set_model(given)
+            await self.set_model(given)
         if rules.get("defaultMode") is not None:
             self._change_mode(rules["defaultMode"])
         return {}
 
-    async def _set_thinking(self, request: Json) -> Json:
+    async def set_thinking(self, request: Json) -> Json:
         """A number of tokens; 0 is none, null what the session began with."""
         tokens: Any = request.get("max_thinking_tokens")
         session = self._run.session
@@ -133,7 +119,7 @@ class Requests:
             session.thinking = Thinking(session.thinking.effort, "enabled" if tokens else "disabled", tokens or None)
         return {}
 
-    async def _rename(self, request: Json) -> Json:
+    async def rename(self, request: Json) -> Json:
         title = request.get("title")
         if not isinstance(title, str) or not title.strip():
             raise UsageError("rename_session: the title is empty")
@@ -142,10 +128,10 @@ class Requests:
             transcript.entitle(cursor, session.conversation_id, title.strip()[:200])
         return {}
 
-    async def _list_models(self, _request: Json) -> Json:
+    async def list_models(self, _request: Json) -> Json:
         return {"models": models_of(self._run)}
 
-    async def _version(self, _request: Json) -> Json:
+    async def version(self, _request: Json) -> Json:
         return {"version": PROTOCOL, "adderclaw_version": __version__}
 
     # ------------------------------------------------------------------ MCP
@@ -164,17 +150,17 @@ class Requests:
             raise UsageError(f"there is no MCP server {name[:60]!r}; there is: {known}")
         return found[0]
 
-    async def _mcp_status(self, _request: Json) -> Json:
+    async def mcp_status(self, _request: Json) -> Json:
         servers = self._run.runtime.servers
         rows = servers.status() if servers is not None else []
         return {"mcpServers": [mcp_status(row.entry.given, row.state) for row in rows]}
 
-    async def _mcp_reconnect(self, request: Json) -> Json:
+    async def mcp_reconnect(self, request: Json) -> Json:
         if why := await self._servers().again(self._server(request)):
             raise UsageError(why)
         return {}
 
-    async def _mcp_toggle(self, request: Json) -> Json:
+    async def mcp_toggle(self, request: Json) -> Json:
         name = self._server(request)
         if request.get("enabled") is True:
             self._servers().enable(name)
@@ -182,7 +168,7 @@ class Requests:
             await self._servers().disable(name)
         return {}
 
-    async def _mcp_read_resource(self, request: Json) -> Json:
+    async def mcp_read_resource(self, request: Json) -> Json:
         uri = str(request.get("uri", ""))
         result = await self._servers().read(self._server(request), uri)
         if result.is_error:
@@ -191,7 +177,7 @@ class Requests:
 
     # ------------------------------------------------------------------ the conversation and its tasks
 
-    async def _context(self, _request: Json) -> Json:
+    async def context(self, _request: Json) -> Json:
         from adderclaw.kernel.tokens import context_parts
 
         session = self._run.session
@@ -216,7 +202,7 @@ class Requests:
             "isAutoCompactEnabled": True,
         }
 
-    async def _rewind(self, request: Json) -> Json:
+    async def rewind(self, request: Json) -> Json:
         from adderclaw.channels import restoring
 
         sequence = self._prompts.get(str(request.get("user_message_id", "")))
@@ -234,7 +220,7 @@ class Requests:
         root = self._run.session.scene.context.workspace.root
         return {"canRewind": True, "filesChanged": [os.path.join(root, path) for path in changed]}
 
-    async def _stop_task(self, request: Json) -> Json:
+    async def stop_task(self, request: Json) -> Json:
         tasks = self._run.session.scene.kit.tasks
         id = str(request.get("task_id", ""))
         task = tasks.find(id) if tasks is not None else None
@@ -243,6 +229,27 @@ class Requests:
             raise UsageError(f"there is no background task {id[:60]!r}; there is: {known or 'none'}")
         await tasks.stop(task)
         return {}
+
+
+HANDLERS: "dict[str, Callable[[Requests, Json], Awaitable[Json]]]" = {
+    "initialize": Requests.again,
+    "interrupt": Requests.interrupt,
+    "set_permission_mode": Requests.set_mode,
+    "set_model": Requests.set_model,
+    "set_max_thinking_tokens": Requests.set_thinking,
+    "mcp_status": Requests.mcp_status,
+    "mcp_reconnect": Requests.mcp_reconnect,
+    "mcp_toggle": Requests.mcp_toggle,
+    "mcp_read_resource": Requests.mcp_read_resource,
+    "get_context_usage": Requests.context,
+    "rewind_files": Requests.rewind,
+    "stop_task": Requests.stop_task,
+    "apply_flag_settings": Requests.apply_settings,
+    "rename_session": Requests.rename,
+    "list_models": Requests.list_models,
+    "get_binary_version": Requests.version,
+}
+"""Subtype of a request → who answers it."""
 
 
 def models_of(run: Run) -> list[Json]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from adderclaw import framing
 from adderclaw.channels.print_mode.lines import new_uuid
+from adderclaw.channels.print_mode.no_effect import MESSAGE_FIELDS
 from adderclaw.errors import UsageError
 from adderclaw.kernel.session import ALONE, Attached
 from adderclaw.record import NamedTuple
@@ -28,6 +29,8 @@ class UserMessage(NamedTuple):
     """A `/` at its beginning calls no skill and no command."""
     asks: bool = True
     """Whether it is answered; otherwise it goes to the model with the next message that is."""
+    ignored: tuple[str, ...] = ()
+    """Fields of the message that have no effect."""
     problem: str = ""
     """Why the message cannot be used. It is answered with this error."""
 
@@ -43,8 +46,9 @@ def read(message: Json, where: Where) -> UserMessage:
     given: Any = message.get("uuid")
     uuid = given if isinstance(given, str) and given else new_uuid()
     verbatim, asks = message.get("client_composed") is True, message.get("shouldQuery") is not False
+    ignored = tuple(name for name in MESSAGE_FIELDS if message.get(name))
     if isinstance(content, str):
-        return UserMessage(content, content, uuid, verbatim=verbatim, asks=asks)
+        return UserMessage(content, content, uuid, verbatim=verbatim, asks=asks, ignored=ignored)
     if not isinstance(content, list):
         raise UsageError(where('a user message is {"role": "user", "content": "…"}'))
     words: list[str] = []
@@ -56,8 +60,10 @@ def read(message: Json, where: Where) -> UserMessage:
     except _Unusable as error:
         return UserMessage("", content, uuid, problem=where(str(error)))
     attached = Attached(tuple(texts), tuple(media))
-    said_text = "\n".join(words)
-    return UserMessage(said_text, said_text if attached == ALONE else content, uuid, attached, verbatim, asks)
+    if any(isinstance(one, dict) and cast(Json, one).get("citations") for one in cast(list[Any], content)):
+        ignored = (*ignored, "citations")
+    text = "\n".join(words)
+    return UserMessage(text, text if attached == ALONE else content, uuid, attached, verbatim, asks, ignored)
 
 
 def joined(before: list[UserMessage], message: UserMessage) -> UserMessage:
@@ -89,6 +95,8 @@ def _add(block: Json, words: list[str], texts: list[str], media: list[MediaBlock
         fix = "send its data in base64: no address is fetched and no uploaded file is known here"
         raise _Unusable(f"an {kind} by {str(given.get('type'))[:20]!r} cannot be sent here; {fix}")
     name = str(block.get("title") or "")[:200]
+    if block.get("context"):
+        texts.append(_framed(f"about {name or 'the document'}", str(block["context"])))
     if given["type"] == "base64":
         media.append(_media(str(kind), given, name))
         return
@@ -96,7 +104,11 @@ def _add(block: Json, words: list[str], texts: list[str], media: list[MediaBlock
     for part in cast(list[Any], inner) if isinstance(inner, list) else [{"type": "text", "text": inner}]:
         plain: list[str] = []
         _add(cast(Json, part) if isinstance(part, dict) else {}, plain, texts, media, where)
-        texts += [framing.attached(f"{name or 'document'}:\n{framing.framed(token_hex(8), text)}") for text in plain]
+        texts += [_framed(name or "document", text) for text in plain]
+
+
+def _framed(name: str, text: str) -> str:
+    return framing.attached(f"{name}:\n{framing.framed(token_hex(8), text)}")
 
 
 def _media(kind: str, source: Json, name: str) -> MediaBlock:
