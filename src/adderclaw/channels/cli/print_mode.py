@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.cli.print_flags import UNUSED, help_text, is_stream, parsed
-from adderclaw.channels.print_mode import FALLBACK, Wanted, hold
-from adderclaw.channels.print_mode.no_effect import AUTO, VARIABLES, Reports
+from adderclaw.channels.print_mode import FALLBACK, Reports, Wanted, hold
 from adderclaw.config import Loaded
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.providers import ALIASES
@@ -92,10 +91,14 @@ def _without_effect(given: Json, reports: Reports, *, streams: bool) -> None:
             reports.add(flag.names[0], flag.no_effect)
     _sources(given, reports)
     if streams:
+        from adderclaw.channels.print_mode.no_effect import VARIABLES
+
         for name, reason in VARIABLES.items():
             if os.environ.get(name):
                 reports.add(name, reason)
     if given.get("permission_mode") == "auto":
+        from adderclaw.channels.print_mode.no_effect import AUTO
+
         given["permission_mode"] = "default"
         reports.add("--permission-mode auto", AUTO)
     if given.get("permission_prompt_tool", "stdio") != "stdio":

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw.channels.print_mode import FALLBACK
+from adderclaw.channels.print_mode import FALLBACK, Reports
 from adderclaw.config import home
 from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import UsageError
 from adderclaw.types import Json
 
 if TYPE_CHECKING:
-    from adderclaw.channels.print_mode.no_effect import Reports
     from adderclaw.config import Loaded
     from adderclaw.config.schema import Config, ProviderEntry
 
@@ -21,7 +20,7 @@ MOST_FILE = 4 << 20
 """Bytes of a file that a flag names."""
 
 
-def detailed(given: Json, reports: "Reports") -> tuple[Json, dict[str, Json], Json]:
+def detailed(given: Json, reports: Reports) -> tuple[Json, dict[str, Json], Json]:
     """Configuration, MCP servers and subagents that the flags stand for; UsageError says which flag is wrong."""
     overrides = _settings(given["settings"], reports) if "settings" in given else {}
     _permitted(overrides, given, reports)
@@ -61,7 +60,7 @@ def mcp_servers(given: Sequence[str]) -> dict[str, Json]:
 # ------------------------------------------------------------------ single flags
 
 
-def _permitted(overrides: Json, given: Json, reports: "Reports") -> None:
+def _permitted(overrides: Json, given: Json, reports: Reports) -> None:
     table: Json = overrides.setdefault("permissions", {})
     rules = {
         "allow": given.get("allowed", ()),
@@ -88,7 +87,7 @@ def _is_rule(text: str) -> bool:
     return is_rule(text)
 
 
-def _other_tools(given: Json, reports: "Reports") -> list[str]:
+def _other_tools(given: Json, reports: Reports) -> list[str]:
     """`--tools` as rules: the other built-in tools are denied, so that the model is not told of them."""
     wanted: list[str] | None = given.get("tools")
     if wanted is None or wanted == ["default"]:
@@ -122,7 +121,7 @@ def _amount(text: str) -> float:
     return amount
 
 
-def _settings(text: str, reports: "Reports") -> Json:
+def _settings(text: str, reports: Reports) -> Json:
     from adderclaw.config import dialects
     from adderclaw.errors import ConfigError
 
@@ -159,7 +158,7 @@ def _file(path: str) -> str:
 # ------------------------------------------------------------------ what depends on the configuration
 
 
-def amended(loaded: "Loaded", given: Json, servers: dict[str, Json], reports: "Reports") -> "Loaded":
+def amended(loaded: "Loaded", given: Json, servers: dict[str, Json], reports: Reports) -> "Loaded":
     """The configuration with what depends on it."""
     now = loaded.config
     if folders := [_folder(path) for path in given.get("add_dir", ())]:
@@ -203,7 +202,7 @@ def _with_aliases(now: "Config", given: Json) -> "Config":
     return replace(now, providers=replace(now.providers, models={**now.providers.models, **made})) if made else now
 
 
-def _with_betas(now: "Config", given: Json, reports: "Reports") -> "Config":
+def _with_betas(now: "Config", given: Json, reports: Reports) -> "Config":
     """The header of Anthropic's API, in its entries."""
     models = now.providers.models
     model = str(given.get("model", ""))
@@ -247,7 +246,7 @@ def _with_fallback(now: "Config", given: Json) -> "Config":
     return replace(now, providers=replace(now.providers, models=models))
 
 
-def agents_of(given: Json, reports: "Reports") -> Json:
+def agents_of(given: Json, reports: Reports) -> Json:
     """The subagents of `--agents` and of `initialize`, each checked."""
     from adderclaw.channels.print_mode.no_effect import usable_agents
 
@@ -273,7 +272,7 @@ def _checked_agents(agents: Json, where: str) -> Json:
     return agents
 
 
-def as_agent(given: Json, reports: "Reports") -> str:
+def as_agent(given: Json, reports: Reports) -> str:
     """The prompt of the subagent that `--agent` names; its tools, model, mode and turns become flags."""
     from adderclaw.config import load
     from adderclaw.tools.control import definitions

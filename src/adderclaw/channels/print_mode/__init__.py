@@ -6,7 +6,6 @@ from collections.abc import Awaitable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from adderclaw.channels.print_mode.no_effect import Reports
 from adderclaw.credentials.redaction import visible
 from adderclaw.events import EventRecord
 from adderclaw.kernel import prompt
@@ -20,7 +19,7 @@ from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import memory
-from adderclaw.types import OnDelta
+from adderclaw.types import Json, OnDelta
 
 if TYPE_CHECKING:
     from adderclaw.channels.print_mode.structured import Shape
@@ -28,6 +27,31 @@ if TYPE_CHECKING:
 
 FALLBACK = "with-fallback"
 """The entry of providers.models that `--fallback-model` makes."""
+
+
+class Reports:
+    """Collects options without effect. Each is written to stderr at once and goes to the client with the first turn."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self.by_option: dict[str, str] = {}
+        self.sent = 0
+
+    def add(self, option: str, reason: str) -> None:
+        if option in self.by_option:
+            return
+        self.by_option[option] = reason
+        if not self._quiet:
+            print(f"adderclaw: {visible(option)} has no effect: {visible(reason)}", file=sys.stderr, flush=True)
+
+    def as_json(self) -> list[Json]:
+        return [{"option": option, "reason": reason} for option, reason in self.by_option.items()]
+
+    def new(self) -> list[Json]:
+        """Those that the client has not been told of yet."""
+        found = self.as_json()[self.sent :]
+        self.sent += len(found)
+        return found
 
 
 @record

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 from adderclaw import __version__
-from adderclaw.channels.print_mode import Wanted
+from adderclaw.channels.print_mode import Reports, Wanted
 from adderclaw.channels.print_mode.control import Link, Refused
 from adderclaw.channels.print_mode.lines import PROTOCOL
-from adderclaw.channels.print_mode.no_effect import Reports, read_initialize
+from adderclaw.channels.print_mode.no_effect import read_initialize
 from adderclaw.channels.print_mode.requests import Requests, models_of
 from adderclaw.channels.print_mode.stream import Stream
 from adderclaw.errors import AdderClawError, UsageError

@@ -1,10 +1,9 @@
 """Options of an SDK that change nothing here: the client is told of each once, and never loses one silently."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
-from adderclaw.credentials.redaction import visible
+from adderclaw.channels.print_mode import Reports
 from adderclaw.types import Json
 
 APPLIED = frozenset(
@@ -54,31 +53,6 @@ AGENT_FIELDS = frozenset(
 )
 """Fields of a subagent that are applied."""
 AUTO = "no model decides about calls here; what the mode default asks about is asked about"
-
-
-class Reports:
-    """Collects options without effect. Each is written to stderr at once and goes to the client with the first turn."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self.by_option: dict[str, str] = {}
-        self.sent = 0
-
-    def add(self, option: str, reason: str) -> None:
-        if option in self.by_option:
-            return
-        self.by_option[option] = reason
-        if not self._quiet:
-            print(f"adderclaw: {visible(option)} has no effect: {visible(reason)}", file=sys.stderr, flush=True)
-
-    def as_json(self) -> list[Json]:
-        return [{"option": option, "reason": reason} for option, reason in self.by_option.items()]
-
-    def new(self) -> list[Json]:
-        """Those that the client has not been told of yet."""
-        found = self.as_json()[self.sent :]
-        self.sent += len(found)
-        return found
 
 
 def read_initialize(begun: Json, reports: Reports) -> None:
