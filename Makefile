@@ -5,7 +5,7 @@ SHELL := /bin/bash
 WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 # Where nothing may be written beside the source, every worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test test-all check format soak coverage sizes bench bench-peers clean screenshots docs
+.PHONY: help setup demo test test-all check format soak coverage sizes bench bench-peers clean screenshots docs models
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 23
@@ -58,6 +58,9 @@ bench-peers: setup ## the same beside other agents (scripts/install-peers brings
 screenshots: setup ## draw the pictures in docs/pictures anew; needs tmux and Chromium
 	@.venv/bin/python scripts/screenshots.py
 	@.venv/bin/python scripts/screenshot_pages.py
+
+models: setup ## write the table of models from the newest genai-prices: run it before each release and commit the result
+	@.venv/bin/python scripts/generate_models.py $(ARGS)
 
 build: setup ## wheel and sdist in dist, the same bytes from the same commit
 	@scripts/build-packages dist && ls -sh dist/*.whl dist/*.tar.gz

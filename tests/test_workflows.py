@@ -42,6 +42,20 @@ def test_zizmor_finds_no_hole() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_a_release_has_a_recent_table_of_models() -> None:
+    job = yaml.safe_load((ROOT / ".github/workflows/checks.yml").read_text())["jobs"]["models"]
+    command = job["steps"][-1]["run"]
+    assert command == ".venv/bin/python scripts/generate_models.py --check"
+    assert "release-please" in job["if"]
+
+    def check(days: int) -> subprocess.CompletedProcess[str]:
+        script = [sys.executable, *command.split()[1:], "--days", str(days)]
+        return subprocess.run(script, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+    assert (check(100_000).returncode, check(-1).returncode) == (0, 1)
+    assert "Run scripts/generate_models.py and commit the result" in check(-1).stderr
+
+
 def test_the_release_workflow_does_what_is_owed() -> None:
     """A-39: version and changelog by release-please; each system built, uploaded, with SBOM, provenance, signature."""
     text = (ROOT / ".github/workflows/release.yml").read_text()

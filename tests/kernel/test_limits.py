@@ -1,7 +1,6 @@
 """One budget for a run and all its children: it refuses before the spending, and never because of a mere worst case."""
 
 import asyncio
-import json
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -296,7 +295,7 @@ def test_ten_sessions_at_once_over_real_http(home: Path, tmp_path: Path, used: t
         ("claude-sonnet-4-5-20250929", (3, 15), 200_000),
         ("anthropic/claude-opus-4.5", (5, 25), 200_000),
         ("claude-opus-4-1-20250805", (15, 75), 200_000),
-        ("claude-99", (None, None), 200_000),
+        ("claude-99", (None, None), 1_000_000),
         ("gpt-4o-2024-08-06", (2.5, 10), 128_000),
         ("gpt-4o-mini", (0.15, 0.6), 128_000),
         ("gpt-4o-audio-preview", (None, None), 128_000),
@@ -307,7 +306,7 @@ def test_ten_sessions_at_once_over_real_http(home: Path, tmp_path: Path, used: t
         ("o3-mini-2025-01-31", (1.1, 4.4), 200_000),
         ("o9", (None, None), None),
         ("models/gemini-2.5-flash", (0.3, 2.5), 1_048_576),
-        ("gemini-2.5-flash-lite", (0.1, 0.4), 1_048_576),
+        ("gemini-2.5-flash-lite", (0.1, 0.4), 1_000_000),
         ("llama3.2", (None, None), None),
         ("", (None, None), None),
     ],
@@ -316,20 +315,6 @@ def test_the_longest_pattern_gives_the_facts(model: str, prices: tuple[Any, Any]
     known = facts(model, Config())
     assert (known.input_per_mtok, known.output_per_mtok) == prices
     assert known.context_tokens == window
-
-
-def test_the_packaged_file_is_sound() -> None:
-    import adderclaw.config
-
-    file = Path(adderclaw.config.__file__).with_name("models.json")
-    table: dict[str, dict[str, Any]] = json.loads(file.read_text())["models"]
-    for name, entry in table.items():
-        known = ModelFacts(**entry)
-        assert name.count("*") == name.endswith("*"), name
-        assert known.priced == (known.input_per_mtok is not None), name
-        assert all(value is True or value >= 0 for value in entry.values()), name
-        if known.input_per_mtok and known.output_per_mtok:
-            assert known.output_per_mtok > known.input_per_mtok > (known.cache_read_per_mtok or 0), name
 
 
 def test_a_users_own_prices_go_before_the_packaged_ones() -> None:
@@ -344,10 +329,10 @@ def test_a_users_own_prices_go_before_the_packaged_ones() -> None:
 
 def test_cost_by_kind_of_token() -> None:
     known = facts("claude-sonnet-4-5", Config())
-    million = 1_000_000
-    assert cost(Usage(million, million, million, million), known) == pytest.approx(3 + 15 + 0.3 + 3.75)
-    assert cost(Usage(0, 0, million, million), known._replace(cache_read_per_mtok=None)) == pytest.approx(3 + 3.75)
-    assert cost(Usage(million, 0), ModelFacts()) is None
+    part = 50_000
+    assert cost(Usage(part, part, part, part), known) == pytest.approx((3 + 15 + 0.3 + 3.75) / 20)
+    assert cost(Usage(0, 0, part, part), known._replace(cache_read_per_mtok=None)) == pytest.approx((3 + 3.75) / 20)
+    assert cost(Usage(part, 0), ModelFacts()) is None
 
 
 def entries(**models: ProviderEntry) -> Config:

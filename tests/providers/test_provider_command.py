@@ -101,6 +101,7 @@ def test_list_tells_what_models_can_do_and_what_they_cost(cli: Cli) -> None:
         '[providers.models.claude]\nkind = "anthropic"\nmodel = "claude-sonnet-4-5"\n'
         '[providers.models.auto]\nkind = "router"\ndefault = "claude"\nroutes = { cheap = "mine" }\n'
         '[providers.models.both]\nkind = "reliable"\nproviders = ["claude", "mine"]\n'
+        '[providers.models.next]\nkind = "anthropic"\nmodel = "claude-sonnet-99"\n'
         "[models.m1]\ninput_per_mtok = 0.5\noutput_per_mtok = 2.0\ncontext_tokens = 32000\nvision = true\n"
     )
     configure(cli, "https://models.example/v1", more)
@@ -113,10 +114,13 @@ def test_list_tells_what_models_can_do_and_what_they_cost(cli: Cli) -> None:
     assert rows["claude"]["key"] == "environment variable ANTHROPIC_API_KEY"
     assert rows["auto"]["model"] == rows["both"]["model"] == "claude-sonnet-4-5"
     text = cli("provider", "list", env=env).out
-    assert "price: $3 in, $15 out, $0.3 cached per million tokens" in text
+    assert "price: $3 in, $15 out, $0.3 cached per million tokens; in requests of more than 200,000 tokens $6" in text
     assert "price: $0.5 in, $2 out per million tokens" in text
     assert "price: free" in text
     assert "can: streaming, tools, images, pdf, thinking, window 200,000" in text
+    assert rows["next"]["assumed"] is True
+    assert rows["next"]["price"] is None
+    assert "window 1,000,000, assumed from its family" in text
     assert "cheap → mine, all else → claude" in text
     assert CANARY not in text
 

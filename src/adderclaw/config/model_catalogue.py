@@ -1,10 +1,11 @@
-"""What is known of each model: its window, its prices, what it takes; from a packaged file and `[models]`."""
+"""What is known of each model: its window, its prices, what it takes; from the table of models and `[models]`."""
 
-import json
-import os
 import re
+from dataclasses import fields
+from operator import mul
 from typing import Any
 
+from adderclaw.config import model_table
 from adderclaw.config.schema import Config, ModelEntry, ProviderEntry
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json, Usage
@@ -25,19 +26,29 @@ class ModelFacts(NamedTuple):
     vision: bool = False
     pdf: bool = False
     thinking: bool = False
+    assumed: bool = False
+    """The table does not list the model: all but a price is taken from its family."""
+    long_tokens: int | None = None
+    """A request with more input than this is billed by the prices below."""
+    long_input_per_mtok: float | None = None
+    long_output_per_mtok: float | None = None
+    long_cache_read_per_mtok: float | None = None
+    long_cache_write_per_mtok: float | None = None
 
     @property
     def priced(self) -> bool:
         return self.input_per_mtok is not None and self.output_per_mtok is not None
 
 
+PRICES = tuple(prefix + name for prefix in ("", "long_") for name in model_table.PRICES)
+ENTRY_FIELDS = tuple(field.name for field in fields(ModelEntry))
 UNKNOWN = ModelFacts()
 FREE = ModelFacts(input_per_mtok=0.0, output_per_mtok=0.0, cache_read_per_mtok=0.0, cache_write_per_mtok=0.0)
 
 
 def facts(model: str, config: Config) -> ModelFacts:
-    """The packaged facts of a model, and over them what the configuration says of it."""
-    return _with(_found(model, _packaged()), _found(model, config.models))
+    """The facts of a model by the table that applies, and over them what the configuration says of it."""
+    return _with(_known(model, model_table.in_effect()), _found(model, config.models))
 
 
 def facts_of(provider: str, model: str, config: Config) -> ModelFacts:
@@ -57,7 +68,8 @@ def _no_cheaper(known: ModelFacts, model: str, config: Config) -> ModelFacts:
     """Where an administrator limits money, nobody makes a model cheaper than he or the packaged list says."""
     if config.managed.prices is None:
         return known
-    return _dearer(known, _with(_found(model, _packaged()), _found(model, config.managed.prices)))
+    least = _with(_known(model, model_table.packaged()), _found(model, config.managed.prices))
+    return _dearer(known, least)
 
 
 def _is_here(entry: ProviderEntry) -> bool:
@@ -73,26 +85,38 @@ def _dearer(one: ModelFacts, other: ModelFacts) -> ModelFacts:
     if not one.priced or not other.priced:
         return one if one.priced or not other.priced else one._replace(**_prices(other))
     pairs = zip(_effective(one), _effective(other), strict=True)
-    return one._replace(**dict(zip(_prices(one), map(max, pairs), strict=True)))
+    steps = [facts.long_tokens for facts in (one, other) if facts.long_tokens is not None]
+    dearest = dict(zip(PRICES, map(max, pairs), strict=True))
+    return one._replace(**dearest, long_tokens=min(steps, default=None))
 
 
 def _effective(known: ModelFacts) -> list[float]:
-    """Its prices in their order; a cache without one costs as input does."""
-    return [value if value is not None else known.input_per_mtok or 0.0 for value in _prices(known).values()]
+    """Its prices in their order: a cache without one costs as input does, a long request without one as a short one."""
+    reads, answers = known.input_per_mtok or 0.0, known.output_per_mtok or 0.0
+    read, write = known.cache_read_per_mtok, known.cache_write_per_mtok
+    long_reads = _first(known.long_input_per_mtok, reads)
+    return [
+        *(reads, answers, _first(read, reads), _first(write, reads)),
+        *(long_reads, _first(known.long_output_per_mtok, answers)),
+        *(
+            _first(known.long_cache_read_per_mtok, read, long_reads),
+            _first(known.long_cache_write_per_mtok, write, long_reads),
+        ),
+    ]
+
+
+def _first(*values: float | None) -> float:
+    return next(value for value in values if value is not None)
 
 
 def cost(usage: Usage, known: ModelFacts) -> float | None:
-    """US dollars of a call, or None without a price. A cache without a price of its own costs as input does."""
-    if known.input_per_mtok is None or known.output_per_mtok is None:
+    """US dollars of a call, or None without a price."""
+    if not known.priced:
         return None
-    read = known.input_per_mtok if known.cache_read_per_mtok is None else known.cache_read_per_mtok
-    write = known.input_per_mtok if known.cache_write_per_mtok is None else known.cache_write_per_mtok
-    return (
-        usage.input_tokens * known.input_per_mtok
-        + usage.output_tokens * known.output_per_mtok
-        + usage.cache_read_tokens * read
-        + usage.cache_write_tokens * write
-    ) / 1_000_000
+    read_in = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    first = 4 if known.long_tokens is not None and read_in > known.long_tokens else 0
+    kinds = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    return sum(map(mul, kinds, _effective(known)[first : first + 4])) / 1_000_000
 
 
 class Served(NamedTuple):
@@ -100,6 +124,18 @@ class Served(NamedTuple):
 
     provider: str
     model: str
+
+
+def without_alias(model: str, kind: str) -> str:
+    """The model that a name such as `sonnet` stands for at a kind of provider; any other name as it is."""
+    return (model_table.newest(kind, model) or model) if model in model_table.ALIAS_NAMES else model
+
+
+def model_of(provider: str, config: Config) -> str:
+    """The model that an entry asks for unless a run names another."""
+    entry = config.providers.models.get(provider)
+    model = (entry.model if entry else None) or config.default_model
+    return without_alias(model, entry.kind) if entry else model
 
 
 def first_of(provider: str, model: str, config: Config) -> Served:
@@ -112,7 +148,7 @@ def first_of(provider: str, model: str, config: Config) -> Served:
             break
         provider = inner
         own = config.providers.models.get(inner)
-        model = (own.model if own else None) or model
+        model = model_of(inner, config) if own is not None and own.model else model
     return Served(provider, model)
 
 
@@ -149,7 +185,8 @@ class Prices:
         """Of a call that was answered, by whom and by which model the provider says."""
         provider = answered.provider or asked.provider
         own = self._config.providers.models.get(provider)
-        model = asked.model if provider == asked.provider or own is None else own.model or asked.model
+        own_model = model_of(provider, self._config) if own is not None and own.model else asked.model
+        model = asked.model if provider == asked.provider else own_model
         quote = self.before(provider, model)
         if self._config.managed.prices is not None and answered.model:
             return quote._replace(facts=_dearer(quote.facts, self.before(provider, answered.model).facts))
@@ -169,25 +206,18 @@ class Prices:
 # ------------------------------------------------------------------ finding
 
 
-_files: dict[str, dict[str, Json]] = {}
+def row_of(model: str, table: dict[str, Json]) -> Json | None:
+    """The row of a table that is about a model."""
+    return _found(model, table)
 
 
-def _packaged() -> dict[str, Json]:
-    if not _files:
-        with open(os.path.join(os.path.dirname(__file__), "models.json"), encoding="utf-8") as file:
-            _files["models"] = json.load(file)["models"]
-    return _files["models"]
-
-
-def newest(beginning: str) -> str | None:
-    """The model of the packaged list with the highest version behind this beginning (`claude-opus-` → its last)."""
-    found: list[tuple[tuple[int, ...], str]] = []
-    for pattern in _packaged():
-        name = pattern.removesuffix("*")
-        parts = name.removeprefix(beginning).split("-")
-        if name.startswith(beginning) and len(parts) == 2 and all(part.isdigit() and len(part) < 3 for part in parts):
-            found.append((tuple(map(int, parts)), name))
-    return max(found)[1] if found else None
+def _known(model: str, table: model_table.Table) -> ModelFacts:
+    """What a table says of a model, completed by what its family has."""
+    family = _found(model, model_table.families()) or {}
+    row = _found(model, table.models)
+    if row is None:
+        return ModelFacts(**family, assumed="context_tokens" in family)
+    return ModelFacts(**family | model_table.of_today(row) | (_found(model, model_table.corrections()) or {}))
 
 
 def _found[T](model: str, table: "dict[str, T]") -> T | None:
@@ -201,15 +231,14 @@ def _found[T](model: str, table: "dict[str, T]") -> T | None:
     return None
 
 
-def _with(known: "ModelFacts | Json | None", over: "ModelEntry | None") -> ModelFacts:
-    base = known if isinstance(known, ModelFacts) else ModelFacts(**(known or {}))
+def _with(known: ModelFacts, over: "ModelEntry | None") -> ModelFacts:
     if over is None:
-        return base
-    said: dict[str, Any] = {name: value for name in ModelFacts._fields if (value := getattr(over, name)) is not None}
-    if "input_per_mtok" in said:
+        return known
+    own: dict[str, Any] = {name: value for name in ENTRY_FIELDS if (value := getattr(over, name)) is not None}
+    if "input_per_mtok" in own:
         # a cache price of another price list would not fit
-        base = base._replace(cache_read_per_mtok=None, cache_write_per_mtok=None)
-    return base._replace(**said)
+        known = _unpriced(known)._replace(output_per_mtok=known.output_per_mtok)
+    return known._replace(**own)
 
 
 def _unpriced(known: ModelFacts) -> ModelFacts:
@@ -217,4 +246,4 @@ def _unpriced(known: ModelFacts) -> ModelFacts:
 
 
 def _prices(of: ModelFacts) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in ModelFacts._fields if name.endswith("_per_mtok")}
+    return {name: getattr(of, name) for name in (*PRICES, "long_tokens")}

@@ -6,7 +6,7 @@ from adderclaw.record import record
 
 @record
 class ModelEntry:
-    """What is known of a model, over the packaged list. NAME is a model's name, or the beginning of it and `*`."""
+    """What is known of a model, over the table of models. NAME is a model's name, or the beginning of it and `*`."""
 
     context_tokens: Positive | None = None
     """Size of its window."""

@@ -88,6 +88,8 @@ async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sour
         "available": entry.kind in providers.PROVIDERS,
         "capabilities": _capabilities(name, now, known),
         "price": _price(known),
+        "long_tokens": known.long_tokens,
+        "assumed": known.assumed,
     }
 
 
@@ -136,26 +138,35 @@ def _details(row: Json) -> list[str]:
         lines.append("tries " + ", then ".join(row["providers"]))
     if not row["available"]:
         lines.append("this kind is not available yet")
-    return [*lines, *_abilities(row["capabilities"]), _price_line(row["price"])]
+    return [
+        *lines,
+        *_abilities(row["capabilities"], assumed=row["assumed"]),
+        _price_line(row["price"], row["long_tokens"]),
+    ]
 
 
-def _abilities(can: Json) -> list[str]:
+def _abilities(can: Json, *, assumed: bool) -> list[str]:
     if "problem" in can:
         return [f"cannot be used: {can['problem']}"]
     words = [word for word in ("streaming", "tools", "images", "pdf", "thinking") if can[word]]
     if can["context_tokens"]:
         words.append(f"window {can['context_tokens']:,}")
+    if assumed and words:
+        words.append("assumed from its family, since the model table does not list it")
     return [f"can: {', '.join(words)}"] if words else []
 
 
-def _price_line(price: Json | None) -> str:
+def _price_line(price: Json | None, long_tokens: int | None) -> str:
     if price is None:
         return "price: unknown; tokens are counted, cost is not"
     if not any(price.values()):
         return "price: free"
     cached = price["cache_read_per_mtok"]
     more = f", ${cached:g} cached" if cached is not None else ""
-    return f"price: ${price['input_per_mtok']:g} in, ${price['output_per_mtok']:g} out{more} per million tokens"
+    line = f"price: ${price['input_per_mtok']:g} in, ${price['output_per_mtok']:g} out{more} per million tokens"
+    if long_tokens is None or price["long_input_per_mtok"] is None:
+        return line
+    return f"{line}; in requests of more than {long_tokens:,} tokens ${price['long_input_per_mtok']:g} in"
 
 
 # ------------------------------------------------------------------ testing one
