@@ -42,6 +42,7 @@ COMMANDS: dict[str, Command] = {
     "config": Command("config", "Validate, show and create configuration."),
     "mcp": Command("mcp", "Configure, look at, approve and try MCP servers; and be one."),
     "provider": Command("provider", "List and test model providers."),
+    "models": Command("models", "The table of known models: list it, bring it up to date."),
     "login": Command("auth", "Log in to a provider: in the browser, by device code or by a pasted code."),
     "logout": Command("auth", "Forget a login, and revoke it where the provider can."),
     "auth": Command("auth", "Which credentials can be used, and of which kind; never the credentials themselves."),
