@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from adderclaw.config.model_table import newest
 from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.test_hook_events import heard, listen
 from tests.acceptance.world import World, call, text
@@ -153,7 +154,7 @@ def test_03_the_only_key_is_used_and_named(unchosen: World) -> None:
         unchosen.cli.env |= {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "ANTHROPIC_BASE_URL": model.base_url}
         done = unchosen.cli("run", "Agentfile", cwd=unchosen.workspace)
     assert (done.code, done.out.strip()) == (0, "reached"), done.err
-    assert "ANTHROPIC_API_KEY (anthropic, claude-sonnet-4-5) is used" in done.err
+    assert f"ANTHROPIC_API_KEY (anthropic, {newest('anthropic', 'sonnet')}) is used" in done.err
     assert "sk-ant-0123456789" not in done.err
 
 

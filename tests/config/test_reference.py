@@ -46,4 +46,4 @@ def test_the_projects_example_is_valid(world: World, suffix: str) -> None:
     path = world.project(example.of_project(f"agent.{suffix}"), f"agent.{suffix}")
     config = load(config_file=str(path)).config
     assert config.default_provider == "anthropic"
-    assert config.providers.models["anthropic"].model == "claude-sonnet-4-5"
+    assert config.providers.models["anthropic"].model == "sonnet"

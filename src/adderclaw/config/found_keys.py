@@ -14,9 +14,9 @@ from adderclaw.types import Json
 
 MODELS = {
     "mock": "mock",
-    "anthropic": "claude-sonnet-4-5",
-    "openai": "gpt-4o",
-    "gemini": "gemini-2.5-flash",
+    "anthropic": "sonnet",
+    "openai": "gpt",
+    "gemini": "gemini",
     "openrouter": "openrouter/auto",
     "openai-compatible": "local-model",
     "lm-studio": "local-model",
@@ -35,13 +35,17 @@ class Found(NamedTuple):
 
     variable: str
     kind: str
+    chosen: str | None = None
+    """The model of the entry that already uses this key."""
 
     @property
     def model(self) -> str:
-        return MODELS[self.kind]
+        return self.chosen or MODELS[self.kind]
 
     def __str__(self) -> str:
-        return f"{self.variable} ({self.kind}, {self.model})"
+        from adderclaw.config.model_catalogue import without_alias
+
+        return f"{self.variable} ({self.kind}, {without_alias(self.model, self.kind)})"
 
 
 type Chooser = Callable[[list[Found]], Found | None]
@@ -86,7 +90,7 @@ def with_key(tree: Json, found: Found, now: Config) -> tuple[Json, str]:
     entry = now.providers.models.get(found.kind)
     uses = None if entry is None else entry.api_key_env or KEY_VARIABLES.get(entry.kind)
     if entry is not None and entry.kind == found.kind and uses == found.variable:
-        used = f"{found.variable} ({found.kind}, {entry.model or found.model})"
+        used = str(found._replace(chosen=entry.model))
         return {**tree, "default_provider": found.kind}, used
     name = found.kind if entry is None else f"{found.kind}_key"
     providers: dict[str, Any] = tree.get("providers", {})

@@ -98,7 +98,8 @@ class ProviderEntry:
     kind: Kind
     """Which wire protocol, or `reliable` and `router`, which are made of other entries."""
     model: str | None = None
-    """The model's name as the provider spells it; without one, `default_model` counts."""
+    """The model's name as the provider spells it, or an alias for the newest known one: `opus`, `sonnet`, `haiku`,
+    `fable` (kind `anthropic`), `gpt` (`openai`), `gemini` (`gemini`). Without one, `default_model` counts."""
     base_url: Url | None = None
     """Where the API is, for kinds that have no fixed place."""
     api_key_env: Variable | None = None
@@ -155,11 +156,9 @@ def _models() -> dict[str, ProviderEntry]:
             model="local-model",
             api_key_env="OPENAI_API_KEY",
         ),
-        "claude_code_subscription": ProviderEntry(
-            kind="anthropic", model="claude-sonnet-4-20250514", api_key_env="ANTHROPIC_API_KEY"
-        ),
-        "anthropic": ProviderEntry(kind="anthropic", model="claude-sonnet-4-5", api_key_env="ANTHROPIC_API_KEY"),
-        "gemini": ProviderEntry(kind="gemini", model="gemini-2.5-flash", api_key_env="GEMINI_API_KEY"),
+        "claude_code_subscription": ProviderEntry(kind="anthropic", model="sonnet", api_key_env="ANTHROPIC_API_KEY"),
+        "anthropic": ProviderEntry(kind="anthropic", model="sonnet", api_key_env="ANTHROPIC_API_KEY"),
+        "gemini": ProviderEntry(kind="gemini", model="gemini", api_key_env="GEMINI_API_KEY"),
         "lm_studio_local": ProviderEntry(
             kind="lm-studio", base_url="http://127.0.0.1:1234/v1", api_key_env="LM_STUDIO_API_KEY"
         ),

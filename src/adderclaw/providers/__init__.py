@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Never, cast
 
+from adderclaw.config.model_catalogue import model_of, without_alias
 from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
@@ -85,6 +87,8 @@ def make(
         misconfigured(name, "kind", f"kind {entry.kind!r} is not available yet; available: {', '.join(PROVIDERS)}")
     module, _, function = place.partition(":")
     maker = cast(Callable[[Parts], Provider], getattr(import_module(module), function))
+    if (model := model_of(name, config)) != (entry.model or config.default_model):
+        entry = replace(entry, model=model)
     sources = credentials or Sources(secrets, clock)
     parts = Parts(name, entry, config, secrets, tell, clock, sources, (*seen, name))
     if name in FROM_ENVIRONMENT:
@@ -92,12 +96,6 @@ def make(
 
         return complete(parts, maker)
     return maker(parts)
-
-
-def model_of(name: str, config: Config) -> str:
-    """The model that a provider uses when nobody asks for another."""
-    entry = config.providers.models.get(name)
-    return (entry.model if entry else None) or config.default_model
 
 
 class Choice(NamedTuple):
@@ -111,19 +109,26 @@ def choice(text: str, config: Config, current: str) -> Choice:
     if text in config.providers.models:
         return Choice(text, model_of(text, config))
     if model and entry in config.providers.models:
-        return Choice(entry, model)
-    return Choice(current, text)
+        return choice_at(entry, model, config)
+    return choice_at(current, text, config)
+
+
+def choice_at(name: str, model: str, config: Config) -> Choice:
+    """A model of one entry; an alias is the newest model that it stands for there."""
+    entry = config.providers.models.get(name)
+    return Choice(name, without_alias(model, entry.kind) if entry is not None else model)
 
 
 ALIASES = frozenset({"inherit", "sonnet", "opus", "haiku", "fable"})
-"""Names of models in files of the reference product: no model of ours, unless an entry is called so."""
+"""What files of other programs call a model: where it is neither an entry nor known to the provider, the run's own."""
 
 
 def wanted(name: str, config: Config, otherwise: Choice) -> Choice:
     """The model that a file of the operator names, if it names one of theirs."""
-    if not name or (name in ALIASES and name not in config.providers.models):
+    if not name:
         return otherwise
-    return choice(name, config, otherwise.provider)
+    chosen = choice(name, config, otherwise.provider)
+    return otherwise if name in ALIASES and chosen == Choice(otherwise.provider, name) else chosen
 
 
 def misconfigured(name: str, key: str, message: str) -> Never:

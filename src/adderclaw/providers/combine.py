@@ -44,7 +44,8 @@ class Member(NamedTuple):
 def _member(parts: Parts, name: str) -> Member:
     provider = parts.another(name)
     served = first_of(name, model_of(name, parts.config), parts.config)
-    return Member(provider, parts.config.providers.models[name].model, facts_of(*served, parts.config))
+    own = model_of(name, parts.config) if parts.config.providers.models[name].model else None
+    return Member(provider, own, facts_of(*served, parts.config))
 
 
 async def _close(members: Iterable[Member]) -> None:

@@ -362,7 +362,7 @@ def chosen_by(options: Options, now: Config) -> providers.Choice:
     if options.model and looks_secret(options.model):
         raise UsageError(KEY_AS_MODEL)
     if options.provider:
-        return providers.Choice(options.provider, options.model or providers.model_of(options.provider, now))
+        return providers.choice_at(options.provider, options.model or providers.model_of(options.provider, now), now)
     return providers.choice(options.model or now.default_provider, now, now.default_provider)
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from acp import helpers, schema
 
 from adderclaw.config import found_keys
+from adderclaw.config.model_catalogue import model_of
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.hosted import by_name
@@ -66,7 +67,11 @@ def set_mode(session: Session, name: str) -> None:
 
 def _model_now(session: Session) -> str:
     entry = session.config.providers.models.get(session.provider.name)
-    own = entry is not None and entry.model == session.model
+    own = (
+        entry is not None
+        and entry.model is not None
+        and model_of(session.provider.name, session.config) == session.model
+    )
     return session.provider.name if own else f"{session.provider.name}/{session.model}"
 
 

@@ -189,13 +189,13 @@ def _folder(path: str) -> str:
 
 def _with_aliases(now: "Config", given: Json) -> "Config":
     """`sonnet` and the like as entries of the provider: its newest model of that name, or the one that it has."""
-    from adderclaw.config.model_catalogue import newest
+    from adderclaw.config.model_catalogue import without_alias
     from adderclaw.providers import ALIASES
 
     wanted = {text.strip() for text in (given.get("model", ""), *given.get("fallback_model", "").split(","))}
     entry = now.providers.models.get(given.get("provider") or now.default_provider)
     made = {
-        name: replace(entry, model=newest(f"claude-{name}-") or entry.model) if entry.kind == "anthropic" else entry
+        name: entry if (model := without_alias(name, entry.kind)) == name else replace(entry, model=model)
         for name in wanted & ALIASES
         if entry is not None and name not in now.providers.models
     }

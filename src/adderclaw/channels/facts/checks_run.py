@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from adderclaw.channels.cli import auth, local_models
 from adderclaw.channels.facts.checks import Check
 from adderclaw.config import Loaded, found_keys, home
+from adderclaw.config.model_catalogue import model_of
 from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError
@@ -68,7 +69,7 @@ def model(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[Check]
 
     sources = credentials(options, loaded, Secrets(), SystemClock())
     (row,) = asyncio.run(auth.rows(sources, now, [name]))
-    said = f"{name} ({entry.kind}, {entry.model or now.default_model})"
+    said = f"{name} ({entry.kind}, {model_of(name, now)})"
     if not row["usable"]:
         why, _, fix = str(row["note"]).partition("; ")
         yield Check("model", "broken", f"{said} {why}", f"{fix or ONBOARD}, or `adderclaw onboard` stores a key")
