@@ -325,6 +325,7 @@ def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:
         "trust.json",
         "plugins.json",
         "grants.json",
+        "models.json",
         "receipt.key",
         "credentials.enc",
         "credentials.key",

@@ -117,3 +117,17 @@ def test_after_the_first_use_everything_is_well(cli: Cli) -> None:
     code, checks = examined(cli)
     assert code == 0
     assert {checks[name]["state"] for name in ("home", "store", "receipts", "estop")} == {"ok"}
+
+
+def test_a_model_table_that_lacks_the_model_or_is_damaged_is_a_warning(cli: Cli) -> None:
+    cli.configure('default_provider = "a"\n[providers.models.a]\nkind = "anthropic"\nmodel = "claude-opus-99"\n')
+    cli.env["ANTHROPIC_API_KEY"] = "k-0123456789"
+    check = examined(cli)[1]["model table"]
+    assert (check["state"], "does not list claude-opus-99" in check["detail"]) == ("warning", True)
+    assert "models refresh" in check["fix"]
+    cli.configure('default_provider = "a"\n[providers.models.a]\nkind = "anthropic"\nmodel = "opus"\n')
+    (cli.data / "models.json").write_text("{}")
+    check = examined(cli)[1]["model table"]
+    assert (check["state"], "is not used" in check["detail"]) == ("warning", True)
+    (cli.data / "models.json").unlink()
+    assert "model table" not in examined(cli)[1]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from adderclaw.channels.homes import made
 from adderclaw.config import model_table
 from tests.listening import served
 from tests.program import Cli
@@ -39,11 +40,11 @@ class Index:
 
 @pytest.fixture
 def index() -> Generator[Index]:
-    made = Index()
+    offered = Index()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            pages = {"/pypi/genai-prices/json": json.dumps(made.answer).encode(), "/files/x.whl": made.wheel}
+            pages = {"/pypi/genai-prices/json": json.dumps(offered.answer).encode(), "/files/x.whl": offered.wheel}
             body = pages.get(self.path)
             self.send_response(200 if body is not None else 404)
             self.send_header("content-length", str(len(body or b"")))
@@ -54,8 +55,8 @@ def index() -> Generator[Index]:
             del format, args
 
     with served(Handler) as port:
-        made.url = f"http://127.0.0.1:{port}"
-        yield made
+        offered.url = f"http://127.0.0.1:{port}"
+        yield offered
 
 
 def refresh(cli: Cli, index: Index, *more: str) -> Any:
@@ -87,6 +88,7 @@ def test_a_refresh_brings_new_models_and_moves_the_alias(cli: Cli, home: Path, i
     assert prices(cli, "claude-sonnet-4.5*") == [(3.0, 15.0)], "what the source no longer lists is still known"
     file = home / ".adderclaw" / model_table.REFRESHED
     assert file.stat().st_mode & 0o777 == 0o600
+    assert made.in_home(str(file.parent), file.name), "`uninstall` removes it"
     (home / ".adderclaw" / "config.toml").write_text(
         'default_provider = "a"\n[providers.models.a]\nkind = "anthropic"\nmodel = "opus"\n'
     )

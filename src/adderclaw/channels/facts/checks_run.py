@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from adderclaw.channels.cli import auth, local_models
 from adderclaw.channels.facts.checks import Check
-from adderclaw.config import Loaded, found_keys, home
-from adderclaw.config.model_catalogue import model_of
+from adderclaw.config import Config, Loaded, found_keys, home, model_table
+from adderclaw.config.model_catalogue import facts_of, first_of, model_of
 from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError
@@ -76,7 +76,23 @@ def model(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[Check]
         return
     source = f"{row['class']} {row['source']}".strip()
     yield Check("model", "ok", f"{said}, key: {source}")
+    yield from models(name, now)
     yield from connection(loaded, options, connect=connect)
+
+
+def models(name: str, now: Config) -> Iterator[Check]:
+    """The table of models: whether a stored one can be used, and whether it lists the model that a run would ask."""
+    own = model_table.refreshed()
+    fix = "`adderclaw models refresh` brings it up to date"
+    if own is not None and own.problem:
+        yield Check("model table", "warning", f"{own.path} is not used: {own.problem}", fix)
+    served = first_of(name, model_of(name, now), now)
+    if (known := facts_of(*served, now)).assumed:
+        priced = "" if known.priced else ", and it has no price"
+        where = f"the table of {model_table.in_effect().fetched}"
+        yield Check(
+            "model table", "warning", f"{where} does not list {served.model}: its window is assumed{priced}", fix
+        )
 
 
 def _unchosen() -> Check:

@@ -14,7 +14,7 @@ SETTINGS = frozenset({"config.toml", "config.lock", "settings.json", "trust.json
 SECRETS = frozenset({"receipt.key", "credentials.enc", "credentials.key", "credentials.lock", "keyring-names"})
 FLEET = frozenset({"fleet.toml", "fleet.key", "fleet-worker.key", "fleet-submitter.key"})
 OTHERS = frozenset({"ESTOP", "repl_history", "plugins.json", "keys-declined", "service.env", "workspaces"})
-FILES = SETTINGS | SECRETS | FLEET | OTHERS | {"webhooks.json", "webhooks.lock"}
+FILES = SETTINGS | SECRETS | FLEET | OTHERS | {"webhooks.json", "webhooks.lock", "models.json"}
 """Files that the program writes at the top of a home."""
 CACHES = frozenset({"cache", "caches", "fetched"})
 RECORDS = frozenset({"runs", "checkpoints", "set-aside", "bench", "fleet-runs", "restored-runs", "memory.sqlite.files"})
