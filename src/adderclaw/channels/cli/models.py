@@ -40,7 +40,8 @@ def list_models(
     table = model_table.in_effect()
     unused = model_table.refreshed()
     problem = f"{unused.path} is not used: {unused.problem}" if unused is not None and unused.problem else ""
-    rows = [_described(model) for model in sorted(table.models) if name.lower() in model]
+    plain = Config()  # what the table says, without settings of the operator
+    rows = [_described(model, plain) for model in sorted(table.models) if name.lower() in model]
     aliases = _aliases()
     if output_format == "json":
         print_json({**_about(table), "problem": problem, "aliases": aliases, "models": rows})
@@ -56,8 +57,8 @@ def list_models(
         print(visible(problem), file=sys.stderr)
 
 
-def _described(model: str) -> Json:
-    known = facts(model.removesuffix("*"), Config())
+def _described(model: str, config: Config) -> Json:
+    known = facts(model.removesuffix("*"), config)
     return {"model": model, **{key: value for key, value in known._asdict().items() if key != "assumed"}}
 
 

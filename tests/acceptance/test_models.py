@@ -13,10 +13,12 @@ import pytest
 
 from adderclaw.channels.homes import made
 from adderclaw.config import model_table
+from tests.acceptance.terminal import at_a_terminal
+from tests.acceptance.world import World
 from tests.listening import served
 from tests.program import Cli
 
-SOURCE = (Path(__file__).parents[2] / "fixtures" / "genai_prices_data.py.txt").read_bytes()
+SOURCE = (Path(__file__).parents[1] / "fixtures" / "genai_prices_data.py.txt").read_bytes()
 
 
 class Index:
@@ -152,3 +154,12 @@ def test_without_a_network_the_age_of_the_table_is_shown(cli: Cli) -> None:
     assert done.code == 1
     assert "The packaged table is from" in done.err
     assert "day" in done.err
+
+
+def test_a_lower_price_is_asked_about_at_a_terminal(world: World, index: Index) -> None:
+    index.offer(SOURCE.replace(b"output_mtok=Decimal('20')", b"output_mtok=Decimal('9')"))
+    command = ("models", "refresh", "--index", index.url)
+    code, shown = at_a_terminal(world, *command, typed=(("Accept these lower prices?", "n\n"),))
+    assert (code, "stay as they are" in shown, prices(world.cli, "claude-opus-5-5")) == (0, True, [(4.0, 20.0)])
+    code, shown = at_a_terminal(world, *command, typed=(("Accept these lower prices?", "y\n"),))
+    assert (code, "stay as they are" in shown, prices(world.cli, "claude-opus-5-5")) == (0, False, [(4.0, 9.0)])
