@@ -17,6 +17,9 @@ from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.world import World
 from tests.listening import served
 from tests.program import Cli
+from tests.scripted_anthropic import ScriptedMessages
+from tests.scripted_gemini import ScriptedGemini
+from tests.scripted_responses import ScriptedResponses
 
 SOURCE = (Path(__file__).parents[1] / "fixtures" / "genai_prices_data.py.txt").read_bytes()
 
@@ -163,3 +166,26 @@ def test_a_lower_price_is_asked_about_at_a_terminal(world: World, index: Index) 
     assert (code, "stay as they are" in shown, prices(world.cli, "claude-opus-5-5")) == (0, True, [(4.0, 20.0)])
     code, shown = at_a_terminal(world, *command, typed=(("Accept these lower prices?", "y\n"),))
     assert (code, "stay as they are" in shown, prices(world.cli, "claude-opus-5-5")) == (0, False, [(4.0, 9.0)])
+
+
+WIRES: dict[str, tuple[str, Any]] = {
+    "anthropic": ("opus", ScriptedMessages),
+    "openai": ("gpt", ScriptedResponses),
+    "gemini": ("gemini", ScriptedGemini),
+}
+
+
+@pytest.mark.parametrize("kind", WIRES)
+def test_the_vendor_is_asked_for_the_model_behind_the_alias(world: World, kind: str) -> None:
+    alias, scripted = WIRES[kind]
+    meant = model_table.newest(kind, alias)
+    with scripted([{"text": "a"}, {"text": "b"}]) as model:
+        entry = f'kind = "{kind}"\nbase_url = "{model.base_url}"\napi_key_env = "SOME_KEY"\n'
+        entries = f'[providers.models.mine]\n{entry}model = "{alias}"\n[providers.models.other]\n{entry}model = "m"\n'
+        world.configure(more=entries)
+        world.cli.env["SOME_KEY"] = "k-0123456789"
+        first = world.agent("hi", "--provider", "mine", "--output-format", "json")
+        second = world.agent("hi", "--model", f"other/{alias}", "--output-format", "json")
+        asked = [f"{request.path} {request.json.get('model')}" for request in model.requests]
+    assert [json.loads(done.out)["model"] for done in (first, second)] == [meant, meant]
+    assert all(str(meant) in one for one in asked), asked
