@@ -68,6 +68,13 @@ def refresh(cli: Cli, index: Index, *more: str) -> Any:
     return cli("models", "refresh", "--index", index.url, *more)
 
 
+@pytest.fixture
+def up_to_date(cli: Cli, index: Index) -> Index:
+    """The index, once the home has the prices that it lists."""
+    assert refresh(cli, index, "--accept-lower-prices").code == 0
+    return index
+
+
 def prices(cli: Cli, name: str) -> list[tuple[float | None, float | None]]:
     rows = json.loads(cli("models", "list", name, "--output-format", "json").out)["models"]
     return [(row["input_per_mtok"], row["output_per_mtok"]) for row in rows if row["model"] == name]
@@ -104,26 +111,36 @@ def test_a_refresh_brings_new_models_and_moves_the_alias(cli: Cli, home: Path, i
     assert (listed.code, "is not used" in listed.err, "claude-opus-98" in listed.out) == (0, True, False)
 
 
-def test_a_price_that_falls_by_more_than_half_needs_to_be_accepted(cli: Cli, index: Index) -> None:
+def test_a_price_that_falls_by_more_than_half_needs_to_be_accepted(cli: Cli, up_to_date: Index) -> None:
     lower = SOURCE.replace(b"output_mtok=Decimal('20'),\n                    cache", b"output_mtok=Decimal('9'), cache")
-    index.offer(
+    up_to_date.offer(
         lower.replace(b"input_mtok=Decimal('4'),\n                    cache", b"input_mtok=Decimal('3'), cache")
     )
-    shown = refresh(cli, index)
+    shown = refresh(cli, up_to_date)
     assert shown.code == 0
     assert "claude-opus-5-5: output falls from $20 to $9 per million tokens" in shown.err
     assert "--accept-lower-prices" in shown.out
     assert prices(cli, "claude-opus-5-5") == [(4.0, 20.0)]
-    as_json = json.loads(refresh(cli, index, "--output-format", "json").out)
+    as_json = json.loads(refresh(cli, up_to_date, "--output-format", "json").out)
     held = [one for one in as_json["lower_prices_held_back"] if one["model"] == "claude-opus-5-5"]
     assert held == [{"model": "claude-opus-5-5", "price": "output_per_mtok", "before": 20.0, "after": 9.0}]
-    assert refresh(cli, index, "--accept-lower-prices").code == 0
+    assert refresh(cli, up_to_date, "--accept-lower-prices").code == 0
     assert prices(cli, "claude-opus-5-5") == [(3.0, 9.0)]
 
 
-def test_a_price_that_disappears_stays(cli: Cli, index: Index) -> None:
-    index.offer(SOURCE.replace(b"output_mtok=Decimal('20')", b"output_audio_mtok=Decimal('20')"))
-    assert refresh(cli, index).code == 0
+def test_a_long_request_that_becomes_cheap_is_a_lower_price_too(cli: Cli, up_to_date: Index) -> None:
+    up_to_date.offer(
+        SOURCE.replace(b"base=Decimal('2'), tiers=[Tier(start=272000", b"base=Decimal('1.9'), tiers=[Tier(start=999999")
+    )
+    shown = refresh(cli, up_to_date)
+    assert "gpt-6.1-sol: long input falls from $4 to $1.9 per million tokens" in shown.err
+    row = json.loads(cli("models", "list", "gpt-6.1-sol", "--output-format", "json").out)["models"][0]
+    assert (row["long_tokens"], row["long_input_per_mtok"]) == (272_000, 4.0)
+
+
+def test_a_price_that_disappears_stays(cli: Cli, up_to_date: Index) -> None:
+    up_to_date.offer(SOURCE.replace(b"output_mtok=Decimal('20')", b"output_audio_mtok=Decimal('20')"))
+    assert refresh(cli, up_to_date).code == 0
     assert prices(cli, "claude-opus-5-5") == [(4.0, 20.0)]
 
 
@@ -159,9 +176,9 @@ def test_without_a_network_the_age_of_the_table_is_shown(cli: Cli) -> None:
     assert "day" in done.err
 
 
-def test_a_lower_price_is_asked_about_at_a_terminal(world: World, index: Index) -> None:
-    index.offer(SOURCE.replace(b"output_mtok=Decimal('20')", b"output_mtok=Decimal('9')"))
-    command = ("models", "refresh", "--index", index.url)
+def test_a_lower_price_is_asked_about_at_a_terminal(world: World, up_to_date: Index) -> None:
+    up_to_date.offer(SOURCE.replace(b"output_mtok=Decimal('20')", b"output_mtok=Decimal('9')"))
+    command = ("models", "refresh", "--index", up_to_date.url)
     code, shown = at_a_terminal(world, *command, typed=(("Accept these lower prices?", "n\n"),))
     assert (code, "stay as they are" in shown, prices(world.cli, "claude-opus-5-5")) == (0, True, [(4.0, 20.0)])
     code, shown = at_a_terminal(world, *command, typed=(("Accept these lower prices?", "y\n"),))

@@ -44,6 +44,13 @@ def test_an_unknown_model_inherits_from_its_family_but_has_no_price(model: str) 
     assert (known.context_tokens or 0) >= 400_000
 
 
+@rows(
+    "model", ["gemini-2.5-flash-image", "gemini-9-pro-tts", "gpt-audio-2", "gpt-5-chat-latest", "claude-3-opus-latest"]
+)
+def test_a_model_that_cannot_think_is_not_asked_to(model: str) -> None:
+    assert facts(model, Config()).thinking is False
+
+
 ENTRIES = Config(
     providers=Providers(
         models={
@@ -157,6 +164,10 @@ DAMAGED: dict[str, str] = {
     "a price that is text": '{"source": {}, "fetched": "2999-01-01", "models": {"gpt-9": {"input_per_mtok": "1"}}}',
     "a flag that it may not set": '{"source": {}, "fetched": "2999-01-01", "models": {"gpt-9": {"vision": true}}}',
     "a name for all": '{"source": {}, "fetched": "2999-01-01", "models": {"*": {}}}',
+    "rows that are pairs": '{"source": {}, "fetched": "2999-01-01", "models": [[1, {}]]}',
+    "a day that is none": '{"source": {}, "fetched": "2999-02-31", "models": {"gpt-9": {}}}',
+    "a number of many digits": '{"source": {}, "fetched": "2999-01-01", "models": {"gpt-9": {"context_tokens": 1%s}}}'
+    % ("0" * 5_000),
     "no date": '{"source": {}, "fetched": "soon", "models": {"gpt-9": {}}}',
     "older than the program": '{"source": {}, "fetched": "2020-01-01", "models": {"gpt-9": {}}}',
     "a window of nothing": '{"source": {}, "fetched": "2999-01-01", "models": {"gpt-9": {"context_tokens": 0}}}',

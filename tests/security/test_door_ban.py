@@ -78,7 +78,7 @@ OWN = {
     "config.loaded_plugin": "times and sizes of a plugin's files, which no command writes; its folder of data",
     "config.layers": "whether the workspace that the operator named is there, and is the project's folder",
     "config.managed": "the administrator's files in /etc/adderclaw, each by the descriptor whose owner was looked at",
-    "config.model_table": "the tables that come with the program",
+    "config.model_table": "the tables that come with the program; whether the home has one",
     "config.named_files": "whether a word of a hook names a file, which hooks.scripts then reads through the door",
     "config.safe_open": "the door itself, for what is read before there is a workspace",
     "config.options": "whether a file that the operator named is there",

@@ -214,6 +214,8 @@ def row_of(model: str, table: dict[str, Json]) -> Json | None:
 def _known(model: str, table: model_table.Table) -> ModelFacts:
     """What a table says of a model, completed by what its family has."""
     family = _found(model, model_table.families()) or {}
+    if model_table.NO_TEXT.search(model):
+        family = {**family, "thinking": False}
     row = _found(model, table.models)
     if row is None:
         return ModelFacts(**family, assumed="context_tokens" in family)

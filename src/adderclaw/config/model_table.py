@@ -4,6 +4,7 @@ import json
 import os
 import re
 import time
+from datetime import date
 from typing import cast
 
 from adderclaw.config import places
@@ -21,6 +22,9 @@ PATTERN = re.compile(r"[a-z0-9][a-z0-9._:@-]{1,80}\*?")
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 DATED = "20*"
 """The end of a pattern for the dated versions of a model, such as `claude-opus-5-20260724`."""
+
+NO_TEXT = re.compile(r"audio|realtime|image|tts|live|transcribe|search|embedding|voice|omni|banana|streaming")
+"""Models for other things than text: their price per token of text is not what a call costs, and they do not think."""
 
 ALIASES = {
     "anthropic": {name: (f"claude-{name}-", "-", "") for name in ("opus", "sonnet", "haiku", "fable")},
@@ -61,16 +65,17 @@ def packaged() -> Table:
 def refreshed() -> Table | None:
     """The table of the home, if there is one; with a `problem` where it cannot be used."""
     path = os.path.join(places.home(), REFRESHED)
+    if not os.path.lexists(path):
+        return None
     try:
         data = places.read(path)
         if data is None:
             return None
         table = _read(path, data)
+        problem = problem_of(table.models)
+        table = table._replace(fetched=date.fromisoformat(table.fetched).isoformat())
     except (AdderClawError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return Table(path, {}, "", {}, f"it cannot be read ({str(error)[:200]})")
-    problem = problem_of(table.models)
-    if not problem and DAY.fullmatch(table.fetched) is None:
-        problem = "`fetched` is not a date"
     if not problem and table.fetched < packaged().fetched:
         problem = "it is older than the table of this version of the program"
     return table._replace(problem=problem)

@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any, cast
 
 from adderclaw.config.model_table import DATED as BY_DAY
-from adderclaw.config.model_table import PRICES, problem_of
+from adderclaw.config.model_table import NO_TEXT, PRICES, problem_of
 from adderclaw.types import Json
 
 PACKAGE = "genai-prices"
@@ -27,8 +27,6 @@ VENDORS = {
 }
 """Vendors whose models only they sell at a list price → how their names begin. What a model with open weights costs
 depends on who serves it, so none of those is read."""
-NO_TEXT = re.compile(r"audio|realtime|image|tts|live|transcribe|search|embedding|voice|omni|banana|streaming")
-"""Models whose price per token of text is not what a call costs."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._:@-]{1,80}")
 DATED = re.compile(r"\^(?P<name>[a-z0-9.\\-]+?)(?P<mark>-|\[-@\])(\\d\{8\}|\\d\{4\}-\\d\{2\}-\\d\{2\})\$")
 """`^gpt-6\\.1-sol-\\d{4}-\\d{2}-\\d{2}$`: a model's name and the day of one version of it."""

@@ -92,8 +92,10 @@ def falls(current: Table, fetched: Table) -> list[Fall]:
             continue
         old = model_table.of_today(before)
         for new in map(model_table.of_today, [row, *row.get("from", {}).values()]):
+            long = new.get("long_tokens", model_table.WINDOWS[1]) <= old.get("long_tokens", model_table.WINDOWS[1])
             for price in [price for price in old if price.endswith("_per_mtok")]:
-                after = new.get(price, new.get(price.removeprefix("long_")))
+                short = new.get(price.removeprefix("long_"))
+                after = new.get(price, short) if long else short
                 if after is not None and after < old[price] / 2:
                     found.append(Fall(name, price, old[price], after))
     return list(dict.fromkeys(found))
