@@ -32,6 +32,8 @@ class Asking(NamedTuple):
     """Of one token of the answer."""
     bounded: bool = True
     """Whether the provider ends an answer there by itself; else it must be told to."""
+    unpriced: str = ""
+    """A model that may answer and has no known price."""
 
 
 class Granted(NamedTuple):

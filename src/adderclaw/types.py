@@ -20,10 +20,11 @@ type Verdict = Literal["allow", "ask", "deny"]
 type Outcome = Literal["completed", "denied", "error", "limit", "stopped", "needs_input"]
 type EndedBy = Literal[
     "", "cost_usd", "tokens", "tool_calls", "seconds", "rounds", "child_rounds", "repeats", "reply", "turns",
-    "hook", "shape",
+    "hook", "shape", "price",
 ]  # fmt: skip
 """What ended a turn before it was done: a limit (by its name in `--limit`, where it has one; the length of a reply and
-the decisions of a task are limits, too), a hook, or an answer that never had the shape that was asked for."""
+the decisions of a task are limits, too), a hook, an answer that never had the shape that was asked for, or a model
+without a price where the cost is limited."""
 type Autonomy = Literal["readonly", "supervised", "full"]
 type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk"]
 type Phase = Literal["idle", "planning", "implement", "test", "verify", "done"]

@@ -139,12 +139,14 @@ def test_a_provider_whose_key_is_in_the_environment_counts_as_for_agent(world: W
     assert (done.code, json.loads(done.out)["provider"]) == (4, "openai"), done.err
 
 
-def test_max_cost_that_cannot_count_is_said_before_an_attempt(world: World) -> None:
-    world.cli.configure(CONFIG.format(url=NOBODY))
-    said = "the price of the model 'scripted' is not known, so --max-cost does not count"
-    assert said in world.cli("bench", "tasks", *SOME, "--max-cost", "0").err
-    world.cli.configure(CONFIG.format(url=NOBODY) + PRICES)
-    assert said not in world.cli("bench", "tasks", *SOME, "--max-cost", "0").err
+def test_a_cost_limit_that_cannot_hold_is_refused(world: World) -> None:
+    world.cli.configure(CONFIG.format(url="https://llm.invalid/v1"))
+    unknown = "the price of the model 'scripted' is unknown"
+    for words in (("--max-cost", "3"), ("--limit", "cost_usd=1")):
+        done = world.cli("bench", "tasks", *SOME, *words)
+        assert (done.code, f"{unknown}, so no limit of the cost can be enforced" in done.err) == (2, True), done.err
+    world.cli.configure(CONFIG.format(url="https://llm.invalid/v1") + PRICES)
+    assert unknown not in world.cli("bench", "tasks", *SOME, "--max-cost", "0").err
 
 
 def test_no_cost_is_no_attempt(world: World) -> None:

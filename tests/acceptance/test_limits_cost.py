@@ -24,6 +24,11 @@ def here(model: ScriptedModel, name: str = "priced-1") -> str:
     return f'[providers.models.here]\nkind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "{name}"\n'
 
 
+def elsewhere(model: ScriptedModel, name: str = "mystery") -> str:
+    """The same server by an address that is not loopback, so that its calls are not known to be free."""
+    return here(model, name).replace("127.0.0.1", "0.0.0.0")
+
+
 def result(done: Done) -> dict[str, Any]:
     return json.loads(done.out.splitlines()[-1])
 
@@ -55,11 +60,70 @@ def test_the_call_that_would_pass_the_limit_is_not_made(world: World) -> None:
 @pytest.mark.parametrize("name", ["priced-1", "mystery"])
 def test_zero_dollars_means_not_one_request(world: World, name: str) -> None:
     with ScriptedModel([]) as model:
-        world.configure(more=here(model, name) + PRICE + "[limits]\ncost_usd = 0\n")
+        world.configure(more=elsewhere(model, name) + PRICE + "[limits]\ncost_usd = 0\n")
         done = agent(world, "--provider", "here")
     assert done.code == 4
     assert "limits.cost_usd" in result(done)["reason"]
     assert model.requests == []
+
+
+BY_FLAG = "limits.cost_usd = 1e-07, set for this run, cannot be enforced"
+BY_FILE = "limits.cost_usd = 5, set in "
+FIX = 'give its price under [models."mystery"] (input_per_mtok, output_per_mtok), or remove the limit'
+
+
+@pytest.mark.parametrize(
+    ("words", "limits", "names"),
+    [
+        (("-p", "go", "--max-budget-usd", "0.0000001"), "", BY_FLAG),
+        (("run", "--task", "go", "--limit", "cost_usd=0.0000001"), "", BY_FLAG),
+        (("agent", "-m", "go"), "[limits]\ncost_usd = 5.0\n", BY_FILE),
+    ],
+)
+def test_a_limit_that_somebody_set_refuses_a_model_without_a_price(
+    world: World, words: tuple[str, ...], limits: str, names: str
+) -> None:
+    with ScriptedModel([]) as model:
+        world.configure(more=elsewhere(model) + limits)
+        done = world.cli(*words, "--provider", "here", "--output-format", "json")
+    said = result(done)
+    assert (done.code, said["outcome"], model.requests) == (4, "limit", [])
+    assert "the price of the model 'mystery' is unknown" in said["reason"]
+    assert names in said["reason"]
+    assert FIX in said["reason"]
+    assert "cost_usd=MORE" not in said["reason"], "more money is no way on"
+
+
+@pytest.mark.parametrize("kind", ["reliable", "router"])
+def test_a_fallback_without_a_price_is_refused_before_anything_is_spent(world: World, kind: str) -> None:
+    with ScriptedModel([]) as model:
+        entries = here(model).replace(".here]", ".first]") + elsewhere(model).replace(".here]", ".second]")
+        members = {
+            "reliable": 'providers = ["first", "second"]',
+            "router": 'default = "first"\nroutes = {cheap = "second"}',
+        }
+        both = f'[providers.models.both]\nkind = "{kind}"\n{members[kind]}\n'
+        world.configure(more=entries + both + PRICE)
+        done = agent(world, "--provider", "both", "--limit", "cost_usd=1")
+    assert (done.code, model.requests) == (4, [])
+    assert FIX in result(done)["reason"]
+
+
+def test_a_switch_to_a_model_without_a_price_is_refused(world: World) -> None:
+    with ScriptedModel([{"text": "one", "usage": USAGE}, {"text": "three", "usage": USAGE}]) as model:
+        world.configure(more=elsewhere(model, "priced-1") + PRICE + "[limits]\ncost_usd = 9\n")
+        lines = ["/model here", "hi", "/model mystery", "hi", "/model priced-1", "hi", "/exit"]
+        done = world.cli.typed("agent", stdin="\n".join(lines) + "\n")
+    assert [request.json["model"] for request in model.requests] == ["priced-1", "priced-1"]
+    assert FIX in done.out + done.err
+
+
+def test_a_provider_on_loopback_costs_nothing_unless_it_has_a_price(world: World) -> None:
+    with ScriptedModel([{"text": "free", "usage": USAGE}, {"text": "billed", "usage": USAGE}]) as model:
+        world.configure(more=here(model, "mystery") + PRICE + "[limits]\ncost_usd = 0.5\n")
+        free, billed = (agent(world, "--provider", "here", "--model", name) for name in ("mystery", "priced-1"))
+    assert (result(free)["answer"], result(free)["cost"]) == ("free", 0.0)
+    assert (result(billed)["answer"], result(billed)["cost"]) == ("billed", 0.2)
 
 
 def test_tries_that_broke_off_count(world: World) -> None:
@@ -101,15 +165,18 @@ def test_the_cost_is_in_the_result_the_rows_and_the_events(world: World) -> None
     assert json.loads(events[0][0])["cost"] == pytest.approx(price)
 
 
-def test_a_model_without_a_price_is_said_once_and_its_tokens_count(world: World) -> None:
-    with ScriptedModel([step(), step(), {"text": "done", "usage": USAGE}]) as model:
-        world.configure(more=here(model, "mystery"))
+def test_the_default_limit_falls_back_to_tokens_and_says_so_once_in_a_home(world: World) -> None:
+    with ScriptedModel([step(), step(), {"text": "done", "usage": USAGE}, {"text": "again", "usage": USAGE}]) as model:
+        world.configure(more=elsewhere(model))
         done = agent(world, "--provider", "here")
-    assert done.err.count("the price of the model 'mystery' is not known") == 1
+        again = agent(world, "--provider", "here")
+    assert done.err.count("the price of the model 'mystery' is unknown, so limits.cost_usd does not bound it") == 1
+    assert "limits.tokens (2,000,000) still does" in done.err
+    assert (result(again)["answer"], "price" in again.err) == ("again", False)
     assert '[models."mystery"]' in done.err
     assert result(done)["cost"] is None
     assert result(done)["usage"]["input_tokens"] == 30_000
-    assert world.rows("SELECT cost FROM model_calls") == [(None,)] * 3
+    assert world.rows("SELECT cost FROM model_calls") == [(None,)] * 4
 
 
 def test_the_scripted_model_is_free_and_nothing_is_said(world: World) -> None:

@@ -24,7 +24,8 @@ def spent(world: World) -> World:
     """Two calls of a model with a price, one of a model without, and one that failed."""
     steps = [{"text": "ok", "usage": USAGE}] * 3 + [{"error": {"status": 401}}]
     with ScriptedModel(steps) as model:
-        place = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\n'
+        url = model.base_url.replace("127.0.0.1", "0.0.0.0")
+        place = f'kind = "openai-compatible"\nbase_url = "{url}"\n'
         world.configure(
             more=f'[providers.models.paid]\n{place}model = "gpt-4o"\n[providers.models.odd]\n{place}model = "odd-1"\n'
         )

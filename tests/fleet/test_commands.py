@@ -211,6 +211,10 @@ def test_a_call_holds_what_it_can_take_and_its_answer_is_cut_to_what_is_left(far
     refused = budgets.reserve(database, lease, asking, "")
     assert isinstance(refused, budgets.Refused)
     assert "$9.5000 spent, the next call can cost $2.0000, of $10" in refused.reason
+    unpriced = asking._replace(input_price=0.0, answer_price=0.0, unpriced="mystery")
+    refused = budgets.reserve(database, lease, unpriced, "")
+    assert isinstance(refused, budgets.Refused)
+    assert (refused.by, "the price of the model 'mystery' is unknown" in refused.reason) == ("price", True)
 
 
 SOP = """

@@ -72,7 +72,7 @@ def pay(held: Any, usage: Usage) -> None:
         ({"tokens": 0}, PRICED, "limits.tokens"),
         ({"tokens": 0}, UNPRICED, "limits.tokens"),
         ({"cost_usd": 0.0}, PRICED, "limits.cost_usd"),
-        ({"cost_usd": 0.0}, UNPRICED, r'limits.cost_usd\); give its price under \[models."mystery"\]'),
+        ({"cost_usd": 0.0}, UNPRICED, r'cannot be enforced; give its price under \[models."mystery"\]'),
         ({"seconds": 0.0}, PRICED, "limits.seconds"),
         ({"tokens": 5_999}, PRICED, r"the next call needs about 6,000, of 5,999"),
         ({"cost_usd": 0.0599}, PRICED, r"the next call costs about \$0.0600, of \$0.0599"),

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import sqlite3
 import time
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -400,6 +402,24 @@ def test_a_days_messages_and_the_emergency_stop(chat: Chat) -> None:
         assert (await chat.say(sender="bob", id="m3")).status == 200
 
     chat.run(work)
+
+
+def test_a_days_cost_refuses_a_model_without_a_price(chat: Chat) -> None:
+    chat.configure(alice="cost_usd_per_day = 1")
+    config = chat.home / "config.toml"
+    entry = (
+        '[providers.models.far]\nkind = "openai-compatible"\nbase_url = "https://llm.invalid/v1"\nmodel = "mystery"\n'
+    )
+    config.write_text(config.read_text().replace('default_provider = "local"', 'default_provider = "far"') + entry)
+
+    async def work() -> None:
+        got = await chat.say()
+        assert got.json["outcome"] == "limit"
+
+    chat.run(work)
+    with closing(sqlite3.connect(chat.home / "memory.sqlite")) as connection:
+        ((reason,),) = connection.execute("SELECT reason FROM runs").fetchall()
+    assert "the price of the model 'mystery' is unknown" in reason
 
 
 def test_why_nothing_could_begin_is_for_the_operator(chat: Chat) -> None:

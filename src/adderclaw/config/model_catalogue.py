@@ -1,6 +1,8 @@
 """What is known of each model: its window, its prices, what it takes; from the table of models and `[models]`."""
 
+import os
 import re
+from contextlib import suppress
 from dataclasses import fields
 from operator import mul
 from typing import Any
@@ -52,12 +54,12 @@ def facts(model: str, config: Config) -> ModelFacts:
 
 
 def facts_of(provider: str, model: str, config: Config) -> ModelFacts:
-    """The facts of a model as one entry serves it: on one's own hardware it is free, and the entry knows its window."""
+    """The facts of a model as one entry serves it: on this machine it is free, and the entry knows its window."""
     entry = config.providers.models.get(provider)
     known = facts(model, config)
     if entry is None:
         return _no_cheaper(known, model, config)
-    if entry.kind in OWN_HARDWARE:
+    if entry.kind in OWN_HARDWARE or _on_loopback(entry):
         known = _with(_unpriced(known)._replace(**_prices(FREE)), _found(model, config.models))
     if config.managed.prices is not None and not _is_here(entry):
         known = _no_cheaper(known, model, config)
@@ -77,7 +79,26 @@ def _is_here(entry: ProviderEntry) -> bool:
     from adderclaw.config import managed
 
     host = managed.host_of(entry.kind, entry.base_url) if entry.kind in OWN_HARDWARE else "elsewhere"
-    return host in ("", "localhost", "::1") or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
+    return not host or _is_loopback(host)
+
+
+def _on_loopback(entry: ProviderEntry) -> bool:
+    """Whether the entry's address is this machine: nobody bills such a call unless `[models]` gives it a price."""
+    if entry.base_url:
+        from urllib.parse import urlsplit
+
+        with suppress(ValueError):  # which is an error of the configuration, reported where the entry is used
+            return _is_loopback(urlsplit(entry.base_url).hostname or "")
+    if not any(name.endswith("_BASE_URL") for name in os.environ):
+        return False
+    from adderclaw.config import managed
+
+    return _is_loopback(managed.host_of(entry.kind, entry.base_url))
+
+
+def _is_loopback(host: str) -> bool:
+    numeric = re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None  # not 127.example.org
+    return numeric or host in ("localhost", "::1") or host.endswith(".localhost")
 
 
 def _dearer(one: ModelFacts, other: ModelFacts) -> ModelFacts:
@@ -152,6 +173,33 @@ def first_of(provider: str, model: str, config: Config) -> Served:
     return Served(provider, model)
 
 
+def all_of(provider: str, model: str, config: Config) -> list[Served]:
+    """Each that may answer a request to an entry: of `reliable` and `router` all members, else the entry itself."""
+    found: list[Served] = []
+    seen: set[str] = set()
+    waiting = [Served(provider, model)]
+    while waiting:
+        served = waiting.pop(0)
+        entry = config.providers.models.get(served.provider)
+        members = [] if entry is None else _members(entry)
+        if not members:
+            found.append(served)
+        elif served.provider not in seen:
+            seen.add(served.provider)
+            for name in members:
+                own = config.providers.models.get(name)
+                waiting.append(Served(name, (own.model if own else None) or served.model))
+    return found
+
+
+def _members(entry: ProviderEntry) -> list[str]:
+    if entry.kind == "reliable":
+        return list(entry.providers)
+    if entry.kind == "router":
+        return list(dict.fromkeys(name for name in (_inner(entry), *entry.routes.values()) if name))
+    return []
+
+
 def _inner(entry: ProviderEntry) -> str | None:
     if entry.kind not in ("reliable", "router"):
         return None
@@ -165,6 +213,13 @@ class Quote(NamedTuple):
     facts: ModelFacts
     max_tokens: int | None
     """Longest answer that the entry asks for."""
+    unpriced_fallbacks: tuple[str, ...] = ()
+    """Models without a price that the entry asks where its first does not answer, or for some requests."""
+
+    @property
+    def unpriced(self) -> str:
+        """The first model without a price among all that may answer; empty where each has one."""
+        return next(iter(self.unpriced_fallbacks), "") if self.facts.priced else self.model
 
 
 class Prices:
@@ -178,7 +233,7 @@ class Prices:
         """Of a call that is about to be made."""
         asked = Served(provider, model)
         if asked not in self._quotes:
-            self._quotes[asked] = self._quote(first_of(provider, model, self._config))
+            self._quotes[asked] = self._quote_asked(asked)
         return self._quotes[asked]
 
     def after(self, asked: Served, answered: Served) -> Quote:
@@ -201,6 +256,12 @@ class Prices:
         entry = self._config.providers.models.get(served.provider)
         known = facts_of(served.provider, served.model, self._config)
         return Quote(served.model, known, entry.max_tokens if entry else None)
+
+    def _quote_asked(self, asked: Served) -> Quote:
+        quote = self._quote(first_of(*asked, self._config))
+        others = all_of(*asked, self._config)
+        unpriced = [one.model for one in others if not facts_of(*one, self._config).priced]
+        return quote._replace(unpriced_fallbacks=tuple(dict.fromkeys(unpriced)))
 
 
 # ------------------------------------------------------------------ finding

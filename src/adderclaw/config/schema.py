@@ -369,7 +369,7 @@ class Limits:
     """What one run may use up, its children included. 0 means zero."""
 
     cost_usd: Amount = 5.0
-    """Money, by the known prices."""
+    """Money, by the known prices. Once it is set, a model without a known price is refused."""
     tokens: Count = 2_000_000
     """Tokens in and out."""
     tool_calls: Count = 200

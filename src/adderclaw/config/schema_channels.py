@@ -105,7 +105,7 @@ class Sender:
     messages_per_day: Count = 200
     """Messages and answers within 24 hours."""
     cost_usd_per_day: Amount | None = None
-    """What the model calls of this sender may cost within 24 hours, where their prices are known."""
+    """What the model calls of this sender may cost within 24 hours. A model without a known price is refused."""
 
 
 @record

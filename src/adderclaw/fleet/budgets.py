@@ -122,6 +122,9 @@ def _passed(budget: _Budget, call: Asking) -> Refused | None:
     """Whether not even a short answer fits."""
     of = f"the {budget.scope}'s budget" if not budget.name else f"the budget of {budget.scope} {budget.name}"
     price, tokens = call.input_price + call.least * call.answer_price, call.input_tokens + call.least
+    if budget.cost is not None and call.unpriced:
+        fix = f'give its price under [models."{call.unpriced}"] in the configuration of the workers'
+        return Refused(f"the price of the model {call.unpriced!r} is unknown, and {of} is limited; {fix}", "price")
     if budget.cost is not None and budget.spent_cost + budget.held_cost + price > budget.cost + NEAR:
         if budget.held_cost > NEAR and budget.spent_cost + price <= budget.cost + NEAR:
             return Refused("", "")

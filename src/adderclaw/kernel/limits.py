@@ -26,9 +26,15 @@ class Budget:
     call of each took beyond its estimate.
     """
 
-    def __init__(self, limits: Limits, clock: Clock, prices: Prices, outer: Overseer = ALONE) -> None:
-        """`outer` has limits that the run shares with others."""
+    def __init__(
+        self, limits: Limits, clock: Clock, prices: Prices, outer: Overseer = ALONE, *, cost_set_in: str = ""
+    ) -> None:
+        """`outer` has limits that the run shares with others; `cost_set_in` says where `limits.cost_usd` was set.
+
+        A cost limit that somebody set rejects models without a price; the default one does not count them.
+        """
         self._limits, self._clock, self._outer = limits, clock, outer
+        self.cost_set_in = cost_set_in
         self._began = clock.monotonic()
         self._lock = Lock()
         self._held_tokens = self._lost_tokens = 0
@@ -112,7 +118,8 @@ class Budget:
         price = cost(expected, quote.facts)
         with self._lock:
             self._fits_tokens(expected.total)
-            self._fits_cost(price, quote.model)
+            self._require_price(quote.unpriced)
+            self._fits_cost(price)
             self._held_tokens += expected.total
             self._held_cost += price or 0.0
         held = Reservation(self, expected, price)
@@ -154,14 +161,21 @@ class Budget:
             said = f"{spent:,} used{held}, the next call needs about {wanted:,}, of {limit:,}"
             raise LimitError(f"token limit reached: {said} (limits.tokens)", "tokens")
 
-    def _fits_cost(self, price: float | None, model: str) -> None:
-        limit, spent = self._limits.cost_usd, self.spent + self._lost_cost
-        if price is None:
-            if limit == 0:
-                fix = f'give its price under [models."{model}"] (input_per_mtok, output_per_mtok)'
-                unknown = f"nothing may be spent and the price of {model!r} is unknown (limits.cost_usd)"
-                raise LimitError(f"{unknown}; {fix}", "cost_usd")
+    def _require_price(self, unpriced: str) -> None:
+        limit = self._limits.cost_usd
+        if not unpriced or not (self.cost_set_in or limit == 0):
             return
+        where = f", {self.cost_set_in}," if self.cost_set_in else ""
+        fix = f'give its price under [models."{unpriced}"] (input_per_mtok, output_per_mtok), or remove the limit'
+        why = (
+            f"the price of the model {unpriced!r} is unknown, so limits.cost_usd = {limit:g}{where} cannot be enforced"
+        )
+        raise LimitError(f"{why}; {fix}: limits.tokens still applies", "price")
+
+    def _fits_cost(self, price: float | None) -> None:
+        if price is None:
+            return
+        limit, spent = self._limits.cost_usd, self.spent + self._lost_cost
         if spent + self._held_cost + price > limit:
             held = f", ${self._held_cost:.4f} in calls under way" if self._held_cost else ""
             said = f"${spent:.4f} spent{held}, the next call costs about ${price:.4f}, of ${limit:g}"
@@ -182,6 +196,7 @@ def _at_most(quote: Quote, input_tokens: int, answer: int) -> Asking:
         most=max(answer, longest or LONG_ANSWER),
         answer_price=(facts.output_per_mtok or 0.0) / 1_000_000 if facts.priced else 0.0,
         bounded=longest is not None,
+        unpriced=quote.unpriced,
     )
 
 

@@ -28,6 +28,9 @@ WARM_AFTER = 0.1
 
 RAISE_LIMIT = "`max_tokens` of the model's entry in config.toml raises the limit, or ask for less at once"
 
+UNPRICED = "limits.cost_usd does not count a model without a price"
+"""What is said once in a home, whatever the model is called."""
+
 PLANNING, ASIDE = {"hint": "plan"}, {"hint": "cheap"}
 """What a `router` is told of a request that is made in plan mode, or beside the conversation."""
 
@@ -192,11 +195,18 @@ def _settle(session: Session, held: Reservation, response: ChatResponse, message
 
 
 def _say_unpriced(session: Session, quote: Quote) -> None:
-    if quote.model in session.budget.unpriced:
+    """Once per home: the default cost limit does not count this model."""
+    model = quote.unpriced
+    if not model or model in session.budget.unpriced:
         return
-    session.budget.unpriced.add(quote.model)
-    fix = f'`[models."{quote.model}"]` with input_per_mtok and output_per_mtok gives it one'
-    message = f"the price of the model {quote.model!r} is not known: its tokens count, its cost does not; {fix}"
+    session.budget.unpriced.add(model)
+    from adderclaw.config import said
+
+    if not said.first_time(session.home, [UNPRICED]):
+        return
+    limit = f"limits.tokens ({session.config.limits.tokens:,}) still does"
+    fix = f'`[models."{model}"]` with input_per_mtok and output_per_mtok sets it'
+    message = f"the price of the model {model!r} is unknown, so limits.cost_usd does not bound it; {limit}; {fix}"
     session.bus.tell({"event_type": "warning", "message": message})
 
 

@@ -358,7 +358,7 @@ def _session(rules: Rules, own: Store, reel: Reel, head: Json, ids: tuple[str, s
             response_schema=schema,
         ),
         operator=operator,
-        budget=Budget(config.limits, clock, Prices(config)),
+        budget=Budget(config.limits, clock, Prices(config), cost_set_in=head.get("cost_set_in", "")),
         state=State(
             LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at),
             due=list(head["due"]),

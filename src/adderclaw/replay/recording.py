@@ -111,6 +111,8 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
         "history": session.state.history.digest(b""),
         "from": runs.places(session.store.read, session.session_id),
     }
+    if session.budget.cost_set_in:
+        body["cost_set_in"] = session.budget.cost_set_in
     if session.overseer is not ALONE:
         body |= {"moves": True, "stays": session.state.stays}
 

@@ -10,6 +10,7 @@ from adderclaw.checkpoints import Checkpoints
 from adderclaw.child import Child, ChildReport
 from adderclaw.config import KEY_AS_MODEL
 from adderclaw.config.model_catalogue import Prices
+from adderclaw.config.places import FLAGS
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import looks_secret
 from adderclaw.errors import ProviderError, Refused, UsageError
@@ -105,7 +106,7 @@ def make(
             root, memory.context(store, root), here.offered.values(), instructions=scrubbed(runtime, files)
         ),
         operator=operator,
-        budget=Budget(now.limits, runtime.clock, Prices(now), options.overseer),
+        budget=Budget(now.limits, runtime.clock, Prices(now), options.overseer, cost_set_in=cost_set_in(runtime)),
         state=State(LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at)),
         thinking=options.thinking,
         clock=runtime.clock,
@@ -355,6 +356,14 @@ def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
         channel=channel,
         spent=lambda id: session.ledger is not None and session.ledger.names(id),
     )
+
+
+def cost_set_in(runtime: Runtime) -> str:
+    """Where `limits.cost_usd` was set, for a message; empty for the default."""
+    origin = runtime.loaded.origins.get("limits.cost_usd", "default")
+    if origin == "default":
+        return ""
+    return "set for this run" if origin == FLAGS else f"set in {origin}"
 
 
 def chosen_by(options: Options, now: Config) -> providers.Choice:

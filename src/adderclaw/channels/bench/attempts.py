@@ -170,7 +170,10 @@ class Runner:
         terms = self._terms
         order = {"workspace": root, "text": text, "provider": terms.provider, "model": terms.model}
         limits = {name: int(value) if value.is_integer() else value for name, value in terms.limits.items()}
-        order |= {"config": terms.config, "limits": {**limits, "cost_usd": most}, "rounds": terms.rounds}
+        limits["cost_usd"] = most
+        if terms.unpriced:
+            del limits["cost_usd"]
+        order |= {"config": terms.config, "limits": limits, "rounds": terms.rounds}
         # -P: it works where the model writes, and imports nothing from there
         argv = (sys.executable, "-P", "-m", "adderclaw.channels.bench.child")
         with Unconfined(argv, cwd=root, stdin=PIPE, stdout=PIPE, stderr=PIPE) as child:

@@ -35,6 +35,8 @@ class Terms:
     rounds: int = 0
     limits: dict[str, float] = field(default_factory=dict[str, float])
     """What one attempt may use up, as `--limit` calls it."""
+    unpriced: bool = False
+    """The model has no known price, and the user set no limit of the cost: none is enforced."""
 
 
 @record

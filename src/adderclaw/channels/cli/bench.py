@@ -17,7 +17,7 @@ from adderclaw.channels.bench.results import Board, Result, Terms
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ModelName, OutputFormat, ProviderName, group
 from adderclaw.channels.cli.plain import limits, print_json
 from adderclaw.config import home
-from adderclaw.config.model_catalogue import facts_of, first_of
+from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import EXIT_SIGINT, UsageError
@@ -33,8 +33,8 @@ DEFAULTS: dict[str, float] = {"cost_usd": 0.25, "tokens": 400_000, "tool_calls":
 """What one attempt may use up."""
 ROUNDS = 40
 UNPRICED = (
-    "adderclaw: the price of the model {0!r} is not known, so --max-cost does not count: tokens, calls and seconds "
-    'bound each attempt; `[models."{0}"]` with input_per_mtok and output_per_mtok gives it one'
+    "the price of the model {0!r} is unknown, so {1}; "
+    'give its price under [models."{0}"] (input_per_mtok, output_per_mtok)'
 )
 JOBS, MAX_COST = 1, 5.0
 RUN_IDS = "YYYYMMDD-HHMMSS-<short-uuid>"
@@ -98,17 +98,20 @@ def tasks(
         board = results.resumed(folder, resume)
         said = {"jobs": jobs, "max_cost": max_cost}
         board.terms = replace(board.terms, **{name: value for name, value in said.items() if value is not None})
+        board.terms = replace(board.terms, unpriced=_is_unpriced(board.terms, cost_limited=max_cost is not None))
     else:
         asked = Terms((), catalogue.digest(), __version__, provider, model, config, repeat, jobs or JOBS)
-        terms = _terms(asked, chosen, MAX_COST if max_cost is None else max_cost, limits(limit))
-        _require_model(terms)
+        given = limits(limit)
+        cost_limited = max_cost is not None or "cost_usd" in given
+        terms = _terms(asked, chosen, MAX_COST if max_cost is None else max_cost, given)
+        terms = replace(terms, unpriced=_is_unpriced(terms, cost_limited=cost_limited))
         attempts.require_sandbox()
         board = results.begin(folder, ids_with_runs(RUN_IDS)("run"), terms)
     raise typer.Exit(_run(board, keep, page, output_format))
 
 
-def _require_model(terms: Terms) -> None:
-    """What is wrong with the configuration or the choice of a model is said once, before an attempt."""
+def _is_unpriced(terms: Terms, *, cost_limited: bool) -> bool:
+    """Whether no cost limit can hold; UsageError where the user set one, or where no model can be asked."""
     chosen = Options(config_file=terms.config, provider=terms.provider, model=terms.model, asks="must")
     loaded, said = with_a_model(chosen)
     for text in said:
@@ -116,9 +119,14 @@ def _require_model(terms: Terms) -> None:
     models = loaded.config.providers.models
     if terms.provider is not None and terms.provider not in models:
         raise UsageError(f"--provider {terms.provider}: no provider has that name; known: {', '.join(sorted(models))}")
-    served = first_of(*chosen_by(chosen, loaded.config), loaded.config)
-    if not facts_of(*served, loaded.config).priced:
-        print(clean(UNPRICED.format(served.model)), file=sys.stderr)
+    unpriced = Prices(loaded.config).before(*chosen_by(chosen, loaded.config)).unpriced
+    if not unpriced:
+        return False
+    if cost_limited or loaded.origins.get("limits.cost_usd", "default") != "default":
+        raise UsageError(UNPRICED.format(unpriced, "no limit of the cost can be enforced"))
+    told = UNPRICED.format(unpriced, "only tokens, calls and seconds bound an attempt")
+    print(clean(f"adderclaw: {told}"), file=sys.stderr)
+    return True
 
 
 def _terms(asked: Terms, chosen: tuple[Named, ...], max_cost: float, given: dict[str, float]) -> Terms:

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from typing import Any
 
 from adderclaw.channels import facts
 from adderclaw.channels.server.house import House
@@ -28,7 +29,10 @@ def options(house: House, sender: Sender) -> Options:
         raise Refusal(503, "workspace", "the folder of this sender is not there: the operator has to mend that")
     here = replace(house.options, workspace=folder)
     config = facts.loaded(facts.looking(here)).config
-    offered = {"channels": {"cli": {"tools_allow": tools(sender, config)}}}
+    offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": tools(sender, config)}}}
+    if sender.cost_usd_per_day is not None:  # as a limit of the run, too, it refuses a model without a price
+        own = house.options.overrides.get("limits", {})
+        offered["limits"] = {**own, "cost_usd": min(sender.cost_usd_per_day, config.limits.cost_usd)}
     mode = min(sender.profile, lent_profile(config, house.options.profile), key=PROFILES.index)
     return replace(here, profile=mode, overrides={**house.options.overrides, **offered})
 
