@@ -141,6 +141,8 @@ class Usage:
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    estimated: bool = False
+    """A server left out a count, or said zero where it cannot be: what is here was estimated from bytes."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -148,7 +150,13 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.cache_read_tokens + other.cache_read_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
+            self.estimated or other.estimated,
         )
+
+    @property
+    def input(self) -> int:
+        """Tokens that were sent, cached ones included."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     @property
     def total(self) -> int:
@@ -160,6 +168,7 @@ class Usage:
             "output_tokens": self.output_tokens,
             "cache_read_tokens": self.cache_read_tokens,
             "cache_write_tokens": self.cache_write_tokens,
+            **({"estimated": True} if self.estimated else {}),
         }
 
 

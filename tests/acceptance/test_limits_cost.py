@@ -118,12 +118,61 @@ def test_a_switch_to_a_model_without_a_price_is_refused(world: World) -> None:
     assert FIX in done.out + done.err
 
 
+def test_a_subagent_without_a_price_is_refused_and_what_its_server_does_not_count_is_estimated(world: World) -> None:
+    child = call("Agent", description="a helper", prompt="look", model="other/mystery")
+    steps = [step(), {**child, "usage": USAGE}, {"text": "done", "usage": USAGE}]
+    with ScriptedModel(steps) as model:
+        other = elsewhere(model).replace(".here]", ".other]")
+        world.configure(more=here(model) + other + PRICE + "[limits]\ncost_usd = 9\n")
+        done = agent(world, "--provider", "here")
+    assert [request.json["model"] for request in model.requests] == ["priced-1"] * 3
+    assert FIX in json.dumps(model.requests[2].json).replace('\\\\\\"', '"').replace('\\"', '"')
+    assert result(done)["outcome"] == "completed"
+    uncounted = {"text": "x" * 400, "usage": None}
+    with ScriptedModel([{**child, "usage": USAGE}, uncounted, {"text": "done", "usage": USAGE}]) as model:
+        world.configure(more=here(model) + here(model).replace(".here]", ".other]") + PRICE)
+        done = agent(world, "--provider", "here")
+    assert (result(done)["answer"], result(done)["usage"]["estimated"]) == ("done", True)
+    assert result(done)["usage"]["output_tokens"] == 2_100
+
+
 def test_a_provider_on_loopback_costs_nothing_unless_it_has_a_price(world: World) -> None:
     with ScriptedModel([{"text": "free", "usage": USAGE}, {"text": "billed", "usage": USAGE}]) as model:
         world.configure(more=here(model, "mystery") + PRICE + "[limits]\ncost_usd = 0.5\n")
         free, billed = (agent(world, "--provider", "here", "--model", name) for name in ("mystery", "priced-1"))
     assert (result(free)["answer"], result(free)["cost"]) == ("free", 0.0)
     assert (result(billed)["answer"], result(billed)["cost"]) == ("billed", 0.2)
+
+
+NOTHING = {"prompt_tokens": 0, "completion_tokens": 0}
+
+
+@pytest.mark.parametrize("usage", [None, NOTHING])
+def test_what_a_server_does_not_count_is_estimated_and_counts(world: World, usage: dict[str, int] | None) -> None:
+    long = {"text": "x" * 8_000, **call("Time"), "usage": usage}
+    with ScriptedModel([long] * 2) as model:
+        world.configure(more=here(model) + PRICE + "[limits]\ntokens = 15000\n")
+        done = agent(world, "--provider", "here")
+    said = result(done)
+    assert (done.code, said["outcome"]) == (4, "limit")
+    assert "limits.tokens" in said["reason"]
+    assert said["usage"]["estimated"] is True
+    assert said["usage"]["output_tokens"] > 2_000 * len(model.requests)
+    assert said["cost"] > 0.2 * len(model.requests), "by the price of the estimate"
+    usages = [json.loads(row[0]) for row in world.rows("SELECT usage_json FROM model_calls")]
+    assert {one["estimated"] for one in usages} == {True}
+    assert f"{len(usages)} of {len(usages)} calls" in world.cli("usage").out
+    assert "(estimated)" in world.cli("runs", "show", said["run_id"]).out
+    assert world.cli("replay", said["run_id"], "--verify").code == 0
+
+
+def test_only_what_is_missing_is_estimated(world: World) -> None:
+    some = [{"text": "x" * 400, "usage": {"prompt_tokens": 7}}, {"text": "done", "usage": USAGE}]
+    with ScriptedModel(some) as model:
+        world.configure(more=here(model))
+        first, second = (result(agent(world, "--provider", "here"))["usage"] for _ in range(2))
+    assert (first["input_tokens"], first["output_tokens"], first["estimated"]) == (7, 100, True)
+    assert "estimated" not in second
 
 
 def test_tries_that_broke_off_count(world: World) -> None:

@@ -76,11 +76,14 @@ class Budget:
     @property
     def state(self) -> list[float]:
         """What was used up so far: steps, tool calls, those before this message, seconds, tokens by kind, dollars;
-        then what counts and is in no report (tokens, dollars), child sessions, and calls with a known price."""
+        then what counts and is in no report (tokens, dollars), child sessions, calls with a known price, and whether
+        a count is estimated."""
         seconds = round(self._clock.monotonic() - self._began, 4)
         counts = self.steps, self.tool_calls, self._calls_before, seconds
+        used = self.usage
+        tokens = used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens
         unreported = self._lost_tokens, self._lost_cost, self.children, self._priced
-        return [*counts, *self.usage.as_json().values(), self.spent, *unreported]
+        return [*counts, *tokens, self.spent, *unreported, *([1] if used.estimated else [])]
 
     @property
     def owed(self) -> list[float]:
@@ -95,8 +98,10 @@ class Budget:
         """Go on from there: in a replay, or because this run was interrupted there and is resumed."""
         steps, tool_calls, before, seconds, *tokens = state[:8]
         self.steps, self.tool_calls, self._calls_before = int(steps), int(tool_calls), int(before)
-        self._began, self.usage = self._clock.monotonic() - seconds, Usage(*map(int, tokens))
-        self.spent, lost_tokens, self._lost_cost, children, priced = [*state[8:], 0, 0.0, 0, 0][:5]
+        self.spent, lost_tokens, self._lost_cost, children, priced, estimated = [*state[8:], 0, 0.0, 0, 0, 0, 0][:6]
+        self._began = self._clock.monotonic() - seconds
+        sent, received, read, written = map(int, tokens)
+        self.usage = Usage(sent, received, read, written, bool(estimated))
         self._lost_tokens, self.children, self._priced = int(lost_tokens), int(children), int(priced)
 
     def owe(self, state: list[float]) -> None:

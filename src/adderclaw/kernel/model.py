@@ -10,6 +10,7 @@ from adderclaw.credentials.redaction import settled
 from adderclaw.deltas import DeltaRelay, WholeWords
 from adderclaw.errors import LimitError, ProviderError, Stopped
 from adderclaw.history import History, message_json
+from adderclaw.json_text import canonical
 from adderclaw.kernel.event_wait import attended
 from adderclaw.kernel.limits import Reservation
 from adderclaw.kernel.prompt import Prompt
@@ -18,7 +19,7 @@ from adderclaw.kernel.tokens import estimated
 from adderclaw.overseer import Crowded
 from adderclaw.record import NamedTuple
 from adderclaw.store import model_calls
-from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta, Thinking
+from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta, Thinking, Usage
 
 SHORT_WAIT = 60.0
 """Seconds. Pauses are part of the work, unless the operator lets a call wait for longer than this."""
@@ -113,6 +114,7 @@ async def ask(
             asking = _within_budget(session, asked, relay)
             response = await session.tape.asked(session, asking)
             words.end()
+            response = _with_estimate(session, response, messages.size + len(prompt.head))
             price = _settle(session, held, response, messages)
             if not goes_on or response.stop_reason not in ("end", "max_tokens"):
                 _not_empty(session, response)
@@ -180,6 +182,21 @@ def _reserve(session: Session, prompt: Prompt, messages: History) -> Reservation
     if not quote.facts.priced:
         _say_unpriced(session, quote)
     return held
+
+
+def _with_estimate(session: Session, response: ChatResponse, sent: int) -> ChatResponse:
+    """The response with an estimate for each count that its server left out; `sent` is the size of the request.
+
+    A scripted model is no server: its counts are those of the script, and free.
+    """
+    usage, entry = response.usage, session.config.providers.models.get(response.provider or session.provider.name)
+    received = len(response.final_text) + sum(
+        len(call.name) + len(canonical(call.input)) for call in response.tool_calls
+    )
+    if not received or (usage.input and usage.output_tokens) or (entry is not None and entry.kind == "mock"):
+        return response
+    missing = Usage(0 if usage.input else estimated(sent), 0 if usage.output_tokens else estimated(received))
+    return replace(response, usage=usage + replace(missing, estimated=True))
 
 
 def _settle(session: Session, held: Reservation, response: ChatResponse, messages: History) -> float | None:

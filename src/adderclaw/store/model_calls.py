@@ -124,6 +124,8 @@ class Used(TypedDict):
     """US dollars of the calls with a known price; null where none has one."""
     unpriced: int
     """Answered calls without a known price."""
+    estimated: int
+    """Calls whose tokens are an estimate, since the server did not count them."""
     latency_ms_mean: float
     latency_ms_p95: float
     """So long at most took 95 of 100."""
@@ -133,7 +135,7 @@ def _used(row: Iterable[Any]) -> Used:
     return cast("Used", dict(zip(Used.__annotations__, row, strict=True)))
 
 
-NOTHING = _used(("", 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, 0.0))
+NOTHING = _used(("", 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0.0, 0.0))
 
 
 def used(
@@ -156,6 +158,7 @@ def used(
     )
     rows = store.read(
         f"SELECT k, count(*), sum(status <> 'ok'), {_SUMS}, sum(cost), sum(status = 'ok' AND cost IS NULL),"  # noqa: S608
+        " sum(coalesce(json_extract(usage_json, '$.estimated'), 0)),"
         f" avg(latency_ms), max(latency_ms) FILTER (WHERE place = late)"
         f" FROM ({calls}) GROUP BY k ORDER BY max(id) DESC",
         (since or "", *held),

@@ -272,4 +272,5 @@ def usage(now: Usage, before: Usage) -> schema.Usage:
         output_tokens=now.output_tokens - before.output_tokens,
         cached_read_tokens=read or None,
         cached_write_tokens=written or None,
+        field_meta={"estimated": True} if now.estimated else None,
     )

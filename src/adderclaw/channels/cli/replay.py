@@ -143,7 +143,7 @@ def _summary(store: Store, run: Run, trace: Trace, *, as_json: bool) -> None:
         return
     print(clean(f"run {run.run_id}  {run.kind}  {run.status}  {run.started_at}Z"))
     for call in asked:
-        tokens = sum(count for count in call.usage.values() if isinstance(count, int))
+        tokens = sum(count for name, count in call.usage.items() if name != "estimated")
         error = f"  {call.error}" if call.error else ""
         said = f"{call.provider}/{call.model}  {call.status}  {tokens} tokens  {call.latency_ms:.0f} ms"
         print(clean(f"  step {call.step:<3} {said}  request {call.request_hash[:12]}{error}"))

@@ -71,7 +71,8 @@ def show(
     if output_format == "json":
         print_json(clean({**_as_json(run, trace), "model_calls": [call._asdict() for call in asked]}))
         return
-    usage = ", ".join(f"{name} {count}" for name, count in run.usage.items())
+    usage = ", ".join(f"{name} {count}" for name, count in run.usage.items() if name != "estimated")
+    usage += " (estimated)" if run.usage.get("estimated") else ""
     _warn(trace)
     shown = f"{trace.place.text} ({trace.state})" if trace.place is not None else ""
     for name, value in (_as_json(run, trace) | {"usage": usage, "trace": shown}).items():

@@ -57,6 +57,8 @@ def _print(by: str, rows: list[Used], total: Used) -> None:
     if total["unpriced"]:
         fix = 'give prices under [models."NAME"]'
         print(f"{total['unpriced']} of {total['calls']} calls have no known price and are not in the cost: {fix}")
+    if total["estimated"]:
+        print(f"{total['estimated']} of {total['calls']} calls: the server sent no token count, so it is estimated")
 
 
 def _money(row: Used) -> str:

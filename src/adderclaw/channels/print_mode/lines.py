@@ -35,6 +35,7 @@ def usage_json(usage: Usage) -> Json:
         "cache_creation_input_tokens": usage.cache_write_tokens,
         "cache_read_input_tokens": usage.cache_read_tokens,
         "output_tokens": usage.output_tokens,
+        **({"estimated": True} if usage.estimated else {}),
     }
 
 
@@ -194,7 +195,8 @@ class Lines:
         session, clock = self._session, self._run.runtime.clock
         steps, used = self._before
         now = session.budget.usage
-        usage = Usage(*(after - before for after, before in zip(_counts(now), _counts(used), strict=True)))
+        counts = (after - before for after, before in zip(_counts(now), _counts(used), strict=True))
+        usage = Usage(*counts, estimated=now.estimated)
         subtype, why = ended_as(result)
         details = result.details or {}
         body: Json = {

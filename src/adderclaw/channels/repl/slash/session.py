@@ -36,7 +36,8 @@ async def usage(run: Run, rest: str) -> Done:
     if not rest:
         budget = run.session.budget
         cost = "unknown" if budget.cost is None else f"${budget.cost:.4f}"
-        counts = ", ".join(f"{name} {value:,}" for name, value in budget.usage.as_json().items())
+        counts = ", ".join(f"{name} {value:,}" for name, value in budget.usage.as_json().items() if name != "estimated")
+        counts += " (estimated)" if budget.usage.estimated else ""
         print(f"this session: {cost}; {budget.steps} model calls, {budget.tool_calls} tool calls; {counts}")
     await command_line.printed(run, ["usage", *(rest.split() or ("--by", "model", "--since", "7d"))])
 

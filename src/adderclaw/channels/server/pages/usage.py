@@ -85,10 +85,11 @@ def _content(shown: _Found, days: int) -> Iterator[Html]:
     read, fresh = total["cache_read_tokens"], total["input_tokens"] + total["cache_write_tokens"]
     hits = read / (read + fresh) if read + fresh else None
     unpriced = f", {total['unpriced']:,} calls without a price" if total["unpriced"] else ""
+    estimated = f", estimated in {total['estimated']:,} calls" if total["estimated"] else ""
     yield el(
         "div",
         figure(short(total["cost"], "usd"), f"cost{unpriced}"),
-        figure(short(read + fresh, "tokens"), f"tokens in, {short(total['output_tokens'], 'tokens')} out"),
+        figure(short(read + fresh, "tokens"), f"tokens in, {short(total['output_tokens'], 'tokens')} out{estimated}"),
         figure(short(hits, "share"), "of the input came from a cache"),
         figure(short(total["calls"]), f"calls, {total['failed']:,} failed"),
         figure(short(total["latency_ms_p95"] / 1000, "seconds"), "95 of 100 calls took less"),
