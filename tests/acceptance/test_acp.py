@@ -475,7 +475,9 @@ def test_whatever_a_client_sends_is_answered_and_the_next_turn_is_held(world: Wo
         again = {"outcome": {"outcome": "selected", "optionId": "allow-once"}}
         for given in (answer, again, again):  # the first counts
             client.send(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": given}).encode())
-        assert client.answer(asked)["result"]["stopReason"] == "end_turn"
+        ended = client.answer(asked)["result"]
+        assert (ended["stopReason"], ended["_meta"]["outcome"]) == ("end_turn", "denied")
+        assert ended["_meta"]["reason"]
         assert client.leave() == (0, b"")
     assert not (world.workspace / "made.txt").exists()
     assert [receipt["status"] for receipt in world.receipts()] == ["denied"]

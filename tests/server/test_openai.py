@@ -197,6 +197,49 @@ def test_off_unless_it_is_asked_for_and_of_a_scope_of_its_own(server: Server, ag
     assert agent.ask("GET", "/status", agent.token("openai")).status_code == 403
 
 
+WRITES = {"tool_calls": [{"name": "Write", "arguments": {"file_path": "a.txt", "content": "x"}}]}
+
+
+def test_an_answer_does_not_hide_a_denied_call(agent: Server, model: ScriptedModel, workspace: Path) -> None:
+    """The token may only read: Write is denied, and the model says that it wrote."""
+    token = agent.token("openai")
+
+    def steps() -> None:
+        model.add(WRITES)  # type: ignore[arg-type]
+        model.add({"text": "Wrote it."})
+
+    steps()
+    whole = chat(agent, token, user("write a.txt")).json()
+    assert (whole["choices"][0]["finish_reason"], whole["choices"][0]["message"]["content"]) == (
+        "content_filter",
+        "Wrote it.",
+    )
+    assert whole["metadata"]["outcome"] == "denied"
+    assert whole["metadata"]["reason"]
+    assert whole["metadata"]["denied"].startswith("Write: denied by ")
+    steps()
+    events = chat(agent, token, user("write a.txt"), stream=True).text.split("\n\n")
+    last = json.loads(events[-3].removeprefix("data: "))
+    assert last["choices"][0]["finish_reason"] == "content_filter"
+    assert last["metadata"].keys() == {"outcome", "reason", "denied"}
+    body = {"model": "adderclaw", "input": "write a.txt"}
+    steps()
+    response = agent.ask("POST", "/v1/responses", token, json=body).json()
+    assert (response["status"], response["incomplete_details"]) == ("incomplete", {"reason": "content_filter"})
+    assert response["metadata"]["denied"].startswith("Write: denied by ")
+    steps()
+    streamed = agent.ask("POST", "/v1/responses", token, json={**body, "stream": True}).text.strip().split("\n\n")
+    assert streamed[-1].startswith("event: response.incomplete\n")
+    assert '"outcome":"denied"' in streamed[-1]
+    model.add(WRITES)  # type: ignore[arg-type]
+    model.add({"tool_calls": [{"name": "LS", "arguments": {"path": "."}}]})
+    model.add({"text": "I could only look."})
+    recovered = chat(agent, token, user("write a.txt")).json()
+    assert recovered["choices"][0]["finish_reason"] == "stop", "something else succeeded after it"
+    assert recovered["metadata"].keys() == {"denied"}
+    assert not (workspace / "a.txt").exists()
+
+
 HOSTILE: list[tuple[dict[str, Any], int, str]] = [
     ({"tools": [{"type": "function", "function": {"name": "rm", "parameters": {}}}]}, 400, "takes none of a client's"),
     ({"functions": [{"name": "rm"}]}, 400, "takes none of a client's"),

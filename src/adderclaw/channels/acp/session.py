@@ -269,7 +269,9 @@ class Editing:
         if reason != "cancelled" and result.outcome not in ("completed", "denied"):
             await self.tell(updates.note(f"{result.outcome}: {result.reason}"))
         await self.announce()
-        return schema.PromptResponse(stop_reason=reason, usage=updates.usage(run.session.budget.usage, before))
+        meta = {} if result.outcome == "completed" else {"outcome": result.outcome, "reason": result.reason}
+        used = updates.usage(run.session.budget.usage, before)
+        return schema.PromptResponse(stop_reason=reason, usage=used, field_meta=meta or None)
 
     async def _tell_usage(self, run: Run) -> None:
         size = run.session.provider.capabilities().context_tokens

@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from adderclaw import __version__
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.openai import wanted
-from adderclaw.channels.server.openai.turn import Alive, Turn, Usage, Words
+from adderclaw.channels.server.openai.turn import Alive, Ended, Turn, Usage, Words
 from adderclaw.channels.server.openai.wanted import ChatBody
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.store.text import compact
@@ -23,8 +23,8 @@ class ChatAnswer(TypedDict):
 class Choice(TypedDict):
     index: int
     message: ChatAnswer
-    finish_reason: Literal["stop", "length"]
-    """length: a limit of the agent ended it."""
+    finish_reason: Literal["stop", "length", "content_filter"]
+    """length: a limit of the agent ended it; content_filter: the agent was denied what it tried last."""
     logprobs: None
 
 
@@ -48,6 +48,8 @@ class ChatCompletion(TypedDict):
     choices: list[Choice]
     usage: ChatUsage
     system_fingerprint: str
+    metadata: dict[str, str]
+    """`outcome` and `reason` of what is no success, and `denied`: the calls that were denied."""
 
 
 def _usage(used: Usage) -> ChatUsage:
@@ -82,11 +84,12 @@ async def completion(called: Called) -> ChatCompletion | Response:
         ],
         "usage": _usage(ended.usage),
         "system_fingerprint": f"adderclaw-{__version__}",
+        "metadata": ended.metadata,
     }
 
 
 async def _chunks(turn: Turn, *, with_usage: bool) -> AsyncGenerator[str]:
-    def chunk(delta: dict[str, Any] | None, reason: str | None = None, used: ChatUsage | None = None) -> str:
+    def chunk(delta: dict[str, Any] | None, ended: Ended | None = None, used: ChatUsage | None = None) -> str:
         made: dict[str, Any] = {
             "id": f"chatcmpl-{turn.conversation.id}",
             "object": "chat.completion.chunk",
@@ -94,7 +97,9 @@ async def _chunks(turn: Turn, *, with_usage: bool) -> AsyncGenerator[str]:
             "model": turn.model,
             "system_fingerprint": f"adderclaw-{__version__}",
         }
+        reason = ended.reason if ended is not None else None
         made["choices"] = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": reason}]
+        made |= {"metadata": ended.metadata} if ended is not None else {}
         return event(made | ({"usage": used} if with_usage else {}))
 
     told = turn.told()
@@ -108,7 +113,7 @@ async def _chunks(turn: Turn, *, with_usage: bool) -> AsyncGenerator[str]:
             else:
                 if one.rest:
                     yield chunk({"content": one.rest})
-                yield chunk({}, one.reason)
+                yield chunk({}, one)
                 if with_usage:
                     yield chunk(None, used=_usage(one.usage))
         yield "data: [DONE]\n\n"

@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.openai import wanted
 from adderclaw.channels.server.openai.chat import ALIVE, CachedTokens, event
-from adderclaw.channels.server.openai.turn import Alive, Ended, Turn, Words, response_id, resumed
+from adderclaw.channels.server.openai.turn import Alive, Ended, Reason, Turn, Words, response_id, resumed
 from adderclaw.channels.server.openai.wanted import ResponsesBody
 from adderclaw.channels.server.refusal import Refusal
 
@@ -45,7 +45,15 @@ class ResponseError(TypedDict):
 
 
 class Incomplete(TypedDict):
-    reason: Literal["max_output_tokens"]
+    reason: Literal["max_output_tokens", "content_filter"]
+    """max_output_tokens: a limit of the agent ended it; content_filter: the agent was denied what it tried last."""
+
+
+INCOMPLETE: dict[Reason, Literal["max_output_tokens", "content_filter"]] = {
+    "length": "max_output_tokens",
+    "content_filter": "content_filter",
+}
+"""How a turn ended, as the details of an incomplete response say it."""
 
 
 class ResponseAnswer(TypedDict):
@@ -87,7 +95,7 @@ async def response(called: Called) -> ResponseAnswer | Response:
 def _answer(turn: Turn, body: ResponsesBody, ended: Ended | None, error: ResponseError | None = None) -> ResponseAnswer:
     """As it stands: still working, ended, or failed."""
     conversation = turn.conversation.id
-    cut = ended is not None and ended.reason == "length"
+    cut = INCOMPLETE.get(ended.reason) if ended is not None else None
     status = "failed" if error else "in_progress" if ended is None else "incomplete" if cut else "completed"
     return {
         "id": response_id(turn),
@@ -95,10 +103,10 @@ def _answer(turn: Turn, body: ResponsesBody, ended: Ended | None, error: Respons
         "created_at": turn.created,
         "status": status,
         "error": error,
-        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "incomplete_details": {"reason": cut} if cut else None,
         "instructions": body.instructions,
         "max_output_tokens": None,
-        "metadata": {},
+        "metadata": ended.metadata if ended is not None else {},
         "model": turn.model,
         "output": [_message(conversation, ended.answer)] if ended is not None else [],
         "parallel_tool_calls": False,
@@ -168,7 +176,7 @@ async def _events(turn: Turn, body: ResponsesBody) -> AsyncGenerator[str]:
                 yield told("response.content_part.done", **place, part=message["content"][0])
                 yield told("response.output_item.done", output_index=0, item=message)
                 answer = {**_answer(turn, body, one), "output": [message]}
-                kind = "response.incomplete" if one.reason == "length" else "response.completed"
+                kind = "response.incomplete" if one.reason in INCOMPLETE else "response.completed"
                 yield told(kind, response=answer)
     except Refusal as refusal:
         error: ResponseError = {"code": refusal.code, "message": refusal.as_json()["error"]["message"]}

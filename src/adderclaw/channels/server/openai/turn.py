@@ -18,11 +18,18 @@ from adderclaw.runtime.start import loaded_by
 from adderclaw.store import Store, transcript
 from adderclaw.store.text import plain
 from adderclaw.types import Outcome
+from adderclaw.view.items import Call
 
 OWN = "adderclaw"
 """The model that stands for the agent as it is configured."""
 QUIET = 15.0
 """Seconds after which a stream without words shows that it is alive."""
+
+LONGEST_VALUE = 512
+"""Characters of a value in the API's metadata."""
+type Reason = Literal["stop", "length", "content_filter"]
+"""content_filter: the agent was denied what it tried last; the API has no other word for that."""
+REASONS: dict[Outcome, Reason] = {"limit": "length", "denied": "content_filter"}
 
 _leaving: set["asyncio.Task[None]"] = set()
 
@@ -47,8 +54,10 @@ class Ended(NamedTuple):
     answer: str
     rest: str
     """What of it was not among the words before."""
-    reason: Literal["stop", "length"]
+    reason: Reason
     usage: Usage
+    metadata: dict[str, str]
+    """What the API has no field for: an outcome that is no success with its reason, and the calls that were denied."""
 
 
 def models(called: Called) -> list[str]:
@@ -71,6 +80,8 @@ class Turn:
         self._sent = GrowingText()
         self._breaks = False
         """What comes next is another reply: the agent called tools, or tried anew."""
+        self._denied: dict[str, str] = {}
+        """The id of each call that was denied, its tool and the reason."""
 
     @staticmethod
     async def begun(called: Called, wanted: Wanted, model: str, resume: str | None = None) -> "Turn":
@@ -115,6 +126,8 @@ class Turn:
                     yield Words(self._heard(update.data["text"]))
                 elif update.kind in ("item", "delta"):
                     self._breaks = True
+                    if isinstance(update.data, Call) and update.data.state == "denied":
+                        self._denied[update.data.key] = f"{update.data.tool}: {update.data.verdict}"
                 elif update.kind == "ended" and update.data["turn"] == self._turn:
                     await self.conversation.close()  # so that the client can go on with it as soon as it has read this
                     yield self._ended(update.data)
@@ -141,7 +154,13 @@ class Turn:
         used: dict[str, int] = data.get("usage") or {}
         read, written = used.get("cache_read_tokens", 0), used.get("cache_write_tokens", 0)
         usage = Usage(used.get("input_tokens", 0) + read + written, read, used.get("output_tokens", 0))
-        return Ended(answer, rest, "length" if outcome == "limit" else "stop", usage)
+        metadata = {} if outcome == "completed" else {"outcome": outcome, "reason": data["reason"]}
+        if self._denied:
+            metadata["denied"] = "\n".join(self._denied.values())
+        if used.get("estimated"):
+            metadata["usage"] = "estimated"
+        metadata = {name: value[:LONGEST_VALUE] for name, value in metadata.items()}
+        return Ended(answer, rest, REASONS.get(outcome, "stop"), usage, metadata)
 
     async def ended(self) -> Ended:
         """How it ended; a client that goes away ends it."""
