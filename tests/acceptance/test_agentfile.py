@@ -97,6 +97,11 @@ def result(summary: str, achieved: bool = True, **more: Any) -> dict[str, Any]:
     return call("GoalResult", achieved=achieved, summary=summary, **more)
 
 
+def of_several(summary: str, outcome: str = "reached", **more: Any) -> dict[str, Any]:
+    """The result of one goal among others of a loop."""
+    return call("GoalResult", outcome=outcome, summary=summary, **more)
+
+
 def asked(model: ScriptedModel, number: int) -> str:
     return str(model.requests[number].messages[-1]["content"])
 
@@ -357,9 +362,9 @@ def test_a_capability_chooses_the_provider(flow: Flow) -> None:
 # ------------------------------------------------------------------ loops
 
 LOOPS = [
-    ([result("r1", converged=False), result("r2", converged=True)], "explicit", 2),
+    ([result("r1", achieved=False), result("r2")], "explicit", 2),
     ([text("nothing to do")], "implicit", 1),
-    ([call("Time"), result("same", converged=False), call("Time"), result("same", converged=False)], "unchanged", 2),
+    ([call("Time"), text("same"), call("Time"), text("same")], "unchanged", 2),
 ]
 
 
@@ -377,12 +382,11 @@ def test_a_loop_ends_by_each_of_the_three_rules(flow: Flow, steps: list[Any], ho
 
 NOT_REACHED = [
     [result("tests cannot run", achieved=False)],
-    [call("Time"), result("no way", achieved=False, converged=True)],
     [call("Time"), result("same", achieved=False), call("Time"), result("same", achieved=False)],
 ]
 
 
-@pytest.mark.parametrize("steps", NOT_REACHED, ids=["implicit", "explicit", "unchanged"])
+@pytest.mark.parametrize("steps", NOT_REACHED, ids=["implicit", "unchanged"])
 def test_a_loop_that_ends_with_a_goal_not_reached_is_an_error_however_it_ended(flow: Flow, steps: list[Any]) -> None:
     flow.write('GOAL g "x"\nGOAL h "y"\nLOOP l USING g WITHIN 5\nRUN r USING h\n')
     flow.add(*steps)
@@ -394,26 +398,42 @@ def test_a_loop_that_ends_with_a_goal_not_reached_is_an_error_however_it_ended(f
 def test_a_loop_that_does_not_converge_is_a_limit_and_the_rest_still_runs(flow: Flow) -> None:
     flow.write('INPUT n DEFAULT 2\nGOAL g "x"\nGOAL h "y"\nLOOP l USING g WITHIN $n\nRUN r USING h\n')
     for number in range(2):
-        flow.add(call("Time"), result(f"round {number}", converged=False))
+        flow.add(call("Time"), result(f"round {number}", achieved=False))
     flow.add(result("reported"))
     done = flow.run()
     assert (done.code, done.out) == (4, "reported\n")
     assert "LOOP l did not converge within 2 rounds" in done.err
 
 
+def test_a_converge_ends_when_its_goal_is_achieved_by_the_one_field_that_asks_for_it(flow: Flow) -> None:
+    flow.write('CONVERGE c "count to $n" WITHIN 4\nINPUT n DEFAULT 3\n')
+    flow.add(call("Time"), result("at 2", achieved=False), call("Time"), result("at 3"))
+    done = flow.run()
+    assert (done.code, done.out) == (0, "at 3\n"), done.err
+    assert [(one["rounds"], one["converged"]) for one in flow.events("loop_finished")] == [(2, "explicit")]
+    offered = next(one for one in flow.model.requests[0].json["tools"] if one["function"]["name"] == "GoalResult")
+    fields = offered["function"]["parameters"]["properties"]
+    assert fields.keys() == {"achieved", "summary"}
+    assert fields["achieved"]["description"].startswith("True when the goal is reached: that ends the loop.")
+    assert "This is round 2 of at most 4 of the loop `c`." in asked(flow.model, 2)
+
+
 def test_convergence_in_the_middle_of_a_round_leaves_the_rest_of_it_out(flow: Flow) -> None:
     flow.write('GOAL test "run tests"\nGOAL fix "fix $test"\nCONVERGE c "all tests pass" USING test, fix WITHIN 4\n')
-    flow.add(
-        call("Time"),
-        result("1 fails", converged=False),
-        result("fixed", converged=False),
-        result("0 fail", converged=True),
-    )
+    flow.add(call("Time"), of_several("1 fails"), of_several("fixed"), of_several("0 fail", "converged"))
     done = flow.run()
     assert (done.code, done.out) == (0, "0 fail\n")
     offered = flow.model.requests[0].json["tools"]
     schema = next(one["function"] for one in offered if one["function"]["name"] == "GoalResult")
-    assert "all tests pass" in schema["parameters"]["properties"]["converged"]["description"]
+    assert schema["parameters"]["properties"].keys() == {"outcome", "summary"}
+    assert "all tests pass" in schema["parameters"]["properties"]["outcome"]["description"]
+
+
+def test_one_goal_of_a_loop_that_cannot_be_reached_is_an_error(flow: Flow) -> None:
+    flow.write('GOAL test "run tests"\nGOAL fix "fix $test"\nLOOP c USING test, fix WITHIN 4\n')
+    flow.add(of_several("no test runs", "not_reached"), of_several("nothing to fix"))
+    done = flow.run()
+    assert (done.code, "goal test was not reached: no test runs" in done.err) == (1, True)
 
 
 # ------------------------------------------------------------------ reviews
@@ -480,8 +500,8 @@ def test_a_run_goes_on_after_a_kill_without_repeating_a_finished_goal(flow: Flow
 
 def test_a_loop_goes_on_in_the_round_that_was_interrupted(flow: Flow) -> None:
     flow.write('GOAL a "x"\nGOAL b "y"\nLOOP l USING a, b WITHIN 3\n')
-    one = [call("Time"), result("a1", converged=False), result("b1", converged=False)]
-    flow.add(*one, call("Time"), result("a2", converged=False), {"hang": 30}, result("b2", converged=True))
+    one = [call("Time"), of_several("a1"), of_several("b1")]
+    flow.add(*one, call("Time"), of_several("a2"), {"hang": 30}, of_several("b2", "converged"))
     flow.killed_when(6, 3)
     done = flow.world.cli("run", "--resume", flow.run_id)
     assert (done.code, done.out) == (0, "b2\n"), done.err
@@ -736,7 +756,7 @@ def test_killed_anywhere_a_run_comes_to_its_end_and_finishes_each_goal_once(worl
         "Reconcile this": result("reconciled"),
         "Review the result": call("ReviewVerdict", approved=True, comment=""),
         "Goal `look`": result("looked"),
-        "Goal `again`": result("again", converged=True),
+        "Goal `again`": result("again"),
     }
     body = 'AGENT a "persona-a."\nAGENT b "persona-b."\nGOAL views "Say" USING a, b\nGOAL look "Look" SUPERVISED\n'
     body += 'RUN one USING views, look\nGOAL again "Again"\nLOOP two USING again WITHIN 3\n'

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.test_agentfile import Flow, asked, result
+from tests.acceptance.test_agentfile import Flow, asked, of_several, result
 from tests.acceptance.world import World, call
 from tests.scripted import ScriptedModel
 
@@ -33,12 +33,12 @@ def red_to_green() -> list[dict[str, Any]]:
         result("a test of calc.add"),
         result("nothing beside the system test"),
         tests,
-        result("test_adds fails: there is no calc", converged=False),
-        result("write calc.add", converged=False),
+        of_several("test_adds fails: there is no calc"),
+        of_several("write calc.add"),
         call("Write", file_path="calc.py", content=RIGHT),
-        result("wrote calc.add", converged=False),
+        of_several("wrote calc.add"),
         tests,
-        result("no test fails", converged=True),
+        of_several("no test fails", "converged"),
     ]
 
 

@@ -37,7 +37,7 @@ def answer(request: Request) -> dict[str, Any]:
         return LOOKS[rounds] if rounds < 2 else text("a view")
     if "Goal `look`" in body:
         return LOOKS[rounds] if rounds < 2 else result("looked")
-    return LOOKS[0] if not rounds else result("again", converged=True)
+    return LOOKS[0] if not rounds else result("again")
 
 
 class Killing(ScriptedModel):

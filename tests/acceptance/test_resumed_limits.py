@@ -118,7 +118,7 @@ def test_a_loop_that_used_up_its_rounds_goes_on_with_more_and_what_followed_it_i
     file.write_text('NAME flow\nGOAL g "x"\nGOAL h "say $g"\nLOOP l USING g WITHIN 1\nRUN r USING h\n')
 
     def result(summary: str, converged: bool) -> dict[str, Any]:
-        return call("GoalResult", achieved=True, summary=summary, converged=converged)
+        return call("GoalResult", achieved=converged, summary=summary)
 
     steps: list[Any] = [call("Time"), result("one", False), goal_result("h of one")]
     with ScriptedModel([*steps, call("Time"), result("two", True), goal_result("h of two")]) as model:

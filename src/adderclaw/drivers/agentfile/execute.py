@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from adderclaw.child import Child, ChildReport, Spawn
 from adderclaw.drivers.agentfile import prompts
-from adderclaw.drivers.agentfile.signal import Report, Result, Verdict
+from adderclaw.drivers.agentfile.signal import Loop, Report, Result, Verdict
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
 from adderclaw.drivers.driver import RunEnds
 from adderclaw.errors import AdderClawError, LimitError, outcome_of
@@ -35,8 +35,9 @@ class _Round(NamedTuple):
     """Where a loop stands."""
 
     number: int
-    meaning: str
-    """What `converged` is to mean."""
+    told: str
+    """What a session is told of it."""
+    signal: Loop
 
 
 def fingerprint(workflow: Workflow) -> str:
@@ -125,7 +126,7 @@ class WorkflowExecution:
             for variable in (goal.name, *goal.outputs):
                 self.values.setdefault(variable, "(nothing yet)")
         for turn in range(1, rounds + 1):
-            how, results = await self._round(step, number, turn)
+            how, results = await self._round(step, number, turn, rounds)
             now = {name: result.summary for name, result in results.items()}
             how = how or ("implicit" if not any(one.tool_calls for one in results.values()) else "")
             how = how or ("unchanged" if now == before else "")
@@ -137,11 +138,12 @@ class WorkflowExecution:
         self._told_loop(step, rounds, "")
         self.unconverged.append(f"LOOP {step.name} did not converge within {rounds} rounds")
 
-    async def _round(self, step: Step, number: int, turn: int) -> tuple[str, dict[str, Result]]:
+    async def _round(self, step: Step, number: int, turn: int, most: int) -> tuple[str, dict[str, Result]]:
         results: dict[str, Result] = {}
-        meaning = _Round(turn, prompts.converged(step, self._values(self._mark())))
+        signal = Loop(prompts.until(step, self._values(self._mark())), alone=len(step.goals) == 1)
+        loop = _Round(turn, prompts.round_of(step, turn, most), signal)
         for place, name in enumerate(step.goals):
-            result = await self._goal(self.workflow.goal(name), f"{number}.{turn}.{place}", meaning)
+            result = await self._goal(self.workflow.goal(name), f"{number}.{turn}.{place}", loop)
             results[name] = result
             if result.converged:
                 return "explicit", results
@@ -215,7 +217,7 @@ class WorkflowExecution:
             tasks = {name: together.begin(self._view(view, at, name, again)) for name in goal.agents}
         results = {name: task.result() for name, task in tasks.items()}
         views = {name: _view(result) for name, result in results.items()}
-        report = Report(goal.outputs, loop.meaning if loop else None, needed=loop is None)
+        report = Report(goal.outputs, loop.signal if loop else None, needed=loop is None)
         mark = self._mark()
         text = prompts.synthesis(self.workflow, goal, self._values(mark), views, mark)
         order = Child(prompt=text, agent_type="synthesis", description=goal.name, tools=())
@@ -237,11 +239,13 @@ class WorkflowExecution:
         """One session's work on a goal, and which session it was."""
         persona = self.workflow.agent(agent) if agent else None
         owed = self.workflow.owed(goal, agent)
-        report = Report(owed.outputs, loop.meaning if loop else None, needed=needed)
+        report = Report(owed.outputs, loop.signal if loop else None, needed=needed)
         mark = self._mark()
         values = self._values(mark)
         order = Child(
-            prompt=prompts.goal(self.workflow, owed, values, self.state, mark, again),
+            prompt=prompts.goal(
+                self.workflow, owed, values, self.state, mark, loop=loop.told if loop else "", again=again
+            ),
             agent_type=agent or "goal",
             description=goal.name,
             persona=prompts.filled(persona.prompt, values) if persona else "",

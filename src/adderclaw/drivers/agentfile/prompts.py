@@ -17,10 +17,19 @@ def values_in(mark: str, values: Mapping[str, str], made: Collection[str]) -> di
 
 
 def goal(
-    workflow: Workflow, one: Goal, values: Mapping[str, str], state: Mapping[str, str], mark: str, again: str = ""
+    workflow: Workflow,
+    one: Goal,
+    values: Mapping[str, str],
+    state: Mapping[str, str],
+    mark: str,
+    *,
+    loop: str = "",
+    again: str = "",
 ) -> str:
-    """What a session is asked to reach. `again` says what is to be known of an earlier try."""
+    """What a session is asked to reach. `loop` says which round it is, `again` what an earlier try came to."""
     parts = [f"Goal `{one.name}` of the workflow `{workflow.name}`:\n\n{filled(one.outcome, values)}"]
+    if loop:
+        parts.append(loop)
     if state:
         parts.append(known(state, mark))
     if one.outputs:
@@ -66,8 +75,14 @@ def review(workflow: Workflow, one: Goal, values: Mapping[str, str], result: str
     return f"{asked}\n\n{told}\n\nLook for yourself whether it holds; change nothing. Then call ReviewVerdict."
 
 
-def converged(step: Step, values: Mapping[str, str]) -> str:
-    """What `converged` means in a loop."""
-    if step.condition:
-        return f"True when this holds: {filled(step.condition, values)}"
-    return "True when nothing is left to do in this loop, so that it ends here."
+def until(step: Step, values: Mapping[str, str]) -> str:
+    """When a loop ends, as a clause."""
+    if step.condition and step.goals != (step.name,):
+        return f"this holds: {filled(step.condition, values)}"
+    return "the goal is reached" if len(step.goals) == 1 else "nothing is left to do in the loop"
+
+
+def round_of(step: Step, number: int, most: int) -> str:
+    """What a session is told of the loop that its goal is part of."""
+    others = f" over the goals {', '.join(step.goals)}" if len(step.goals) > 1 else ""
+    return f"This is round {number} of at most {most} of the loop `{step.name}`{others}."

@@ -26,6 +26,19 @@ class Result(NamedTuple):
         return Result(**data)
 
 
+class Loop(NamedTuple):
+    """The loop that a goal is part of, as far as its result is concerned."""
+
+    until: str
+    """When the loop ends, as a clause."""
+    alone: bool
+    """The goal is the loop's only one: reaching it ends the loop."""
+
+
+OUTCOMES = ("reached", "converged", "not_reached")
+"""What a goal among others of a loop can come to."""
+
+
 class Report:
     """Takes the one result of a child session.
 
@@ -33,7 +46,7 @@ class Report:
     needs none, since it converges by other signs, too, and neither does one view among several.
     """
 
-    def __init__(self, outputs: tuple[str, ...], loop: str | None, *, needed: bool) -> None:
+    def __init__(self, outputs: tuple[str, ...], loop: Loop | None, *, needed: bool) -> None:
         self.name = "GoalResult"
         self.outputs, self.loop, self.needed = outputs, loop, needed or bool(outputs)
         self.result: Result | None = None
@@ -53,16 +66,17 @@ class Report:
         wrong: list[tuple[str, str]] = []
         known = schema(self.outputs, self.loop)["properties"]
         wrong += [(key, f"no such field (known: {', '.join(known)})") for key in given if key not in known]
-        if not isinstance(given.get("achieved"), bool):
+        if "outcome" in known:
+            if given.get("outcome") not in OUTCOMES:
+                wrong.append(("outcome", f"expected one of {', '.join(OUTCOMES)}"))
+        elif not isinstance(given.get("achieved"), bool):
             wrong.append(("achieved", "expected true or false"))
         if not isinstance(given.get("summary"), str):
             wrong.append(("summary", "expected a text"))
-        if not isinstance(given.get("converged", False), bool):
-            wrong.append(("converged", "expected true or false"))
         outputs: Any = given.get("outputs", {})
         if not isinstance(outputs, dict):
             wrong.append(("outputs", "expected an object with a value for each name"))
-        elif given.get("achieved") is True:
+        elif given.get("achieved") is True or given.get("outcome") in ("reached", "converged"):
             wrong += [(f"outputs.{name}", "missing") for name in self.outputs if name not in outputs]
             strange = [str(name) for name in cast("Json", outputs) if name not in self.outputs]
             wrong += [(f"outputs.{name}", "no such output") for name in strange]
@@ -77,12 +91,15 @@ class Report:
         return ToolResult("Taken down.", ends=True, own=True)
 
     def take(self, given: Json) -> None:
-        """The result, as it was signalled."""
+        """The result, as it was signalled, also by a session of an earlier version (`achieved` and `converged`)."""
+        outcome = given.get("outcome")
+        achieved: bool = outcome != "not_reached" if outcome is not None else given["achieved"]
+        ends = outcome == "converged" if outcome is not None else achieved and self.loop is not None and self.loop.alone
         self.result = Result(
-            achieved=given["achieved"],
+            achieved=achieved,
             summary=given["summary"][:MAX_TEXT],
             outputs={str(name): _as_text(value) for name, value in given.get("outputs", {}).items()},
-            converged=given.get("converged", False),
+            converged=given.get("converged", ends),
         )
 
     def missing(self) -> str | None:
@@ -94,12 +111,12 @@ class Report:
         return f"The result needs a value for each of: {', '.join(self.outputs)}. Call GoalResult now."
 
 
-def schema(outputs: tuple[str, ...], loop: str | None) -> Json:
+def schema(outputs: tuple[str, ...], loop: Loop | None) -> Json:
     properties: Json = {
-        "achieved": {"type": "boolean", "description": "Whether the goal is reached."},
+        **_signal(loop),
         "summary": {"type": "string", "description": "What was done and found, or why it cannot be reached."},
     }
-    required = ["achieved", "summary"]
+    required = [*properties]
     if outputs:
         properties["outputs"] = {
             "type": "object",
@@ -107,9 +124,21 @@ def schema(outputs: tuple[str, ...], loop: str | None) -> Json:
             "properties": {name: {"type": "string"} for name in outputs},
         }
         required.append("outputs")
-    if loop is not None:
-        properties["converged"] = {"type": "boolean", "description": loop}
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _signal(loop: Loop | None) -> Json:
+    """The one field that says whether the goal is reached and, in a loop, whether another round follows."""
+    if loop is None:
+        return {"achieved": {"type": "boolean", "description": "Whether the goal is reached."}}
+    if loop.alone:
+        told = f"True when {loop.until}: that ends the loop. False: another round follows."
+        return {"achieved": {"type": "boolean", "description": told}}
+    told = (
+        f"converged: {loop.until}, so the loop ends here. reached: this goal is done for this round, and the loop"
+        " continues. not_reached: the goal cannot be reached."
+    )
+    return {"outcome": {"type": "string", "enum": list(OUTCOMES), "description": told}}
 
 
 def _as_text(value: object) -> str:
