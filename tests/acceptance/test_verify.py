@@ -205,6 +205,83 @@ def test_a_check_that_was_killed_is_held_by_the_next_run(project: Project) -> No
     assert checks(project) == [("SC-F001", "passed")]
 
 
+HELLO, BYE, BOTH = "print('hello')\n", "print('bye')\n", "print('hello')\nprint('bye')\n"
+SHOWS = call("Bash", command="python3 app.py")
+
+
+def of(scenario_id: str, *evidence: str, passed: bool = True, reason: str = "it was printed") -> dict[str, Any]:
+    return call("Verdict", scenario=scenario_id, passed=passed, evidence=list(evidence), reason=reason)
+
+
+def writes(content: str) -> dict[str, Any]:
+    return call("Write", file_path="app.py", content=content)
+
+
+def test_what_a_later_session_broke_is_open_again_before_completed(project: Project) -> None:
+    """Each pass counts for the project that it was verified on, in this run and in the next one."""
+    project.say(scenario(0), scenario(1))
+    (project.folder / "features").mkdir()
+    (project.folder / "features" / "greeting.feature").write_text(
+        "Feature: greeting\n  Scenario: It greets\n    Then x\n"
+    )
+    project.add(
+        *(writes(HELLO), passes("SC-F001"), text("done"), SHOWS, verdict("r1")),
+        *(call("Read", file_path="app.py"), writes(BYE), passes("SC-F002"), text("done"), SHOWS, verdict("r1")),
+        # the first pass is older than the last change, and does not hold any more
+        *(SHOWS, verdict("r1", passed=False, reason="it prints bye and no hello")),
+        *(call("Read", file_path="app.py"), writes(BOTH), passes("SC-F001"), text("done"), SHOWS, verdict("r1")),
+        *(SHOWS, verdict("r1")),
+    )
+    done = project.run()
+    assert (done.code, done.out) == (0, "2 of 2 scenarios have passed (3 sessions)\n"), done.err
+    assert [row for row in checks(project) if row[1] == "failed"] == [("SC-F001", "failed")]
+    assert project.passed() == {"SC-F001": True, "SC-F002": True}
+    asked = len(project.model.requests)
+    for command in (("run",), ("spec", "verify")):
+        again = project.world.cli(*command, cwd=project.folder)
+        assert (again.code, len(project.model.requests)) == (0, asked), again.err
+    assert "2 of 2 passed scenarios were verified on the project as it is: nothing to do" in again.out
+    (project.folder / "features" / "greeting.feature").write_text(
+        "Feature: greeting\n  Scenario: It greets\n    Then x\n\n"
+    )
+    (project.folder / "app.py").write_text(HELLO)
+    # one session for both, and what fails is worked on
+    project.add(*(SHOWS, of("SC-F001", "r1"), of("SC-F001", "r1"), of("SC-F002", "r1", passed=False)))
+    project.add(text("I cannot"))
+    done = project.run("-n", "1")
+    assert done.code == 4, done.err
+    assert "SC-F001: It greets\nSC-F002: It says goodbye" in project.told(asked)
+    assert "`scenario` is one of SC-F002" in project.told(asked + 3)
+    assert project.passed() == {"SC-F001": True, "SC-F002": False}
+
+
+def test_spec_verify_tries_what_passed_and_says_what_no_longer_holds(project: Project) -> None:
+    """Exit code 1 where a pass does not hold, and 0 where all hold."""
+    project.say(scenario(0, passed=True), scenario(1, passed=True))
+    (project.folder / "app.py").write_text(HELLO)
+    shown = project.world.cli("spec", "status", cwd=project.folder)
+    assert shown.out.count("it has not been verified") == 2
+    project.add(SHOWS, of("SC-F001", "r1"), of("SC-F002", passed=False, reason="no goodbye"))
+    done = project.world.cli("spec", "verify", "--output-format", "json", cwd=project.folder)
+    assert done.code == 1, done.err
+    report = json.loads(done.out)
+    assert report["outcome"] == "error"
+    assert "SC-F002 no longer passes" in report["reason"]
+    assert [(one["scenario_id"], one["verdict"]) for one in report["checks"]] == [
+        ("SC-F001", "passed"),
+        ("SC-F002", "failed"),
+    ]
+    assert project.passed() == {"SC-F001": True, "SC-F002": False}
+    (project.folder / "app.py").write_text(BOTH)
+    project.add(SHOWS, verdict("r1"))
+    done = project.world.cli("spec", "verify", cwd=project.folder)
+    assert (done.code, done.out) == (0, "1 of 1 passed scenarios still pass; 1 of 2 scenarios have passed\n"), done.err
+    done = project.world.cli("spec", "verify", "--output-format", "json", cwd=project.folder)
+    assert (done.code, json.loads(done.out)["verified"]) == (0, 0)
+    project.add(SHOWS, verdict("r1"))
+    assert project.world.cli("spec", "verify", "--all", cwd=project.folder).code == 0
+
+
 def git(*words: str, at: Path) -> None:
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
     subprocess.run(["git", *identity, *words], cwd=at, check=True, capture_output=True)

@@ -10,11 +10,11 @@ from adderclaw.checkpoints.git_ignored import ignored
 from adderclaw.checkpoints.tree import Forgets, Limits, scan
 from adderclaw.store.checkpoints import State
 
-FILES = """
+NAMES = """
 a.log keep.log sub/b.log sub/deep/c.log build/out.txt sub/build/x.txt doc/build.txt secret/a secret/b/c
 sub/secret/a tmp1/x tmpa/x foo/bar/baz foo/x/y/baz logs/x.txt logs/keep/me.txt [x].txt x.txt q/1.md q/22.md
 sub/only.txt only.txt star/a/b/c #hash !bang tracked.log with\u00e4.log
-""".split()
+"""
 RULES = {
     ".gitignore": "# comment\n*.log\n!keep.log\nbuild/\n/secret\ntmp[0-9]\nfoo/**/baz\nlogs/*\n!logs/keep/\n"
     "\\[x].txt\nq/?.md\nstar/**\n\\#hash\n\\!bang\n",
@@ -37,7 +37,7 @@ def git(root: Path, *words: str) -> str:
 def test_the_same_files_as_git_says(tmp_path: Path, needs: Callable[[str], str], version: int) -> None:
     needs("git")
     git(tmp_path, "init", "-q")
-    for name in FILES:
+    for name in NAMES.split():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     for name, text in RULES.items():

@@ -75,23 +75,23 @@ def _rule(line: str) -> _Rule | None:
     return _Rule(pattern, ignores, folders_only)
 
 
-_TOKENS = re.compile(r"(?:^|(?<=/))\*\*/|/\*\*$|\*+|\?|\[[!^]?\]?[^\]]*\]|\\.|.", re.DOTALL)
+_PARTS = re.compile(r"(?:^|(?<=/))\*\*/|/\*\*$|\*+|\?|\[[!^]?\]?[^\]]*\]|\\.|.", re.DOTALL)
 
 
 def _translated(text: str) -> Iterator[str]:
-    for token in _TOKENS.findall(text):
-        if token == "**/":
+    for part in _PARTS.findall(text):
+        if part == "**/":
             yield r"(?:.*/)?"
-        elif token == "/**":
+        elif part == "/**":
             yield r"/.+"
-        elif token.startswith("*"):
+        elif part.startswith("*"):
             yield r"[^/]*"
-        elif token == "?":
+        elif part == "?":
             yield r"[^/]"
-        elif token.startswith("[") and len(token) > 2:
-            yield "[" + ("^" if token[1] in "!^" else "") + token[1:].lstrip("!^")
+        elif part.startswith("[") and len(part) > 2:
+            yield "[" + ("^" if part[1] in "!^" else "") + part[1:].lstrip("!^")
         else:
-            yield re.escape(token[-1])
+            yield re.escape(part[-1])
 
 
 def _read(root: str, way: str) -> bytes:

@@ -25,7 +25,9 @@ COMMANDS: dict[str, Command] = {
     "agent": Command("agent", "Talk to the agent: a REPL, or one turn with -m."),
     "run": Command("run", "Work on a specification, a task or a workflow, with nobody watching."),
     "sop": Command("sop", "Procedures of steps: list, validate, run, show, resume and approve SOPs."),
-    "spec": Command("spec", "The scenarios of a specification: bring in feature files, show, block, deprecate."),
+    "spec": Command(
+        "spec", "The scenarios of a specification: bring in feature files, show, verify, block, deprecate."
+    ),
     "rpc": Command("rpc", "Serve JSON-RPC 2.0 on stdin and stdout, for a program."),
     "serve": Command("serve", "Serve HTTP on this machine: an API for programs, a dashboard for people."),
     "service": Command("service", "Run the server in the background: install, start, stop, look at it."),

@@ -5,16 +5,24 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
-from adderclaw.channels.cli.plain import print_json
-from adderclaw.config import load
+from adderclaw.channels.cli.common import (
+    ConfigFile,
+    LimitsGiven,
+    ModelName,
+    OutputFormat,
+    ProviderName,
+    WorkspaceDir,
+    group,
+)
+from adderclaw.channels.cli.plain import chooser, limits, print_json
+from adderclaw.config import Loaded, load
 from adderclaw.credentials.redaction import visible
 from adderclaw.drivers.spec import features, status
 from adderclaw.drivers.spec.status import Scenario, Status
 from adderclaw.errors import UsageError
 from adderclaw.types import Json
 
-app = group("The scenarios of a specification: bring in feature files, show, block, deprecate.")
+app = group("The scenarios of a specification: bring in feature files, show, verify, block, deprecate.")
 
 ScenarioId = Annotated[str, typer.Argument(metavar="SCENARIO_ID", help="As `spec status` shows it.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; whoever reads the status sees it.")]
@@ -48,21 +56,76 @@ def show(workspace: WorkspaceDir = None, config: ConfigFile = None, output_forma
 
     Example: adderclaw spec status
     """
-    project = _project(workspace, config)
-    now = status.read(project)
-    if now is None:
-        raise UsageError(f"{project} has no {status.FILE}: `adderclaw spec sync` or `adderclaw run` makes one")
+    loaded, project, now = _known(workspace, config)
+    outdated = {one.id for one in _outdated(loaded, project, now)}
     if output_format == "json":
         rows: list[Json] = [
-            {**one.as_json(), **now.mark(one).as_json(), "state": _state(now, one)} for one in now.scenarios
+            {
+                **one.as_json(),
+                **now.mark(one).as_json(),
+                "state": _state(now, one),
+                **({"verified": one.id not in outdated} if one.passed else {}),
+            }
+            for one in now.scenarios
         ]
         print_json({"scenarios": rows, "scenarios_passed": now.passed, "scenarios_total": now.total})
         return
     for one in now.scenarios:
         mark = now.mark(one)
         why = mark.deprecated or (mark.blocked if not one.passed else "")
+        if one.id in outdated:
+            why = "the project has changed since it was verified" if mark.tree else "it has not been verified"
         print(visible(f"{_state(now, one):<10}  {one.id}  {one.name} ({one.feature}){f': {why}' if why else ''}"))
     print(f"{now.passed} of {now.total} scenarios have passed")
+
+
+@app.command()
+def verify(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every scenario that has passed, whether the project has changed or not.")
+    ] = False,
+    provider: ProviderName = None,
+    model: ModelName = None,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+    limit: LimitsGiven = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Verify again, in one session apart, what passed before the project last changed; where nothing did, no model is
+    asked.
+
+    A scenario that no longer passes is open again, and the exit code is 1. `adderclaw run` works on it.
+
+    Example: adderclaw spec verify
+    """
+    from adderclaw.channels.cli.run import execute
+    from adderclaw.config.options import Options, overrides
+    from adderclaw.drivers.spec.driver import prepare
+
+    loaded, project, now = _known(workspace, config)
+    passed = [one for one in now.wanted if one.passed]
+    if not passed or (not everything and not _outdated(loaded, project, now)):
+        count = len(passed)
+        line = f"{count} of {count} passed scenarios were verified on the project as it is: nothing to do"
+        line = line if passed else "no scenario has passed yet: nothing to verify"
+        counts: Json = {"verified": 0, "scenarios_passed": now.passed, "scenarios_total": now.total, "checks": []}
+        if output_format == "json":
+            print_json({"outcome": "completed", "answer": line, **counts})
+        else:
+            print(line)
+        return
+    options = Options(
+        config_file=config,
+        workspace=workspace,
+        provider=provider,
+        model=model,
+        headless=True,
+        asks="must",
+        choose=chooser(config),
+        here=True,
+        overrides=overrides(None, None, None, limits(limit)),
+    )
+    raise typer.Exit(execute(prepare(options, None, None, "all" if everything else "changed"), output_format))
 
 
 @app.command()
@@ -100,6 +163,21 @@ def deprecate(
 
 def _project(workspace: str | None, config: str | None) -> str:
     return os.path.realpath(load(config_file=config, workspace=workspace, here=True).workspace)
+
+
+def _known(workspace: str | None, config: str | None) -> tuple[Loaded, str, Status]:
+    """The project with its scenarios. Raises UsageError where it has none."""
+    loaded = load(config_file=config, workspace=workspace, here=True)
+    project = os.path.realpath(loaded.workspace)
+    if (now := status.read(project)) is None:
+        raise UsageError(f"{project} has no {status.FILE}: `adderclaw spec sync` or `adderclaw run` makes one")
+    return loaded, project, now
+
+
+def _outdated(loaded: Loaded, project: str, now: Status) -> tuple[Scenario, ...]:
+    from adderclaw.drivers.spec import tree
+
+    return now.outdated(tree.digest_of(project, loaded.config)) if any(one.passed for one in now.wanted) else ()
 
 
 def _given(reason: str) -> str:

@@ -1,11 +1,12 @@
 """Scenarios that coding sessions say pass: noted as claims, tried by a session apart, and only then passed."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from adderclaw import workspace
 from adderclaw.child import ChildReport, Spawn
-from adderclaw.drivers.spec import features, status
+from adderclaw.drivers.spec import features, status, tree
 from adderclaw.drivers.spec.browser import SERVER
 from adderclaw.drivers.spec.status import Scenario, Status
 from adderclaw.drivers.verifier.evidence import Keeper
@@ -29,6 +30,8 @@ TOLD_CHARS = 1_500
 """Of one result, for the session that is to mend what it shows."""
 MOST_TOLD = 5
 """Claims that were turned back, in one prompt."""
+MOST_AT_ONCE = 40
+"""Scenarios that one session verifies again."""
 
 
 class Cut(NamedTuple):
@@ -99,12 +102,36 @@ class Checker:
                 self._note(claimed, "failed", why)
                 turned_back = True
                 continue
-            if (ended := self._spent()) is not None:
-                return Checked(turned_back, ended)
-            came = await self._tried(claimed, scenario)
+            came = await self._tried([(claimed, scenario)])
+            turned_back = turned_back or came.turned_back
             if came.ended is not None:
                 return Checked(turned_back, came.ended)
+        return Checked(turned_back)
+
+    async def verify_again(self, now: Status, *, everything: bool = False) -> Checked:
+        """Try what passed before the project last changed, all in one session. What does not pass is open again."""
+        outdated = now.outdated("" if everything else tree.digest_of(self._root, self._session.config))
+        turned_back = False
+        for first in range(0, len(outdated), MOST_AT_ONCE):
+            group = outdated[first : first + MOST_AT_ONCE]
+            waiting: list[tuple[Check, Scenario]] = []
+            for scenario in group:
+                self.claim(scenario, "")
+                claimed = next(
+                    one for one in checks.pending(self._session.store, self._root) if one.scenario_id == scenario.id
+                )
+                if why := features.restated(self._root, now, scenario):
+                    self._note(claimed, "failed", why)
+                    status.update(self._root, scenario.id, False)
+                    turned_back = True
+                else:
+                    waiting.append((claimed, scenario))
+            came = await self._tried(waiting) if waiting else Checked()
             turned_back = turned_back or came.turned_back
+            if came.ended is not None:
+                for scenario in group:
+                    self.withdraw(scenario.id)
+                return Checked(turned_back, came.ended)
         return Checked(turned_back)
 
     def _spent(self) -> Cut | None:
@@ -117,31 +144,46 @@ class Checker:
             return Cut("limit", str(error), error.by)
         return None
 
-    async def _tried(self, claimed: Check, scenario: Scenario) -> Checked:
+    async def _tried(self, waiting: Sequence[tuple[Check, Scenario]]) -> Checked:
+        """Have one session try them all."""
+        if (ended := self._spent()) is not None:
+            return Checked(ended=ended)
         session = self._session
-        began, cost = session.clock.monotonic(), session.budget.cost
-        claim = Claim(scenario.id, scenario.name, self._feature(scenario))
+        began, cost, on = session.clock.monotonic(), session.budget.cost, tree.digest_of(self._root, session.config)
+        claims = [Claim(one.id, one.name, self._feature(one)) for _, one in waiting]
         model = session.config.spec.verify_model
         try:
-            found = await verify(session.store, self._spawn, claim, servers=(SERVER,), model=model)
+            findings = await verify(session.store, self._spawn, claims, servers=(SERVER,), model=model)
         except LimitError as error:
             return Checked(ended=Cut("limit", str(error), error.by))
         except AdderClawError as error:
             return Checked(ended=Cut("error", str(error)))
-        report = found.report
-        if found.verdict == "unproven" and (report.outcome in ("error", "stopped") or self._spent() is not None):
-            why = f"the check of {scenario.id}: {report.reason or report.outcome}"
-            return Checked(ended=Cut(report.outcome, why, report.ended_by))
         spent = session.budget.cost - cost if session.budget.cost is not None and cost is not None else None
-        self._settle(claimed, found, session.clock.monotonic() - began, spent)
-        return Checked(turned_back=found.verdict != "passed")
+        seconds, turned_back = session.clock.monotonic() - began, False
+        for number, ((claimed, scenario), found) in enumerate(zip(waiting, findings, strict=True)):
+            report = found.report
+            if number:  # what the one session took is counted once
+                found = replace(found, report=replace(report, tokens=0))
+                seconds, spent = 0.0, None if spent is None else 0.0
+            if found.verdict == "unproven" and (report.outcome in ("error", "stopped") or self._spent() is not None):
+                why = f"the check of {scenario.id}: {report.reason or report.outcome}"
+                return Checked(turned_back, Cut(report.outcome, why, report.ended_by))
+            self._settle(claimed, found, on, seconds, spent)
+            turned_back = turned_back or found.verdict != "passed"
+        return Checked(turned_back)
 
-    def _settle(self, claimed: Check, found: Finding, seconds: float, cost: float | None) -> None:
+    def _settle(self, claimed: Check, found: Finding, on: str, seconds: float, cost: float | None) -> None:
         """First the row, then the file: whoever is killed in between checks once more."""
         evidence = [self._keeper.keep(one) for one in found.cited]
         self._note(claimed, found.verdict, found.reason, found.report, evidence, seconds, cost)
         if found.verdict == "passed":
-            status.update(self._root, claimed.scenario_id, True)
+            status.update(self._root, claimed.scenario_id, True, on)
+        elif any(one.id == claimed.scenario_id and one.passed for one in self._scenarios()):
+            status.update(self._root, claimed.scenario_id, False)
+
+    def _scenarios(self) -> tuple[Scenario, ...]:
+        now = status.read(self._root)
+        return now.scenarios if now is not None else ()
 
     def _note(
         self,

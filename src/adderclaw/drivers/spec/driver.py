@@ -4,7 +4,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from adderclaw import workspace
 from adderclaw.config.options import Options
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from adderclaw.config import Loaded
 
 NAME = "SPEC.md"
+type Verifies = Literal["", "changed", "all"]
+"""Verify what has passed, and do nothing else: what passed before the project last changed, or all of it."""
 
 
 def find(options: Options) -> str | None:
@@ -30,11 +32,11 @@ def find(options: Options) -> str | None:
     return path if _is_file(path) else None
 
 
-def prepare(options: Options, path: str, most: int | None) -> "SpecDriver":
-    """`most` bounds the coding sessions."""
+def prepare(options: Options, path: str | None, most: int | None, verifies: Verifies = "") -> "SpecDriver":
+    """`most` bounds the coding sessions. What only verifies needs no specification, but a status."""
     loaded = _loaded(options)
     root, profile = loaded.workspace, options.profile or loaded.config.runtime.profile
-    spec = _inside(path, root)
+    spec = status.FILE if path is None else _inside(path, root)
     status.read(root)  # one that cannot be used is said before anything begins
     if profile == "readonly":
         raise UsageError("nothing may be written in the profile readonly, and a specification is there to be worked on")
@@ -43,7 +45,7 @@ def prepare(options: Options, path: str, most: int | None) -> "SpecDriver":
     named = browser.SERVER in loaded.config.mcp_servers and not own
     shut = browser.NOT_THE_PROJECTS if named and not settings else {}
     options = replace(options, overrides={**options.overrides, **settings, **shut})
-    return SpecDriver(options, root, spec, most, browser=own or bool(settings))
+    return SpecDriver(options, root, spec, most, browser=own or bool(settings), verifies=verifies)
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class SpecDriver:
     """Coding sessions at most."""
     browser: bool = False
     """The sessions have one."""
+    verifies: Verifies = ""
 
     @property
     def opening(self) -> Opening:
@@ -85,7 +88,10 @@ class SpecDriver:
         if not self.browser:
             session.bus.tell({"event_type": "warning", "message": browser.MISSING})
         with _alone(session, self.root):
-            return await SpecExecution(session, self.spec, session.host.spawn, self.most).run()
+            execution = SpecExecution(session, self.spec, session.host.spawn, self.most, must_check=bool(self.verifies))
+            if self.verifies:
+                return await execution.verify(everything=self.verifies == "all")
+            return await execution.run()
 
 
 def _loaded(options: Options) -> "Loaded":

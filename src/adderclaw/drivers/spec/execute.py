@@ -4,7 +4,7 @@ import asyncio
 
 from adderclaw.child import Child, Spawn
 from adderclaw.drivers.spec import status, tools
-from adderclaw.drivers.spec.checks import UNCHECKED, Checker
+from adderclaw.drivers.spec.checks import UNCHECKED, Checker, Cut
 from adderclaw.drivers.spec.prompts import Names
 from adderclaw.drivers.spec.sessions import Came, Ended, Order, work
 from adderclaw.drivers.spec.status import Status
@@ -15,17 +15,20 @@ from adderclaw.types import Json, Outcome
 
 NAMES = Names(tools.DECLARE, tools.UPDATE)
 NOT_REQUIRED = (
-    "spec.verify is `required`, and a session apart needs bubblewrap: `adderclaw doctor` says why it is not here"
+    "a scenario is verified in a session apart, which needs bubblewrap: `adderclaw doctor` says why it is not used here"
 )
 UNDECLARED = f"No scenario is declared yet. Call {NAMES.declare} with all scenarios of the specification now."
 
 
 class SpecExecution:
-    def __init__(self, session: Session, spec: str, spawn: Spawn, most: int | None) -> None:
-        """`spec` is the specification's path in the workspace; `most` bounds the coding sessions."""
+    def __init__(
+        self, session: Session, spec: str, spawn: Spawn, most: int | None, *, must_check: bool = False
+    ) -> None:
+        """`spec` is the specification's path in the workspace; `most` bounds the coding sessions; `must_check`: there
+        is nothing to do without a session apart, whatever `spec.verify` says."""
         self.session, self.spec, self.spawn, self.most = session, spec, spawn, most
         self._sessions = 0
-        self._checker = _checker(session, spawn)
+        self._checker = _checker(session, spawn, "required" if must_check else session.config.spec.verify)
 
     async def run(self) -> TurnResult:
         try:
@@ -46,6 +49,33 @@ class SpecExecution:
         counts: Json = {"sessions": came.sessions, "scenarios_passed": came.passed, "scenarios_total": came.total}
         counts["checks"] = [one.as_json() for one in checks.of_run(self.session.store, self.session.bus.run_id)]
         return TurnResult(came.outcome, came.answer, came.reason, details=counts, ended_by=came.by)
+
+    async def verify(self, *, everything: bool) -> TurnResult:
+        """Verify again what passed before the project last changed; no coding session follows."""
+        root, session, checker = self._root, self.session, self._checker
+        before = status.read(root)
+        if checker is None or before is None:
+            raise UsageError(NOT_REQUIRED)
+        held = {one.id for one in before.wanted if one.passed}
+        try:
+            ended = (await checker.verify_again(before, everything=everything)).ended
+        except AdderClawError as error:
+            return TurnResult("error", "", str(error))
+        except asyncio.CancelledError:
+            ended = Cut("stopped", "interrupted")
+        now = status.read(root) or before
+        lost = [one.id for one in now.wanted if one.id in held and not one.passed]
+        answer = f"{len(held) - len(lost)} of {len(held)} passed scenarios still pass"
+        if ended is not None:
+            answer = f"{len(lost)} of {len(held)} passed scenarios no longer pass, and not all were tried"
+        answer += f"; {now.passed} of {now.total} scenarios have passed"
+        found = checks.of_run(session.store, session.bus.run_id)
+        details: Json = {"verified": len(found), "scenarios_passed": now.passed, "scenarios_total": now.total}
+        details["checks"] = [one.as_json() for one in found]
+        if ended is not None:
+            return TurnResult(ended.outcome, answer, ended.reason, details=details, ended_by=ended.by)
+        reason = f"{', '.join(lost)} no longer passes: `adderclaw run` works on it" if lost else ""
+        return TurnResult("error" if lost else "completed", answer, reason, details=details)
 
     @property
     def _root(self) -> str:
@@ -107,9 +137,8 @@ class SpecExecution:
         )
 
 
-def _checker(session: Session, spawn: Spawn) -> Checker | None:
+def _checker(session: Session, spawn: Spawn, wanted: str) -> Checker | None:
     """Who tries what sessions say that passes; nobody where that cannot be held, which is said."""
-    wanted = session.config.spec.verify
     if wanted != "off" and session.scene.confinement == "bubblewrap":
         return Checker(session, spawn)
     if wanted == "required":

@@ -155,7 +155,7 @@ def _synced(now: Status, wanted: Sequence[Found]) -> Synced:
             changed.append(id)
         passed = known is not None and known.passed and not anew
         rows[id] = Scenario(id, one.feature, one.name, passed)
-        marks[id] = Mark(mark.blocked, "" if mark.deprecated == GONE else mark.deprecated, one.steps)
+        marks[id] = replace(mark, deprecated="" if mark.deprecated == GONE else mark.deprecated, steps=one.steps)
         seen.add(id)
     gone = [id for id, mark in marks.items() if id in by_id and id not in seen and mark.steps and not mark.deprecated]
     for id in gone:

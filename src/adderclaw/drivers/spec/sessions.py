@@ -55,6 +55,7 @@ class Check(Protocol):
 
     def distrust(self, before: Status | None, now: Status | None, /) -> None: ...
     async def check(self) -> Checked: ...
+    async def verify_again(self, now: Status, /) -> Checked: ...
     def told(self, now: Status | None, /) -> str: ...
 
 
@@ -115,7 +116,16 @@ async def work(
         now = status.read(project)
         if checked.ended is not None:
             return Came(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
-    while now is None or now.left:
+    while True:
+        if now is not None and not now.left:
+            if checker is None:
+                break
+            checked = await checker.verify_again(now)  # later sessions may have broken what passed before
+            now = status.read(project)
+            if checked.ended is not None:
+                return Came(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
+            if now is not None and not now.left:
+                break
         if most is not None and number >= most:
             return Came("limit", f"{_counted(number)} held, as many as are allowed (--max-iterations)", number, now)
         if idle == STALLED:

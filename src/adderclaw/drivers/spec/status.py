@@ -55,9 +55,11 @@ class Mark:
     """Why it is no longer wanted."""
     steps: str = ""
     """A digest of its steps as the feature file had them when it was last looked at."""
+    tree: str = ""
+    """The digest of the project that its pass was verified on (`tree.digest_of`); empty: nobody has verified it."""
 
     def as_json(self) -> Json:
-        known = {"blocked": self.blocked, "deprecated": self.deprecated, "steps": self.steps}
+        known = {"blocked": self.blocked, "deprecated": self.deprecated, "steps": self.steps, "tree": self.tree}
         return {key: value for key, value in known.items() if value}
 
 
@@ -100,6 +102,10 @@ class Status(NamedTuple):
     def blocked(self) -> tuple[Scenario, ...]:
         return tuple(one for one in self.wanted if not one.passed and self.mark(one).blocked)
 
+    def outdated(self, tree: str) -> tuple[Scenario, ...]:
+        """What passed, and was not verified on the project as it is now."""
+        return tuple(one for one in self.wanted if one.passed and (not tree or self.mark(one).tree != tree))
+
     def mark(self, scenario: Scenario) -> Mark:
         return self.marks.get(scenario.id, NO_MARK)
 
@@ -126,13 +132,14 @@ def found(project: str, scenario_id: str) -> tuple[Status, Scenario]:
     return now, _awaited(now, one)
 
 
-def update(project: str, scenario_id: str, passed: bool) -> Status:
-    """Say of one scenario whether it passed; nothing blocks it any more."""
+def update(project: str, scenario_id: str, passed: bool, tree: str = "") -> Status:
+    """Say of one scenario whether it passed; nothing blocks it any more. `tree`: what its pass was verified on."""
 
     def change(status: Status | None) -> Status:
         now, one = _one(status, scenario_id)
         _awaited(now, one)
-        return _marked(now, one, replace(now.mark(one), blocked="")).with_(replace(one, passed=passed))
+        mark = replace(now.mark(one), blocked="", tree=tree)
+        return _marked(now, one, mark).with_(replace(one, passed=passed))
 
     return changed(project, change)
 

@@ -1,6 +1,7 @@
-"""One claim, tried by a session apart; only a verdict that cites what is recorded counts."""
+"""Claims, tried by a session apart; only a verdict that cites what is recorded counts."""
 
 import os
+from collections.abc import Sequence
 from typing import Literal
 
 from adderclaw.child import Apart, Child, ChildReport, Spawn
@@ -14,6 +15,10 @@ VERDICT = "Verdict"
 TOOLS = ("Bash", "Read", "LS", "Glob", "Grep", "TaskOutput", "TaskStop", "ToolSearch", "Call")
 """None of them writes; what a command writes stays in the sandbox of its session."""
 MISSING = f"There is no verdict yet. Call {VERDICT} now: what you could not try is `passed: false`."
+MISSING_OF = (
+    "There is no verdict yet of {ids}. "
+    + f"Call {VERDICT} now, once for each: what you could not try is `passed: false`."
+)
 NO_VERDICT = "the session that checked it ended without a verdict that counts"
 MOST_CITED = 20
 MOST_REASON = 4_000
@@ -44,20 +49,32 @@ class VerdictArguments:
     passed: bool
     evidence: tuple[str, ...]
     reason: str
+    scenario: str = ""
+    """Which one, where the session checks several."""
 
 
 class _Bench:
-    """Hears the verdict of one session, and takes none that its own record does not carry."""
+    """Hears the verdicts of one session, and takes none that its own record does not carry."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, claims: Sequence[Claim]) -> None:
         self.results = Results()
-        self.given: VerdictArguments | None = None
+        self.given: dict[str, VerdictArguments] = {}
+        self.ids = [one.id for one in claims]
         self._store = store
 
+    @property
+    def _open(self) -> list[str]:
+        return [id for id in self.ids if id not in self.given]
+
     def missing(self) -> str | None:
-        return MISSING if self.given is None else None
+        if not self._open:
+            return None
+        return MISSING if len(self.ids) == 1 else MISSING_OF.format(ids=", ".join(self._open))
 
     async def hear(self, given: VerdictArguments, context: ToolContext) -> ToolResult:
+        id = self.ids[0] if len(self.ids) == 1 else given.scenario
+        if id not in self._open:
+            return rejected(f"`scenario` is one of {', '.join(self._open)}, each once")
         if not given.passed and not given.reason.strip():
             return rejected("say what you did, what came and what should have come")
         if len(given.evidence) > MOST_CITED:
@@ -65,26 +82,30 @@ class _Bench:
         against = self.results.objection(self._store, context.session_id, given.evidence, passed=given.passed)
         if against:
             return rejected(against, own=False)
-        self.given = given
+        self.given[id] = given
+        if left := self._open:
+            return ToolResult(f"Noted. Still to be checked: {', '.join(left)}.", own=True)
         return ToolResult("Noted.", own=True, ends=True)
 
-    def finding(self, report: ChildReport) -> Finding:
-        if self.given is None:
+    def finding(self, id: str, report: ChildReport) -> Finding:
+        if (given := self.given.get(id)) is None:
             return Finding("unproven", f"{NO_VERDICT}: {report.reason or report.outcome}", (), report)
-        cited = self.results.cited(self._store, report.session_id, self.given.evidence)
-        verdict = "passed" if self.given.passed else "failed"
-        return Finding(verdict, self.given.reason[:MOST_REASON], tuple(cited), report)
+        cited = self.results.cited(self._store, report.session_id, given.evidence)
+        return Finding("passed" if given.passed else "failed", given.reason[:MOST_REASON], tuple(cited), report)
 
 
-async def verify(store: Store, spawn: Spawn, claim: Claim, *, servers: tuple[str, ...], model: str | None) -> Finding:
-    """Have a session apart try a claim. Raises AdderClawError where none may begin."""
-    bench = _Bench(store)
+async def verify(
+    store: Store, spawn: Spawn, claims: Sequence[Claim], *, servers: tuple[str, ...], model: str | None
+) -> list[Finding]:
+    """Have one session apart try all claims; the findings are in their order. Raises AdderClawError where none may
+    begin."""
+    bench = _Bench(store, claims)
     with open(os.path.join(os.path.dirname(__file__), "verifier.md"), encoding="utf-8") as file:
         system = file.read().strip()
     child = Child(
-        prompt=_asked(claim),
+        prompt=_asked(claims),
         agent_type="verifier",
-        description=f"checks {claim.id}",
+        description=f"checks {', '.join(bench.ids)}"[:200],
         system=system,
         tools=TOOLS,
         extra=(_tool(bench),),
@@ -94,32 +115,45 @@ async def verify(store: Store, spawn: Spawn, claim: Claim, *, servers: tuple[str
         apart=Apart(servers=servers, network=True),
         wrap=bench.results.wrap,
     )
-    return bench.finding(await spawn(child))
+    report = await spawn(child)
+    return [bench.finding(one.id, report) for one in claims]
 
 
-def _asked(claim: Claim) -> str:
-    """The scenario is data as well: a session wrote it down."""
-    text = f"{claim.id}: {claim.title}\n\n{claim.text}".strip()
-    return f"Check this scenario, and no other:\n\n{framed(sealed(text), text)}"
+def _asked(claims: Sequence[Claim]) -> str:
+    """The scenarios are data as well: a session wrote them down. A file that several are in is shown once."""
+    if len(claims) == 1:
+        text = f"{claims[0].id}: {claims[0].title}\n\n{claims[0].text}".strip()
+        return f"Check this scenario, and no other:\n\n{framed(sealed(text), text)}"
+    names = "\n".join(f"{one.id}: {one.title}" for one in claims)
+    text = "\n\n".join((names, *dict.fromkeys(one.text for one in claims if one.text)))
+    head = f"Check each of these scenarios, and no other. Call {VERDICT} once for each, as soon as you have tried it:"
+    return f"{head}\n\n{framed(sealed(text), text)}"
 
 
 def _tool(bench: _Bench) -> Tool[VerdictArguments]:
     touch = Touch(why="says what the check found", inward=True)
-    about = "Say, once and last, whether the scenario holds. The ids of your results carry a pass; words do not."
-    return Tool(VERDICT, VerdictArguments, preparing(touch, bench.hear), about, _PARAMETERS)
+    several = len(bench.ids) > 1
+    last = "once for each scenario," if several else "once and last,"
+    about = f"Say, {last} whether the scenario holds. The ids of your results carry a pass; words do not."
+    return Tool(
+        VERDICT, VerdictArguments, preparing(touch, bench.hear), about, _parameters(bench.ids if several else [])
+    )
 
 
-_PARAMETERS: Json = {
-    "type": "object",
-    "properties": {
-        "passed": {"type": "boolean", "description": "true only if you saw every step's outcome."},
-        "evidence": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Ids of your results, such as r3, in which it can be seen.",
+def _parameters(ids: Sequence[str]) -> Json:
+    which: Json = {"scenario": {"type": "string", "enum": list(ids), "description": "The id of the scenario."}}
+    return {
+        "type": "object",
+        "properties": {
+            **(which if ids else {}),
+            "passed": {"type": "boolean", "description": "true only if you saw every step's outcome."},
+            "evidence": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Ids of your results, such as r3, in which it can be seen.",
+            },
+            "reason": {"type": "string", "description": "What you did, what came, what should have come."},
         },
-        "reason": {"type": "string", "description": "What you did, what came, what should have come."},
-    },
-    "required": ["passed", "evidence", "reason"],
-    "additionalProperties": False,
-}
+        "required": [*(["scenario"] if ids else []), "passed", "evidence", "reason"],
+        "additionalProperties": False,
+    }
