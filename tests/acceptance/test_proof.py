@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -160,3 +161,36 @@ def test_the_same_over_rpc_and_in_the_repl(work: Work) -> None:
         assert client.until(id=3)["result"]["phase"] == "verify"
     finally:
         client.close()
+
+
+def test_verify_is_no_dead_end(work: Work) -> None:
+    """What git ignores and our own report change nothing; any other change needs the tests again, within verify."""
+    subprocess.run(["git", "init", "-q"], cwd=work.folder, check=True)
+    (work.folder / ".gitignore").write_text("*.log\n")
+    conversation = work.begin()
+    work.change()
+    work.generates(turn(hands_in("C1", GOOD["C1"]), hands_in("C2", GOOD["C2"])))
+    assert work.sdlc("transition", "test").code == 0
+    assert work.sdlc("transition", "verify").code == 0
+    (work.folder / "greet.log").write_text("tried by hand\n")
+    assert work.sdlc("report", "--output-format", "html", "--file", str(work.folder / "report.html")).code == 0
+    assert json.loads(work.sdlc("report", "--output-format", "json").out)["open_reasons"] == []
+    (work.folder / "notes.txt").write_text("one more file\n")
+    closed = work.sdlc("approve", "--yes")
+    assert (closed.code, "the workspace has changed since test 1 of C1 was run" in closed.err) == (3, True)
+    again = work.sdlc("test")
+    assert again.code == 0, again.err
+    # a new version of the plan: what was done for the last one is not taken for the state before it
+    assert work.sdlc("plan", "-", stdin=PLAN).code == 0
+    approved = work.sdlc("approve", "--yes")
+    assert (approved.code, "the workspace before plan 1 is kept as its baseline" in approved.err) == (0, True)
+    work.generates(turn(hands_in("C1", GOOD["C1"]), hands_in("C2", GOOD["C2"])))
+    assert work.sdlc("transition", "test").code == 0
+    assert work.sdlc("transition", "verify").code == 0
+    (work.folder / "more.txt").write_text("and one more\n")
+    assert work.sdlc("test").code == 0
+    done = work.sdlc("approve", "--yes")
+    assert (done.code, "verify → done" in done.out) == (0, True), done.err
+    # the change is done: the next plan begins with the workspace as it is
+    assert work.sdlc("plan", "-", "--conversation", conversation, stdin=PLAN).code == 0
+    assert work.sdlc("approve", "--yes").err == ""

@@ -46,7 +46,8 @@ def test_the_same_files_as_git_says(tmp_path: Path, needs: Callable[[str], str],
     git(tmp_path, "rm", "-q", "--cached", "sub/only.txt", "sub/deep/c.log")
     git(tmp_path, "update-index", "--index-version", str(version))
     said = git(tmp_path, "ls-files", "-z", "--others", "--ignored", "--exclude-standard")
-    assert ignored(str(tmp_path), states(tmp_path)) == set(filter(None, said.split("\0")))
+    found = ignored(str(tmp_path), states(tmp_path))
+    assert {path for path in found if not (tmp_path / path).is_dir()} == set(filter(None, said.split("\0")))
 
 
 def test_what_counts_although_a_rule_names_it(tmp_path: Path, needs: Callable[[str], str]) -> None:

@@ -1,14 +1,17 @@
 """The proof of a conversation's plan, the same on every channel: its tests, run again, and its report."""
 
+import hashlib
+import os
 from typing import TYPE_CHECKING, Literal
 
 from adderclaw.channels import sdlc
 from adderclaw.channels.sdlc import Desk
 from adderclaw.config import home
+from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import UsageError
 from adderclaw.runtime import sdlc as trees
-from adderclaw.store import criteria, generated_tests, phases, plans
-from adderclaw.store.proof import open_reasons
+from adderclaw.store import criteria, generated_tests, phases, plans, transcript
+from adderclaw.store.proof import REPORT, open_reasons
 from adderclaw.types import Json
 from adderclaw.view import proof as view
 from adderclaw.view.proof import Coverage
@@ -59,16 +62,28 @@ def has_criteria(desk: Desk, conversation_id: str) -> bool:
 
 
 def ready(desk: Desk, options: "Options", conversation_id: str) -> "ProofDriver":
-    """The tests of the plan, to be generated where they are missing, and run. Only in the phase `test`."""
+    """The tests of the plan, to be generated where they are missing, and run: in the phase `test`, and in `verify`,
+    where the workspace may have changed after they were run."""
     from adderclaw.config import load
     from adderclaw.runtime import proof
 
     phase = phases.phase_of(desk.store, conversation_id)
-    if phase != "test":
+    if phase not in ("test", "verify"):
         way = "`adderclaw sdlc transition test` comes first" if phase == "implement" else "see `adderclaw sdlc status`"
-        raise UsageError(f"tests are generated and run in the phase test, and the conversation is in {phase}: {way}")
+        where = "in the phases test and verify"
+        raise UsageError(f"tests are generated and run {where}, and the conversation is in {phase}: {way}")
     loaded = load(config_file=options.config_file, workspace=options.workspace, here=True, looks=True)
     return proof.ready(options, loaded, home(), desk.store, conversation_id)
+
+
+def written(desk: Desk, conversation_id: str, path: str, text: str) -> None:
+    """Note a report that was written to a file of the workspace: it is no change of what the tests ran on."""
+    root = followed(transcript.workspace_of(desk.store, conversation_id))
+    if not beneath(place := followed(path), root):
+        return
+    detail = {"path": os.path.relpath(place, root), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    with desk.store.write() as cursor:
+        plans.event(cursor, conversation_id, REPORT, detail)
 
 
 def run(config_file: str | None, workspace: str | None, conversation_id: str, channel: str) -> Json:

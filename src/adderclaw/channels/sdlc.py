@@ -184,8 +184,13 @@ def report(desk: Desk, conversation_id: str) -> list[str]:
     return proof.lines(desk, conversation_id)
 
 
-def approve(desk: Desk, conversation_id: str, seen: Seen) -> Json:
-    """The operator approves the drafted plan, or, in `verify`, the report: what was shown, and nothing else."""
+def approve(desk: Desk, conversation_id: str, seen: Seen, *, new_baseline: bool = False) -> Json:
+    """The operator approves the drafted plan, or, in `verify`, the report: what was shown, and nothing else.
+
+    `new_baseline`: what the plan is proved against is the workspace as it is, also for a new version of a plan.
+    """
+    if new_baseline and seen.what == "report":
+        raise UsageError("a new baseline is taken with the approval of a plan, and the report waits to be approved")
     if (now := waits(desk, conversation_id)) != seen:
         raise NotMoved(f"the {now.what} of plan {now.plan} waits to be approved, not the {seen.what} of {seen.plan}")
     if seen.what == "report":
@@ -195,7 +200,8 @@ def approve(desk: Desk, conversation_id: str, seen: Seen) -> Json:
     def taking() -> baselines.Taken:
         return trees.baseline(desk.store, desk.config, home(), root)
 
-    return _moved(conversation_id, baseline.approve(desk.store, conversation_id, seen.plan, desk.by, taking))
+    moved = baseline.approve(desk.store, conversation_id, seen.plan, desk.by, taking, new_baseline=new_baseline)
+    return _moved(conversation_id, moved)
 
 
 def transition(desk: Desk, conversation_id: str, to: Phase) -> Json:

@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from adderclaw.checkpoints.blobs import Blobs
+from adderclaw.checkpoints.git_ignored import ignored
 from adderclaw.checkpoints.tree import Forgets, Keep, Limits, TooBig, is_kept, scan
 from adderclaw.config.own_paths import Own
 from adderclaw.credentials.redaction import visible
@@ -13,6 +15,7 @@ from adderclaw.store.baselines import Taken
 from adderclaw.store.checkpoints import State
 from adderclaw.store.phases import By, Moved, NotMoved, move
 
+NO_REPORTS: Mapping[str, str] = MappingProxyType({})
 MAX_FILE = 256 << 20
 """Bytes of a file that is still kept: a baseline without one of its files proves nothing."""
 
@@ -28,9 +31,23 @@ def take(store: Store, folder: str, root: str, limits: Limits, own: Own) -> Take
     return taken._replace(blobs=tuple(blobs.taken()), reason=reason)
 
 
-def now(root: str, limits: Limits, own: Own) -> str:
+def now(root: str, limits: Limits, own: Own, reports: Mapping[str, str] = NO_REPORTS) -> str:
     """The digest of the workspace as it is; empty where it cannot be looked at. Nothing is kept."""
-    return _looked(root, limits, own, Forgets()).digest
+    found = _looked(root, limits, own, Forgets())
+    return counted(root, found.entries, reports) if found.digest else ""
+
+
+def counted(root: str, entries: Mapping[str, State], reports: Mapping[str, str]) -> str:
+    """The digest that results of tests rest on: without what git ignores, and without reports of AdderClaw's own, which
+    are known by path and content."""
+    skipped = ignored(root, entries)
+    return baselines.digest_of(
+        {
+            path: state
+            for path, state in entries.items()
+            if path not in skipped and (not state.digest or reports.get(path) != state.digest)
+        }
+    )
 
 
 def _looked(root: str, limits: Limits, own: Own, keep: Keep) -> Taken:
@@ -47,21 +64,37 @@ def _looked(root: str, limits: Limits, own: Own, keep: Keep) -> Taken:
     return Taken(root, entries, baselines.digest_of(entries), left_out=left_out)
 
 
-def approve(store: Store, conversation_id: str, number: int, by: By, taking: Callable[[], Taken] | None) -> Moved:
+def approve(
+    store: Store,
+    conversation_id: str,
+    number: int,
+    by: By,
+    taking: Callable[[], Taken] | None,
+    *,
+    new_baseline: bool = False,
+) -> Moved:
     """Approve a draft and let the work begin: the plan, the workspace before it and the phase in one transaction.
 
-    Raises NotMoved. A plan without criteria proves nothing, so that nothing is kept for it.
+    A new version of a plan that was approved and not completed keeps that plan's baseline, since the workspace may hold
+    a part of the change by now; `new_baseline` takes the workspace as it is. Raises NotMoved. A plan without criteria
+    proves nothing, so that nothing is kept for it.
     """
     wanted = store.read("SELECT 1 FROM plan_criteria WHERE plan_id = ? LIMIT 1", (number,))
+    earlier = None if new_baseline or not wanted else baselines.of_earlier_version(store, conversation_id, number)
     taken = None
-    if wanted:
+    if wanted and earlier is None:
         taken = taking() if taking is not None else Taken("", {}, "", reason="there are no checkpoints here")
     with store.write() as cursor:
         if not plans.approve(cursor, number, by.name):
             raise NotMoved(f"plan {number} is no draft any more: it was approved or withdrawn meanwhile")
         if taken is not None:
             baselines.put(cursor, number, taken)
+        elif earlier is not None:
+            baselines.copy(cursor, earlier, number)
         moved = move(cursor, conversation_id, "implement", by=by)
+    if earlier is not None:
+        fix = "`adderclaw sdlc approve --new-baseline` would have taken the workspace as it is"
+        return moved._replace(notice=f"the workspace before plan {earlier} is kept as its baseline; {fix}")
     return moved if taken is None else moved._replace(notice=_notice(taken))
 
 
@@ -101,7 +134,7 @@ def lay_out(store: Store, folder: str, plan_id: int, target: str) -> None:
 
 def before(plan_id: int) -> tuple[str, str]:
     """How a plan's baseline is called where a byte of it is missing, and what to do then."""
-    again = "nothing can be proved against it: approve the plan again (`adderclaw sdlc transition planning`)"
+    again = f"nothing can be proved against it: {baselines.AGAIN}"
     return f"the workspace before plan {plan_id}", again
 
 

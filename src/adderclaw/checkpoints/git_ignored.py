@@ -23,8 +23,8 @@ class _Rule(NamedTuple):
 
 
 def ignored(root: str, entries: Mapping[str, State]) -> frozenset[str]:
-    """The files and links that git ignores and does not track. An executable file is never one of them, because a
-    program may be what was built from the sources. Where the index cannot be read, nothing is ignored."""
+    """What git ignores and does not track, folders included. An executable file is never part of it, because it may
+    be the program, built from the sources. Where the index cannot be read, nothing is ignored."""
     tracked = _tracked(root)
     if tracked is None:
         return frozenset()
@@ -40,7 +40,7 @@ def ignored(root: str, entries: Mapping[str, State]) -> frozenset[str]:
                 found.add(path)
         elif state.kind == "folder" and f"{path}/{RULES}" in entries:
             rules[path] = _rules(root, f"{path}/{RULES}")
-    return frozenset(found)
+    return frozenset(found | shut)
 
 
 def _matches(rules: Mapping[str, list[_Rule]], path: str, *, is_folder: bool) -> bool:

@@ -1,6 +1,7 @@
 """A conversation's way from plan to proof, as every channel drives it."""
 
 import os
+from collections.abc import Mapping
 
 from adderclaw.checkpoints import FOLDER
 from adderclaw.checkpoints import baseline as trees
@@ -8,7 +9,7 @@ from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.schema import Config
 from adderclaw.drivers.sdlc.lent import with_lent
 from adderclaw.runtime.rewind import own_of
-from adderclaw.store import Store, baselines
+from adderclaw.store import Store, baselines, proof
 from adderclaw.store.baselines import Taken
 from adderclaw.workspace.naming import is_directory
 
@@ -19,9 +20,9 @@ def baseline(store: Store, config: Config, home: str, root: str, *, headless: bo
     return trees.take(store, os.path.join(home, FOLDER), root, limits_of(config.checkpoints), own)
 
 
-def tree_now(config: Config, home: str, root: str) -> str:
+def tree_now(config: Config, home: str, root: str, reports: Mapping[str, str] = trees.NO_REPORTS) -> str:
     """Of the workspace as it is, with what is lent to the copies of it: what a result of a test rests on."""
-    return with_lent(trees.now(root, limits_of(config.checkpoints), own_of(config, home, root)), root)
+    return with_lent(trees.now(root, limits_of(config.checkpoints), own_of(config, home, root), reports), root)
 
 
 def tree(store: Store, config: Config, home: str, plan_id: int) -> str:
@@ -30,4 +31,4 @@ def tree(store: Store, config: Config, home: str, plan_id: int) -> str:
         found = baselines.get(cursor, plan_id)
     if found is None or not found.digest or not is_directory(found.root):
         return ""
-    return tree_now(config, home, found.root)
+    return tree_now(config, home, found.root, proof.reports(store, plan_id))

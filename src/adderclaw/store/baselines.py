@@ -12,6 +12,11 @@ from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.checkpoints import Blob, State, keep
 
+AGAIN = (
+    "approve the plan again: `adderclaw sdlc transition planning`, then `sdlc plan FILE` and `sdlc approve "
+    "--new-baseline`"
+)
+
 
 class Taken(NamedTuple):
     """A whole tree, with the new contents that are kept of it. `digest` is empty where it could not be looked at."""
@@ -59,6 +64,27 @@ def put(cursor: sqlite3.Cursor, plan_id: int, taken: Taken) -> None:
     )
 
 
+def of_earlier_version(store: Store, conversation_id: str, number: int) -> int | None:
+    """The last plan before this one that was approved and neither completed nor followed by one that was."""
+    rows = store.read(
+        "SELECT b.plan_id FROM plan_baselines b JOIN plans p ON p.id = b.plan_id"
+        " WHERE p.conversation_id = ? AND p.id < ? AND p.status = 'superseded' AND b.digest <> ''"
+        " AND NOT EXISTS (SELECT 1 FROM plans c WHERE c.conversation_id = p.conversation_id"
+        "                 AND c.status = 'completed' AND c.id > p.id) ORDER BY p.id DESC LIMIT 1",
+        (conversation_id, number),
+    )
+    return rows[0][0] if rows else None
+
+
+def copy(cursor: sqlite3.Cursor, earlier: int, plan_id: int) -> None:
+    """The baseline of an earlier version of a plan is this one's, too."""
+    cursor.execute(
+        "INSERT INTO plan_baselines(plan_id, root, digest, tree, left_out)"
+        " SELECT ?, root, digest, tree, left_out FROM plan_baselines WHERE plan_id = ?",
+        (plan_id, earlier),
+    )
+
+
 def get(cursor: sqlite3.Cursor, plan_id: int) -> Baseline | None:
     row = cursor.execute(
         "SELECT plan_id, root, digest, left_out, created_at FROM plan_baselines WHERE plan_id = ?", (plan_id,)
@@ -69,7 +95,7 @@ def get(cursor: sqlite3.Cursor, plan_id: int) -> Baseline | None:
 def entries(store: Store, plan_id: int) -> dict[str, State]:
     """Raises StoreError where there is no baseline, or it is not what was stored at the approval."""
     rows = store.read("SELECT tree, digest FROM plan_baselines WHERE plan_id = ?", (plan_id,))
-    again = "approve the plan again: `adderclaw sdlc transition planning`, then `sdlc plan` and `sdlc approve`"
+    again = AGAIN
     if not rows or not rows[0][1]:
         raise StoreError(f"the workspace before plan {plan_id} is not kept: {again}")
     try:
@@ -83,11 +109,13 @@ def entries(store: Store, plan_id: int) -> dict[str, State]:
 
 
 def named(store: Store) -> set[str]:
-    """Every content that the baseline of a plan that counts needs: nothing removes these."""
+    """Every content that the baseline of a plan needs that counts, or that is being planned anew: nothing removes
+    these."""
     found: set[str] = set()
     for row in store.read(
         "SELECT b.plan_id FROM plan_baselines b JOIN plans p ON p.id = b.plan_id"
-        " WHERE p.status = 'approved' AND b.digest <> ''"
+        " LEFT JOIN conversations c ON c.id = p.conversation_id"
+        " WHERE b.digest <> '' AND (p.status = 'approved' OR (p.status = 'superseded' AND c.phase = 'planning'))"
     ):
         try:
             kept = entries(store, row[0])

@@ -1,9 +1,10 @@
 """Whether the criteria of a plan are proved: what the transition from `test` to `verify` rests on, by rows alone."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 
-from adderclaw.store import baselines, criteria, generated_tests
+from adderclaw.store import Store, baselines, criteria, generated_tests
 from adderclaw.store.criteria import Criterion
 from adderclaw.store.generated_tests import Result, Test, lent_beside
 from adderclaw.store.plans import Plan
@@ -26,6 +27,19 @@ def open_reasons(cursor: sqlite3.Cursor, plan: Plan, tree: str) -> list[str]:
     tests = generated_tests.of_plan(cursor, plan.id)
     gate = _Gate(cursor, plan, tree, kept.digest, tests)
     return [reason for one in wanted for reason in gate.reasons(one)]
+
+
+REPORT = "report_written"
+
+
+def reports(store: Store, plan_id: int) -> dict[str, str]:
+    """The reports of a plan's conversation that were written to files of its workspace: path → SHA-256."""
+    rows = store.read(
+        "SELECT e.detail FROM events e JOIN plans p ON p.conversation_id = e.conversation_id"
+        " WHERE p.id = ? AND e.event_type = ? ORDER BY e.id",
+        (plan_id, REPORT),
+    )
+    return {detail["path"]: detail["sha256"] for detail in (json.loads(row[0]) for row in rows)}
 
 
 class _Gate:

@@ -140,6 +140,9 @@ def _read(file: str) -> str:
 @app.command()
 def approve(
     yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked: you have read it.")] = False,
+    new_baseline: Annotated[
+        bool, typer.Option("--new-baseline", help="Prove a new version of the plan against the workspace as it is.")
+    ] = False,
     conversation: Conversation = None,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
@@ -157,7 +160,7 @@ def approve(
         seen = sdlc.waits(desk, chosen)
         if not yes:
             _ask(desk, chosen, seen)
-        moved = sdlc.approve(desk, chosen, seen)
+        moved = sdlc.approve(desk, chosen, seen, new_baseline=new_baseline)
     _tell(moved, as_json=output_format == "json")
 
 

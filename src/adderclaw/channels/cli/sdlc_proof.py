@@ -117,7 +117,8 @@ def report(
     Example: adderclaw sdlc report --output-format html --file report.html
     """
     with sdlc.opened(config, workspace, "cli", looks=True) as desk:
-        found = proof.coverage(desk, sdlc.conversation(desk, conversation))
+        chosen = sdlc.conversation(desk, conversation)
+        found = proof.coverage(desk, chosen)
     if output_format == "json":
         text = f"{json_line(clean(found.as_json()))}\n"
     else:
@@ -130,4 +131,6 @@ def report(
             opened.write(text)
     except OSError as error:
         raise UsageError(f"the report cannot be written to {file!r}: {error.strerror}") from error
+    with sdlc.opened(config, workspace, "cli") as desk:
+        proof.written(desk, chosen, file, text)
     print(f"report: {visible(file)}")

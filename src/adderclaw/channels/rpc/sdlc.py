@@ -41,6 +41,7 @@ class ApproveParams:
 
     what: Literal["plan", "report"]
     plan: int
+    new_baseline: bool = False
     conversation: str | None = None
     workspace: str | None = None
 
@@ -97,7 +98,7 @@ class Methods:
     def _approve(self, params: ApproveParams) -> Json:
         with self._desk(params.workspace) as desk:
             chosen = sdlc.conversation(desk, params.conversation)
-            return sdlc.approve(desk, chosen, Seen(params.what, params.plan))
+            return sdlc.approve(desk, chosen, Seen(params.what, params.plan), new_baseline=params.new_baseline)
 
     def _transition(self, params: TransitionParams) -> Json:
         with self._desk(params.workspace) as desk:

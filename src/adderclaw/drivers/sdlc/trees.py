@@ -13,7 +13,7 @@ from adderclaw.drivers.sdlc import lent, running
 from adderclaw.drivers.sdlc.running import Ran
 from adderclaw.errors import AdderClawError, StoreError
 from adderclaw.record import NamedTuple
-from adderclaw.store import Store, baselines, checkpoints
+from adderclaw.store import Store, baselines, checkpoints, proof
 from adderclaw.store.checkpoints import State
 from adderclaw.store.faults import Fault
 from adderclaw.workspace import Place
@@ -75,7 +75,7 @@ class Trees:
         for path, state in entries.items():
             if state.kind == "file" and (not state.digest or self._blobs.read(state.digest) is None):
                 what = f"{path!r} of the workspace before plan {self._plan} is not kept"
-                raise StoreError(f"{what}, so that nothing can be proved against it: approve the plan again")
+                raise StoreError(f"{what}, so that nothing can be proved against it: {baselines.AGAIN}")
         for fault in faults:
             text = self.document(fault.path)
             if text is None:
@@ -91,7 +91,8 @@ class Trees:
             raise AdderClawError(f"the workspace cannot be copied for its tests: {taken.reason}")
         with self._store.write() as cursor:
             checkpoints.keep(cursor, taken.blobs)
-        return Tree(lent.with_lent(taken.digest, self._where.root), taken.entries, is_before=False)
+        digest = baseline.counted(self._where.root, taken.entries, proof.reports(self._store, self._plan))
+        return Tree(lent.with_lent(digest, self._where.root), taken.entries, is_before=False)
 
     def document(self, path: str) -> str | None:
         """The text of a file of the baseline."""
