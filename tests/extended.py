@@ -90,6 +90,9 @@ LONG = {
     "tests/drivers/test_agentfile_language.py": """
         test_a_file_that_is_made_to_hold_us_up_is_done_with_in_seconds
     """,
+    "tests/drivers/test_sdlc_replaced.py": """
+        test_honest_tests_are_never_turned_back
+    """,
     "tests/gate/test_corpus.py": """
         test_denied_in_supervised
         test_harmless_commands_are_not_denied

@@ -147,9 +147,11 @@ class Project:
             store.close()
 
     def results(self) -> list[tuple[str, str, int]]:
-        """(criterion, tree, exit code), in the order of the runs."""
+        """(criterion, tree or what stood in for the programs, exit code), in the order of the runs."""
         sql = (
-            "SELECT t.criterion, r.tree, r.exit_code FROM test_results r JOIN generated_tests t ON t.id = r.test_id"
+            "SELECT t.criterion, CASE WHEN r.tree_digest LIKE 'replaced-%' THEN substr(r.tree_digest, 10,"
+            " instr(r.tree_digest, ':') - 10) ELSE r.tree END, r.exit_code"
+            " FROM test_results r JOIN generated_tests t ON t.id = r.test_id"
             " ORDER BY r.id"
         )
         return [tuple(row) for row in self.sql(sql)]

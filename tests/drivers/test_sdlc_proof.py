@@ -34,8 +34,8 @@ def test_a_plan_is_proved_and_opens_the_gate(project: Project) -> None:
         ("C1", "baseline", 1),
         ("C2", "baseline", 0),
         ("C2", "fault", 1),
-        ("C1", "now", 0),
-        ("C2", "now", 0),
+        *(("C1", "now", 0), ("C1", "other", 1), ("C1", "empty", 1)),
+        *(("C2", "now", 0), ("C2", "other", 1), ("C2", "empty", 1)),
     ]
     assert project.reasons() == []
     assert project.copies() == []
@@ -79,6 +79,50 @@ def test_a_test_that_passes_before_the_change_is_turned_back(project: Project) -
     ]
     assert "it passes on the tree as it was before the change" in project.tests()[0].reason
     assert "turned back before: it passes on the tree" in project.told()
+
+
+SUMS = """# Sums
+
+## Success criteria
+
+- [C1] `./calc add 2 3` prints `5`
+- [C2] `./calc mul 2 3` prints `6`
+- [C3] `./calc div 1 0` exits with status 3
+"""
+GARBAGE = '#!/bin/sh\n[ "$1" != div ] || exit 3\necho garbage\n'
+
+
+def test_a_wrong_program_is_not_proved_by_tests_that_look_at_nothing(project: Project) -> None:
+    """A new command fails before the change whatever is asserted: its test has to notice what it prints."""
+    project.approve(SUMS)
+    project.files(calc=GARBAGE)
+    a_text = (
+        "import subprocess\ndone = subprocess.run(['./calc', 'add', '2', '3'], capture_output=True, text=True)\n"
+        "assert isinstance(done.stdout, str)\n"
+    )
+    anything = 'out=$(./calc mul 2 3) || exit 1\n[ -z "$out" ] || [ -n "$out" ] || exit 1\n'
+    status = "./calc div 1 0\nrc=$?\n[ $rc -eq 3 ] || exit 1\n"
+    project.script(
+        turn(hands_in("C1", a_text, "python"), hands_in("C2", anything), hands_in("C3", "# again\n" + anything)),
+        turn(hands_in("C3", status)),
+        turn(hands_in("C1", '[ "$(./calc add 2 3)" = 5 ] || exit 1\n')),
+        turn(hands_in("C2", '[ "$(./calc mul 2 3)" = 6 ] || exit 1\n')),
+    )
+    report = project.prove()
+    assert report.result.outcome == "error"
+    assert "2 of 3 tests fail on the tree as it is: C1, C2" in report.result.reason
+    returned = {one.id: one.reason for one in project.tests() if one.status == "returned"}
+    assert [("same text" in why, "prints something else" in why) for why in returned.values()] == [
+        *((False, True), (False, True), (True, False))
+    ]
+    assert any("test 5 of C1 failed with status 1" in reason for reason in project.reasons())
+    project.files(calc=GARBAGE.replace("echo garbage", 'case "$1" in add) echo 5 ;; mul) echo 6 ;; esac'))
+    project.script()
+    assert project.prove().result.outcome == "completed"
+    assert project.reasons() == []
+    tree = project.tree()
+    project.sql("DELETE FROM test_results WHERE tree_digest LIKE 'replaced-%'")
+    assert "was not run with the programs that it starts replaced" in project.reasons(tree)[0]
 
 
 def test_a_test_that_notices_no_fault_is_turned_back_and_then_not_delivered(project: Project) -> None:
@@ -135,7 +179,7 @@ def test_what_the_static_check_refuses_never_runs(project: Project) -> None:
     assert [any(reason in one.reason for one in returned) for reason in cheats.values()] == [True] * 4
     assert "`exit 0` before the end" in returned[-1].reason
     assert {criterion for criterion, _, _ in project.results()} == {"C1", "C2"}
-    assert len(project.results()) == 5
+    assert [tree for _, tree, _ in project.results()].count("now") == 2
 
 
 def test_a_generator_that_hands_in_nothing_ends_the_run(project: Project) -> None:
@@ -284,7 +328,7 @@ def test_a_faked_row_of_a_pass_opens_nothing(project: Project) -> None:
     store = project.store()
     found = dict(imprints.changed(store, report.run.run_id, ended=True))
     store.close()
-    assert found["test_results row 6"] == imprints.ADDED
+    assert found["test_results row 8"] == imprints.ADDED
 
 
 def test_a_deleted_checkpoint_is_found_before_anything_is_proved(project: Project) -> None:

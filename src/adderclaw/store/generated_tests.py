@@ -13,6 +13,12 @@ type Status = Literal["submitted", "accepted", "returned", "withdrawn"]
 type Tree = Literal["baseline", "fault", "now"]
 
 
+type Variant = Literal["other", "status", "empty"]
+"""What stands in for the programs that a test starts: one that prints something else, the same with another exit
+status, one that prints nothing."""
+_REPLACED = "replaced-"
+
+
 class Test(NamedTuple):
     id: int
     plan_id: int
@@ -56,6 +62,22 @@ class Result(NamedTuple):
     @property
     def passed(self) -> bool:
         return self.exit_code == 0 and not self.timed_out
+
+    @property
+    def variant(self) -> str:
+        """What stood in for the programs of the project; empty where they ran."""
+        before, colon, _ = self.tree_digest.partition(":")
+        return before.removeprefix(_REPLACED) if colon and self.tree == "fault" else ""
+
+    @property
+    def own_digest(self) -> str:
+        """Of the tree itself, whatever was replaced in it."""
+        return self.tree_digest.rpartition(":")[2]
+
+
+def replaced_digest(variant: Variant, digest: str) -> str:
+    """The digest of a tree in which the programs that a test starts are replaced."""
+    return f"{_REPLACED}{variant}:{digest}"
 
 
 def hash_of(plan_hash: str, criterion: str, language: str, content: str) -> str:

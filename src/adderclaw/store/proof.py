@@ -75,11 +75,21 @@ class _Gate:
         elif not now[-1].passed:
             how = "did not end in time" if now[-1].timed_out else f"failed with status {now[-1].exit_code}"
             yield f"{name} {how}: `adderclaw sdlc report` shows what it printed; mend the change, then {AGAIN}"
+        else:
+            yield from self._unnoticing(name, came)
+
+    def _unnoticing(self, name: str, came: list[Result]) -> Iterator[str]:
+        """Whether it failed where the programs that it starts print something else."""
+        last = {one.variant: one for one in came if one.variant and one.own_digest == self._tree}
+        if "other" not in last:
+            yield f"{name} was not run with the programs that it starts replaced: {AGAIN}"
+        elif any(one.passed for one in (last.get("status", last["other"]), last.get("empty")) if one is not None):
+            yield f"{name} passes with the programs that it starts replaced, so that it proves nothing"
 
     def _unproved(self, criterion: Criterion, name: str, came: list[Result]) -> Iterator[str]:
         """The mutation proof, from what the test did on the trees before."""
         before = [one for one in came if one.tree == "baseline" and one.tree_digest.partition("+")[0] == self._before]
-        broken = [one for one in came if one.tree == "fault"] if criterion.keeps else []
+        broken = [one for one in came if one.tree == "fault" and not one.variant] if criterion.keeps else []
         if before and any(lent_beside(one.tree_digest) != self._lent for one in (before[-1], *broken[-1:])):
             what = "what package managers installed in the workspace has changed"
             yield f"{what} since {name} was run on the workspace before the change: {AGAIN}"

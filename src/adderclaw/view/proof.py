@@ -10,7 +10,18 @@ from adderclaw.store.plans import Plan
 from adderclaw.types import Json
 from adderclaw.view.page import Block, Heading, Line, Output, Table, Tone
 
-WHERE = {"baseline": "before the change", "fault": "with the plan's fault", "now": "as it is"}
+WHERE = {
+    "baseline": "before the change",
+    "fault": "with the plan's fault",
+    "now": "as it is",
+    "other": "with programs that print something else",
+    "status": "with programs that print something else and exit otherwise",
+    "empty": "with programs that print nothing",
+}
+
+
+def _where(result: Result) -> str:
+    return result.variant or result.tree
 
 
 class Shown(NamedTuple):
@@ -121,7 +132,7 @@ def coverage(
     rows = [
         Covered(
             one,
-            [Shown(test, {r.tree: r for r in came.get(test.id, [])}) for test in tests if test.criterion == one.id],
+            [Shown(test, {_where(r): r for r in came.get(test.id, [])}) for test in tests if test.criterion == one.id],
         )
         for one in wanted
     ]

@@ -141,6 +141,22 @@ class _Check:
             self.exercised = True
 
 
+def programs(text: str) -> list[str]:
+    """The names by which a test that was checked may start programs: first words, and what variables are set to."""
+    found: dict[str, None] = {}
+
+    def visit(node: object) -> None:
+        if isinstance(node, Command):
+            words = [*words_of(node)[:1], *(plain(value) for _, value in node.assigns)]
+            found.update((word, None) for word in words if word and word not in LOOKING)
+        if isinstance(node, tuple | list):
+            for inner in cast("tuple[object, ...]", node):
+                visit(inner)
+
+    visit(Reader(text if text.endswith("\n") else f"{text}\n").whole())
+    return list(found)
+
+
 def _succeeds(node: Command) -> bool:
     words = words_of(node)
     return bool(words) and (

@@ -8,7 +8,7 @@ from sqlite3 import Cursor
 
 from adderclaw.child import Child
 from adderclaw.drivers.sdlc import prompts, proving, running
-from adderclaw.drivers.sdlc.proving import Proved
+from adderclaw.drivers.sdlc.proving import Judgement, Proved
 from adderclaw.drivers.sdlc.tools import SUBMIT, submit_tool
 from adderclaw.drivers.sdlc.trees import Trees
 from adderclaw.errors import AdderClawError, LimitError
@@ -39,8 +39,11 @@ class Proof:
         try:
             running.require_sandbox(self._session.scene.context.workspace.root)
             self._require_provable()
-            ended = await self._generate()
-            return ended or await self._run_all()
+            while True:
+                if (ended := await self._generate()) is not None:
+                    return ended
+                if (ended := await self._run_all()) is not None:
+                    return ended
         except asyncio.CancelledError:
             return self._ended("stopped", "interrupted")
         except AdderClawError as error:
@@ -123,15 +126,21 @@ class Proof:
                 continue
             self._require_going()
             judged = await proving.prove(self._trees, self._criteria[test.criterion], test)
-            with self._session.store.write() as cursor:
-                for one in judged.runs:
-                    self._record(cursor, test, one)
-                generated_tests.settle(cursor, test.id, "returned" if judged.reason else "accepted", judged.reason)
+            self._settle(test, judged)
             self._tell(test, judged.reason)
 
-    async def _run_all(self) -> TurnResult:
+    def _settle(self, test: Test, judged: Judgement) -> None:
+        with self._session.store.write() as cursor:
+            for one in judged.runs:
+                self._record(cursor, test, one)
+            generated_tests.settle(cursor, test.id, "returned" if judged.reason else "accepted", judged.reason)
+
+    async def _run_all(self) -> TurnResult | None:
+        """On the tree as it is, and with the programs that each test starts replaced; None where one was turned back
+        for that."""
         tree = await asyncio.to_thread(self._trees.now)
         failed: list[str] = []
+        turned_back = False
         counted = [test for test in self._tests() if test.status == "accepted"]
         for test in counted:
             self._require_going()
@@ -147,7 +156,16 @@ class Proof:
                     "seconds": ran.seconds,
                 }
             )
-            failed += [test.criterion] if ran.exit_code or ran.timed_out else []
+            if ran.exit_code or ran.timed_out:
+                failed.append(test.criterion)
+                continue
+            judged = await proving.prove_replaced(self._trees, tree, self._criteria[test.criterion], test, ran)
+            self._settle(test, judged)
+            if judged.reason:
+                turned_back = True
+                self._tell(test, judged.reason)
+        if turned_back:
+            return None
         if failed:
             names = ", ".join(dict.fromkeys(failed))
             fix = "`adderclaw sdlc report` shows what they printed; mend the change, then `adderclaw sdlc test`"

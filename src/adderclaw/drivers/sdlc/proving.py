@@ -1,14 +1,17 @@
 """The mutation proof: a test counts only if it fails where what it proves is not there."""
 
 import re
+from collections.abc import Sequence
 
+from adderclaw.drivers.sdlc import check_shell, replaced
 from adderclaw.drivers.sdlc.check import LOOKING
-from adderclaw.drivers.sdlc.running import Ran
+from adderclaw.drivers.sdlc.replaced import Call, How
+from adderclaw.drivers.sdlc.running import SECONDS, Ran, Replacing
 from adderclaw.drivers.sdlc.trees import Tree, Trees
 from adderclaw.record import NamedTuple
 from adderclaw.store import faults
 from adderclaw.store.criteria import Criterion
-from adderclaw.store.generated_tests import Test
+from adderclaw.store.generated_tests import Test, replaced_digest
 from adderclaw.store.generated_tests import Tree as Kind
 
 PASSES_BEFORE = (
@@ -55,6 +58,19 @@ async def prove(trees: Trees, criterion: Criterion, test: Test) -> Judgement:
     broken = trees.faulty(faults.parse(criterion.fault))
     second = Proved("fault", broken, await trees.run(broken, test.language, test.content))
     return Judgement(_unnoticed(second.ran, test), (first, second))
+
+
+async def prove_replaced(trees: Trees, now: Tree, criterion: Criterion, test: Test, ran: Ran) -> Judgement:
+    """On the workspace as it is, with the programs that the test starts replaced; `ran` is how it passed there."""
+    names = check_shell.programs(test.content) if test.language == "sh" else []
+    most = min(SECONDS, 15 + 3 * ran.seconds)
+
+    async def run(how: How, calls: Sequence[Call]) -> Ran:
+        return await trees.run(now, test.language, test.content, Replacing(how, names, calls), most)
+
+    reason, came = await replaced.judge(run, criterion.text)
+    runs = (Proved("fault", now._replace(digest=replaced_digest(one.variant, now.digest)), one.ran) for one in came)
+    return Judgement(reason, tuple(runs))
 
 
 def _unproved(ran: Ran, criterion: Criterion, test: Test) -> str:

@@ -1,5 +1,6 @@
 """Runs one generated test: in the sandbox, in a copy of a tree that it sees at the workspace's own path."""
 
+import json
 import time
 from collections.abc import Sequence
 
@@ -7,7 +8,7 @@ from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.errors import AdderClawError
 from adderclaw.record import NamedTuple
-from adderclaw.sandbox import confinement
+from adderclaw.sandbox import confinement, inside_test
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.capture import Capture
@@ -25,6 +26,7 @@ NO_SANDBOX = (
     "start here ({why}): install it, or run where it works; `adderclaw doctor` tries it"
 )
 DATABASE = "/tmp/sdlc.db"
+REPLACER = "replacer.py"
 FILES = {"python": "test.py", "sh": "test.sh"}
 COMMANDS = {"python": ("python3", "-I", "-B"), "sh": ("bash", "--norc", "--noprofile")}
 
@@ -35,6 +37,15 @@ class Ran(NamedTuple):
     stderr: str
     seconds: float
     timed_out: bool = False
+
+
+class Replacing(NamedTuple):
+    """What is done with the programs of the project that a test starts (`sandbox/inside_test.py`)."""
+
+    how: str
+    names: Sequence[str]
+    """By which a test in sh may start programs."""
+    calls: Sequence[Sequence[object]]
 
 
 class _Blind(Surveyor):
@@ -64,10 +75,20 @@ async def run_test(
     beside: str,
     places: tuple[str, ...],
     shown: tuple[str, ...] = (),
+    replacing: Replacing | None = None,
+    seconds: float = SECONDS,
 ) -> Ran:
-    """`copy` is seen in place of `root`; `beside` is an empty folder of ours, `places` are lent, `shown` is read."""
+    """`copy` is seen in place of `root`; `beside` is an empty folder of ours, `places` are lent, `shown` is read.
+    `replacing`: what is done with the programs that the test starts."""
     name = FILES[language]
     workspace.write(Place(beside, name), content.encode(), mode=0o644)
+    command = [*COMMANDS[language], f"{beside}/{name}"]
+    if replacing is not None:
+        workspace.write(Place(beside, REPLACER), _replacer(), mode=0o644)
+        known = json.dumps({"names": replacing.names, "calls": replacing.calls})
+        workspace.write(Place(beside, "known.json"), known.encode(), mode=0o644)
+        words = (replacing.how, language, f"{beside}/{name}", followed(root), f"{beside}/known.json")
+        command = [*COMMANDS["python"], f"{beside}/{REPLACER}", *words]
     room = Room(roots=(followed(root),), stand_in=copy, lent=places, shown=(beside, *shown))
     box = Box("bubblewrap", room, surveyor=_Blind())
     own = {"AGENT_SDLC_DB": DATABASE, "ADDERCLAW_HOME": "/tmp/adderclaw", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -75,10 +96,10 @@ async def run_test(
     began = time.monotonic()
     try:
         ended = await run(
-            [*COMMANDS[language], f"{beside}/{name}"],
+            command,
             cwd=followed(root),
             env=environment(own, workspace_roots=room.roots),
-            timeout=SECONDS,
+            timeout=seconds,
             start=box.start,
             into=kept,
         )
@@ -86,8 +107,13 @@ async def run_test(
         raise AdderClawError(f"the test could not be started: {error.filename or ''} {error.strerror}") from error
     finally:
         box.close()
-    seconds = round(time.monotonic() - began, 3)
-    return Ran(ended.returncode, _text(ended.stdout), _text(ended.stderr), seconds, ended.timed_out)
+    took = round(time.monotonic() - began, 3)
+    return Ran(ended.returncode, _text(ended.stdout), _text(ended.stderr), took, ended.timed_out)
+
+
+def _replacer() -> bytes:
+    with open(inside_test.__file__, "rb") as file:
+        return file.read()
 
 
 def _text(printed: bytes) -> str:

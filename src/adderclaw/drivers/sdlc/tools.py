@@ -1,8 +1,9 @@
 """The one tool of a generator: it hands in a test, and hears at once why one is refused."""
 
+import re
 from typing import Any
 
-from adderclaw.drivers.sdlc.check import LANGUAGES, check
+from adderclaw.drivers.sdlc.check import LANGUAGES, Problem, check
 from adderclaw.kernel.session import Session
 from adderclaw.record import record
 from adderclaw.store import generated_tests
@@ -14,6 +15,7 @@ SUBMIT = "SubmitTest"
 MOST = 4
 """Tests that one session may hand in for a criterion."""
 SHOWN = 8
+SAME = "the same text was handed in for {criterion}: exercise and assert what this criterion says, and no other"
 
 
 @record
@@ -21,6 +23,25 @@ class SubmitArguments:
     criterion: str
     language: str
     content: str
+
+
+def _same(session: Session, plan: Plan, arguments: SubmitArguments) -> str:
+    """Another criterion that the same text was handed in for."""
+    text = _bare(arguments.content)
+    tests = generated_tests.tests(session.store, plan.id)
+    return next(
+        (
+            one.criterion
+            for one in tests
+            if one.criterion != arguments.criterion and one.status != "returned" and _bare(one.content) == text
+        ),
+        "",
+    )
+
+
+def _bare(content: str) -> str:
+    """Without comments and layout."""
+    return " ".join(re.sub(r"(?m)(^|\s)#.*$", "", content).split())
 
 
 def submit_tool(session: Session, plan: Plan, wanted: dict[str, Criterion]) -> Tool[Any]:
@@ -34,6 +55,8 @@ def submit_tool(session: Session, plan: Plan, wanted: dict[str, Criterion]) -> T
         if given[arguments.criterion] > MOST:
             return rejected(f"{MOST} tests were handed in for {arguments.criterion} already: go on with the next one")
         found = check(arguments.language, arguments.content)
+        if other := _same(session, plan, arguments):
+            found = [Problem(0, SAME.format(criterion=other)), *found]
         reasons = "; ".join(map(str, found[:SHOWN]))
         with session.store.write() as cursor:
             generated_tests.submit(

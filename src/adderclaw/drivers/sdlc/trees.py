@@ -10,7 +10,7 @@ from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.tree import Limits
 from adderclaw.config.own_paths import Own
 from adderclaw.drivers.sdlc import lent, running
-from adderclaw.drivers.sdlc.running import Ran
+from adderclaw.drivers.sdlc.running import SECONDS, Ran, Replacing
 from adderclaw.errors import AdderClawError, StoreError
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, baselines, checkpoints, proof
@@ -102,8 +102,10 @@ class Trees:
         data = self._blobs.read(state.digest)
         return None if data is None else data.decode("utf-8", "surrogateescape")
 
-    async def run(self, tree: Tree, language: str, content: str) -> Ran:
-        """One test in a copy of its own."""
+    async def run(
+        self, tree: Tree, language: str, content: str, replacing: Replacing | None = None, seconds: float = SECONDS
+    ) -> Ran:
+        """One test in a copy of its own; `replacing`: what is done with the programs that it starts."""
         places = lent.beside(self._where.root, self._lent, tree.entries)
         async with self._copied(tree) as (copy, beside):
             return await running.run_test(
@@ -114,6 +116,8 @@ class Trees:
                 beside=beside,
                 places=places,
                 shown=self._where.shown,
+                replacing=replacing,
+                seconds=seconds,
             )
 
     def clear(self) -> None:
