@@ -197,11 +197,69 @@ def test_a_section_without_enabled_is_no_explicit_allow() -> None:
 
 
 def test_without_default_deny_it_only_speaks_of_what_it_names() -> None:
-    policy = compiled('[bash]\nallowlist = ["pulumi plan *"]\ndenylist = ["pulumi apply *"]')
+    policy = compiled('[bash]\ndenylist = ["pulumi apply *"]\n[read]\nenabled = true\n[memory_read]\nrate_limit = 9')
     assert of_policy(policy, tool="Bash", command="ls") is None
-    assert decide(policy, tool="Bash", command="pulumi plan").verdict == "allow"
     assert decide(policy, tool="Bash", command="pulumi apply").verdict == "deny"
     assert decide(policy, tool="Bash", command="pulumi destroy").by == "mode"
+    assert of_policy(policy, tool="Read", reads=(f"{WS}/a",)) is None
+    assert of_policy(policy, tool="MemoryRead") is None
+    assert of_policy(policy, tool="Time") is None
+
+
+LISTS = """
+[read]
+allow = ["$WORKSPACE/docs/**"]
+[write]
+allow = ["$WORKSPACE/out/**"]
+[ls]
+allow = ["$WORKSPACE/docs/**"]
+[web_fetch]
+allow_domains = ["docs.python.org"]
+"""
+BASH = '[bash]\nallowlist = ["ls *", "cat *"]'
+
+
+@rows(
+    ("text", "facts", "verdict"),
+    [
+        (BASH, {"tool": "Bash", "command": "ls -l"}, "allow"),
+        (BASH, {"tool": "Bash", "command": "python3 -c 'print(1)'"}, "deny"),
+        (BASH, {"tool": "Bash", "command": "ls && touch a"}, "deny"),
+        (BASH, {"tool": "Bash", "command": "f() { f; }; f"}, "deny"),
+        (BASH, {"tool": "Read", "reads": (f"{WS}/a",)}, None),
+        (BASH, {"tool": "Time"}, None),
+        ("[bash]\nallowlist = []", {"tool": "Bash", "command": "ls"}, "deny"),
+        (LISTS, {"tool": "Read", "reads": (f"{WS}/docs/a",)}, "allow"),
+        (LISTS, {"tool": "Read", "reads": (f"{WS}/src/a",)}, "deny"),
+        (LISTS, {"tool": "LS", "reads": (f"{WS}/src",)}, "deny"),
+        (LISTS, {"tool": "Glob", "reads": (f"{WS}/src",)}, "deny"),
+        (LISTS, {"tool": "Grep", "reads": (f"{WS}/src",)}, "deny"),
+        (LISTS, {"tool": "Grep", "reads": (f"{WS}/docs",)}, None),
+        (LISTS, {"tool": "Bash", "command": "cat src/a"}, "deny"),
+        (LISTS, {"tool": "Bash", "command": "cat docs/a"}, None),
+        (LISTS, {"tool": "Bash", "command": "touch b"}, "deny"),
+        (LISTS, {"tool": "Bash", "command": "touch out/b"}, None),
+        (f"{LISTS}{BASH}", {"tool": "Bash", "command": "cat src/a"}, "allow"),
+        (LISTS, {"tool": "Write", "writes": (f"{WS}/out/a",)}, "allow"),
+        (LISTS, {"tool": "Write", "writes": (f"{WS}/a",)}, "deny"),
+        (LISTS, {"tool": "Edit", "writes": (f"{WS}/a",)}, "deny"),
+        (LISTS, {"tool": "Edit", "writes": (f"{WS}/out/a",)}, None),
+        (LISTS, {"tool": "NotebookEdit", "writes": (f"{WS}/a.ipynb",)}, "deny"),
+        (LISTS, {"tool": "Delete", "writes": (f"{WS}/a",)}, "deny"),
+        (LISTS, {"tool": "WebFetch", "url": "https://docs.python.org/3/"}, "allow"),
+        (LISTS, {"tool": "WebFetch", "url": "https://example.com/"}, "deny"),
+        (LISTS, {"tool": "Http", "url": "https://example.com/"}, "deny"),
+    ],
+)
+def test_a_list_restricts_without_default_deny(text: str, facts: dict[str, Any], verdict: str | None) -> None:
+    assert of_policy(compiled(text), **dict(facts)) == verdict
+    untrusted = of_policy(compiled(text, trusted=False), **dict(facts))
+    assert untrusted == (None if verdict == "allow" else verdict), "a file that is not trusted restricts, too"
+
+
+def test_an_empty_list_withholds_its_tool() -> None:
+    policy = compiled("[bash]\nallowlist = []\n[read]\nallow = ['**']\n[time]\nrate_limit = 3")
+    assert [tool for tool in ("Bash", "Read", "Time", "Edit") if policy.withholds(tool)] == ["Bash"]
 
 
 def test_http_may_have_its_own_section() -> None:

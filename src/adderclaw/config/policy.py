@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, fields
 from typing import Annotated, Any, Literal, cast
 
 from adderclaw.config import syntax
@@ -74,6 +74,19 @@ class Section:
     allow_domains: Patterns | None = None
     rate_limit: Annotated[int, Between(0)] | None = None
     """Calls a minute."""
+
+
+def foreign_keys(path: str, data: bytes) -> list[str]:
+    """The keys of a policy.toml that belongs to another program: no key and no section of it is one of ours."""
+    try:
+        table = syntax.parse(path, data)
+    except ConfigError:
+        return []  # `parse` reports it
+    known = {each.name for each in fields(Section)}
+    for key, value in table.items():
+        if key == "default_deny" or key.lower() in SECTIONS or (isinstance(value, dict) and known & {*value}):
+            return []
+    return [*table]
 
 
 def of(section: str) -> tuple[str, Scope]:

@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING
 
-from adderclaw.config import managed, policy, trust
+from adderclaw.config import managed, places, policy, trust
 from adderclaw.config.paths import followed, strays
 from adderclaw.errors import ConfigError
 from adderclaw.types import Json
@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from adderclaw.config.layers import Composition
 
 LEADS_OUT = "{path}: it is a link that leads out of the project, and is not read"
+FOREIGN = "{path}: none of its keys ({keys}) is a section of a policy, so it does not apply"
+UNAPPLIED = "{path} does not apply: the project is {project}; move it there, or into {project}/.adderclaw"
 
 
 def found(made: "Composition") -> tuple[Json, ...]:
     """Every policy.toml, the project's first. They count whatever `--config` says: denials are never left out."""
-    own = os.path.join(made.request.home, policy.NAME)
-    project = os.path.join(made.project, policy.IN_PROJECT)
+    own, root = os.path.join(made.request.home, policy.NAME), os.path.join(made.project, policy.NAME)
+    of_project = (root, os.path.join(made.project, policy.IN_PROJECT))
     read: list[Json] = []
-    candidates = [(project, made.trusted or project == own), (own, True)]
+    candidates = [*((path, made.trusted or path == own) for path in of_project), (own, True)]
     candidates += [(path, True) for path in made.managed_files if path == managed.POLICY_FILE]
     if made.request.beside is not None:
         path = os.path.join(made.request.beside, policy.NAME)
@@ -32,6 +34,10 @@ def found(made: "Composition") -> tuple[Json, ...]:
         data = made.look(path)
         if data is None or path in made.files:
             continue
+        ours = path != root or made.request.beside == made.project
+        if not ours and (keys := policy.foreign_keys(path, data)):
+            made.warnings.append(FOREIGN.format(path=path, keys=", ".join(keys[:5])))
+            continue
         made.files.append(path)
         try:
             read.append(policy.parse(path, data, trusted=trusted and (not alone or path == managed.POLICY_FILE)))
@@ -41,12 +47,26 @@ def found(made: "Composition") -> tuple[Json, ...]:
         if alone and not one["trusted"]:
             made.warnings.append(f"{one['file']}: what it allows is ignored: {managed.FILE} lets no other file allow")
         elif not one["trusted"]:
-            folder = made.project if one["file"] == project else os.path.dirname(one["file"])
+            folder = made.project if one["file"] in of_project else os.path.dirname(one["file"])
             made.warnings.append(
                 f"{one['file']}: this project is not trusted, so what its policy allows is ignored; "
                 f"what it denies does. To trust it: adderclaw trust {folder}"
             )
+    _name_unapplied(made)
     return tuple(read)
+
+
+def _name_unapplied(made: "Composition") -> None:
+    """Warns about a policy.toml in the current directory that does not apply, because the project is another folder."""
+    path = os.path.join(made.request.cwd, policy.NAME)
+    if made.request.workspace or path in made.looked_at:
+        return
+    try:
+        made.looked_at[path] = places.read(path)
+    except ConfigError:
+        made.looked_at[path] = None
+    if made.looked_at[path] is not None:
+        made.warnings.append(UNAPPLIED.format(path=path, project=made.project))
 
 
 def _trusted_beside(made: "Composition", path: str) -> bool:

@@ -32,7 +32,12 @@ class Section(NamedTuple):
     enabled: bool | None
     rate_limit: int | None
     allow: tuple[Rule, ...] | None
+    """None where the file has no such list. A list, even an empty one, denies what it does not cover."""
     deny: tuple[Rule, ...]
+
+    @property
+    def restricts(self) -> bool:
+        return self.allow is not None
 
 
 class PolicyFile(NamedTuple):
@@ -50,7 +55,7 @@ class PolicyFile(NamedTuple):
         section = self.section(tool)
         if section is not None and (section.enabled is False or section.rate_limit == 0):
             return True
-        if not self.default_deny or tool == "Call":
+        if tool == "Call" or not (self.default_deny or (section is not None and section.restricts)):
             return False
         return section is None or not (section.enabled if section.scope == "none" else section.allow)
 
@@ -222,20 +227,42 @@ def opinion_of(file: PolicyFile, case: Case) -> Opinion | None:
         return Opinion("policy.toml", "deny", f"{file.file}: {refusal}")
     if section is not None and (why := _granted(file, section, case)):
         return Opinion("policy.toml", "allow", f"{file.file}: {why}") if file.trusted else None
-    if not file.default_deny or case.touch.inward:
+    if case.touch.inward:
         return None
-    return Opinion("policy.toml", "deny", f"{file.file}: {_not_allowed(section, case)}")
+    restricted = file.default_deny or (section is not None and section.restricts)
+    why = _not_allowed(section, case) if restricted else _outside_lists(file, section, case)
+    return Opinion("policy.toml", "deny", f"{file.file}: {why}") if why else None
 
 
 def _not_allowed(section: Section | None, case: Case) -> str:
     if section is None:
         return f"default_deny = true, and there is no section for {case.tool}"
-    if isinstance(case.touch.command, Raw):
-        return f"default_deny = true, and raw bash ({case.touch.command.reason}) is on no allowlist"
     if section.scope == "none":
         return f"default_deny = true, and [{section.name}] does not say enabled = true"
     key = _key(section.scope, "allow")
-    return f"default_deny = true, and {key} under [{section.name}] does not cover {_subject(section, case)}"
+    if isinstance(case.touch.command, Raw):
+        return f"no {key} covers raw bash ({case.touch.command.reason})"
+    return f"{key} under [{section.name}] does not cover {_subject(section, case)}"
+
+
+def _outside_lists(file: PolicyFile, section: Section | None, case: Case) -> str | None:
+    """Which file of a call is outside the allow lists for reading and writing, where the tool has no list of its own.
+
+    So a command, Grep or Delete does not reach what Read, Write and Edit may not.
+    """
+    own = section is not None and section.scope == "path"
+    held: list[tuple[tuple[str, ...], tuple[PathFact, ...]]] = []
+    if not own or case.tool in _SEARCHES_CONTENT:
+        held.append((("Read",), case.touch.reads))
+    if not own:
+        held.append((("Write", "Edit"), case.touch.writes))
+    for tools, facts in held:
+        lists = [one for tool in tools if (one := file.sections.get(tool)) is not None and one.restricts]
+        rules_of = [rule for one in lists if one.enabled is not False for rule in one.allow or ()]
+        for fact in facts if lists else ():
+            if not any(rules.matches_path(rule, fact) for rule in rules_of):
+                return f"allow under [{'] and ['.join(one.name for one in lists)}] does not cover {fact.path}"
+    return None
 
 
 def _subject(section: Section, case: Case) -> str:

@@ -61,13 +61,19 @@ def check(
         return
     examples = f", {about['examples']} examples hold" if about["examples"] else ""
     count = len(about["sections"])
-    print(
-        f"valid: {visible(compiled.file)}: {count} section{'' if count == 1 else 's'}, "
-        f"{'what is not allowed is denied' if compiled.default_deny else 'what it does not name is left to the mode'}"
-        f"{examples}"
-    )
+    print(f"valid: {visible(compiled.file)}: {count} section{'' if count == 1 else 's'}, {_rest(compiled)}{examples}")
     if explained:
         _print_explained(explained)
+
+
+def _rest(compiled: PolicyFile) -> str:
+    """What happens to calls that no section allows."""
+    if compiled.default_deny:
+        return "what is not allowed is denied"
+    lists = [section.name for section in compiled.sections.values() if section.restricts]
+    if lists:
+        return f"outside the allow lists of [{'], ['.join(lists)}] is denied, the rest is left to the mode"
+    return "what it does not name is left to the mode"
 
 
 def _about(given: Json, compiled: PolicyFile) -> dict[str, Any]:
