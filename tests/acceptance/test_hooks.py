@@ -17,14 +17,14 @@ type Hook = dict[str, Any]
 ECHO = {"tool": "Bash", "input": {"command": "echo hello"}}
 
 
-def snapshot(world: World, *hooks: Hook) -> None:
+def snapshot(world: World, *hooks: Hook, **more: Any) -> None:
     """The operator's own settings row, as seed 003 §8.8.3 writes it."""
     assert world.cli("init").code == 0
     with sqlite3.connect(world.database) as connection:
         connection.execute(
             "INSERT OR REPLACE INTO settings_snapshot(scope, json, updated_at)"
             " VALUES ('effective', ?, datetime('now'))",
-            (json.dumps({"hooks": hooks}),),
+            (json.dumps({"hooks": hooks, **more}),),
         )
 
 
@@ -48,6 +48,28 @@ def output(**said: Any) -> str:
 
 def arm(event: str, **said: Any) -> str:
     return output(hookSpecificOutput={"hookEventName": event, **said})
+
+
+def test_what_commands_show_is_what_runs_obey(world: World) -> None:
+    """The operator's own row of settings counts for the commands that explain, list and show."""
+    hook = {"hook_event_name": "PreToolUse", "matcher": "Bash", "command": "exit 2"}
+    snapshot(world, hook, permissions={"deny": ["Bash(git push *)"]})
+    explain = ("tool", "explain", "Bash", "--output-format", "json", "--json")
+    push = json.loads(world.cli(*explain, '{"command": "git push origin"}').out)
+    assert (push["verdict"], push["by"]) == ("deny", "permission rules")
+    assert json.loads(world.cli(*explain, '{"command": "echo hi"}', "--hooks").out)["by"] == "hook"
+    shown = world.cli("config", "show", "--origin").out
+    assert """permissions.deny = ["Bash(git push *)"]  # settings_snapshot 'effective'""" in shown
+    assert "`adderclaw config reload` drops it" in shown
+    assert json.loads(world.cli("hooks", "list", "--output-format", "json").out)[0]["command"] == "exit 2"
+    tried = '{"tool_name": "Bash", "tool_input": {}, "tool_use_id": "t"}'
+    assert world.cli("hooks", "test", "PreToolUse", "--json", tried).code == 3
+    assert "settings_snapshot row 'effective'" in world.cli("doctor").out
+    (row,) = world.rows("SELECT json FROM settings_snapshot WHERE scope = 'effective'")
+    assert json.loads(row[0])["hooks"] == [hook], "nothing that only looks changes the row"
+    world.cli("config", "reload")
+    assert "permissions.deny = []" in world.cli("config", "show").out
+    assert world.cli("hooks", "list").out == "no hooks are configured\n"
 
 
 # ------------------------------------------------------------------ the contract of §8.8.3

@@ -7,7 +7,7 @@ from adderclaw.channels.python import options_of
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
 from adderclaw.query import QueryOptions
-from adderclaw.runtime import scene, start
+from adderclaw.runtime import look, scene
 from adderclaw.types import ToolCall
 
 
@@ -26,7 +26,7 @@ class BashSecurity:
 
     @cached_property
     def _scene(self) -> Scene:
-        return scene(start(replace(options_of(self._options), asks="no")), None)
+        return scene(look(replace(options_of(self._options), asks="no")), None)
 
     def is_command_allowed(self, command: str) -> ValidationResult:
         """Whether it is denied whoever is there; what the mode asks about is allowed, for a person may say yes."""

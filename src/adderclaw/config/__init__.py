@@ -111,7 +111,7 @@ def with_snapshot(loaded: Loaded, row: Json) -> Loaded:
     """The settings with the operator's own row in place of permissions, hooks and model; raises ConfigError."""
     from adderclaw.config import settings_row
 
-    now = settings_row.with_row(loaded, row)
-    origins = {key: origin for key, origin in loaded.origins.items() if not key.startswith("hooks[")}
+    now, origins = settings_row.with_row(loaded, row)
     origins |= {f"hooks[{index}]": settings_row.ROW for index in range(len(now.hooks))}
-    return loaded._replace(config=now, origins=origins, held_hooks=())
+    warnings = (*loaded.warnings, settings_row.IN_FORCE)
+    return loaded._replace(config=now, origins=origins, held_hooks=(), warnings=warnings)

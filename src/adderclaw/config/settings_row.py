@@ -12,8 +12,14 @@ from adderclaw.types import Json
 ROW = "settings_snapshot 'effective'"
 
 
-def with_row(loaded: Loaded, row: Json) -> Config:
-    """The configuration with permissions, hooks and model as the row has them; a mode by flag goes before its mode."""
+IN_FORCE = "the operator's own settings_snapshot row 'effective' is used; `adderclaw config reload` drops it"
+
+
+def with_row(loaded: Loaded, row: Json) -> tuple[Config, dict[str, str]]:
+    """The configuration with permissions, hooks and model as the row has them, and the origin of each value.
+
+    A mode by flag goes before that of the row.
+    """
     config = loaded.config
     tree: Json = freeze(config)
     tree["permissions"], tree["hooks"] = freeze(Config().permissions), []
@@ -26,10 +32,13 @@ def with_row(loaded: Loaded, row: Json) -> Config:
         tree["providers"]["models"][provider]["model"] = model
     composition = Composition(places.request(None, None, "/", None))
     composition.tree = tree
+    if chosen:
+        composition.origins |= dict.fromkeys(("default_provider", f"providers.models.{chosen[0]}.model"), ROW)
     mapped = dialects.map_file(ROW, row, settings_only=True)
     composition.lay(composition.checked(mapped, whole, "user", places.home()))
     if loaded.origins.get(MODE) == places.FLAGS:
         tree["permissions"]["defaultMode"] = config.permissions.defaultMode
+        composition.origins[MODE] = places.FLAGS
     if loaded.origins.get(AUTONOMY, "").startswith(BY_MODE):  # that of the mode which the row replaces
         tree["security"]["autonomy"] = MODE_AUTONOMY[tree["permissions"]["defaultMode"] or "default"]
         composition.origins[AUTONOMY] = f"{BY_MODE}{ROW}"
@@ -39,7 +48,10 @@ def with_row(loaded: Loaded, row: Json) -> Config:
     composition.problems += managed.without_others(tree, composition.origins)
     composition.problems += checks.whole(tree, {})
     composition.raise_problems()
-    return decode(Config, tree)
+    replaced = {key for key, origin in composition.origins.items() if origin != "default"}
+    replaced |= {key for key in composition.origins if key.startswith("permissions.")}
+    kept = {key: origin for key, origin in loaded.origins.items() if not key.startswith("hooks[")}
+    return decode(Config, tree), {**kept, **{key: composition.origins[key] for key in replaced}}
 
 
 def _own_model(config: Config, chosen: Any) -> tuple[str, str] | None:

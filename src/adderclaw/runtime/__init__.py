@@ -3,6 +3,18 @@
 from adderclaw.config.options import Options
 from adderclaw.runtime.run import Resume, Run, opened, run_again
 from adderclaw.runtime.scene import scene
-from adderclaw.runtime.start import Runtime, credentials, start, start_agent
+from adderclaw.runtime.start import Runtime, credentials, look, start, start_agent
 
-__all__ = ["Options", "Resume", "Run", "Runtime", "credentials", "opened", "run_again", "scene", "start", "start_agent"]
+__all__ = [
+    "Options",
+    "Resume",
+    "Run",
+    "Runtime",
+    "credentials",
+    "look",
+    "opened",
+    "run_again",
+    "scene",
+    "start",
+    "start_agent",
+]

@@ -315,9 +315,9 @@ def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
     own = settings.operators_own(store)
     if own is None:
         return runtime.loaded
-    message = "the operator's own settings_snapshot row 'effective' is used; `adderclaw config reload` drops it"
-    runtime.bus.tell({"event_type": "warning", "message": message})
-    return config.with_snapshot(runtime.loaded, own)
+    loaded = config.with_snapshot(runtime.loaded, own)
+    warn(runtime, loaded.warnings[-1])
+    return loaded
 
 
 class _Copied(NamedTuple):

@@ -194,6 +194,21 @@ def _log_file(path: str) -> "TextIO":
         raise UsageError(f"the log cannot be written to {path[:200]!r}: {error}") from None
 
 
+def look(options: Options) -> Runtime:
+    """The same for a command that only explains or shows: a run's settings, with nothing opened for writing."""
+    runtime = start(options)
+    before, runtime.loaded = runtime.loaded, with_operators_own(runtime.loaded)
+    if runtime.loaded is not before:
+        warn(runtime, runtime.loaded.warnings[-1])
+    return runtime
+
+
+def with_operators_own(loaded: config.Loaded) -> config.Loaded:
+    """The settings with the operator's own `effective` row in force, as each run has them."""
+    own = _operators_row(loaded.config.memory.path)
+    return loaded if own is None else config.with_snapshot(loaded, own)
+
+
 def start_agent(options: Options) -> Runtime:
     """The same for a conversation of the command line, which the operator may have switched off."""
     runtime = start(options)
@@ -252,7 +267,7 @@ def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
 
     if name in now.providers.models and not found_keys.is_unscripted(now, name):
         return loaded, ()
-    if options.provider is None and _chosen_in_the_database(now.memory.path):
+    if options.provider is None and "model_config" in (_operators_row(now.memory.path) or {}):
         return loaded, ()
     keys = found_keys.undeclined(config.home())
     if options.provider is not None:  # which names an entry that plays no script, or a provider whose key is there
@@ -271,18 +286,18 @@ def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
     return _load(options, overrides), (why,) if options.provider is None else ()
 
 
-def _chosen_in_the_database(path: str) -> bool:
-    """Whether the operator's own row of settings names a model; it is laid over the files once the run has begun."""
+def _operators_row(path: str) -> Json | None:
+    """The operator's own row of settings; it is laid over the files once a run has begun."""
     from adderclaw.store import Store, settings
 
     if not Store.exists(path):
-        return False
+        return None
     try:
         store = Store.open(path, read_only=True)
     except StoreError:  # whoever opens it to write says what is wrong
-        return False
+        return None
     try:
-        return "model_config" in (settings.operators_own(store) or {})
+        return settings.operators_own(store)
     finally:
         store.close()
 

@@ -61,8 +61,9 @@ def show(
     Example: adderclaw config show --origin
     """
     from adderclaw.config.redacted import public
+    from adderclaw.runtime.start import with_operators_own
 
-    loaded = load(config_file=config, workspace=workspace)
+    loaded = with_operators_own(load(config_file=config, workspace=workspace))
     shown = public(loaded.config)
     if output_format == "json":
         about = loaded._asdict() | {"config": shown}

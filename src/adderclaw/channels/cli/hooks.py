@@ -16,7 +16,7 @@ from adderclaw.errors import EXIT_CODES, UsageError
 from adderclaw.hook_outcome import Merged
 from adderclaw.hooks import catalogue, matching, plane, settings
 from adderclaw.kernel import session_hooks
-from adderclaw.runtime import Options, Runtime, configured_hooks, scene, start
+from adderclaw.runtime import Options, Runtime, configured_hooks, look, scene
 from adderclaw.store.hooks import Invocation
 from adderclaw.types import Json
 
@@ -102,7 +102,7 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, lis
 
 
 def _start(config: str | None, workspace: str | None) -> Runtime:
-    return start(Options(config_file=config, workspace=workspace, log_level="warning", here=True, looks=True))
+    return look(Options(config_file=config, workspace=workspace, log_level="warning", here=True, looks=True))
 
 
 def _known(event: str) -> None:

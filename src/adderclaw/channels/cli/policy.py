@@ -13,7 +13,7 @@ from adderclaw.errors import ConfigError, UsageError
 from adderclaw.gate.policy_file import PolicyFile, opinion_of
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
-from adderclaw.runtime import Options, scene, start
+from adderclaw.runtime import Options, look, scene
 from adderclaw.types import Json, ToolCall
 
 app = group("Check a policy.toml and explain what it would decide.")
@@ -47,7 +47,7 @@ def check(
         options = Options(
             config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True, looks=True
         )
-        here = scene(start(options), None, policies=(given,))
+        here = scene(look(options), None, policies=(given,))
     except ConfigError as error:
         if not as_json:
             raise

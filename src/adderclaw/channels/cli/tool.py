@@ -20,7 +20,7 @@ from adderclaw.kernel.call import run_call
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Scene, TurnResult
-from adderclaw.runtime import Options, Resume, Run, opened, start
+from adderclaw.runtime import Options, Resume, Run, look, opened, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import Store, runs, transcript
@@ -199,7 +199,7 @@ async def _explained_with_hooks(
         return dict(judging.in_scene(here, name, arguments))
     given = arguments_of(found[1], arguments)
     fields = {"tool_name": found[0].name, "tool_input": given, "tool_use_id": "explain"}
-    said, _ = await tried(start(options), "PreToolUse", fields)
+    said, _ = await tried(look(options), "PreToolUse", fields)
     opinion = Opinion("hook", "deny" if said.blocked else said.verdict, said.reason or said.verdict_reason)
     call = ToolCall("explain", name, arguments if said.updated_input is None else said.updated_input)
     return {**consider(here, call, opinion).decision.as_json(), "tool": name}

@@ -16,8 +16,9 @@ from adderclaw.config import Loaded, home, managed
 from adderclaw.config.leaves import leaves
 from adderclaw.config.options import Options
 from adderclaw.config.places import MANAGED_FOLDER
-from adderclaw.errors import AdderClawError, ConfigError, NotMigrated, Problem
+from adderclaw.errors import AdderClawError, ConfigError, NotMigrated, Problem, StoreError
 from adderclaw.runtime.configured_hooks import roots_of
+from adderclaw.runtime.start import with_operators_own
 from adderclaw.sandbox import confinement, programs
 
 FREE_BYTES = 50 << 20
@@ -71,9 +72,15 @@ def _checks(options: Options, *, connect: bool) -> Iterator[Check]:
 
 def _loaded(options: Options) -> tuple[Loaded | None, Sequence[Problem]]:
     try:
-        return found_in(replace(options, here=True, looks=True)), ()
+        loaded = found_in(replace(options, here=True, looks=True))
     except ConfigError as error:
         return None, error.problems
+    try:
+        return with_operators_own(loaded), ()
+    except ConfigError as error:
+        return loaded, error.problems
+    except StoreError as error:
+        return loaded, (Problem(loaded.config.memory.path, "", str(error)),)
 
 
 def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from adderclaw.config.options import Options
 from adderclaw.gate.case import Denial, Verdict
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
-from adderclaw.runtime import scene, start
+from adderclaw.runtime import look, scene
 from adderclaw.types import Risk, Tool, ToolCall
 
 
@@ -48,7 +48,7 @@ def explained(options: Options, tool: str, arguments: dict[str, Any]) -> Explain
 
 def judged_in(options: Options, *, at_terminal: bool = False) -> Scene:
     """The scene that a call of a session begun here and now is judged in; nothing of it can run."""
-    here = scene(start(looking(options)), None)
+    here = scene(look(looking(options)), None)
     here.at_terminal = at_terminal
     return here
 
@@ -59,7 +59,7 @@ def in_scene(here: Scene, name: str, arguments: dict[str, Any]) -> Explained:
 
 
 def tools(options: Options) -> list[ToolRow]:
-    return [row(tool) for tool in scene(start(looking(options)), None).offered.values()]
+    return [row(tool) for tool in scene(look(looking(options)), None).offered.values()]
 
 
 def row(tool: Tool[Any]) -> ToolRow:

@@ -10,9 +10,10 @@ from adderclaw.hooks import matching
 from adderclaw.hooks.settings import Hook
 from adderclaw.mcp import pins
 from adderclaw.mcp.pins import Pin
-from adderclaw.runtime import configured_hooks, start
+from adderclaw.runtime import configured_hooks, look, start
 from adderclaw.runtime.servers import configured
 from adderclaw.runtime.skills import located
+from adderclaw.runtime.start import with_operators_own
 from adderclaw.skills import catalogue
 from adderclaw.skills.catalogue import Catalogue, Skill
 from adderclaw.store import Store
@@ -173,7 +174,7 @@ def hooks(options: Options, event: str | None = None) -> list[HookRow]:
 
 
 def found_hooks(options: Options, event: str | None = None) -> list[Hook]:
-    return [one for one in configured_hooks.read(start(looking(options))) if event in (None, one.event)]
+    return [one for one in configured_hooks.read(look(looking(options))) if event in (None, one.event)]
 
 
 def hook(one: Hook) -> HookRow:
@@ -223,7 +224,7 @@ def settings(options: Options) -> Settings:
     from adderclaw.config.leaves import leaves
     from adderclaw.config.redacted import public
 
-    found = loaded(looking(options))
+    found = with_operators_own(loaded(looking(options)))
     shown = [(leaf.key, leaf.value, found.origins.get(leaf.key, "default")) for leaf in leaves(public(found.config))]
     made: Json = {
         "workspace": found.workspace,
