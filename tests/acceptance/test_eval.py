@@ -1,6 +1,7 @@
 """`--eval`, `tool run` and `tool explain`: one tool by the operator's own hand."""
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,48 @@ def test_d92_eval_reads_a_file_and_stores_the_result(world: World, tmp_path: Pat
     ((stored,),) = world.rows(sql)
     for expected in ('"is_error":false', "line1", "3 lines"):
         assert expected in stored
+
+
+def planning(world: World, id: str) -> None:
+    assert world.cli("init").code == 0
+    with sqlite3.connect(world.database) as connection:
+        given = (id, str(world.workspace))
+        connection.execute("INSERT INTO conversations(id, project_dir, phase) VALUES (?, ?, 'planning')", given)
+
+
+def test_d83_eval_in_a_conversation_obeys_its_phase(world: World) -> None:
+    planning(world, "plans-1")
+    write = json.dumps({"tool": "Write", "input": {"file_path": "a.txt", "content": "x"}})
+    done = world.cli("--eval", write, "--conversation", "plans-1")
+    assert (done.code, (world.workspace / "a.txt").exists()) == (3, False)
+    assert "Write is not used while planning" in done.err
+    assert world.rows("SELECT DISTINCT conversation_id FROM runs") == [("plans-1",)]
+    look = json.dumps({"tool": "LS", "input": {"path": "."}})
+    assert world.cli("--eval", look, "--conversation", "plans-1").code == 0
+    missing = world.cli("--eval", write, "--conversation", "plans-2")
+    assert (missing.code, (world.workspace / "a.txt").exists()) == (2, False)
+    assert "no conversation 'plans-2'" in missing.err
+
+
+def test_d83_an_eval_that_begins_a_plan_gates_the_next(world: World) -> None:
+    assert world.cli("--eval", '{"tool": "EnterPlanMode", "input": {}}').code == 0
+    write = json.dumps({"tool": "Write", "input": {"file_path": "a.txt", "content": "x"}})
+    assert world.cli("--eval", write).code == 3
+    leave = json.dumps({"tool": "ExitPlanMode", "input": {"plan": "1. write a.txt"}})
+    assert world.cli("--eval", leave).code == 0
+    assert world.cli("--eval", write).code == 0
+    assert len(world.rows("SELECT id FROM conversations")) == 1
+
+
+def test_an_eval_without_an_id_leaves_the_models_conversations_alone(world: World) -> None:
+    world.script(text("hi"))
+    world.agent("go")
+    ((held,),) = world.rows("SELECT id FROM conversations")
+    look = json.dumps({"tool": "LS", "input": {"path": "."}})
+    assert world.cli("--eval", look, "--conversation", held).code == 0
+    assert world.cli("--eval", look).code == 0
+    ((last,),) = world.rows("SELECT conversation_id FROM runs ORDER BY rowid DESC LIMIT 1")
+    assert last != held
 
 
 def test_eval_uses_the_database_that_the_environment_names(world: World, tmp_path: Path) -> None:

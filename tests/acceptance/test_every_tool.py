@@ -56,7 +56,7 @@ CASES = [
     Case("ReadMcpResource", {"server": "demo", "uri": "note://one"}, "note"),
     Case("ToolSearch", {"query": "notebook"}, "NotebookEdit"),
     Case("Brief", {"message": "half done"}, "Told the operator."),
-    Case("ExitPlanMode", {"plan": "1. x"}, "nothing is being planned", 1),
+    Case("ExitPlanMode", {"plan": "1. x"}, "The plan is approved: carry it out."),
     Case("TaskOutput", {"task_id": "nope"}, "there is no background task 'nope'", 1),
     Case("TaskStop", {"task_id": "nope"}, "there is no background task 'nope'", 1),
 ]

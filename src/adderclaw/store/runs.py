@@ -11,7 +11,7 @@ from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.locks import holder
 from adderclaw.store.text import compact, parsed, plain
-from adderclaw.types import Json, Outcome
+from adderclaw.types import PHASES, Json, Outcome
 
 
 class Run(NamedTuple):
@@ -142,11 +142,13 @@ def last_of(store: Store, session_id: str) -> Run | None:
 
 
 def last_by_hand(store: Store, project_dir: str) -> str | None:
-    """The conversation in which a tool was last run by hand in a workspace; one that plans is left alone."""
+    """The conversation in which a tool was last run by hand in a workspace; one that a model took part in is not it."""
     rows = store.read(
-        "SELECT r.conversation_id FROM runs r JOIN conversations c ON c.id = r.conversation_id"
-        " WHERE r.kind = 'tool' AND c.project_dir = ? AND c.phase = 'idle' ORDER BY r.rowid DESC LIMIT 1",
-        (project_dir,),
+        "SELECT r.conversation_id FROM runs r JOIN conversations c ON c.id = r.conversation_id"  # noqa: S608 - no input
+        f" WHERE r.kind = 'tool' AND c.project_dir = ? AND c.phase IN ({', '.join('?' * len(PHASES))})"
+        " AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.conversation_id = c.id AND o.kind <> 'tool')"
+        " ORDER BY r.rowid DESC LIMIT 1",
+        (project_dir, *PHASES),
     )
     return rows[0][0] if rows else None
 

@@ -124,7 +124,7 @@ def _root(
         typer.Option("--transition", metavar="PHASE", help="Bring a conversation into a phase, as `sdlc transition`."),
     ] = None,
     conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="ID", help="Which one, for --transition.")
+        str | None, typer.Option("--conversation", metavar="ID", help="Which one, for --transition or --eval.")
     ] = None,
     man: Annotated[
         bool, typer.Option("--man", help="Print the manual page; `adderclaw --man | man -l -` shows it.")
@@ -139,16 +139,18 @@ def _root(
     if version:
         print(f"adderclaw {__version__}")
         raise typer.Exit
+    if evaluate is not None and transition is not None:
+        raise UsageError("--eval runs one tool and --transition changes the phase: give one of them")
     if evaluate is not None:
         from adderclaw.channels.cli.tool import evaluate_one
 
-        raise typer.Exit(evaluate_one(evaluate))
+        raise typer.Exit(evaluate_one(evaluate, conversation))
     if transition is not None and conversation is not None:
         from adderclaw.channels.cli.sdlc import move
 
         move(transition, conversation, None, None, as_json=False)
         raise typer.Exit
     if transition is not None or conversation is not None:
-        raise UsageError("--transition PHASE and --conversation ID belong together: give both")
+        raise UsageError("--transition PHASE and --conversation ID belong together: give both, or --eval and an ID")
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -106,12 +106,19 @@ def explain(
         _print_verdict(verdict)
 
 
-def evaluate_one(text: str) -> int:
-    """`--eval`: one tool, named by the operator, who may also read outside the workspace."""
+def evaluate_one(text: str, conversation: str | None = None) -> int:
+    """`--eval`: one tool, named by the operator, who may also read outside the workspace.
+
+    It is a call of the conversation that is named, whose phase applies; else of the last one of `--eval` here.
+    """
     name, arguments = _tool_and_input(json_object(text, "--eval"), "--eval")
     options = Options(log_level="warning", free_reads=True, here=True)
     with ExitStack() as stack:
-        run = _continued(stack, options)
+        if conversation is not None:
+            again = Resume(conversation, go_on=False)
+            run = stack.enter_context(opened(start(options), OwnHand(), kind="tool", again=again))
+        else:
+            run = _continued(stack, options)
         return asyncio.run(_one_call(run, name, arguments, "text"))
 
 
