@@ -201,6 +201,22 @@ def test_what_a_checker_prints_cannot_end_its_frame(world: World) -> None:
     assert f"</{tag}>" not in shown[: -len(tag) - 3]
 
 
+@pytest.mark.parametrize("autonomy", ["full", "supervised"])
+def test_a_checker_that_is_not_installed_says_nothing(world: World, autonomy: str) -> None:
+    """The project names three; PATH and its own folders have none of them. One script cannot find its own program."""
+    program(world.workspace / ".venv" / "bin" / "mypy", "exec no-such-python")
+    (world.workspace / "pyproject.toml").write_text("[tool.ruff]\n[tool.pyright]\n[tool.mypy]\n")
+    (world.workspace / "go.mod").write_text("module x\n")
+    world.cli.env["PATH"] = "/usr/bin:/bin"
+    world.configure(autonomy=autonomy, more='[permissions]\nallow = ["Write"]\n')
+    world.script(call("Write", file_path="a.py", content=BAD), call("Write", file_path="a.go", content="x"), text("ok"))
+    done = world.agent("write it")
+    assert done.code == 0, done.err
+    assert "<hook" not in repr([entry["content"] for entry in world.entries("tool_result")])
+    named = [name for name in ("ruff", "pyright", "go ") if name in done.err]
+    assert not named, done.err
+
+
 def test_settings_that_are_no_file_stop_nothing(world: World) -> None:
     os.mkfifo(world.workspace / "pyproject.toml")
     world.configure(autonomy="full")

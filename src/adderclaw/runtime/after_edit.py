@@ -10,7 +10,9 @@ from adderclaw.hook_outcome import NO_HOOKS, Merged
 from adderclaw.kernel.call_hooks import AFTER_EDIT
 from adderclaw.kernel.session import Rows, Session
 from adderclaw.runtime import hook_calls
+from adderclaw.runtime.configured_hooks import roots_of
 from adderclaw.runtime.start import Runtime, operators_own
+from adderclaw.sandbox import programs
 from adderclaw.tools import checkers
 from adderclaw.tools.checkers import SHOWN, Checker, Finding
 from adderclaw.types import Json, ToolResult
@@ -21,6 +23,8 @@ PRINTED = 600
 """Characters of what a checker prints that could not check."""
 TIMES = 2
 """So often it may take too long, one time after the other; then it is left out for the rest of the session."""
+NOT_FOUND = 127
+"""How a shell exits where a program, or the one that a script starts, is not in the sandbox."""
 
 
 class Checks:
@@ -46,9 +50,16 @@ class Checks:
         said: list[str] = []
         for one in self._found:
             changed = [path for path in paths if path.endswith(one.suffixes)]
-            if changed and self._late.get(one.name, 0) < TIMES and "Bash" in session.scene.tools:
+            if changed and self._runs(one) and "Bash" in session.scene.tools:
                 said += await self._check(session, one, changed)
         return Merged(context=tuple(said), ran=len(said)) if said else NO_HOOKS
+
+    def _runs(self, one: Checker) -> bool:
+        """Whether it is installed, in the project or on PATH, and has not taken too long too often."""
+        if self._late.get(one.name, 0) >= TIMES:
+            return False
+        roots = roots_of(self._root, self._runtime.config)
+        return any(map(self._own, one.own)) or programs.resolve(one.name, roots) is not None
 
     def _named(self, path: str) -> str | None:
         """Relative to the root; None for what lies elsewhere, or has a name that no line of output could have."""
@@ -96,6 +107,9 @@ class Checks:
             self._late[one.name] = late = self._late.get(one.name, 0) + 1
             left_out = " It is left out until the session ends." if late >= TIMES else ""
             return [f"{one.name} did not end within {self._seconds:g} s, so nothing is known of {named}.{left_out}"]
+        if done.metadata.get("exit_code") == NOT_FOUND:
+            self._late[one.name] = TIMES
+            return []
         self._late.pop(one.name, None)
         found = checkers.about(one.read(done.content), self._root, paths)
         if not found and done.is_error:

@@ -40,7 +40,7 @@ ARGUMENT: dict[str, tuple[str, ...]] = {
     "Brief": ("message",),
 }
 PATHS = frozenset({"file_path", "notebook_path", "path"})
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 def unwrapped(tool: str, given: Json) -> tuple[str, Json]:
@@ -107,25 +107,27 @@ def change(tool: str, given: Json, payload: Json) -> Change | None:
 
 
 def parsed(diff: str) -> tuple[Line, ...]:
-    """A unified diff as numbered lines; what does not belong to one is left out."""
+    """A unified diff as numbered lines. Text after a hunk is left out: a hunk has the rows that its head counts."""
     found: list[Line] = []
-    old = new = 0
+    old = new = old_end = new_end = 0
     for row in diff.split("\n"):
         if (hunk := _HUNK.match(row)) is not None:
-            old, new = int(hunk[1]), int(hunk[2])
+            old, new = int(hunk[1]), int(hunk[3])
+            old_end, new_end = old + int(hunk[2] or 1), new + int(hunk[4] or 1)
             if found:
                 found.append(Line("@", new, ""))
-        elif not new and not old:
-            continue
-        elif row.startswith("\\ ") and "No newline" not in row:
-            found.append(Line("@", new, row[2:]))
-        elif row.startswith("+"):
+        elif row.startswith("\\ ") and old_end + new_end:
+            if "No newline" not in row:
+                found.append(Line("@", new, row[2:]))
+        elif row.startswith("+") and new < new_end:
             found.append(Line("+", new, row[1:]))
             new += 1
-        elif row.startswith("-"):
+        elif row.startswith("-") and old < old_end:
             found.append(Line("-", old, row[1:]))
             old += 1
-        elif row.startswith(" "):
+        elif row.startswith(" ") and old < old_end and new < new_end:
             found.append(Line(" ", new, row[1:]))
             old, new = old + 1, new + 1
+        else:
+            old = new = old_end = new_end = 0
     return tuple(found)
