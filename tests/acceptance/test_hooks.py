@@ -603,6 +603,39 @@ def test_a20_named_validators(world: World) -> None:
     assert len(rows(world)) == 1, "what the gate is, is no hook"
 
 
+def test_a_hook_without_its_file_is_named_at_trust_at_the_start_and_by_doctor(world: World) -> None:
+    folder = world.workspace / ".adderclaw"
+    folder.mkdir()
+    check = {"matcher": "Write", "hooks": [{"type": "command", "command": "./checks/after.sh"}]}
+    hooks = {"PreToolUse": ["custom-validator"], "PostToolUse": [check]}
+    (folder / "agent.json").write_text(json.dumps({"hooks": hooks}))
+    own = folder / "hooks" / "custom-validator"
+    missing = (
+        f"the validator 'custom-validator' does not exist: create {world.cli.data}/hooks/custom-validator or {own}"
+    )
+    script = "./checks/after.sh does not exist"
+    trusted = world.cli("trust", str(world.workspace))
+    assert trusted.code == 0
+    assert missing in trusted.err
+    assert script in trusted.err
+    warned = json.loads(world.cli("trust", "--show", str(world.workspace), "--output-format", "json").out)["warnings"]
+    assert [missing in warned[0], script in warned[1]] == [True, True]
+    doctor = json.loads(world.cli("doctor", "--output-format", "json").out)["checks"]
+    states = {check["detail"]: check["state"] for check in doctor if check["name"] == "hooks"}
+    assert [state for detail, state in states.items() if missing in detail] == ["broken"]
+    assert [state for detail, state in states.items() if script in detail] == ["warning"]
+    done = world.cli("--eval", json.dumps(ECHO))
+    assert done.code == 3
+    assert done.err.count(missing) == 2, "when the session begins, and where the call is denied"
+    own.parent.mkdir()
+    own.write_text("#!/bin/sh\nexit 0\n")
+    world.cli("trust", str(world.workspace))
+    assert f"{own} is not executable: chmod +x {own}" in world.cli("--eval", json.dumps(ECHO)).err
+    own.chmod(0o755)
+    assert world.cli("--eval", json.dumps(ECHO)).code == 0
+    assert missing not in world.cli("trust", str(world.workspace)).err
+
+
 # ------------------------------------------------------------------ by hand
 
 

@@ -20,7 +20,7 @@ def project(world: World) -> Path:
         ".adderclaw/settings.json": json.dumps(
             {**HOOK, "permissions": {"allow": ["Bash(make *)"], "deny": ["Read(x)"]}}
         ),
-        ".adderclaw/policy.toml": '[bash]\nallowlist = ["make *"]\n',
+        ".adderclaw/policy.toml": '[bash]\nallowlist = ["make *", "bash script.sh"]\n',
         ".mcp.json": json.dumps({"mcpServers": {"files": {"command": "node", "args": ["server.js"]}}}),
         "agent.yaml": "limits: {tokens: 9000000}\n",
         "skills/s/SKILL.md": "---\nname: s\ndescription: d\nallowed-tools: Bash(make *)\n---\ntext\n",

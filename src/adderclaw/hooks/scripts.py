@@ -22,6 +22,7 @@ from adderclaw.config.named_files import Found, Names
 from adderclaw.config.paths import beneath
 from adderclaw.config.safe_open import open_real
 from adderclaw.hooks.settings import PLAIN, Hook
+from adderclaw.hooks.shell_windows import SCRIPT
 from adderclaw.record import record
 
 MOST_BYTES = 64 << 20
@@ -31,7 +32,7 @@ PRINTS = re.compile(r"\b(?:echo|printf|cat)\b")
 
 
 class Untrusted(Exception):
-    """A hook names a file of the workspace that is not as the operator trusted it; what to do is in the words."""
+    """A file that a hook runs does not exist, or is not as the operator trusted it; what to do is in the words."""
 
 
 @record
@@ -99,6 +100,8 @@ def key(path: str, root: str) -> str:
 @contextmanager
 def ready(hook: Hook, ground: Ground) -> Generator[Hook]:
     """The hook to run, all of it being as it was trusted; raises Untrusted, or OSError where a file cannot be read."""
+    if why := lacks(hook, ground.roots[0]):
+        raise Untrusted(why)
     given = _given(hook, ground.roots[0])
     names = _names(given, ground.roots)
     _nothing_gone(given, names, ground)
@@ -116,6 +119,8 @@ def ready(hook: Hook, ground: Ground) -> Generator[Hook]:
 
 def refusal(hook: Hook, ground: Ground) -> str:
     """Why a hook would not run as things are; empty where it would."""
+    if why := lacks(hook, ground.roots[0]):
+        return why
     given = _given(hook, ground.roots[0])
     names = _names(given, ground.roots)
     try:
@@ -126,6 +131,25 @@ def refusal(hook: Hook, ground: Ground) -> str:
     except (Untrusted, OSError) as error:
         return str(error)
     return ""
+
+
+def lacks(hook: Hook, root: str) -> str:
+    """Which file has to be created before a named validator can run; empty for any other hook."""
+    if not hook.must_run or not hook.argv:
+        return ""
+    path = hook.argv[0]
+    if os.path.isfile(path):
+        is_program = os.access(path, os.X_OK) or path.lower().endswith(SCRIPT)
+        return "" if is_program else f"{path} is not executable: chmod +x {path}"
+    name = os.path.basename(path)
+    own = os.path.join(root, ".adderclaw", "hooks", name)
+    how = "an executable file that exits with 2 to deny a call (then run `adderclaw trust` again)"
+    return f"the validator {name!r} does not exist: create {path} or {own}, {how}"
+
+
+def absent(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
+    """Scripts of the workspace that a hook's command names and that do not exist."""
+    return tuple(word.text for of_text in _names(_given(hook, roots[0]), roots) for word in of_text.absent)
 
 
 def _given(hook: Hook, root: str) -> Hook:

@@ -84,17 +84,39 @@ def roots_of(workspace: str, now: Config) -> tuple[str, ...]:
 
 def hashes(project: str) -> dict[str, str]:
     """What trusting a project notes of the files that hooks name: the operator's hooks, and its own once trusted."""
-    from adderclaw.config import home, places
-    from adderclaw.config.layers import compose
-    from adderclaw.hooks import scripts, settings
+    from adderclaw.hooks import scripts
 
-    then = compose(places.request(None, project, project, None), trusted=True).loaded
-    root = followed(project)
-    hooks = settings.read(then.config.hooks, origins={}, home=home(), project=root, environ={})
+    hooks, roots = _once_trusted(project)
     try:
-        return scripts.hashes(hooks, roots_of(project, then.config))
+        return scripts.hashes(hooks, roots)
     except OSError as error:
         raise AdderClawError(f"a file that a hook names cannot be read: {error}") from None
+
+
+def _once_trusted(project: str) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
+    """The hooks of a project as they are once it is trusted, and the folders of its workspace."""
+    from adderclaw.config import home, places
+    from adderclaw.config.layers import compose
+    from adderclaw.hooks import settings
+
+    then = compose(places.request(None, project, project, None), trusted=True).loaded
+    hooks = settings.read(then.config.hooks, origins=then.origins, home=home(), project=followed(project), environ={})
+    return hooks, roots_of(project, then.config)
+
+
+def incomplete(project: str) -> list[str]:
+    """What to create before the hooks of a project work, once it is trusted."""
+    hooks, roots = _once_trusted(project)
+    return [text for hook in hooks for text in missing_files(hook, roots)]
+
+
+def missing_files(hook: "Hook", roots: Sequence[str]) -> list[str]:
+    from adderclaw.hooks import scripts
+
+    event = f"hook {hook.ordinal} ({hook.event})"
+    if why := scripts.lacks(hook, roots[0]):
+        return [f"{event}: {why}; until then it denies every call that it is asked about"]
+    return [f"{event} of {hook.source} names {name}: {name} does not exist" for name in scripts.absent(hook, roots)]
 
 
 def say_what_waits(runtime: Runtime, hooks: "Sequence[Hook]") -> None:

@@ -1,6 +1,7 @@
 """`adderclaw trust`: let what a project brings count in full, as it is now."""
 
 import os
+import sys
 import time
 from typing import Annotated
 
@@ -89,14 +90,14 @@ def _record(project: str, *, only_show: bool, as_json: bool) -> None:
     table = trusted.known(home())
     was = trusted.trusts(table, project, found)
     begins = _active(project, found)
-    hooks = _scripts(project)
+    hooks, warnings = _scripts(project)
     brings = bool(found.files or hooks)
     if brings and not only_show:
         trusted.record(home(), project, found, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
     if as_json:
         said: Json = {"project": project, "trusted": brings and (was or not only_show)}
         said |= {"sha256": found.sha256, "files": found.files, "hooks": hooks, "active": begins}
-        print_json(Secrets().clean({**said, "changed": trusted.changes(table, project, found)}))
+        print_json(Secrets().clean({**said, "changed": trusted.changes(table, project, found), "warnings": warnings}))
         return
     if not brings:
         say(f"{project} brings nothing that executes or loosens: there is nothing to trust")
@@ -110,20 +111,25 @@ def _record(project: str, *, only_show: bool, as_json: bool) -> None:
         say(f"since it was trusted: {change}")
     for row in begins:
         say(f"active: {row['what']} {row['name']}: {_short(row['value'])}{_before(row['now'])}")
+    for warning in warnings:
+        print(f"adderclaw: {seen(warning)}", file=sys.stderr)
     if only_show:
         say(f"{'trusted' if was else 'not trusted'}: {project} ({found.sha256})")
     else:
         say(f"trusted: {project} ({found.sha256})")
 
 
-def _scripts(project: str) -> dict[str, str]:
-    """The files that hooks would run; a configuration that is not valid has no hooks, and says so for itself."""
+def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
+    """The files that hooks would run, and which of them are missing.
+
+    A configuration that is not valid has no hooks, and says so for itself.
+    """
     from adderclaw.runtime import configured_hooks
 
     try:
-        return configured_hooks.hashes(project)
+        return configured_hooks.hashes(project), configured_hooks.incomplete(project)
     except ConfigError:
-        return {}
+        return {}, []
 
 
 def _active(project: str, found: trusted.Fingerprint) -> list[Json]:

@@ -12,7 +12,7 @@ from adderclaw.config import Config, Loaded, found_keys, home, model_table
 from adderclaw.config.model_catalogue import facts_of, first_of, model_of
 from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError
+from adderclaw.errors import AdderClawError, ConfigError, StoreError
 from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:
@@ -28,8 +28,30 @@ def checks(loaded: Loaded, options: Options, roots: Sequence[str], *, connect: b
     yield trust(loaded)
     yield browser(loaded, roots)
     yield from plugins()
+    yield from hooks(options)
     yield from servers(loaded, options)
     yield from notices(loaded)
+
+
+def hooks(options: Options) -> Iterator[Check]:
+    """Hooks that cannot run as things are, and scripts that a hook names and that do not exist."""
+    from adderclaw.hooks.scripts import Ground, refusal
+    from adderclaw.runtime import configured_hooks
+    from adderclaw.runtime.start import look
+
+    try:
+        runtime = look(options)
+    except (ConfigError, StoreError):  # the operator's own row: `configuration` says what is wrong with it
+        return
+    roots = configured_hooks.roots(runtime)
+    for hook in configured_hooks.read(runtime):
+        why = "" if hook.skipped else refusal(hook, Ground(roots))
+        if why:
+            fix = f"do that, or remove the hook from {hook.source}"
+            yield Check("hooks", "broken", f"hook {hook.ordinal} ({hook.event}) does not run: {why}", fix)
+            continue
+        for text in () if hook.skipped else configured_hooks.missing_files(hook, roots):
+            yield Check("hooks", "warning", text, f"create it, or correct the hook in {hook.source}")
 
 
 def notices(loaded: Loaded) -> Iterator[Check]:
