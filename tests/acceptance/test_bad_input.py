@@ -178,6 +178,40 @@ def test_a_tool_list_that_leaves_tools_out(world: World) -> None:
     assert world.receipts()[0]["status"] == "failed"
 
 
+def test_a_tool_list_names_tools_that_exist(world: World) -> None:
+    lists = 'tools_allow = ["file_raed", "time", "mcp__demo__add", "Rea*"]'
+    sender = f'[channels.webhook.chat.senders."a@b"]\nworkspace = "{world.workspace}"\ntools_allow = ["Bsh"]'
+    world.configure(more=f"[channels.cli]\n{lists}\n{sender}")
+    done = world.cli("config", "validate")
+    assert done.code == 2
+    config = f"{world.cli.data}/config.toml"
+    assert f"{config}: channels.cli.tools_allow[0]: there is no tool 'file_raed'; did you mean file_read?" in done.err
+    assert (
+        "channels.cli.tools_allow[3]: 'Rea*' is not the name of a tool; a list of tools has names, or \"*\"" in done.err
+    )
+    assert "channels.webhook.chat.senders.a@b.tools_allow[0]: there is no tool 'Bsh'; did you mean Bash?" in done.err
+    assert "time" not in done.err
+    assert "mcp__demo__add" not in done.err
+    problems = json.loads(world.cli("config", "validate", "--output-format", "json").out)["problems"]
+    assert problems[0]["key"] == "channels.cli.tools_allow[0]"
+    world.script(text("ok"))
+    for words in (("agent", "-m", "hi"), ("serve", "--port", "0"), ("tool", "list"), ("-p", "hi")):
+        refused = world.cli(*words)
+        assert (refused.code, "'file_raed'" in refused.err) == (2, True), words
+    assert "'file_raed'" in world.cli("doctor").out
+    assert "tools_allow" in world.cli("config", "show").out, "what only shows the settings still does"
+
+
+def test_a_permission_rule_for_an_unknown_tool_is_named(world: World) -> None:
+    world.configure(more='[permissions]\ndeny = ["Bsh(rm *)", "mcp__x"]\nallow = ["file_read"]')
+    done = world.cli("config", "validate")
+    assert done.code == 0
+    said = "permissions.deny: 'Bsh(rm *)' names a tool that does not exist: Bsh; did you mean Bash?"
+    assert said in done.out
+    assert said in json.loads(world.cli("config", "validate", "--output-format", "json").out)["warnings"]
+    assert "mcp__x" not in done.out
+
+
 def test_a_command_line_that_is_switched_off_as_a_channel(world: World) -> None:
     world.configure(more="[channels.cli]\nenabled = false")
     for words in (("agent", "-m", "hi"), ("-p", "hi"), ("-p", "hi", "--output-format", "stream-json", "--verbose")):

@@ -32,3 +32,24 @@ def test_where_nothing_is_said_it_has_all(tmp_path: Path, line: str) -> None:
 )
 def test_whether_it_works_beside_the_turn(tmp_path: Path, written: str, beside: bool) -> None:
     assert defined(tmp_path, f"background: {written}").background is beside
+
+
+@pytest.mark.parametrize("key", ["tools", "disallowedTools"])
+def test_a_tool_that_does_not_exist_leaves_the_agent_out(tmp_path: Path, key: str) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "a.md").write_text(f"---\nname: a\ndescription: d\n{key}: Read, Bsh, mcp__x\n---\nDo it.\n")
+    found = definitions.known(str(tmp_path), "/nowhere")
+    assert "a" not in found.by_name
+    assert found.problems == [f"{tmp_path}/agents/a.md: {key}: there is no tool 'Bsh'; did you mean Bash?"]
+
+
+def test_an_agent_of_another_program_keeps_the_tools_that_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = tmp_path / ".claude" / "agents"
+    home.mkdir(parents=True)
+    (home / "a.md").write_text("---\nname: a\ndescription: d\ntools: file_read, SlashCommand\n---\nDo it.\n")
+    found = definitions.known(str(tmp_path / "own"), "/nowhere", foreign=True)
+    assert found.by_name["a"].tools == ("file_read", "SlashCommand")
+    assert found.problems == [f"{home}/a.md: tools: there is no tool 'SlashCommand'; it is left out"]

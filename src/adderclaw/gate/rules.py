@@ -87,7 +87,12 @@ def parse_all(
                 continue
             rules.append(rule)
             if known and rule.tool not in known and not re.search(r"[_*?]", rule.tool):
-                warnings.append(f"permissions.{behaviour}: {text!r} names a tool that does not exist: {rule.tool}")
+                from adderclaw.near import meant
+
+                hint = meant(rule.tool, known)
+                warnings.append(
+                    f"permissions.{behaviour}: {text!r} names a tool that does not exist: {rule.tool}{hint}"
+                )
         return tuple(rules)
 
     return Rules(read(deny, "deny"), read(ask, "ask"), read(allow, "allow"), tuple(warnings))

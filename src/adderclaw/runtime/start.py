@@ -241,14 +241,18 @@ def loaded_by(options: Options, workspace: str | None, overrides: Json, *, here:
         here=here,
         looks=options.looks,
     )
-    if options.amend is None:
-        return loaded
-    loaded = options.amend(loaded)
-    if not loaded.managed:
-        return loaded
-    from adderclaw.config import managed
+    if options.amend is not None:
+        loaded = options.amend(loaded)
+        if loaded.managed:
+            from adderclaw.config import managed
 
-    return managed.held(loaded)
+            loaded = managed.held(loaded)
+    channels = loaded.config.channels
+    if channels.webhook or channels.cli.tools_allow != ["*"]:
+        from adderclaw.runtime.tool_lists import require_known
+
+        require_known(options, loaded)
+    return loaded
 
 
 def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:

@@ -25,19 +25,24 @@ def validate(
 
     Example: adderclaw config validate --file agent.yaml
     """
+    from adderclaw.config.options import Options
+    from adderclaw.runtime.tool_lists import require_known, unknown_in_rules
+
     try:
         loaded = load(config_file=file)
         if file is None:
             _require_workspace(loaded)
+        require_known(Options(), loaded)
     except ConfigError as error:
         if output_format == "json":
             print_json({"valid": False, "problems": [problem._asdict() for problem in error.problems]})
             raise typer.Exit(error.exit_code) from None
         raise
+    warnings = (*loaded.warnings, *unknown_in_rules(loaded))
     if output_format == "json":
-        print_json({"valid": True, "files": loaded.files, "warnings": loaded.warnings})
+        print_json({"valid": True, "files": loaded.files, "warnings": warnings})
         return
-    for warning in loaded.warnings:
+    for warning in warnings:
         say(f"warning: {warning}")
     say(f"valid: {', '.join(loaded.files) or 'no file, so that the built-in defaults count'}")
 

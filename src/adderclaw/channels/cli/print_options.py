@@ -93,14 +93,16 @@ def _other_tools(given: Json, reports: Reports) -> list[str]:
     if wanted is None or wanted == ["default"]:
         return []
     from adderclaw import tools
+    from adderclaw.near import meant
 
     other = {name.lower(): tools.aliases().get(name, name) for name in (*tools.NAMES, *tools.aliases())}
     for name in wanted:
         if name.lower() in other or name.startswith("mcp__"):
             continue
+        why = f"there is no tool of that name{meant(name, other.values())}; `adderclaw tool list` names them"
         if given.get("input_format") != "stream-json":
-            raise UsageError(f"--tools: there is no tool {name[:60]!r}; `adderclaw tool list` names them")
-        reports.add(f"tools: {name}"[:80], "there is no tool of that name; `adderclaw tool list` names them")
+            raise UsageError(f"--tools: {name[:60]!r}: {why}")
+        reports.add(f"tools: {name}"[:80], why)
     kept = {other.get(name.lower()) for name in wanted} | {"ToolSearch", "Call"}
     return [name for name in tools.NAMES if name not in kept]
 

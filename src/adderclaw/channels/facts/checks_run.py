@@ -29,6 +29,7 @@ def checks(loaded: Loaded, options: Options, roots: Sequence[str], *, connect: b
     yield browser(loaded, roots)
     yield from plugins()
     yield from hooks(options)
+    yield from agents(loaded, options)
     yield from servers(loaded, options)
     yield from notices(loaded)
 
@@ -52,6 +53,18 @@ def hooks(options: Options) -> Iterator[Check]:
             continue
         for text in () if hook.skipped else configured_hooks.missing_files(hook, roots):
             yield Check("hooks", "warning", text, f"create it, or correct the hook in {hook.source}")
+
+
+def agents(loaded: Loaded, options: Options) -> Iterator[Check]:
+    """Files of subagents that are not used, or not all of them."""
+    from adderclaw.tools.control import definitions
+
+    foreign = loaded.config.compat.claude
+    known = definitions.known(home(), loaded.workspace, options.agents, foreign=foreign)
+    for problem in known.problems:
+        yield Check(
+            "agents", "warning", problem, "correct the file; `/agents` in a conversation lists those that are used"
+        )
 
 
 def notices(loaded: Loaded) -> Iterator[Check]:

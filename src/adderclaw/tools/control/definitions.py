@@ -82,15 +82,33 @@ def known(
     """
     by_name = {made.name: made for made in _built_in()}
     problems: list[str] = []
+    brought = [tool.name for plugin in plugins for tool in plugin.manifest.tools]
     by_name |= {made.name: made for plugin in plugins for made in _of_plugin(plugin, problems)}
     for path, data in _files(home, project, problems, foreign=foreign):
         try:
             made = _parsed(path, data, problems)
+            _require_tools(made, brought, problems)
         except ValueError as error:
             problems.append(f"{path}: {error}")
             continue
         by_name[made.name] = made
     return Known(by_name | {name: of_json(name, one) for name, one in (given or {}).items()}, problems)
+
+
+def _require_tools(made: Definition, brought: Sequence[str], problems: list[str]) -> None:
+    """ValueError for a tool that does not exist; a file that another program reads, too, only loses the name."""
+    from adderclaw.near import meant
+    from adderclaw.tools.names import SERVER, builtin
+
+    existing = (*builtin(), *brought)
+    for key, listed in (("tools", made.tools), ("disallowedTools", made.without)):
+        for name in listed or ():
+            if name in existing or name.startswith(SERVER) or "*" in name:
+                continue
+            wrong = f"{key}: there is no tool {name[:80]!r}{meant(name, existing)}"
+            if "/.claude/" not in made.source:
+                raise ValueError(wrong)
+            problems.append(f"{made.source}: {wrong}; it is left out")
 
 
 def found(known: Known, wanted: str) -> Definition | None:

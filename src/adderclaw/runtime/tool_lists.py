@@ -1,0 +1,62 @@
+"""Checks the names of tools in the configuration: lists of tools, and permission rules."""
+
+import re
+from collections.abc import Iterator
+
+from adderclaw.config import Loaded, checks, home, plugins
+from adderclaw.config.options import Options
+from adderclaw.config.schema import Config
+from adderclaw.errors import ConfigError, Problem
+from adderclaw.near import meant
+from adderclaw.tools import names
+
+ALL = "*"
+
+
+def require_known(options: Options, loaded: Loaded) -> None:
+    """Raises ConfigError for each name in a `tools_allow` that is no tool."""
+    problems = [
+        Problem(checks.origin_of(key, loaded.origins), f"{key}[{index}]", message)
+        for key, listed in lists(loaded.config)
+        for index, message in _wrong(listed, options)
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def lists(now: Config) -> Iterator[tuple[str, list[str]]]:
+    yield "channels.cli.tools_allow", now.channels.cli.tools_allow
+    for name, channel in now.channels.webhook.items():
+        for sender, rights in channel.senders.items():
+            yield f"channels.webhook.{name}.senders.{sender}.tools_allow", rights.tools_allow
+
+
+def _wrong(listed: list[str], options: Options) -> Iterator[tuple[int, str]]:
+    builtin = names.builtin()
+    for index, name in enumerate(listed):
+        if "*" in name and name != ALL:
+            yield index, f'{name!r} is not the name of a tool; a list of tools has names, or "*"'
+        elif name not in builtin and name != ALL and not name.startswith(names.SERVER):
+            brought = _of_plugins(options)
+            if name not in brought:
+                yield index, f"there is no tool {name!r}{meant(name, (*builtin, *brought))}"
+
+
+def _of_plugins(options: Options) -> list[str]:
+    """The tools of every plugin that is installed, enabled or not, and of those that the command line names."""
+    found = (*plugins.known(home()), *map(plugins.at, options.plugin_dirs))
+    return [tool.name for plugin in found for tool in plugin.manifest.tools]
+
+
+def unknown_in_rules(loaded: Loaded) -> list[str]:
+    """A warning for each permission rule whose tool does not exist. Settings of other programs may name theirs."""
+    builtin = names.builtin()
+    given = loaded.config.permissions
+    found: list[str] = []
+    for behaviour, rules in (("deny", given.deny), ("ask", given.ask), ("allow", given.allow)):
+        for rule in rules:
+            tool = rule.partition("(")[0].strip()
+            if tool not in builtin and not re.search(r"[_*?]", tool):
+                hint = meant(tool, builtin)
+                found.append(f"permissions.{behaviour}: {rule!r} names a tool that does not exist: {tool}{hint}")
+    return found
