@@ -2,7 +2,9 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+import stat
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 from adderclaw.config import places
@@ -35,7 +37,7 @@ def choose_provider(home: str, name: str, entry: Mapping[str, str], *, autonomy:
         else:
             models[name] = dict(entry)
             models[name].add(tomlkit.nl())
-        _check(home, tomlkit.dumps(document))
+        check(home, tomlkit.dumps(document), path)
 
     return edit(home, change)
 
@@ -52,7 +54,7 @@ def prefer(home: str, key: str, value: str) -> str:
         if not hasattr(table, "items"):
             raise ConfigError([Problem(path, "repl", "must be a table of keys and values")])
         table[key] = value
-        _check(home, tomlkit.dumps(document))
+        check(home, tomlkit.dumps(document), path)
 
     return edit(home, change)
 
@@ -66,14 +68,16 @@ def count_foreign(home: str) -> str:
     return edit(home, change)
 
 
-def _check(home: str, text: str) -> None:
-    """Raise ConfigError where the file would be wrong."""
+def check(home: str, text: str, path: str) -> None:
+    """Raise ConfigError where the file `path` would be wrong with this text."""
     from adderclaw.config import layers
 
     trial = os.path.join(home, f".trial-{os.getpid()}.toml")
     places.replace(trial, text)
     try:
         layers.compose(places.request(trial, None, "/", None))
+    except ConfigError as error:
+        raise ConfigError([one._replace(file=one.file.replace(trial, path)) for one in error.problems]) from None
     finally:
         os.unlink(trial)
 
@@ -89,21 +93,40 @@ def _table(document: Any, *keys: str) -> Any:
 
 def edit(home: str, change: Change) -> str:
     """Change the file and say which one that is."""
+    path = os.path.join(home, "config.toml")
+    yaml = os.path.expanduser("~/.config/adderclaw/agent.yaml")
+    if not os.path.exists(path) and os.path.exists(yaml):
+        # A config.toml would take the place of that file: what is ours goes beside it.
+        path = os.path.join(home, "settings.json")
+        with _locked(home, path):
+            return _json(path, change)
+    return edit_toml(home, path, change)
+
+
+def edit_toml(home: str, path: str, change: Change) -> str:
+    """Change one TOML file, and keep its comments and its mode."""
+    with _locked(home, path):
+        return _toml(path, change)
+
+
+@contextmanager
+def _locked(home: str, path: str) -> Generator[None]:
     import fcntl
 
-    os.makedirs(home, mode=0o700, exist_ok=True)
-    with open(os.path.join(home, "config.lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        path = os.path.join(home, "config.toml")
-        yaml = os.path.expanduser("~/.config/adderclaw/agent.yaml")
-        try:
-            if not os.path.exists(path) and os.path.exists(yaml):
-                # A config.toml would take the place of that file: what is ours goes beside it.
-                path = os.path.join(home, "settings.json")
-                return _json(path, change)
-            return _toml(path, change)
-        except OSError as error:
-            raise AdderClawError(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        with open(os.path.join(home, "config.lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise AdderClawError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _replace(path: str, text: str) -> None:
+    """Write the file that a path leads to whole or not at all; it keeps its mode."""
+    real = os.path.realpath(path)
+    mode = stat.S_IMODE(os.stat(real).st_mode) if os.path.exists(real) else 0o600
+    places.replace(real, text, mode)
 
 
 def _toml(path: str, change: Change) -> str:
@@ -115,7 +138,7 @@ def _toml(path: str, change: Change) -> str:
     except (TOMLKitError, UnicodeDecodeError) as error:
         raise _unreadable(path, error) from None
     change(document)
-    places.replace(path, tomlkit.dumps(document))
+    _replace(path, tomlkit.dumps(document))
     return path
 
 
@@ -127,7 +150,7 @@ def _json(path: str, change: Change) -> str:
     if not isinstance(document, dict):
         raise ConfigError([Problem(path, "", "must be a table of keys and values")])
     change(cast(Any, document))
-    places.replace(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    _replace(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return path
 
 

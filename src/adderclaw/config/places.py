@@ -188,7 +188,7 @@ def expand_path(text: str, base: str) -> str:
     return os.path.normpath(os.path.join(base, path))
 
 
-def replace(path: str, text: str) -> None:
+def replace(path: str, text: str, mode: int = 0o600) -> None:
     """Write a file whole or not at all."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
@@ -196,6 +196,7 @@ def replace(path: str, text: str) -> None:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
+            os.fchmod(descriptor, mode)
             os.fsync(descriptor)
         os.replace(temporary, path)
     except OSError:

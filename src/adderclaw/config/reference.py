@@ -19,6 +19,7 @@ Generated from the schema by `adderclaw config reference`; do not edit.
 One schema, three syntaxes: TOML, YAML and JSON, by the suffix of the file. A file may be 1 MiB long. Every error is
 reported in one pass, with file, key, value and what is allowed: `adderclaw config validate [--file F]`.
 `adderclaw config show --origin` prints what counts, and the file, flag or variable that each value is from.
+`adderclaw config set KEY VALUE` and `config unset KEY` change your own file, and check it before they write it.
 
 ## Where settings come from
 

@@ -17,21 +17,22 @@ def require_known(options: Options, loaded: Loaded) -> None:
     """Raises ConfigError for each name in a `tools_allow` that is no tool."""
     problems = [
         Problem(checks.origin_of(key, loaded.origins), f"{key}[{index}]", message)
-        for key, listed in lists(loaded.config)
-        for index, message in _wrong(listed, options)
+        for key, listed in _lists(loaded.config)
+        for index, message in wrong(listed, options)
     ]
     if problems:
         raise ConfigError(problems)
 
 
-def lists(now: Config) -> Iterator[tuple[str, list[str]]]:
+def _lists(now: Config) -> Iterator[tuple[str, list[str]]]:
     yield "channels.cli.tools_allow", now.channels.cli.tools_allow
     for name, channel in now.channels.webhook.items():
         for sender, rights in channel.senders.items():
             yield f"channels.webhook.{name}.senders.{sender}.tools_allow", rights.tools_allow
 
 
-def _wrong(listed: list[str], options: Options) -> Iterator[tuple[int, str]]:
+def wrong(listed: list[str], options: Options) -> Iterator[tuple[int, str]]:
+    """Index and message of each name that is no tool."""
     builtin = names.builtin()
     for index, name in enumerate(listed):
         if "*" in name and name != ALL:

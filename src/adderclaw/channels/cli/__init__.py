@@ -41,7 +41,7 @@ COMMANDS: dict[str, Command] = {
     "inspect": Command("agentfile", "Show what a workflow would do: tree, JSON or graph."),
     "fmt": Command("agentfile", "Bring an Agentfile into the usual form."),
     "tool": Command("tool", "List, run and explain tools."),
-    "config": Command("config", "Validate, show and create configuration."),
+    "config": Command("config", "Validate, show, change and create configuration."),
     "mcp": Command("mcp", "Configure, look at, approve and try MCP servers; and be one."),
     "provider": Command("provider", "List and test model providers."),
     "models": Command("models", "The table of known models: list it, bring it up to date."),

@@ -2,7 +2,7 @@
 
 import json
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,10 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, load, places, snapshot
 from adderclaw.errors import ConfigError, Problem, StoreError, UsageError
 
-app = group("Validate, show and create configuration.")
+if TYPE_CHECKING:
+    from adderclaw.config.setting_edits import Setting
+
+app = group("Validate, show, change and create configuration.")
 
 
 @app.command()
@@ -91,6 +94,104 @@ def _print_text(loaded: Loaded, shown: dict[str, Any], *, origin: bool) -> None:
             say(f"# {key} is not set{source}")
         else:
             say(f"{key} = {json.dumps(leaf.value, ensure_ascii=False)}{source}")
+
+
+def _complete_key(incomplete: str) -> list[str]:
+    from adderclaw.config import setting_edits
+
+    return [key for key in setting_edits.every_key() if key.startswith(incomplete)]
+
+
+def _complete_value(context: typer.Context, incomplete: str) -> list[str]:
+    from adderclaw.config import setting_edits
+
+    try:
+        words = setting_edits.choices(setting_edits.setting(context.params["key"]).kind)
+    except (KeyError, UsageError):
+        return []
+    return [word for word in words if word.startswith(incomplete)]
+
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="As in `config show`.", autocompletion=_complete_key)]
+Value = Annotated[
+    list[str],
+    typer.Argument(metavar="VALUE…", help="Of a list: each item, or '[…]'.", autocompletion=_complete_value),
+]
+OfProject = Annotated[bool, typer.Option("--project", help="In the project's agent.toml, not in your own config.toml.")]
+
+
+@app.command("set")
+def set_value(key: Key, value: Value, project: OfProject = False, output_format: OutputFormat = "text") -> None:
+    """Set one key in your configuration file. Comments stay, and a file that would be wrong is not written.
+
+    Example: adderclaw config set limits.tokens 2000000
+    """
+    from adderclaw.config import setting_edits
+
+    of = setting_edits.setting(key)
+    wanted = setting_edits.parsed(of, value)
+    if of.path[-1] == "tools_allow":
+        from adderclaw.config.options import Options
+        from adderclaw.runtime.tool_lists import wrong
+
+        for _, message in wrong(wanted, Options()):
+            raise UsageError(f"{of.key}: {message}")
+    _edit(of, wanted, of_project=project, as_json=output_format == "json")
+
+
+@app.command()
+def unset(key: Key, project: OfProject = False, output_format: OutputFormat = "text") -> None:
+    """Remove one key, or an entry such as providers.models.NAME, from your configuration file.
+
+    Example: adderclaw config unset limits.tokens
+    """
+    from adderclaw.config import setting_edits
+
+    _edit(setting_edits.setting(key), None, of_project=project, as_json=output_format == "json")
+
+
+def _edit(of: "Setting", value: Any, *, of_project: bool, as_json: bool) -> None:
+    """Write, keep the project's trust, and say where another file decides all the same."""
+    from adderclaw.config import setting_edits
+
+    request = places.request(None, None, None, None, here=True, looks=True)
+    path = setting_edits.file_to_edit(request, of_project=of_project)
+    project = os.path.realpath(os.path.dirname(path))
+    trusted = _trusted_so_far(project) if of_project else None
+    before = places.read(path) or b""
+    if value is None:
+        text = setting_edits.remove(request.home, path, of)
+    else:
+        text = setting_edits.put(request.home, path, of, value)
+    if trusted is not None:
+        _trust_with(project, trusted, os.path.basename(path), text)
+    note, shown = _overruled(of, path, value), setting_edits.public(of, value)
+    if as_json:
+        said = {"key": of.key, "value": shown, "file": path, "changed": text.encode() != before}
+        print_json({**said, "applies": not note, "note": note})
+        return
+    say(f"{of.key} is no longer set in {path}" if value is None else f"{of.key} = {json.dumps(shown)} in {path}")
+    if note:
+        say(f"note: {note}")
+
+
+def _overruled(of: "Setting", path: str, value: Any) -> str:
+    """Why the value that was written does not count here; empty where it does."""
+    from adderclaw.config.leaves import get
+    from adderclaw.decode import freeze
+    from adderclaw.runtime.start import with_operators_own
+
+    try:
+        loaded = with_operators_own(load())
+    except (ConfigError, StoreError) as error:
+        return f"the configuration here has another problem: {error}"
+    origin = loaded.origins.get(of.key, "default")
+    if value is None or path in origin.split(", ") or get(freeze(loaded.config), of.path) == value:
+        return ""
+    for warning in loaded.warnings:
+        if warning.startswith(f"{path}: ") and of.key in warning:
+            return warning
+    return f"{origin} decides here"
 
 
 @app.command()

@@ -1,0 +1,206 @@
+"""Sets and unsets one setting in a TOML file: typed by the schema, checked as a whole before it is written."""
+
+import os
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, cast, get_args, get_origin
+
+from adderclaw.config import checks, managed, operator_file
+from adderclaw.config.leaves import get
+from adderclaw.config.places import PROJECT_FILES, Request
+from adderclaw.config.schema import Config
+from adderclaw.config.trusted_folders import leads_out
+from adderclaw.credentials.redaction import MARK, Secrets, looks_secret
+from adderclaw.decode import Invalid, bare, decode, literals, nearest, shown
+from adderclaw.errors import UsageError
+from adderclaw.record import NamedTuple
+from adderclaw.types import Json
+
+PROJECT_FILE = "agent.toml"
+
+
+class Setting(NamedTuple):
+    """One key of the schema, as somebody wrote it."""
+
+    path: tuple[str, ...]
+    kind: Any
+
+    @property
+    def key(self) -> str:
+        return ".".join(self.path)
+
+
+# ------------------------------------------------------------------ keys and values
+
+
+def setting(key: str) -> Setting:
+    """The setting of a key as TOML writes it: `a.b`, or `a."b.c"`. UsageError says what is wrong with the key."""
+    if looks_secret(key):
+        raise UsageError("the key of the setting looks like a secret: keys and tokens are named by api_key_env")
+    path = _path(key)
+    if path[0] == "managed":
+        raise UsageError(f"{key}: {managed.ONLY_HERE}")
+    kind: Any = Config
+    for depth, part in enumerate(path):
+        base, here = bare(kind), ".".join(path[:depth])
+        if is_dataclass(base):
+            kinds = {spec.name: spec.type for spec in fields(cast(Any, base))}
+            if part not in kinds:
+                where = f"{here} has no key" if here else "there is no setting"
+                raise UsageError(f"{where} {part[:60]!r}{nearest(part, [*kinds])}")
+            kind = kinds[part]
+        elif get_origin(base) is dict:
+            kind = get_args(base)[1]
+        else:
+            raise UsageError(f"{here} is one value and has no keys: leave out .{'.'.join(path[depth:])}")
+    return Setting(path, kind)
+
+
+def _path(key: str) -> tuple[str, ...]:
+    try:
+        table: Any = tomllib.loads(f"{key} = 0") if "\n" not in key else {}
+    except tomllib.TOMLDecodeError:
+        table = {}
+    path: list[str] = []
+    while isinstance(table, dict) and len(cast(Json, table)) == 1:
+        ((part, table),) = cast(Json, table).items()
+        path.append(part)
+    if not path or table != 0:
+        raise UsageError(f'{key[:80]!r} is not a key such as limits.tokens or providers.models."my model".model')
+    return tuple(path)
+
+
+def every_key() -> Iterator[str]:
+    """Every key of the schema that has a fixed name, for completion."""
+    yield from _keys(Config, "")
+
+
+def _keys(kind: Any, prefix: str) -> Iterator[str]:
+    for spec in fields(kind):
+        base = bare(spec.type)
+        if is_dataclass(base):
+            yield from _keys(base, f"{prefix}{spec.name}.")
+        elif get_origin(base) is not dict:
+            yield f"{prefix}{spec.name}"
+
+
+def choices(kind: Any) -> list[str]:
+    """The words that a setting may have; empty where it is not one of a few."""
+    return ["true", "false"] if bare(kind) is bool else [str(word) for word in literals(kind)]
+
+
+def parsed(of: Setting, words: Sequence[str]) -> Any:
+    """The value that the words of a command line give a setting. UsageError names what is allowed."""
+    base = bare(of.kind)
+    if is_dataclass(base):
+        raise UsageError(
+            f"{of.key} is a table; set its keys: {', '.join(spec.name for spec in fields(cast(Any, base)))}"
+        )
+    if get_origin(base) is dict:
+        raise UsageError(f"{of.key} is a table; set one of its entries: {of.key}.NAME")
+    if get_origin(base) is list and not (len(words) == 1 and words[0].startswith("[")):
+        value: Any = list(words)
+    elif len(words) != 1:
+        raise UsageError(f"{of.key} takes one value, not {len(words)}: put a text with spaces into quotes")
+    else:
+        value = words[0] if base is str or literals(of.kind) else _literal(words[0])
+    _require_fit(of, value)
+    return value
+
+
+def _literal(word: str) -> Any:
+    """A number, true, false or a list as TOML writes it; else the text, of which the schema says what is wrong."""
+    try:
+        return tomllib.loads(f"value = {word}")["value"] if "\n" not in word else word
+    except tomllib.TOMLDecodeError:
+        return word
+
+
+def _require_fit(of: Setting, value: Any) -> None:
+    secret = checks.secrets({of.path[-1]: value} | ({"env": {of.path[-1]: value}} if of.path[0] == "env" else {}))
+    if secret:
+        raise UsageError(f"{of.key}: {next(iter(secret.values()))}")
+    if of.path[0] == "permissions" and (bad := [rule for rule in _rules(value) if not checks.is_rule(rule)]):
+        raise UsageError(f"{of.key}: {bad[0]!r} is not a permission rule such as Bash(make *)")
+    try:
+        decode(of.kind, value)
+    except Invalid as error:
+        raise UsageError(f"{of.key}: {'; '.join(message for _, message in error.problems)}") from None
+
+
+def _rules(value: Any) -> list[str]:
+    return [rule for rule in cast(list[Any], value) if isinstance(rule, str)] if isinstance(value, list) else []
+
+
+def public(of: Setting, value: Any) -> Any:
+    """A value as it may be shown: `config show` hides the same ones."""
+    hidden = {"env", "headers"}.intersection(of.path[:-1]) or of.path[-1] == "url"
+    return MARK if hidden and value is not None else Secrets().clean(value)
+
+
+# ------------------------------------------------------------------ the file
+
+
+def file_to_edit(request: Request, *, of_project: bool) -> str:
+    """The operator's config.toml, or the agent.toml of the project here."""
+    if not of_project:
+        path = operator_file.file_of(request.home)
+        if not path.endswith(".toml"):
+            raise UsageError(f"{path} is your configuration, and only TOML can be edited here: change it by hand")
+        return path
+    project = request.project or request.cwd
+    first = next((name for name in PROJECT_FILES if os.path.lexists(os.path.join(project, name))), PROJECT_FILE)
+    path = os.path.join(project, first)
+    if first != PROJECT_FILE:
+        raise UsageError(f"{path} is the project's configuration, and only TOML can be edited here: change it by hand")
+    if leads_out(project, first):
+        raise UsageError(f"{path} is a link that leads out of the project: change the file itself")
+    return path
+
+
+def put(home: str, path: str, of: Setting, value: Any) -> str:
+    """Write a setting; the text of the file. ConfigError where the file would be wrong: then it stays as it was."""
+
+    def change(document: Any) -> None:
+        table = document
+        for depth, part in enumerate(of.path[:-1]):
+            if part not in table:
+                table[part] = {}
+            table = table[part]
+            if not hasattr(table, "items"):
+                raise UsageError(f"{path}: {'.'.join(of.path[: depth + 1])} is {shown(table)}, not a table: correct it")
+        table[of.path[-1]] = value
+
+    return _edited(home, path, of, change, value)
+
+
+def remove(home: str, path: str, of: Setting) -> str:
+    """Take a setting, or an entry of a table, out of the file. UsageError where the file does not set it."""
+
+    def change(document: Any) -> None:
+        table: Any = document
+        for part in of.path[:-1]:
+            table = table.get(part) if hasattr(table, "items") else None
+        if not hasattr(table, "items") or of.path[-1] not in table:
+            raise UsageError(f"{of.key} is not set in {path}; `adderclaw config show --origin` says where it is from")
+        del table[of.path[-1]]
+
+    return _edited(home, path, of, change, None)
+
+
+def _edited(home: str, path: str, of: Setting, change: operator_file.Change, value: Any) -> str:
+    text = ""
+
+    def whole(document: Any) -> None:
+        import tomlkit
+
+        nonlocal text
+        change(document)
+        text = tomlkit.dumps(document)
+        if get(tomllib.loads(text), of.path) != value:
+            raise UsageError(f"{path} writes {of.key} in a way that cannot be edited here: change it by hand")
+        operator_file.check(home, text, path)
+
+    operator_file.edit_toml(home, path, whole)
+    return text
