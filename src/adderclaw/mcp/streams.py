@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from adderclaw.errors import Refused
 from adderclaw.json_text import MOST_CONTAINERS
 from adderclaw.net import urls
-from adderclaw.net.client import Checked, Failed, Transport
+from adderclaw.net.client import Checked, Failed, Transport, trusted
 from adderclaw.net.urls import Hosts
 
 CONNECTIONS = 16
@@ -43,7 +43,7 @@ async def network(url: str, allowed: Iterable[str]) -> httpx2.AsyncBaseTransport
     """A transport that reaches the server's own host, wherever it is, and else only what anybody may reach."""
     place = urls.parse(url)
     hosts = Hosts(Hosts.named_by_operator(place).allowed | Hosts.listed(allowed).allowed)
-    trust = await asyncio.to_thread(httpcore2.default_ssl_context)
+    trust = await asyncio.to_thread(trusted)
     return Transport(Checked(hosts), trust, connections=CONNECTIONS)
 
 

@@ -1,6 +1,7 @@
 """One exchange over the network: it resolves once, checks every address, and connects to what it checked.
 
-No redirect is followed, no cookie kept, no proxy of the environment used; bodies are capped after decompression.
+No redirect is followed, no cookie kept; bodies are capped after decompression. The operator's own proxy is used
+where their environment names one (`upstream`).
 """
 
 import asyncio
@@ -14,7 +15,8 @@ import httpcore2
 import httpx2
 
 from adderclaw.errors import Refused
-from adderclaw.net import own_server
+from adderclaw.net import own_network, own_server, upstream
+from adderclaw.net.addresses import is_named
 from adderclaw.net.urls import Hosts
 from adderclaw.types import HostFact
 
@@ -54,6 +56,8 @@ class Checked(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
+        if (above := self._above(host, port)) is not None:
+            return await self._tunnel(above, host, port, timeout)
         addresses = await _resolve(host, port)
         if why := own_server.refusal(port, addresses):
             raise Refused(why)
@@ -65,6 +69,47 @@ class Checked(httpcore2.AsyncNetworkBackend):
             except httpcore2.ConnectError as error:
                 failure = error
         raise failure
+
+    def _above(self, host: str, port: int) -> upstream.Upstream | None:
+        try:
+            return upstream.of("http" if port == 80 else "https", host, port)
+        except upstream.Unusable as error:
+            raise Failed(str(error)) from None
+
+    async def _tunnel(
+        self, above: upstream.Upstream, host: str, port: int, timeout: float | None
+    ) -> httpcore2.AsyncNetworkStream:
+        """By its name a host that the operator listed, others by a checked address: the proxy looks names up itself."""
+        named = is_named(host, port, self._hosts.allowed)
+        try:
+            addresses = await _resolve(host, port)
+        except Failed:
+            if not named:
+                raise Refused(upstream.UNRESOLVED.format(host=host, place=host)) from None
+            addresses = []
+        if why := own_server.refusal(port, addresses):
+            raise Refused(why)
+        self._hosts.check(host, port, addresses)
+        stream, head = await self._sockets.connect_tcp(above.host, above.port, timeout), b""
+        try:
+            await stream.write(above.request(host if named else addresses[0], port), timeout)
+            while not head.endswith(b"\r\n\r\n"):  # one byte at a time: what follows is the host's
+                part = await stream.read(1, timeout)
+                if not part or len(head) > upstream.HEAD_BYTES:
+                    break
+                head += part
+            above.check(head, f"{host}:{port}")
+        except BaseException as error:
+            await stream.aclose()
+            if isinstance(error, upstream.Unusable):
+                raise Failed(str(error)) from None
+            raise
+        return stream
+
+
+def trusted() -> ssl.SSLContext:
+    """The system's authorities and the operator's own."""
+    return own_network.extended(httpcore2.default_ssl_context())
 
 
 async def _resolve(host: str, port: int) -> list[str]:
@@ -150,7 +195,7 @@ async def exchange(
     """One request, one answer: no redirect, no cookie, no proxy. Raises Refused, Failed or Undecodable."""
     # Each request has its own client, so that nothing is carried from one to the next.
     if trust is None and target.scheme == "https":
-        trust = await asyncio.to_thread(httpcore2.default_ssl_context)
+        trust = await asyncio.to_thread(trusted)
     transport = Transport(Checked(hosts), trust)
     async with httpx2.AsyncClient(transport=transport, trust_env=False, timeout=None) as client:
         request = client.build_request(target.method, target.url, headers=dict(headers), content=content or None)

@@ -192,11 +192,17 @@ class Wire:
             async with asyncio.timeout(min(CONNECT_SECONDS, self.first_seconds)):
                 if self.socket:
                     return (await loop.create_unix_connection(lambda: _Connection(loop), self.socket))[1]
+                tls = await self._context() if place.scheme == "https" else None
+                if tls is not None and (way := await _through_proxy(place)) is not None:
+                    opening = loop.create_connection(
+                        lambda: _Connection(loop), sock=way, ssl=tls, server_hostname=place.host
+                    )
+                    return (await opening)[1]
                 _, connection = await loop.create_connection(
                     lambda: _Connection(loop),
                     place.host,
                     place.port,
-                    ssl=await self._context() if place.scheme == "https" else None,
+                    ssl=tls,
                     happy_eyeballs_delay=None if place.loopback else 0.25,
                 )
         except UnicodeError:
@@ -430,23 +436,20 @@ def _refused(error: OSError) -> bool:
     return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)
 
 
-AUTHORITY_FILES = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-)
-"""Where systems keep their certificate authorities when the interpreter was built for another one."""
-
-
 def tls_context() -> ssl.SSLContext:
     """Reads a few hundred certificates, so it runs in a thread."""
-    context = ssl.create_default_context()
+    from adderclaw.net import own_network
+
+    context = own_network.context()
     context.set_alpn_protocols(["http/1.1"])
-    paths = ssl.get_default_verify_paths()
-    if not paths.cafile and not (paths.capath and os.listdir(paths.capath)):
-        for file in filter(os.path.isfile, AUTHORITY_FILES):
-            context.load_verify_locations(file)
-            break
     return context
+
+
+async def _through_proxy(place: Endpoint) -> socket.socket | None:
+    """A way to a model's server by the operator's own proxy, where their environment names one."""
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from adderclaw.net import upstream
+
+    above = upstream.of("https", place.host, place.port)
+    return None if above is None else await upstream.tunnel(above, place.host, place.port)

@@ -1,6 +1,9 @@
 """What a session's commands see of the machine and of the workspace, and which hosts they reach."""
 
+import hashlib
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -10,6 +13,8 @@ from adderclaw.child import Apart
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.kernel.session import InForce
+from adderclaw.net import own_network
+from adderclaw.record import NamedTuple
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.store import locks
@@ -73,7 +78,7 @@ class Furniture:
         from adderclaw.sandbox.bubblewrap import Room
 
         runtime, roots = self._runtime, self.roots
-        now = runtime.config
+        now, around = runtime.config, runtime.surroundings
         if self._servers is None:
             self._servers = _server_files(runtime) if now.mcp_servers or runtime.plugins is not None else ()
         made = Room(
@@ -92,9 +97,11 @@ class Furniture:
                 *self._servers,
                 *skill_folders(runtime, roots[0]),
                 *now.sandbox.read_paths,
+                *around.shown,
                 *(_status_line_files(runtime) if now.statusLine.command else ()),
             ),
             cache=caches.folder_of(runtime.home, roots[0], servers=self._for_servers),
+            variables=around.variables,
         )
         return made if self._apart is None else self._set_apart(made, self._apart)
 
@@ -104,7 +111,8 @@ class Furniture:
         room = replace(room, read_only=True, cache="", hidden=(*room.hidden, *away))
         if apart.workspace == "read":
             return room
-        return replace(room, roots=(), unsearched=room.roots, kept=(), traces=(), shown=self._servers or ())
+        shown = (*(self._servers or ()), *self._runtime.surroundings.shown)
+        return replace(room, roots=(), unsearched=room.roots, kept=(), traces=(), shown=shown)
 
     def shut(self) -> "Shut":
         return self._shutter.shut(self.in_force.policy, self.roots)
@@ -189,15 +197,27 @@ def _own_files(store: str, receipts: str, key: str) -> tuple[str, ...]:
 # ------------------------------------------------------------------ hosts
 
 
+def _registries(runtime: Runtime) -> tuple[str, ...]:
+    """Those of the settings, and of the operator's own package managers where no project or administrator tightened
+    the list."""
+    listed = tuple(runtime.config.security.registries)
+    if not listed or not operators_own(runtime.options, runtime.loaded, "security.registries"):
+        return listed
+    own = runtime.surroundings.registries
+    if not own:
+        return listed
+    from adderclaw.gate import registries
+
+    return (*listed, *(place for place in own if place.rpartition(":")[0] not in registries.known()))
+
+
 class WaysOut:
     """What commands reach through the one proxy. A model names no host here: all come from configuration."""
 
     def __init__(self, runtime: Runtime, in_force: InForce, confinement: str) -> None:
         self._security, self._in_force = runtime.config.security, in_force
-        self._always = (
-            *self._security.allowed_domains,
-            *(self._security.registries if runtime.options.headless else ()),
-        )
+        self._registries = _registries(runtime) if confinement == "bubblewrap" else tuple(self._security.registries)
+        self._always = (*self._security.allowed_domains, *(self._registries if runtime.options.headless else ()))
         self._let_in: tuple[str, ...] = ()
         self.refused = 0
         """How often a command was kept from a host."""
@@ -213,7 +233,7 @@ class WaysOut:
     @property
     def is_any(self) -> bool:
         """Whether there is, or may come to be, a host that is reached: without one there is no proxy."""
-        return bool(self._always or self._security.registries)
+        return bool(self._always or self._registries)
 
     def judge(self, host: str, port: int, addresses: list[str] | None) -> str | None:
         from adderclaw.gate import hosts
@@ -224,18 +244,23 @@ class WaysOut:
             self.refused += 1
         return why
 
+    def is_named(self, host: str, port: int) -> bool:
+        """Whether the operator listed exactly this host, by no pattern."""
+        from adderclaw.net.addresses import is_named
+
+        return is_named(host, port, self.domains)
+
     def offered(self, command: CommandFact | None) -> tuple[str, ...]:
         """The registries of a plan's package managers that the operator could let in: those that they list."""
         if not self.is_sealed or command is None:
             return ()
         from adderclaw.gate import registries
 
-        listed = self._security.registries
+        listed = self._registries
         wanted = [host for host in registries.needed(command) if host in listed]
         if registries.needed(command):  # one of the operator's own may serve any of them
             wanted += [host for host in listed if host not in registries.known()]
-        policy = self._in_force.policy
-        return tuple(one for one in wanted if one not in self.domains and not gate.unreachable(policy, one, 443))
+        return tuple(one for one in wanted if one not in self.domains and self._may_be_reached(one))
 
     def let_in(self, command: CommandFact | None) -> tuple[str, ...]:
         """The operator said so: until the session ends, its commands reach what was offered."""
@@ -248,9 +273,12 @@ class WaysOut:
         from adderclaw.gate import registries
 
         own, _ = registries.managers().get(program, ((), frozenset[str]()))
-        policy, listed = self._in_force.policy, self._security.registries
-        wanted = (host for host in listed if host in own or host not in registries.known())
-        return tuple(host for host in wanted if own and not gate.unreachable(policy, host, 443))
+        wanted = (host for host in self._registries if host in own or host not in registries.known())
+        return tuple(host for host in wanted if own and self._may_be_reached(host))
+
+    def _may_be_reached(self, place: str) -> bool:
+        host, _, port = place.rpartition(":") if re.search(r"[^:]:\d+$", place) else (place, "", "443")
+        return not gate.unreachable(self._in_force.policy, host, int(port))
 
     def open(self, hosts: tuple[str, ...]) -> None:
         self._opened += hosts
@@ -276,3 +304,53 @@ class WaysOut:
         named = ", ".join(self.domains[:MOST_NAMED])
         more = f" and {len(self.domains) - MOST_NAMED} more hosts" if len(self.domains) > MOST_NAMED else ""
         return ONLY.format(hosts=named + more)
+
+
+# ------------------------------------------------------------------ the operator's own network
+
+
+class Surroundings(NamedTuple):
+    shown: tuple[str, ...] = ()
+    """Files of ours that commands read."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """What tells programs of them, unless a command says otherwise."""
+    registries: tuple[str, ...] = ()
+    """Where the operator's package managers fetch from, with ports."""
+    problems: tuple[str, ...] = ()
+
+
+def surroundings(home: str, roots: Sequence[str]) -> Surroundings:
+    """Of the operator's environment and home alone: what lies in a workspace names nothing."""
+    if any(beneath(home, root) for root in roots):  # where what we write down is hidden from commands
+        return Surroundings()
+    folder = os.path.join(home, "cache", "network")
+    bundle, indexes = own_network.bundle(roots), own_network.indexes(roots)
+    shown: list[str] = []
+    variables: dict[str, str] = {}
+    if bundle.text:
+        shown.append(_kept(folder, "authorities.pem", bundle.text))
+        variables |= own_network.environment(shown[-1])
+    if indexes.npm:
+        lines = "".join(f"{key}={url}\n" for key, url in sorted(indexes.npm.items()))
+        shown.append(_kept(folder, "npmrc", lines.encode()))
+        variables["npm_config_globalconfig"] = shown[-1]  # a project's own .npmrc counts before it
+    given = {
+        "PIP_INDEX_URL": indexes.pip,
+        "PIP_EXTRA_INDEX_URL": " ".join(indexes.pip_more),
+        "UV_DEFAULT_INDEX": indexes.uv,
+        "UV_INDEX": " ".join(indexes.uv_more),
+    }
+    variables |= {name: value for name, value in given.items() if value}
+    return Surroundings(tuple(shown), tuple(variables.items()), indexes.hosts, bundle.problems)
+
+
+def _kept(folder: str, name: str, content: bytes) -> str:
+    """The file with this content, written once: its name says what is in it."""
+    path = os.path.join(folder, f"{hashlib.sha256(content).hexdigest()[:24]}-{name}")
+    if not os.path.exists(path):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        temporary = f"{path}.{os.getpid()}"
+        with open(temporary, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    return path

@@ -277,7 +277,7 @@ def box_of(runtime: Runtime, kind: str, room: "Room", ways: WaysOut | None, *, b
     def tell(message: str) -> None:
         warn(runtime, message)
 
-    proxy = Proxy(ways.judge, tell=tell) if ways is not None and ways.is_any else None
+    proxy = Proxy(ways.judge, tell=tell, named=ways.is_named) if ways is not None and ways.is_any else None
     if beside:
         return confinement.box(kind, room, proxy=proxy, tell=tell)
     return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)

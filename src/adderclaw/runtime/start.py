@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from adderclaw.runtime.fetches import Fetches
     from adderclaw.runtime.later_record import Later
     from adderclaw.runtime.plugins import SessionPlugins
+    from adderclaw.runtime.sandbox_setup import Surroundings
     from adderclaw.sandbox.box import Box
     from adderclaw.workspace import Place
     from adderclaw.workspace.survey import Surveyor
@@ -70,6 +71,8 @@ class Runtime:
     """Files of the workspace that hooks and trusted settings start, once they were looked for."""
     recording: "Recording | None" = None
     """What is noted of the run; None for one that is not recorded."""
+    around: "Surroundings | None" = None
+    """What the operator's network needs in a sandbox, once that was looked for."""
     joined: "tuple[SessionPlugins | None] | None" = None
     """Its plugins, once they were looked at."""
 
@@ -116,6 +119,19 @@ class Runtime:
             if self.later is not None:
                 self.looker.imported = self.later.imported
         return self.looker
+
+    @property
+    def surroundings(self) -> "Surroundings":
+        """What the operator's network needs in the session's sandbox."""
+        if self.around is None:
+            from adderclaw.runtime.sandbox_setup import surroundings
+
+            now = self.config
+            more = (*now.security.additional_directories, *now.permissions.additionalDirectories)
+            self.around = surroundings(self.home, tuple(map(followed, (self.loaded.workspace, *more))))
+            for message in self.around.problems:
+                warn(self, message)
+        return self.around
 
     @property
     def runs_folder(self) -> "Place":
@@ -327,6 +343,11 @@ def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock
     sources.register(loaded.config.providers.models)
     for variable in (loaded.config.web.gateway_token_env, loaded.config.web.search_key_env):
         secrets.add(os.environ.get(variable or "", ""))
+    if any("@" in value for name, value in os.environ.items() if name.lower().endswith("_proxy")):
+        from adderclaw.net import upstream
+
+        for login in upstream.logins():
+            secrets.add(login)
     return sources
 
 

@@ -223,7 +223,8 @@ class Broker:
             other = self._reach(host, port, addresses) if self._reach is not None else ""
             return None if other is None else "only what was approved for this call is reached"
 
-        self._serve_way(Proxy(judge, tell=lambda _: None), listener)  # git says it itself
+        way = Proxy(judge, tell=lambda _: None, named=lambda host, port: (host, port) in approved)
+        self._serve_way(way, listener)  # git says it itself
         for one in near:
             if self._only is not None:
                 self._serve_way(Forward(judge, (self._only.host, self._only.port)), one)

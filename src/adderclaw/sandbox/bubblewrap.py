@@ -61,6 +61,8 @@ class Room:
     """Places of the first root itself that lie in the stand-in, read-only: what is too large to be copied."""
     bwrap: str = ""
     """The bubblewrap to start; empty: the one that the last trial could start."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """What programs are told of the operator's network, unless a command says otherwise."""
     masked: tuple[tuple[int, int], ...] = ()
     """What lay at hidden places of the workspace: a mask goes with the file that it lies on, when that is replaced."""
 

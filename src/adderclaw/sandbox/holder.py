@@ -66,7 +66,7 @@ class Inside:
         """Whether a command ever did."""
         self._mounted = NO_MOUNTS, NO_MOUNTS
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
-        self.defaults: dict[str, str] = {}
+        self.defaults = dict(room.variables)
         """What counts unless a command is given something else."""
         self._cache = -1
         self._folder = ""
@@ -98,7 +98,7 @@ class Inside:
             fds = [theirs.fileno()]
             if self._caching:
                 os.makedirs(room.cache, mode=0o700, exist_ok=True)
-                self.defaults = caches.environment(caches.PLACE if kind == "bubblewrap" else room.cache)
+                self.defaults |= caches.environment(caches.PLACE if kind == "bubblewrap" else room.cache)
             prepare = self._bubblewrap if kind == "bubblewrap" else self._landlock
             argv = prepare(room, fds, stack)
 

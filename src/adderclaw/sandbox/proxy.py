@@ -14,12 +14,16 @@ from adderclaw.net import own_server
 
 type Judge = Callable[[str, int, list[str] | None], str | None]
 """Why a host and port may not be reached, or None: asked by name first, then with its addresses."""
+type Named = Callable[[str, int], bool]
+"""Whether the operator listed exactly this host and port, by no pattern."""
 type Looker = Callable[[str, int], Awaitable[list[str]]]
 type Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 HEAD_BYTES = 65536
 CONNECT_WAIT = 20.0
 CONNECTIONS = 256
+REASON = 300
+"""How many characters of a refusal stand in the first line of the answer."""
 NEVER_FORWARDED = frozenset({b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive"})
 
 
@@ -34,8 +38,15 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 class Proxy:
-    def __init__(self, judge: Judge, *, tell: Callable[[str], None], look_up: Looker = look_up) -> None:
-        self._judge, self._tell, self._look_up = judge, tell, look_up
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        tell: Callable[[str], None],
+        look_up: Looker = look_up,
+        named: Named = lambda _host, _port: False,
+    ) -> None:
+        self._judge, self._tell, self._look_up, self._named = judge, tell, look_up, named
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._told: set[str] = set()
@@ -93,10 +104,15 @@ class Proxy:
         first = await reader.readexactly(1)
         return await (_Socks if first == b"\x05" else _Http)(self, reader, writer).opened(first)
 
-    async def connect(self, host: str, port: int) -> Pipe:
+    async def connect(self, host: str, port: int, scheme: str = "https") -> Pipe:
         """A connection to a host that may be reached, at an address that was checked."""
         host = host.lower().rstrip(".")
         self._check(host, port, None)
+        from adderclaw.net import upstream  # not before a command connects
+
+        if (above := upstream.of(scheme, host, port)) is not None:
+            way = await upstream.tunnel(above, await self._beyond(host, port), port)
+            return await asyncio.open_connection(sock=way, limit=HEAD_BYTES)
         addresses = await self._look_up(host, port)
         self._check(host, port, addresses)
         failure: OSError = OSError(f"{host} has no address")
@@ -107,10 +123,29 @@ class Proxy:
                 failure = error
         raise failure
 
+    async def _beyond(self, host: str, port: int) -> str:
+        """What the operator's own proxy is asked for: a host that they listed by its name, others by a checked address.
+
+        It looks names up itself, and could find another address than we do.
+        """
+        try:
+            addresses = await self._look_up(host, port)
+        except OSError:
+            addresses = []
+        named = self._named(host, port)
+        if not addresses and not named:
+            from adderclaw.net.upstream import UNRESOLVED
+
+            self._refuse(host, port, UNRESOLVED.format(host=host, place=host))
+        self._check(host, port, addresses)
+        return host if named else addresses[0]
+
     def _check(self, host: str, port: int, addresses: list[str] | None) -> None:
         why = self._judge(host, port, addresses) or own_server.refusal(port, addresses or ())
-        if why is None:
-            return
+        if why is not None:
+            self._refuse(host, port, why)
+
+    def _refuse(self, host: str, port: int, why: str) -> None:
         place = f"{host}:{port}"
         if place not in self._told and len(self._told) < 1000:  # once each, however often it is tried
             self._told.add(place)
@@ -176,7 +211,7 @@ class _Http:
         if not all(re.fullmatch(rb"[!#-'*+.^-z|~A-Z0-9-]+:[^\r\n\0]*", line) for line in headers):
             return await self._answer(400, "a header that two servers could read differently is not passed on")
         host, port = _authority(found[1], 80)
-        pipe = await self._proxy.connect(host, port)
+        pipe = await self._proxy.connect(host, port, "http")
         kept = [line for line in headers if line.partition(b":")[0].strip().lower() not in NEVER_FORWARDED | {b"host"}]
         path = found[2] or "/"
         path = path if path.startswith("/") else f"/{path}"
@@ -185,9 +220,11 @@ class _Http:
         return pipe
 
     async def _answer(self, status: int, text: str) -> None:
+        # npm and browsers show nothing but the reason phrase
+        reason = re.sub(r"[^ -~]+", "?", text)[:REASON].encode("ascii")
         body = f"{text}\n".encode()
-        self._writer.write(b"HTTP/1.1 %d No\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (status, len(body)))
-        self._writer.write(body)
+        head = b"HTTP/1.1 %d %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (status, reason, len(body))
+        self._writer.write(head + body)
         await self._writer.drain()
 
 

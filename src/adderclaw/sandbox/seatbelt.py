@@ -161,11 +161,11 @@ class Profiles:
         clearing.sweep(tempfile.gettempdir())
         self._folder = followed(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
-        self.defaults: dict[str, str] = {}
+        self.defaults = dict(room.variables)
         self._cache = -1
         if room.cache and not room.read_only:
             os.makedirs(room.cache, mode=0o700, exist_ok=True)
-            self.defaults = caches.environment(room.cache)
+            self.defaults |= caches.environment(room.cache)
             self._cache = caches.hold(room.cache, room.roots[0])
         self._everywhere, self._for_git = NO_MOUNTS, NO_MOUNTS
         self._commands: set[Bare] = set()
