@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Annotated, Any, Literal, cast
 
 from adderclaw.config import checks
+from adderclaw.config.places import FLAGS
 from adderclaw.decode import Between, Invalid, decode, shown
 from adderclaw.record import NamedTuple, record
 from adderclaw.types import Json
@@ -89,6 +90,8 @@ class Entry(NamedTuple):
     """`user` for the operator's own configuration, `plugin:NAME` for a plugin's, else the project's directory."""
     live: object = None
     """A server in the program that embeds us: its own code, so that nothing of it is pinned."""
+    by_operator: bool = False
+    """Whether the operator's own configuration, or the program that starts us, names it: no file of a project."""
     changed: Callable[[], str] = lambda: ""
     """Why it may not be started now, where the plugin that brings it is not as it was trusted."""
 
@@ -187,7 +190,10 @@ def entries(table: Mapping[str, Json], origins: Mapping[str, str], project: str,
     for name, entry in table.items():
         server = read(entry)
         if not server.disabled:
-            made.append(Entry(slug(name), name, server, scope_of(origins.get(f"mcp_servers.{name}", ""), project, own)))
+            origin = origins.get(f"mcp_servers.{name}", "")
+            scope = scope_of(origin, project, own)
+            by_operator = origin == FLAGS or (os.path.isabs(origin) and scope == "user")
+            made.append(Entry(slug(name), name, server, scope, by_operator=by_operator))
     return made
 
 

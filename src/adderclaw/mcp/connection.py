@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -73,8 +73,8 @@ class Wires:
     sample: Sample | None = None
     start_fetched: "Start | None" = None
     """Starts those that are fetched first, where no command writes what was."""
-    fetch: "Callable[[str, Sequence[str]], Fetch | None]" = lambda _server, _argv: None
-    """(server, command line) → the package that has to be fetched before it can start, if so."""
+    fetch: "Callable[[Entry], Fetch | None]" = lambda _entry: None
+    """The package that has to be fetched before a server can start, if so."""
 
 
 class Connection:
@@ -96,6 +96,8 @@ class Connection:
         """What starts it, where that is not what starts commands."""
         self._more: Mapping[str, str] = {}
         """What it is started with beside its own environment."""
+        self._argv: list[str] = []
+        """What it is started by, where that is not its command line."""
 
     async def client(self) -> "Client":
         """The connected client; starts the server if need be. Raises Unavailable."""
@@ -185,10 +187,11 @@ class Connection:
 
     async def _reached(self, stack: AsyncExitStack) -> "Client":
         """Start it and list its tools. What has to be fetched first is asked about, once; after that it is there."""
-        command = self.entry.server.command
-        fetch = self._wires.fetch(self.entry.name, (command, *self.entry.server.args)) if command else None
+        fetch = self._wires.fetch(self.entry) if self.entry.server.command else None
         if fetch is None:
             return await self._connected(stack)
+        if fetch.is_apart:
+            return await self._brought(stack, fetch)
         self._start = self._wires.start_fetched
         if fetch.is_there:
             async with AsyncExitStack() as own:
@@ -209,6 +212,33 @@ class Connection:
         finally:
             progress.cancel()
             fetch.end(came=came)
+
+    async def _brought(self, stack: AsyncExitStack, fetch: "Fetch") -> "Client":
+        """Start it from the cache of this user, in the session's own sandbox; where it is not there yet, fetch it."""
+        stack.callback(fetch.release)
+        if fetch.is_there:
+            async with AsyncExitStack() as own:
+                try:
+                    self._argv = fetch.argv()
+                    client = await self._connected(own)
+                except Exception as error:  # noqa: BLE001 - as below; what was fetched may be out of date
+                    self._tell("starting", f"it did not start from the cache ({self._why(error)[:200]})")
+                else:
+                    stack.push_async_exit(own.pop_all())
+                    return client
+        if why := await fetch.begin():
+            raise Unavailable(why)
+        progress = asyncio.create_task(self._progress(fetch.package))
+        try:
+            async with asyncio.timeout(FETCH_SECONDS):
+                if why := await fetch.bring():
+                    raise Unavailable(why)
+        except TimeoutError:
+            raise Unavailable(f"{fetch.package} was not fetched within {FETCH_SECONDS:g} s") from None
+        finally:
+            progress.cancel()
+        self._argv = fetch.argv()
+        return await self._connected(stack)
 
     async def _progress(self, package: str) -> None:
         seconds = 0
@@ -324,13 +354,16 @@ class Connection:
         from adderclaw.mcp.pipes import spoken
         from adderclaw.sandbox.piped import converse
         from adderclaw.sandbox.process import environment
+        from adderclaw.sandbox.programs import search_path
 
         server, root = self.entry.server, self._wires.roots[0]
         cwd = os.path.join(root, os.path.expanduser(filled(server.cwd or "")))
-        argv = [os.path.expanduser(filled(command)), *(filled(argument) for argument in server.args)]
+        argv = self._argv or [os.path.expanduser(filled(command)), *(filled(argument) for argument in server.args)]
         known = {**self._wires.env, **self._filled(server.env), **self._more}
         if self._start is not None:
             argv, known = apart(argv), {**known, **NO_SETTINGS}
+        if self._argv:  # what a package brings beside its program is found, too
+            known = {"PATH": os.pathsep.join((os.path.dirname(argv[0]), *search_path(self._wires.roots))), **known}
         env = environment(known, workspace_roots=self._wires.roots)
         try:
             self._child = await converse(argv, cwd=cwd, env=env, start=self._start or self._wires.start)

@@ -184,6 +184,9 @@ def _server_files(runtime: Runtime) -> tuple[str, ...]:
         # a plugin's arguments show nothing but what lies in its folder
         of_plugin = entry.scope.startswith("plugin:")
         found += files(replace(entry.server, args=[]) if of_plugin else entry.server)
+        if (fetch := runtime.fetches.of(entry) if runtime.fetches is not None else None) is not None and fetch.is_apart:
+            os.makedirs(fetch.folder, mode=0o700, exist_ok=True)  # what comes there later is seen, too
+            found.append(fetch.folder)
     return tuple(dict.fromkeys(found))
 
 
@@ -225,6 +228,10 @@ class WaysOut:
         """For as long as a server is fetched."""
         self.is_sealed = confinement == "bubblewrap" and self._security.network != "allow"
         self._kind = confinement
+
+    @property
+    def policy(self) -> gate.Policy:
+        return self._in_force.policy
 
     @property
     def domains(self) -> tuple[str, ...]:

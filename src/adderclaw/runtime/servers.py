@@ -99,7 +99,7 @@ def join(
         env=here.kit.env if here.kit.start is not None else {},
     )
     if isinstance(here.ways_out, WaysOut):
-        runtime.fetches = Fetches(runtime.home, here.context.workspace.root, here.ways_out)
+        runtime.fetches = Fetches(runtime, wires.roots, here.ways_out)
         wires.fetch = runtime.fetches.of
     kept = store or _read_only(runtime)
     servers = Servers(configured(runtime), wires, kept, offer)

@@ -47,6 +47,8 @@ class Room:
     """What else they may read: programs that the operator configured, and `sandbox.read_paths`."""
     cache: str = ""
     """The folder of ours in which package managers keep their caches; empty: nowhere."""
+    cache_at: str = ""
+    """Where it lies inside, if not at the usual place."""
     named: tuple[str, ...] = ()
     """The roots and what is shown as they were named: links on the way there are links inside, too."""
     kept: tuple[str, ...] = ()
@@ -109,7 +111,7 @@ def _system(room: Room, files: Mapping[str, int]) -> list[str]:
     for place in places:
         words += ["--ro-bind", place, place]
     if room.cache and not room.read_only:
-        words += ["--bind", room.cache, caches.PLACE]
+        words += ["--bind", room.cache, room.cache_at or caches.PLACE]
     return words + _links(room, places)
 
 

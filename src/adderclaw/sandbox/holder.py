@@ -98,7 +98,9 @@ class Inside:
             fds = [theirs.fileno()]
             if self._caching:
                 os.makedirs(room.cache, mode=0o700, exist_ok=True)
-                self.defaults |= caches.environment(caches.PLACE if kind == "bubblewrap" else room.cache)
+                self.defaults |= caches.environment(
+                    (room.cache_at or caches.PLACE) if kind == "bubblewrap" else room.cache
+                )
             prepare = self._bubblewrap if kind == "bubblewrap" else self._landlock
             argv = prepare(room, fds, stack)
 
@@ -186,7 +188,7 @@ class Inside:
         try:
             self._greet(complaints)
             if self._caching:
-                self._cache = caches.hold(self.room.cache, self.room.roots[0])
+                self._cache = caches.hold(self.room.cache, self.room.roots[0] if self.room.roots else "")
         finally:
             os.close(complaints)
 
