@@ -302,7 +302,9 @@ class Connection:
         while isinstance(inner, BaseExceptionGroup):
             inner = cast(Any, inner).exceptions[0]
         said = str(inner) or type(inner).__name__
-        if re.search(r"(?<![\d.:])401(?!\d)", said):  # the status, not a part of an address
+        if self.entry.server.command is None and re.search(
+            r"(?<![\d.:])401(?!\d)", said
+        ):  # the status, not a part of an address
             keyed = any(name.lower() == "authorization" for name in self.entry.server.headers)
             login = f"it wants a login: `adderclaw mcp login {self.entry.name}`"
             said = "it refuses the key in its headers (401)" if keyed else login

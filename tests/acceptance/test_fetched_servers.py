@@ -1,0 +1,90 @@
+"""Servers that are fetched (npx): once per user, from their own registry, apart from every workspace."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.world import World, call, text
+from tests.mcp.registry import Registry, registry
+
+OWN = '[mcp_servers.it]\ncommand = "npx"\nargs = ["-y", "a-server"]\nstartupTimeout = 60000\n'
+TOKEN = "npm_0123456789abcdefghijABCDEFGHIJ012345"
+
+
+@pytest.fixture
+def shop(world: World, needs: Callable[[str], str]) -> Iterator[Registry]:
+    """A registry that the operator's own .npmrc names, with a token."""
+    needs("bwrap")
+    needs("npx")
+    with registry() as made:
+        place = made.url.removeprefix("http:")
+        npmrc = f"registry={made.url}\n{place}:_authToken={TOKEN}\nupdate-notifier=false\n"
+        (Path(world.cli.env["HOME"]) / ".npmrc").write_text(npmrc, encoding="utf-8")
+        yield made
+
+
+def results(world: World) -> list[str]:
+    return [entry["content"] for entry in world.entries("tool_result")]
+
+
+def test_it_is_fetched_unasked_for_all_projects_reaches_the_sessions_servers_and_is_not_changed(
+    world: World, shop: Registry, tmp_path: Path
+) -> None:
+    world.configure("full", more=OWN)
+    (world.workspace / "page.txt").write_text("from the session", encoding="utf-8")
+    evil = f"registry=http://127.0.0.9:1/\n{shop.url.removeprefix('http:')}:_authToken=evil\n"
+    (world.workspace / ".npmrc").write_text(evil, encoding="utf-8")  # which counts for commands alone
+    serve = "python3 -m http.server 8765 --bind 127.0.0.1"
+    world.script(
+        call("Bash", command=serve, run_in_background=True),
+        call("Bash", command="sleep 1; env"),
+        call("mcp__it__get", url="http://127.0.0.1:8765/page.txt"),
+        call("mcp__it__spoil"),
+        text("done"),
+    )
+    done = world.agent("go")
+    assert done.code == 0, done.err
+    _, environment, page, spoilt = results(world)
+    assert "npm_config_globalconfig=" in environment
+    assert TOKEN not in environment
+    assert "from the session" in page
+    assert "EROFS" in spoilt
+    assert "/a-server" in shop.asked
+    assert shop.logins == []
+    written = [path.read_text(encoding="utf-8") for path in (world.cli.data / "cache" / "network").iterdir()]
+    assert not any("registry=" not in text or TOKEN in text for text in written if "BEGIN" not in text)
+    before, other = list(shop.asked), tmp_path / "other"
+    other.mkdir()
+    again = world.cli("mcp", "test", "it", "--workspace", str(other))
+    assert again.code == 0, again.err
+    assert shop.asked == before, "the second project starts it from the cache of the user"
+
+
+def test_a_client_passes_one_and_it_is_fetched_headless(world: World, shop: Registry) -> None:
+    world.script(call("mcp__zz__get", url="http://127.0.0.1:4444/"), text("done"))
+    passed = json.dumps({"mcpServers": {"zz": {"command": "npx", "args": ["-y", "a-server"]}}})
+    done = world.cli("-p", "go", "--mcp-config", passed, "--permission-mode", "bypassPermissions")
+    assert done.code == 0, done.err
+    assert "ECONNREFUSED" in results(world)[0]
+
+
+def test_one_that_a_trusted_project_brings_waits_for_a_yes(world: World, shop: Registry) -> None:
+    table = {"mcpServers": {"it": {"command": "npx", "args": ["-y", "a-server"]}}}
+    (world.workspace / ".mcp.json").write_text(json.dumps(table), encoding="utf-8")
+    assert world.cli("trust", str(world.workspace)).code == 0
+    world.configure("full")
+    world.script(call("mcp__it__get", url="http://127.0.0.1:4444/"), text("done"))
+    world.agent("go")
+    assert "nobody is there to be asked" in results(world)[0]
+    assert shop.asked == []
+
+
+def test_a_registry_that_asks_for_a_login_is_said(world: World, shop: Registry) -> None:
+    shop.open = False
+    world.configure("full", more=OWN)
+    done = world.cli("mcp", "test", "it")
+    assert done.code == 1
+    assert "asks for a login (401), and none is given to programs in the sandbox" in done.err
+    assert shop.logins == []
