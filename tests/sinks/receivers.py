@@ -132,12 +132,13 @@ class Certificate(NamedTuple):
         return context
 
 
-def certificate(folder: Path) -> Certificate:
-    """One of our own making, for localhost and 127.0.0.1."""
+def certificate(folder: Path, *more: str) -> Certificate:
+    """One of our own making, for localhost, 127.0.0.1 and more names."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    hosts = map(x509.DNSName, ("localhost", *more))
+    names = [*hosts, x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
