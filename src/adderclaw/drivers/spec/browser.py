@@ -1,5 +1,6 @@
 """The browser of coding sessions: Playwright's MCP server in the session's sandbox, if it and a Chromium are there."""
 
+import os
 from collections.abc import Sequence
 
 from adderclaw.config.paths import followed
@@ -12,6 +13,8 @@ CHROMIUMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chr
 MISSING = "no browser for these sessions: `npm install -g @playwright/mcp` and a Chromium give them one, in a sandbox"
 NOT_THE_PROJECTS: Json = {"mcp_servers": {SERVER: {"command": "/bin/false", "disabled": True}}}
 """The browser is built in: where there is none, what a project calls so is not started in its place."""
+QUIET = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chromium.json")
+"""Chromium asks its maker for updates and accounts unless it is told another address: here nobody listens."""
 DENIED = (f"mcp__{SERVER}__browser_run_code_unsafe", f"mcp__{SERVER}__browser_install")
 """Not what a page shows, but code in the server itself; and a browser is not fetched by an agent."""
 
@@ -29,7 +32,7 @@ def settings(profile: str, roots: Sequence[str]) -> Json:
     if profile == "permissive" or confinement.probe(roots) == "none":
         return {}
     arguments = ["--headless", "--isolated", "--no-sandbox", "--browser", "chromium", "--executable-path", chromium]
-    more = ["--caps", "testing", "--output-dir", "/tmp/playwright"]
+    more = ["--caps", "testing", "--output-dir", "/tmp/playwright", "--config", QUIET]
     return {
         "mcp_servers": {SERVER: {"command": node, "args": [followed(server), *arguments, *more]}},
         "permissions": {"deny": list(DENIED)},
