@@ -5,7 +5,7 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 
 LOGIN = ("clerk", "Kept-Outside-42")
@@ -67,7 +67,7 @@ def _pump(source: socket.socket, into: socket.socket) -> None:
 
 
 @contextmanager
-def company(trust: ssl.SSLContext | None, places: Mapping[str, int]) -> Iterator[Company]:
+def company(trust: ssl.SSLContext | None, places: Mapping[str, int]) -> Generator[Company]:
     made = Company(trust, places)
     try:
         yield made

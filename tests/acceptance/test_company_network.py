@@ -2,7 +2,7 @@
 
 import shlex
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +16,7 @@ ASK = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20)
 
 
 @contextmanager
-def page() -> Iterator[int]:
+def page() -> Generator[int]:
     class Door(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)

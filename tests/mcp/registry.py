@@ -7,7 +7,7 @@ import io
 import json
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -75,7 +75,7 @@ class Registry:
 
 
 @contextmanager
-def registry() -> Iterator[Registry]:
+def registry() -> Generator[Registry]:
     made = Registry()
 
     class Door(BaseHTTPRequestHandler):

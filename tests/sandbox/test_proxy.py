@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from adderclaw.gate import hosts
+from adderclaw.net.addresses import is_named
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.proxy import Proxy
+from tests.company import LOGIN, company
 from tests.rows import rows
 from tests.sandbox import escapes
 from tests.trial import why_not
@@ -54,6 +56,7 @@ class World:
             lambda host, port, found: hosts.tunnel(host, port, found, allowed),
             tell=self.said.append,
             look_up=self.look_up,
+            named=lambda host, port: is_named(host, port, allowed),
         )
 
 
@@ -120,8 +123,9 @@ def socks(kind: bytes, host: bytes, port: int, command: int = 1) -> bytes:
 )
 def test_a_host_that_is_not_listed_is_refused(target: str, reason: str) -> None:
     answer, world = ask(f"CONNECT {target} HTTP/1.1\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.1 403 ")
-    assert reason in answer.decode()
+    first = answer.decode().splitlines()[0]
+    assert first.startswith("HTTP/1.1 403 adderclaw: ")
+    assert reason in first, "npm and browsers show nothing but this line"
     assert world.received == []
 
 
@@ -190,6 +194,42 @@ def test_a_name_without_an_address_is_said() -> None:
     answer, _ = ask(b"CONNECT gone.test:443 HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 502 ")
     assert b"no such name" in answer
+
+
+# ------------------------------------------------------------------ the operator's own proxy
+
+
+@rows(
+    ("target", "reached", "said"),
+    [
+        ("gone.test:443", "gone.test:443", "200 "),  # listed by its name: the proxy alone knows its address
+        ("public.example.org:443", "93.184.215.14:443", "200 "),  # by a pattern: at the address that was checked
+        ("inner.example.org:443", "", "private or special address 10.0.0.1"),
+        ("unknown.example.org:443", "", "has no address on this machine"),
+        ("other.test:443", "", "not in security.allowed_domains"),
+        (
+            "away.example.org:443",
+            "93.184.215.15:443",
+            "answered 403 Not at work for away.example.org:443 at 93.184.215.15 (by its name",
+        ),
+    ],
+)
+def test_through_a_proxy_of_the_operator(monkeypatch: pytest.MonkeyPatch, target: str, reached: str, said: str) -> None:
+    monkeypatch.setitem(NAMES, "public.example.org", ["93.184.215.14"])
+    monkeypatch.setitem(NAMES, "away.example.org", ["93.184.215.15"])
+
+    async def whole() -> tuple[bytes, list[str]]:
+        async with running() as world:
+            with company(None, {"gone.test": world.port, "93.184.215.14": world.port}) as gate:
+                monkeypatch.setenv("HTTPS_PROXY", gate.url)
+                return await asked(
+                    world, f"CONNECT {target} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n".encode()
+                ), gate.asked
+
+    answer, seen = asyncio.run(whole())
+    assert said in answer.decode()
+    assert seen == [reached][: bool(reached)]
+    assert LOGIN[1].encode() not in answer
 
 
 # ------------------------------------------------------------------ let through

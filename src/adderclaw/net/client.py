@@ -90,15 +90,16 @@ class Checked(httpcore2.AsyncNetworkBackend):
         if why := own_server.refusal(port, addresses):
             raise Refused(why)
         self._hosts.check(host, port, addresses)
+        there = host if named else addresses[0]
         stream, head = await self._sockets.connect_tcp(above.host, above.port, timeout), b""
         try:
-            await stream.write(above.request(host if named else addresses[0], port), timeout)
+            await stream.write(above.request(there, port), timeout)
             while not head.endswith(b"\r\n\r\n"):  # one byte at a time: what follows is the host's
                 part = await stream.read(1, timeout)
                 if not part or len(head) > upstream.HEAD_BYTES:
                     break
                 head += part
-            above.check(head, f"{host}:{port}")
+            above.check(head, upstream.described(host, port, there))
         except BaseException as error:
             await stream.aclose()
             if isinstance(error, upstream.Unusable):

@@ -129,17 +129,24 @@ def _covers(name: str, host: str) -> bool:
         return False
 
 
-async def tunnel(upstream: Upstream, host: str, port: int) -> socket.socket:
-    """A connection to a host, through the proxy."""
+def described(host: str, port: int, there: str) -> str:
+    """A host in a message, and why the proxy was asked for something else."""
+    if host == there:
+        return f"{host}:{port}"
+    return f"{host}:{port} at {there} (by its name it is asked only for a host that [security] allowed_domains names)"
+
+
+async def tunnel(upstream: Upstream, host: str, port: int, there: str) -> socket.socket:
+    """A connection to a host, through the proxy, which is asked for `there`: its name, or its address."""
     one, loop, head = await _connected(upstream), asyncio.get_running_loop(), bytearray()
     try:
-        await loop.sock_sendall(one, upstream.request(host, port))
+        await loop.sock_sendall(one, upstream.request(there, port))
         while not head.endswith(b"\r\n\r\n"):  # one byte at a time: what follows is the host's
             part = await loop.sock_recv(one, 1)
             if not part or len(head) > HEAD_BYTES:
                 break
             head += part
-        upstream.check(bytes(head), f"{host}:{port}")
+        upstream.check(bytes(head), described(host, port, there))
     except BaseException:
         one.close()
         raise

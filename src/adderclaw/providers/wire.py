@@ -452,4 +452,4 @@ async def _through_proxy(place: Endpoint) -> socket.socket | None:
     from adderclaw.net import upstream
 
     above = upstream.of("https", place.host, place.port)
-    return None if above is None else await upstream.tunnel(above, place.host, place.port)
+    return None if above is None else await upstream.tunnel(above, place.host, place.port, place.host)

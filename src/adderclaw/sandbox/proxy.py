@@ -111,7 +111,7 @@ class Proxy:
         from adderclaw.net import upstream  # not before a command connects
 
         if (above := upstream.of(scheme, host, port)) is not None:
-            way = await upstream.tunnel(above, await self._beyond(host, port), port)
+            way = await upstream.tunnel(above, host, port, await self._beyond(host, port))
             return await asyncio.open_connection(sock=way, limit=HEAD_BYTES)
         addresses = await self._look_up(host, port)
         self._check(host, port, addresses)
