@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from adderclaw import AgentClient, QueryOptions
-from tests.acceptance.world import World, call, text
+from tests.acceptance.world import World, add_skill, call, text
 from tests.scripted import ScriptedModel
 
 ORDER = Path(__file__).resolve().parents[2] / "scripts" / "verify_hook_order.py"
@@ -258,6 +258,7 @@ def test_a_servers_tool_is_called_for_a_decision_and_beside_the_turn_each_time(
     hooks = {"PreToolUse": [tool_of("demo", "echo", "Decision", text="heard"), beside]}
     (world.cli.data / "settings.json").write_text(json.dumps({"hooks": hooks}))
     finish = {"type": "finish", "params": {"answer": "all done"}}
+    add_skill(world.workspace / "skills")
     made: dict[str, Any] = {"selected_skill": None, "reasoning_summary": "It is.", "required_disclosure_paths": []}
     world.script(call("Decision", **made, planned_actions=[finish]))
     done = world.cli("run", "Say that it is done")

@@ -22,7 +22,7 @@ from adderclaw.store.logfile import operators_key
 from adderclaw.store.schedules import Schedule
 from adderclaw.store.text import iso
 from tests.acceptance.test_tasks import command, decision, finish
-from tests.acceptance.world import World, call, text
+from tests.acceptance.world import World, add_skill, call, text
 from tests.program import Soak
 
 ROUNDS = 150
@@ -234,6 +234,7 @@ def prepared(world: World, kind: str) -> Callable[[World, Killer, random.Random,
         world.cli("schedule", "tick")
         return schedules_round
     if kind == "tasks":
+        add_skill(world.cli.data / "skills")
         commands = [command(f"echo mark-{number} >> journal.txt") for number in range(CALLS)]
         steps = [text(json.dumps(decision(None, *commands))), text(json.dumps(decision(None, finish("done"))))]
         world.script(*steps)

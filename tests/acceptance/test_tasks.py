@@ -61,7 +61,7 @@ def answered(wire: str, made: Json | str) -> Json:
     """A reply of the model, as its wire gives decisions."""
     if isinstance(made, str):
         return {"text": made}
-    if "error" in made:
+    if not made.keys().isdisjoint({"error", "tool_calls"}):
         return made
     if wire == "gemini":
         return {"text": json.dumps(made)}
@@ -299,7 +299,7 @@ def test_what_a_skill_is_allowed_counts_where_somebody_vouches_for_it(place: Pla
         more=more.replace("abort", "retry_once_then_fallback_then_abort"),
         flags=flags,
     )
-    assert after.code == 0, after.err
+    assert after.code == 3, after.err
     steps = [(one["command"], one["status"]) for one in after.of("skill_step_executed")]
     refused = ("mkdir ../outside", "mkdir denied", "mkdir later")
     assert steps == [("mkdir made", "ok"), *((text, "denied") for text in refused)]
@@ -340,26 +340,111 @@ def test_what_one_skill_is_allowed_is_not_lent_to_anothers_script(place: Place) 
     assert verify.code == 0, verify.out + verify.err
 
 
-def test_what_the_gate_denies_ends_denied(place: Place) -> None:
-    ran = place.run("anthropic", TASK, decision(None, command("cat /etc/passwd")))
+FAILS = "echo 1 test failed >&2; exit 1\n"
+
+
+def tool(name: str, **given: str) -> Json:
+    """A call of a tool, as the model makes it over the wire of Anthropic."""
+    return {"tool_calls": [{"name": name, "input": given}]}
+
+
+def test_without_a_skill_the_ordinary_agent_works_and_sees_what_failed(place: Place) -> None:
+    """The agent of `-p` with its tools, in more replies than a task with skills has decisions."""
+    (place.folder / "check.sh").write_text(FAILS)
+    looks = [tool("Bash", command="bash check.sh; exit 1"), *(tool("Read", file_path=f"{n}.md") for n in range(7))]
+    ran = place.run(
+        "anthropic",
+        "Fix the failing test",
+        *looks,
+        tool("Write", file_path="check.sh", content="echo passed\n"),
+        tool("Bash", command="bash check.sh"),
+        "Fixed.",
+    )
+    assert (ran.code, ran.out) == (0, "Fixed.\n"), ran.err
+    names = {one["name"] for one in ran.requests[0]["tools"]}
+    assert {"Bash", "Read", "Edit", "Write", "Grep"} <= names
+    assert "Decision" not in names
+    assert "the task is worked on without one" in ran.err
+    assert "1 test failed" in ran.asked(1)
+    assert "passed" in ran.asked(-1)
+    proof = place.cli("replay", ran.trace[0]["run_id"], "--verify")
+    assert proof.code == 0, proof.out + proof.err
+
+
+def test_max_turns_limits_the_ordinary_agent_too_and_resume_continues(place: Place) -> None:
+    looks = [tool("LS", path=".")] * 3
+    ran = place.run("anthropic", "Look around", *looks[:2], flags=("--max-turns", "2"))
+    assert (ran.code, ran.of("run_failed")[0]["reason"]) == (4, "max_turns_exceeded"), ran.err
+    run_id = ran.trace[0]["run_id"]
+    assert f"run --resume {run_id} --max-turns MORE" in ran.err
+    steps: list[Json] = [*looks[2:], {"text": "Seen."}]
+    with ScriptedMessages(steps) as model:
+        place.configure("anthropic", model.base_url)
+        again = place.cli("run", "--resume", run_id, "--max-turns", "9")
+    assert (again.code, again.out) == (0, "Seen.\n"), again.err
+    assert json.dumps(json.loads(model.requests[0].body)["messages"]).count("Look around") == 1
+    proof = place.cli("replay", run_id, "--verify")
+    assert proof.code == 0, proof.out + proof.err
+
+
+def test_a_dry_run_without_skills_shows_what_the_ordinary_agent_is_asked(place: Place) -> None:
+    ran = place.run("anthropic", TASK, flags=("--dry-run", "--output-format", "json"))
+    shown = json.loads(ran.out)
+    assert (ran.code, shown["prompt"], "make one decision" in shown["system"]) == (0, TASK, False)
+
+
+@pytest.mark.parametrize("skill", [None, "release-notes"])
+def test_a_command_that_fails_is_shown_to_the_model(skilled: Place, skill: str | None) -> None:
+    """It is the model's own: it is neither repeated nor a reason to leave the skill or the run."""
+    (skilled.folder / "check.sh").write_text(FAILS)
+    ran = skilled.run(
+        "anthropic",
+        TASK,
+        decision(skill, command("bash check.sh"), command("touch never")),
+        decision(skill, command("touch mended")),
+        decision(skill, finish("Mended.")),
+    )
+    assert (ran.code, ran.out) == (0, "Mended.\n"), ran.err
+    assert [one["status"] for one in ran.of("skill_step_executed")] == ["failed", "ok"]
+    assert not ran.of("step_retry_scheduled")
+    assert "1 test failed" in ran.asked(1)
+    assert not (skilled.folder / "never").exists()
+    assert [one["status"] for one in ran.of("skill_invocation_finished")] == (["completed"] if skill else [])
+
+
+def test_a_denied_step_is_shown_to_the_model_and_ends_denied(skilled: Place) -> None:
+    refused = decision(None, command("cat /etc/passwd"))
+    ran = skilled.run("anthropic", TASK, refused, decision(None, finish("I could not.")))
+    assert (ran.code, ran.out) == (3, "I could not.\n"), ran.err
+    assert "denied" in ran.asked(1)
+    other = skilled.run(
+        "anthropic", TASK, refused, decision(None, command("cat notes.md")), decision(None, finish("Otherwise."))
+    )
+    assert (other.code, other.out) == (0, "Otherwise.\n"), other.err
+
+
+def test_what_the_gate_denies_ends_denied(skilled: Place) -> None:
+    more = '[runtime]\non_step_failure = "abort"\n'
+    ran = skilled.run("anthropic", TASK, decision(None, command("cat /etc/passwd")), more=more)
     assert ran.code == 3
     assert ran.of("skill_step_executed")[0]["status"] == "denied"
-    assert [one["status"] for one in place.world.receipts()] == ["allowed", "denied"]
+    assert [one["status"] for one in skilled.world.receipts()] == ["allowed", "denied"]
 
 
 @pytest.mark.parametrize("profile", ["permissive", "sandboxed"])
-def test_a_profile_says_how_far_a_step_may_reach(place: Place, profile: str) -> None:
+def test_a_profile_says_how_far_a_step_may_reach(skilled: Place, profile: str) -> None:
     """`permissive` by choice: local writes anywhere, no list of commands, no sandbox; by default none of it."""
-    outside = place.folder.parent / "outside.txt"
+    outside = skilled.folder.parent / "outside.txt"
     tried = decision(None, command(f"tee {outside} < notes.md"))
     traces = decision(None, command("tee runs/20260101-000000-0badcafe/events.jsonl < notes.md"))
     flags = ("--profile", profile) if profile == "permissive" else ()
+    more = '[runtime]\non_step_failure = "abort"\n'
     made = (tried, decision(None, command("getconf ARG_MAX")), traces) if flags else (tried,)
-    ran = place.run("anthropic", TASK, *made, flags=flags)
+    ran = skilled.run("anthropic", TASK, *made, more=more, flags=flags)
     statuses = [one["status"] for one in ran.of("skill_step_executed")]
     assert (ran.code, statuses) == (3, ["ok", "ok", "denied"] if flags else ["denied"]), ran.err
     assert outside.exists() is bool(flags)
-    assert {one["decision"]["sandbox"] for one in place.world.receipts()} == {"none" if flags else expected()}
+    assert {one["decision"]["sandbox"] for one in skilled.world.receipts()} == {"none" if flags else expected()}
 
 
 # ------------------------------------------------------------------ decisions that do not fit
@@ -468,17 +553,9 @@ def test_ten_thousand_skills_are_looked_at_and_only_the_fitting_are_told(place: 
     assert "widgets" not in ran.asked(0)
 
 
-def test_without_a_skill_the_task_is_worked_on_and_that_is_said(place: Place) -> None:
-    (place.folder / "skills").mkdir()
-    ran = place.run("gemini", TASK, decision(None, command("cat notes.md")), decision(None, finish("Read.")))
-    assert (ran.code, ran.out) == (0, "Read.\n")
-    assert "the task is worked on without one" in ran.err
-    assert "deadline is Friday" in ran.asked(1)
-
-
-def test_nobody_can_answer_and_asking_again_needs_input(place: Place) -> None:
+def test_nobody_can_answer_and_asking_again_needs_input(skilled: Place) -> None:
     ask = {"type": "ask_user", "params": {"question": "Which one?"}}
-    ran = place.run("anthropic", TASK, decision(None, ask), decision(None, ask))
+    ran = skilled.run("anthropic", TASK, decision(None, ask), decision(None, ask))
     assert ran.code == 5
     assert [one["status"] for one in ran.of("skill_step_executed")] == ["unanswered", "unanswered"]
 
@@ -502,37 +579,37 @@ def _holds(path: Path, words: bytes) -> bool:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_signal_ends_the_run_and_its_children(place: Place, times: int) -> None:
+def test_a_signal_ends_the_run_and_its_children(skilled: Place, times: int) -> None:
     """A second one does not wait, and what the run came to is written all the same."""
     mark = str(1_000_000 + os.getpid())
     with ScriptedMessages([answered("anthropic", decision(None, command(f"sleep {mark} | sleep {mark}")))]) as model:
-        place.configure("anthropic", model.base_url)
-        process = place.cli.start("run", TASK)
-        until(lambda: "Bash" in place.approved())
+        skilled.configure("anthropic", model.base_url)
+        process = skilled.cli.start("run", TASK)
+        until(lambda: "Bash" in skilled.approved())
         for _ in range(times):
             process.send_signal(signal.SIGTERM)
-            until(lambda: "graceful_shutdown_started" in kinds(place))
+            until(lambda: "graceful_shutdown_started" in kinds(skilled))
         process.communicate(timeout=90)
     assert process.returncode in (143, -signal.SIGTERM)  # a shell says 143 of both
-    assert place.world.rows("SELECT outcome, exit_code, reason FROM runs") == [("stopped", 143, "SIGTERM received")]
+    assert skilled.world.rows("SELECT outcome, exit_code, reason FROM runs") == [("stopped", 143, "SIGTERM received")]
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _holds(path, f"sleep\0{mark}\0".encode())]
-    told = [one for one in kinds(place) if one.startswith(("run_", "signal_", "graceful_"))]
+    told = [one for one in kinds(skilled) if one.startswith(("run_", "signal_", "graceful_"))]
     assert told == ["run_started", "signal_received", "graceful_shutdown_started", "run_failed"]
 
 
-def test_s_43_ctrl_c_where_loops_know_no_signals(place: Place) -> None:
+def test_s_43_ctrl_c_where_loops_know_no_signals(skilled: Place) -> None:
     """As on Windows (tests/platforms/win32): no SIGHUP, no signal mask, and Python's own handlers alone."""
     mark = str(2_000_000 + os.getpid())
     with ScriptedMessages([answered("anthropic", decision(None, command(f"sleep {mark} | sleep {mark}")))]) as model:
-        place.configure("anthropic", model.base_url)
-        process = place.cli.start("run", TASK, env={"PYTHONPATH": WIN32, "ADDERCLAW_TEST_SIGNALS_ALONE": "1"})
-        until(lambda: "Bash" in place.approved())
+        skilled.configure("anthropic", model.base_url)
+        process = skilled.cli.start("run", TASK, env={"PYTHONPATH": WIN32, "ADDERCLAW_TEST_SIGNALS_ALONE": "1"})
+        until(lambda: "Bash" in skilled.approved())
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=90)
     assert process.returncode == 130, err
-    assert place.world.rows("SELECT outcome, exit_code, reason FROM runs") == [("stopped", 130, "SIGINT received")]
+    assert skilled.world.rows("SELECT outcome, exit_code, reason FROM runs") == [("stopped", 130, "SIGINT received")]
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _holds(path, f"sleep\0{mark}\0".encode())]
-    told = [one for one in kinds(place) if one.startswith(("run_", "signal_", "graceful_"))]
+    told = [one for one in kinds(skilled) if one.startswith(("run_", "signal_", "graceful_"))]
     assert told == ["run_started", "signal_received", "graceful_shutdown_started", "run_failed"]
 
 
@@ -730,16 +807,16 @@ def test_the_trace_is_the_same_every_time(skilled: Place, wire: str, snapshot: S
     assert list(steady(ran.trace)) == snapshot.use_extension(_Snapshots)
 
 
-def test_what_a_hook_refuses_is_refused_again_when_it_is_resumed(place: Place) -> None:
+def test_what_a_hook_refuses_is_refused_again_when_it_is_resumed(skilled: Place) -> None:
     command = "echo not today >&2; exit 2"
     hook = f'[[hooks.UserPromptSubmit]]\n[[hooks.UserPromptSubmit.hooks]]\ntype = "command"\ncommand = "{command}"\n'
-    assert place.run("openai", "Write the notes", more=hook).code == 3
-    ((run,),) = place.world.rows("SELECT run_id FROM runs")
+    assert skilled.run("openai", "Write the notes", more=hook).code == 3
+    ((run,),) = skilled.world.rows("SELECT run_id FROM runs")
     with server("openai", [answered("openai", decision(None, finish("Done all the same.")))]) as model:
-        place.configure("openai", model.base_url, hook)
-        again = place.cli("run", "--resume", run)
-        place.configure("openai", model.base_url)
-        allowed = place.cli("run", "--resume", run)
+        skilled.configure("openai", model.base_url, hook)
+        again = skilled.cli("run", "--resume", run)
+        skilled.configure("openai", model.base_url)
+        allowed = skilled.cli("run", "--resume", run)
     assert (again.code, again.out) == (3, "")
     assert "not today" in again.err
     assert (allowed.code, allowed.out) == (0, "Done all the same.\n"), allowed.err

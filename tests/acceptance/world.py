@@ -32,6 +32,12 @@ def text(said: str) -> dict[str, Any]:
     return {"text": said}
 
 
+def add_skill(folder: Path) -> None:
+    """A skill in this folder of skills: with one, a task is worked on by decisions."""
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "SKILL.md").write_text("---\nname: notes\ndescription: Keeps notes\n---\n# Notes\n")
+
+
 class World:
     """`world.script(call("file_list", path="."), text("done"))`, then `world.agent("hi")`."""
 

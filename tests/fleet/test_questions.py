@@ -12,6 +12,7 @@ from adderclaw.fleet.keys import Key
 from adderclaw.json_text import canonical
 from adderclaw.net import signing
 from adderclaw.runtime import Options
+from tests.acceptance.world import add_skill
 from tests.fleet.farm import Farm, call, reached, text
 from tests.fleet.scripts import FINISH, command, decided, scripted
 from tests.server.conftest import Server
@@ -37,6 +38,7 @@ def test_questions_of_any_run_are_answered_from_anywhere(farm: Farm) -> None:
     here = ("--workspace", str(farm.workspace))
     farm.agentfile(1)
     bash = call("Bash", command="echo one >> log")
+    add_skill(farm.workspace / "skills")
     task = decided(command("echo one >> log")), decided(FINISH)
     asks = call("AskUserQuestion", questions=[ASKS])
     submitted = {
@@ -77,6 +79,7 @@ def test_a_row_that_shows_another_call_gets_no_yes(farm: Farm) -> None:
     """Who can write rows lets an operator see what is harmless: what the process asked is compared with that."""
     config = farm.cli.data / "config.toml"
     config.write_text(config.read_text() + '[permissions]\nask = ["Bash"]\n')
+    add_skill(farm.workspace / "skills")
     steps = decided(command("echo one >> log")), decided(FINISH)
     here = ("--workspace", str(farm.workspace))
     [id] = farm.submit("--task", "do it", *here, *scripted(farm, "t", *steps))

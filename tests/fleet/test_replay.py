@@ -5,6 +5,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from tests.acceptance.world import add_skill
 from tests.fleet.farm import Farm, call, reached, text
 from tests.fleet.scripts import FINISH, command, decided, scripted
 
@@ -36,6 +37,7 @@ def test_runs_that_were_taken_over_are_proved(farm: Farm) -> None:
     folder = farm.workspace / "sops" / "deploy"
     folder.mkdir(parents=True)
     (folder / "SOP.toml").write_text(SOP)
+    add_skill(farm.workspace / "skills")
     slow = call("Bash", command="echo two >> log; sleep 60")
     one = call("Bash", command="echo one >> log")
     task = decided(command("echo one >> log"), command("echo two >> log; sleep 4")), decided(FINISH)

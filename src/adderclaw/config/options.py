@@ -115,6 +115,15 @@ def overrides(
     return made
 
 
+def unattended(loaded: "Loaded") -> "Loaded":
+    """Lift the default cap on tool rounds: nobody is there to continue the work, and the other limits still apply."""
+    if loaded.origins.get("runtime.max_tool_rounds", "default") != "default":
+        return loaded
+    now = loaded.config
+    runtime = replace(now.runtime, max_tool_rounds=now.limits.tool_calls)
+    return loaded._replace(config=replace(now, runtime=runtime))
+
+
 def stored(options: Options) -> dict[str, str]:
     """What a run was begun with, for whoever resumes it; its limits are given anew."""
     overrides = {name: value for name, value in options.overrides.items() if name != "limits"}

@@ -320,7 +320,7 @@ class Runtime:
     max_tool_rounds: Count = 5
     """Rounds of tool calls in one turn of a chat."""
     max_turns: Count = 8
-    """Model calls in one task run."""
+    """Decisions in one task run that works with skills. Without skills only `run --max-turns` limits the replies."""
     max_response_bytes: Positive = 1_048_576
     """Longest answer that is read from a provider or a web server."""
     tool_timeout_seconds: Seconds = 30.0
@@ -343,7 +343,8 @@ class Runtime:
     on_step_failure: Literal["retry_once_then_fallback_then_abort", "retry_once_then_abort", "abort"] = (
         "retry_once_then_fallback_then_abort"
     )
-    """What a task run does when a step fails."""
+    """What a task run does when a script of a skill fails. The model sees a command that fails, and the run continues,
+    unless this is `abort`."""
     signal_grace_seconds: Amount = 10.0
     """How long running work may take to end after SIGINT or SIGTERM."""
     shell_linux: PathText = "/bin/bash"

@@ -266,23 +266,25 @@ def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[
         raise Completed(row.run_id, row.answer or "")
     driver = prepared(options, wanted)
     if row.kind in RESUMABLE and row.kind != "message":
-        return _going_on(driver, run_id, path), Resume(row.conversation_id, go_on=False)
+        driver, turn = _going_on(driver, row, path)
+        return driver, Resume(row.conversation_id, go_on=turn)
     if isinstance(driver, MessageDriver):
         driver = replace(driver, again=row.run_id)
     return driver, Resume(row.conversation_id, go_on=True)
 
 
-def _going_on(driver: Driver, run_id: str, path: str) -> Driver:
-    """What it does is the signed request's word. The state, which another worker wrote, says only how far it came."""
+def _going_on(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
+    """What it does is the signed request's word. The state, which another worker wrote, says only how far it came, and
+    whether that is a turn of the ordinary agent."""
     from adderclaw.schedules.work import going_on
     from adderclaw.store import workflows
 
     store = Store.open(path, read_only=True)
     try:
-        begun = workflows.get(store, run_id)
+        begun, turn = workflows.get(store, row.run_id), workflows.is_turn(store, row.run_id, row.kind)
     finally:
         store.close()
-    return driver if begun is None else going_on(driver, begun)
+    return driver if begun is None else going_on(driver, begun), turn
 
 
 def _row(run_id: str, path: str) -> runs.Run | None:

@@ -151,7 +151,8 @@ class _Session:
         self._settings(segments[-1].head)
         if not self._who:
             self.notes += _plugins_since(segments[-1].head)
-        if self._run.kind in ("task", "sop") and not self._who:
+        driven = any(kind == "drive" for segment in segments for kind, _ in segment.items)
+        if driven and not self._who:
             self._transitions(begun, kept, whole=whole)
 
     def _differ(self, where: str, recorded: object, replayed: object, note: str = "") -> None:

@@ -131,9 +131,12 @@ class Run(NamedTuple):
 
 def run_again(runtime: Runtime, run_id: str) -> Resume:
     """A run goes on under its own id, in its own conversation."""
+    from adderclaw.store import workflows
+
     store = Store.open(runtime.config.memory.path)
     try:
         row = runs.get(store, run_id)
+        turn = row is not None and workflows.is_turn(store, row.run_id, row.kind)
     finally:
         store.close()
     if row is None:
@@ -143,7 +146,7 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
     if row.outcome == "completed":
         raise Completed(row.run_id, without_shapes(row.answer or ""))
     runtime.bus.go_on_with(row.run_id)
-    return Resume(row.conversation_id, go_on=row.kind in ("sop", "message"))  # which makes again what had not begun
+    return Resume(row.conversation_id, go_on=turn or row.kind == "sop")  # these make the calls that had not begun
 
 
 def _prune(runtime: Runtime, store: Store) -> None:

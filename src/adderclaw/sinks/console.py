@@ -43,6 +43,8 @@ class Progress:
         self.tokens, self.cost = 0, 0.0
 
     def row(self, record: EventRecord) -> Row | None:
+        if record.event_type == "tool_requested" and self.turn:
+            return None  # with skills, the call is shown as a step
         shown = _SHOWN.get(record.event_type)
         payload = record.payload
         self._follow(record.event_type, payload)
@@ -135,6 +137,7 @@ _SHOWN: dict[str, tuple[str, str, Style, Callable[[Json], str]]] = {
     "step_retry_scheduled": ("step", "retry", "yellow", _all("step_id", "reason")),
     "skill_invocation_finished": ("leave", "", "dim", _all("reason")),
     "approval_requested": ("approve", "asked", "yellow", _all("tool", "reason")),
+    "tool_requested": ("call", "", "green", _all("tool", "summary")),
     "tool_denied": ("step", "denied", "red", _all("tool", "reason")),
     "warning": ("note", "warning", "yellow", _all("message")),
     "limit_reached": ("run", "limit", "red", _all("reason")),

@@ -86,6 +86,11 @@ def finished(store: Store, run_id: str) -> dict[tuple[str, str], Finished]:
     }
 
 
+def is_turn(store: Store, run_id: str, kind: str) -> bool:
+    """Whether a run is one turn of the ordinary agent: of a message, or of a task, which then left no decisions."""
+    return kind == "message" or (kind == "task" and not finished(store, run_id))
+
+
 def kept(store: Store, run_id: str) -> Json:
     """What an earlier process left of a run, as its tape has it."""
     rows = [[row.place, row.agent, row.result] for row in finished(store, run_id).values()]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from adderclaw.channels.cli.print_flags import UNUSED, help_text, is_stream, parsed
 from adderclaw.channels.print_mode import FALLBACK, Reports, Wanted, hold
 from adderclaw.config import Loaded
+from adderclaw.config.options import unattended
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.providers import ALIASES
 from adderclaw.runtime import Options, Resume
@@ -176,11 +177,7 @@ def _uuid(text: str) -> str:
 
 
 def _amended(loaded: Loaded, given: Json, servers: dict[str, Json], reports: Reports) -> Loaded:
-    now = loaded.config
-    if loaded.origins.get("runtime.max_tool_rounds", "default") == "default":
-        # a script has nobody who could say "go on": what it may cost, take and call is limited all the same
-        now = replace(now, runtime=replace(now.runtime, max_tool_rounds=now.limits.tool_calls))
-        loaded = loaded._replace(config=now)
+    loaded = unattended(loaded)
     if given.keys() <= PLAIN and given.get("model") not in ALIASES:
         return loaded
     from adderclaw.channels.cli.print_options import amended

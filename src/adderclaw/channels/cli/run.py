@@ -46,7 +46,9 @@ SkillsDir = Annotated[
 ]
 MaxTurns = Annotated[
     int | None,
-    typer.Option("--max-turns", min=0, metavar="N", help="Decisions of a task run; default: runtime.max_turns."),
+    typer.Option(
+        "--max-turns", min=0, metavar="N", help="At most so many decisions (without skills: replies) of a task run."
+    ),
 ]
 InputsGiven = Annotated[
     list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input of the workflow.")

@@ -1,14 +1,16 @@
-"""A task in words, worked on with skills: a driver."""
+"""A task in words, worked on with skills, or by the ordinary agent where there is no skill: a driver."""
 
 from dataclasses import dataclass, replace
 from sqlite3 import Cursor
 from typing import Protocol, runtime_checkable
 
-from adderclaw.config.options import Options, stored
+from adderclaw.config import Loaded
+from adderclaw.config.options import Options, stored, unattended
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.task.execute import TaskExecution
 from adderclaw.drivers.task.transitions import begun_with
 from adderclaw.errors import UsageError
+from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
 from adderclaw.store import workflows
@@ -37,7 +39,17 @@ class TaskDriver:
     @property
     def opening(self) -> Opening:
         rows = () if self.planned_only else (self._begun,)
-        return Opening("task", self.options, self.text, self.again, self.planned_only, rows)
+        options = replace(self.options, amend=self._amend)
+        return Opening("task", options, self.text, self.again, self.planned_only, rows)
+
+    def _amend(self, loaded: Loaded) -> Loaded:
+        """Bounds the ordinary agent: by --max-turns, else by the limits of unattended work."""
+        loaded = self.options.amend(loaded) if self.options.amend is not None else loaded
+        turns = self.options.overrides.get("runtime", {}).get("max_turns")
+        if turns is None:
+            return unattended(loaded)
+        runtime = replace(loaded.config.runtime, max_tool_rounds=max(turns - 1, 0))
+        return loaded._replace(config=replace(loaded.config, runtime=runtime))
 
     def _begun(self, cursor: Cursor, session: Session) -> None:
         workflows.begin(cursor, begun_with(session, self.text, stored(self.options)))
@@ -52,11 +64,34 @@ class TaskDriver:
         return replace(self, planned_only=True)
 
     async def run(self, session: Session) -> TurnResult:
+        if not self.planned_only and self._is_ordinary(session):
+            return await self._ordinary(session)
         inputs = None if self.planned_only else stored(self.options)
         execution = TaskExecution(
             session, self.text, lambda: _catalogue(session), inputs=inputs, planned_only=self.planned_only
         )
         return await execution.run()
+
+    def _is_ordinary(self, session: Session) -> bool:
+        """Whether no skill takes part; a resumed run continues as it began."""
+        if workflows.finished(session.store, session.bus.run_id):
+            return False
+        if self.again is not None and session.state.history.messages:
+            return True
+        strict = session.config.skills.prefilter_zero_candidate_strategy == "fail_fast"
+        return not strict and not any(skill.for_model for skill in _catalogue(session).skills)
+
+    async def _ordinary(self, session: Session) -> TurnResult:
+        """Runs the ordinary agent with its tools."""
+        message = f"there is no skill in {session.config.skills.dir}: the task is worked on without one"
+        session.bus.tell({"event_type": "warning", "message": message})
+        heard = self.again is not None and bool(session.state.history.messages)
+        result = await run_turn(session, None if heard else self.text)
+        if result.ended_by != "rounds":
+            return result
+        used = session.config.runtime.max_tool_rounds + 1
+        fix = f"`adderclaw run --resume {session.bus.run_id} --max-turns MORE` continues"
+        return result._replace(reason=f"max_turns_exceeded: {used} turns are used up; {fix}", ended_by="turns")
 
 
 def _catalogue(session: Session) -> Catalogue:

@@ -172,14 +172,26 @@ class TaskExecution:
             decided = await self._decide()
             way = await self._carry_out(decided)
             if way == "finish" and await self._may_finish():
-                return "completed", ""
+                return self._finished()
             if way != "think":
                 self.machine.to("DISCLOSE_CONTEXT_STAGE")
+
+    def _finished(self) -> tuple[Outcome, str]:
+        """Denied while the last step is: an answer must not hide what was refused."""
+        last = self.results[-1] if self.results else None
+        if last is not None and last.status == "denied":
+            return "denied", f"step {last.step_id} was denied: {last.stdout_summary or last.stderr_summary}"
+        return "completed", ""
 
     async def _composed_only(self) -> bool:
         """Compose the next prompt; True where that is all that is wanted."""
         if self.dry:
-            self.turn, self.composed = 1, await self._asking.compose(self._parts(), 1, dry=True)
+            parts = self._parts()
+            self.turn = 1
+            if self._shown.candidates:
+                self.composed = await self._asking.compose(parts, 1, dry=True)
+            else:
+                self.composed = self._asking.compose_ordinary(parts.task)
             return True
         self.machine.to("CALL_LLM")
         self.turn += 1
@@ -375,6 +387,9 @@ class TaskExecution:
                 return self._goes_on(step_id, result)
             if result.status == "unanswered":
                 return self._nobody(step_id, result)
+            if action.type != "call_skill" and self.session.config.runtime.on_step_failure != "abort":
+                self._note(f"Step {step_id} ({_how(result)}) ended that decision. Nothing after it was carried out.")
+                return False
             fallback = self._fallback()
             match remedy(
                 self.session.config.runtime.on_step_failure,

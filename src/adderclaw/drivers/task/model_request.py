@@ -17,7 +17,7 @@ from adderclaw.types import Json, Tool
 class Asking:
     def __init__(self, session: Session, prompt: Prompt | None) -> None:
         self._session = session
-        self._everything = session.scene.tools
+        self._everything, self._ordinary = session.scene.tools, session.prompt
         self.prompt = prompt or _prompt(session)
         self.by: Literal["tool", "json"] = "tool" if self.prompt.tool_choice == decisions.NAME else "json"
 
@@ -25,8 +25,16 @@ class Asking:
 
     async def compose(self, parts: Parts, turn: int, *, dry: bool) -> Composed:
         """The prompt of a step, small enough, and told; a dry run asks nobody to count it."""
-        session = self._session
         composed = await prompts.compose(None if dry else self._counted, self.prompt, parts, self._window())
+        return self._tell(composed, turn)
+
+    def compose_ordinary(self, task: str) -> Composed:
+        """What the ordinary agent is asked first, where no skill takes part."""
+        self.prompt = self._ordinary
+        return self._tell(prompts.ordinary(self.prompt, task, self._window()), 1)
+
+    def _tell(self, composed: Composed, turn: int) -> Composed:
+        session = self._session
         session.bus.tell(
             {
                 "event_type": "prompt_budget_computed",

@@ -199,6 +199,14 @@ async def compose(count: Count | None, prompt: Prompt, parts: Parts, window: Win
     return _composed(draft, head, window, _estimate(head + len(draft.text().encode())), "estimate")
 
 
+def ordinary(prompt: Prompt, task: str, window: Window) -> Composed:
+    """The first request of the ordinary agent: the task in its own words."""
+    sizes = {"system": _estimate(len(prompt.head)), "task": _estimate(len(task.encode()))}
+    allocated = {name: sizes.get(name, 0) for name in SECTIONS}
+    budget = TokenBudget(window.max_context_tokens, window.response_headroom_tokens, sum(sizes.values()), 0)
+    return Composed(task, budget, allocated, "estimate", [])
+
+
 def _estimate(size: int) -> int:
     return int(estimated(size) * SAFETY)
 
