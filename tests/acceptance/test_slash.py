@@ -383,6 +383,9 @@ def test_d_32_the_menu_filters_and_has_own_commands_and_skills(world: World) -> 
         terminal.write("/evil")
         terminal.wait("> /evil")
         assert "Is not what it seems" not in terminal.screen()
+        terminal.press("C-c")
+        terminal.write("/effort x")
+        terminal.wait("xhigh")
         terminal.press("C-c", "C-d")
         terminal.wait("left with 0")
     assert "\nDeploy now.\n" in messages(world)[0]

@@ -1,7 +1,7 @@
 """What the adapters share: an entry's address, connections and key, and all of a request but its messages."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 from adderclaw.credentials.redaction import secret_name
@@ -12,7 +12,6 @@ from adderclaw.json_text import json_writer
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.faults import kind_of, said_by, status_in
 from adderclaw.providers.reading import Ids, read_object
-from adderclaw.providers.thinking import DETAILS, REFUSED_SETTINGS, REFUSED_THOUGHTS, Detail
 from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
 from adderclaw.record import NamedTuple
 from adderclaw.types import (
@@ -33,6 +32,9 @@ REFUSALS = (400, 422)
 """How a server answers to a setting that it does not know."""
 NO_COUNTING = (404, 405, 501)
 """How a server without a counting of tokens answers."""
+type Detail = Literal["full", "plain", "nothing"]
+"""What a server is told of thinking. plain: no summaries, and only levels that every model has."""
+DETAILS: tuple[Detail, ...] = ("full", "plain", "nothing")
 _text = json_writer()
 
 
@@ -141,6 +143,8 @@ class Adapter:
         """Another way to ask after such an error, with the request that it makes."""
         if error.status not in REFUSALS or error.kind != "invalid_request":
             return None
+        from adderclaw.providers.thinking import REFUSED_SETTINGS, REFUSED_THOUGHTS
+
         said, ways = str(error), list[Way]()
         if REFUSED_THOUGHTS.search(said):
             ways.append(way._replace(forgotten=len(request.messages.messages)))

@@ -18,10 +18,10 @@ from adderclaw.providers.openai_server import (
     openai_place,
     shown_by,
     strict,
+    thinks,
     told,
 )
 from adderclaw.providers.reading import read
-from adderclaw.providers.thinking import can_think, gpt_version, level, levels, openrouter, thinks, vendor_of
 from adderclaw.providers.wire import Endpoint
 from adderclaw.types import (
     ChatRequest,
@@ -76,16 +76,18 @@ class OpenAIChat(Server):
 
     def _shape_of(self, model: str) -> str:
         """Names the thoughts of this server's models by one vendor: another's are not for them."""
+        from adderclaw.providers.thinking import vendor_of  # once there are thoughts
+
         return f"{self._shape} {vendor_of(model)}".strip()
 
     def body(self, request: ChatRequest, way: Way = ONE_WAY) -> bytes:
         """The request as it goes out."""
         model = self._model_of(request)
-        without, shape = thoughtless(request.messages, way.forgotten), self._shape_of(model)
+        without = thoughtless(request.messages, way.forgotten)
         # What a model takes decides on the form of images, so that each model has its own.
         messages = request.messages.encoded(
             f"{self._shape} {model} without={way.forgotten}",
-            lambda message: self._encode(message, model, "" if id(message) in without else shape),
+            lambda message: self._encode(message, model, thinks=id(message) not in without),
             take_turns=True,
         )
         head = self._head_of(self._wanted(request, model, way.detail), self._make_head)
@@ -121,19 +123,23 @@ class OpenAIChat(Server):
 
     def _thinking(self, wanted: Wanted) -> Json:
         if self._entry.kind == "openrouter":
+            from adderclaw.providers.thinking import can_think, openrouter
+
             able = can_think(wanted.model, self._parts.config, by_name=thinks(wanted.model))
             reasoning = openrouter(wanted.thinking, thinks=able, detail=wanted.detail)
             return {} if reasoning is None else {"reasoning": reasoning}
         effort = self._effort(wanted)
-        # OpenAI's own chat completions take tools from newer models only where those do not reason
-        late = bool(wanted.tools) and gpt_version(wanted.model) >= (5, 4)
-        if late and (self._owned_by_openai or wanted.detail == "nothing"):
-            effort = level("none", levels(wanted.model))
+        if wanted.tools and thinks(wanted.model) and (self._owned_by_openai or wanted.detail == "nothing"):
+            from adderclaw.providers.thinking import gpt_version, level, levels
+
+            # OpenAI's own chat completions take tools from newer models only where those do not reason
+            effort = level("none", levels(wanted.model)) if gpt_version(wanted.model) >= (5, 4) else effort
         return {} if effort is None else {"reasoning_effort": effort}
 
-    def _encode(self, message: Message, model: str, shape: str) -> list[bytes]:
+    def _encode(self, message: Message, model: str, *, thinks: bool) -> list[bytes]:
         if message.role == "assistant":
-            return [compact(_assistant(message, shape))]
+            thoughts = thinks and any(isinstance(block, OpaqueBlock) for block in message.blocks)
+            return [compact(_assistant(message, self._shape_of(model) if thoughts else ""))]
         return [compact(part) for part in self._user(message, model)]
 
     def _user(self, message: Message, model: str) -> Iterator[Json]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from adderclaw.credentials.sources import KEY_VARIABLES
-from adderclaw.providers import Parts, misconfigured, thinking
+from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.adapter import Adapter, Wanted, compact, place_of, require_model, warn_unencrypted
 from adderclaw.providers.reading import object_in, objects_in
 from adderclaw.providers.wire import Endpoint, Reply
@@ -92,10 +92,14 @@ class Server(Adapter):
     def _effort(self, wanted: Wanted) -> Effort | None:
         """What the model is told. One of which nothing is known is told what the operator says, and nothing else."""
         said, model = wanted.thinking, wanted.model
-        if thinking.thinks(model):
+        if said.is_open and not thinks(model):
+            return None
+        from adderclaw.providers import thinking  # most servers are told nothing: not on the way to the first request
+
+        if thinks(model):
             able = not said.is_open or thinking.can_think(model, self._parts.config, by_name=True)
             return thinking.openai(model, said, wanted.detail) if able else None
-        if said.is_open or thinking.never_thinks(model) or wanted.detail == "nothing":
+        if never_thinks(model) or wanted.detail == "nothing":
             return None
         effort = said.effort if said.mode == "disabled" else thinking.effort_in(said)
         return thinking.level(effort, thinking.PLAIN) if effort and wanted.detail == "plain" else effort
@@ -116,6 +120,24 @@ class Server(Adapter):
 
 
 # ---------------------------------------------------------------------- what models take
+
+
+_PLAIN = re.compile(r"(?:gpt-[34]|chatgpt|gpt-5-chat|davinci|babbage)")
+_THINKING = re.compile(r"o\d|gpt-[5-9]|gpt-\d\d|codex|computer-use")
+
+
+def thinks(model: str) -> bool:
+    """Whether an OpenAI model surely reasons, by its name: the API refuses the settings of that for the others."""
+    return bool(_THINKING.match(bare(model))) and not never_thinks(model)
+
+
+def never_thinks(model: str) -> bool:
+    """Whether an OpenAI model surely does not reason: the API refuses to be shown another model's reasoning then."""
+    return bool(_PLAIN.match(bare(model)))
+
+
+def bare(model: str) -> str:
+    return model.rpartition("/")[2].removeprefix("ft:")
 
 
 _LOOSE = frozenset(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts
-from adderclaw.providers.adapter import Wanted, Way, beside, compact, counted, left_out, thoughtless
+from adderclaw.providers.adapter import Detail, Wanted, Way, beside, compact, counted, left_out, thoughtless
 from adderclaw.providers.faults import advice
 from adderclaw.providers.openai_server import (
     Server,
@@ -12,13 +12,15 @@ from adderclaw.providers.openai_server import (
     data_url,
     from_user,
     function_name,
+    never_thinks,
     openai_place,
     strict,
+    thinks,
     told,
 )
 from adderclaw.providers.reading import read
 from adderclaw.providers.responses_reply import TEXT, Answer
-from adderclaw.providers.thinking import Detail, never_thinks, thinks, vendor_of
+from adderclaw.providers.thinking import vendor_of
 from adderclaw.providers.wire import Endpoint
 from adderclaw.types import (
     ChatRequest,

@@ -5,15 +5,12 @@ leaves out of the next try.
 """
 
 import re
-from typing import Literal
 
 from adderclaw.config.model_catalogue import facts
 from adderclaw.config.schema import Config
+from adderclaw.providers.adapter import Detail
+from adderclaw.providers.openai_server import bare
 from adderclaw.types import EFFORTS, Effort, Json, Thinking
-
-type Detail = Literal["full", "plain", "nothing"]
-"""What of it is sent. plain: no summaries, and only levels that every model has. nothing: no word of thinking."""
-DETAILS: tuple[Detail, ...] = ("full", "plain", "nothing")
 
 BUDGETS: dict[Effort, int] = {
     "minimal": 1024,
@@ -172,32 +169,15 @@ def room_wanted(model: str, wanted: Thinking, *, thinks: bool) -> int:
 
 # ---------------------------------------------------------------------- OpenAI
 
-_PLAIN_GPT = re.compile(r"(?:gpt-[34]|chatgpt|gpt-5-chat|davinci|babbage)")
-_THINKING_GPT = re.compile(r"o\d|gpt-[5-9]|gpt-\d\d|codex|computer-use")
-
-
-def thinks(model: str) -> bool:
-    """Whether an OpenAI model surely reasons, by its name: the API refuses the settings of that for the others."""
-    return bool(_THINKING_GPT.match(_bare(model))) and not never_thinks(model)
-
-
-def never_thinks(model: str) -> bool:
-    """Whether an OpenAI model surely does not reason: the API refuses to be shown another model's reasoning then."""
-    return bool(_PLAIN_GPT.match(_bare(model)))
-
-
-def _bare(model: str) -> str:
-    return model.rpartition("/")[2].removeprefix("ft:")
-
 
 def gpt_version(model: str) -> tuple[int, int]:
-    found = re.match(r"gpt-(\d+)(?:\.(\d+))?", _bare(model))
+    found = re.match(r"gpt-(\d+)(?:\.(\d+))?", bare(model))
     return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
 def levels(model: str) -> tuple[Effort, ...]:
     """Those that an OpenAI model has; none for one that thinks as it likes."""
-    name, version = _bare(model), gpt_version(model)
+    name, version = bare(model), gpt_version(model)
     if re.match(r"o1-(?:mini|preview)", name):
         return ()
     if "chat" in name:

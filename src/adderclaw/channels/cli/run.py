@@ -154,8 +154,7 @@ def run(
 
     Example: adderclaw run "Summarise the notes in docs/" --skills-dir ./skills
     """
-    allowed = limits(limit)
-    rounds = allowed.pop("rounds", None)
+    rounds = (allowed := limits(limit)).pop("rounds", None)
     options = Options(
         config_file=config,
         workspace=workspace,
@@ -173,8 +172,7 @@ def run(
         raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
     if branch is not None or worktree is not None:
         _begins(branch, worktree, begins=resume is None and not dry_run)
-    inputs = inputs_given(given or [], files or [])
-    most = None if rounds is None else int(rounds)
+    inputs, most = inputs_given(given or [], files or []), None if rounds is None else int(rounds)
 
     def make(options: Options, spec: str | None) -> Driver:
         if resume is None and target is None and task is None and agentfile is None:
@@ -191,8 +189,7 @@ def run(
     _fits(kind, inputs, of_task=skills_dir is not None or max_turns is not None, has_rounds=rounds is not None)
     if detach:
         unfit = {"config": config, "dry-run": dry_run, "debug-llm": debug_llm, "wait-for-quota": wait_for_quota}
-        unfit["effort"] = effort
-        _require_none({**unfit, "report": report, "branch": branch, "worktree": worktree})
+        _require_none({**unfit, "effort": effort, "report": report, "branch": branch, "worktree": worktree})
         said = {"profile": profile, "provider": provider, "model": model, "skills_dir": skills_dir, "inputs": inputs}
         said |= {"max_turns": max_turns, "max_iterations": max_iterations, "limits": allowed, "rounds": most}
         hand_over(made, agentfile or target, resume, said, output_format)

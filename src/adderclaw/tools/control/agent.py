@@ -13,6 +13,7 @@ from adderclaw.record import record
 from adderclaw.tools import long_outputs
 from adderclaw.tools.specs import spec
 from adderclaw.types import (
+    EFFORTS,
     Alias,
     Json,
     Prepared,
@@ -42,8 +43,7 @@ class AgentArguments:
     prompt: str
     subagent_type: str = DEFAULT
     model: str = ""
-    effort: Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"] = ""
-    """How much it thinks."""
+    effort: str = ""
     run_in_background: bool = False
     isolation: Literal["", "worktree"] = ""
     """worktree: a git worktree of its own, removed if nothing changed in it."""
@@ -82,6 +82,8 @@ def _found(kit: "Kit", given: AgentArguments) -> "Definition | ToolResult":
     if len(given.prompt) > MAX_PROMPT:
         fix = "put long material into a file and name it"
         return rejected(f"the prompt has {len(given.prompt)} characters, at most {MAX_PROMPT} are given: {fix}.")
+    if given.effort and effort_of(given.effort) is None:
+        return rejected(f"effort: {given.effort[:40]!r} is none of {', '.join(EFFORTS)}.")
     known = _known(kit)
     wanted = given.subagent_type.strip() or DEFAULT
     found = definitions.found(known, wanted)
