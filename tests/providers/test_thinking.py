@@ -10,6 +10,7 @@ import pytest
 from adderclaw.config.schema import ProviderEntry
 from adderclaw.events import Body
 from adderclaw.history import History
+from adderclaw.providers.anthropic import Anthropic
 from adderclaw.types import EFFORTS, Json, Message, OpaqueBlock, TextBlock, Thinking, ToolCall, ToolUseBlock
 from tests.providers.making import READ, House, ask, called, request, result, user
 from tests.providers.thinking_wires import KEYS, asked, said, server
@@ -362,3 +363,25 @@ def _counted(total: int) -> Json:
 
 COUNTED = (_counted(37), _counted(117))
 """The reasoning is part of what OpenAI counts as the answer, and beside it where the total says so."""
+
+
+# ---------------------------------------------------------------------- how long it is waited for
+
+
+@rows(
+    ("entry", "chosen", "seconds"),
+    [
+        ({"model": "claude-opus-4-6"}, Thinking(), (600, 300)),
+        ({"model": "claude-opus-4-6"}, Thinking("none"), (120, 60)),
+        ({"model": "claude-opus-4-6", "timeout_seconds": 30.0}, Thinking(), (30, 60)),
+        ({"model": "claude-opus-4-6", "idle_timeout_seconds": 20.0}, Thinking(), (600, 20)),
+        ({"model": "m"}, Thinking(), (120, 60)),
+        ({"model": "m"}, Thinking("high"), (600, 300)),
+    ],
+)
+def test_a_model_that_thinks_is_waited_for_longer(entry: Json, chosen: Thinking, seconds: tuple[float, float]) -> None:
+    with server("anthropic", [{"text": "ok"}]) as model:
+        made = House({"p": ProviderEntry(kind="anthropic", base_url=model.base_url, **entry)}, thinks=True).make("p")
+        assert isinstance(made, Anthropic)
+        ask(made, request(model=entry["model"], thinking=chosen))
+    assert (made.wire.first_seconds, made.wire.between_seconds) == seconds

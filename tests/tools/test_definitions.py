@@ -6,6 +6,7 @@ import pytest
 
 from adderclaw.tools.control import definitions
 from adderclaw.tools.control.definitions import Definition
+from adderclaw.types import Thinking
 
 
 def defined(home: Path, line: str) -> Definition:
@@ -53,3 +54,19 @@ def test_an_agent_of_another_program_keeps_the_tools_that_exist(
     found = definitions.known(str(tmp_path / "own"), "/nowhere", foreign=True)
     assert found.by_name["a"].tools == ("file_read", "SlashCommand")
     assert found.problems == [f"{home}/a.md: tools: there is no tool 'SlashCommand'; it is left out"]
+
+
+@pytest.mark.parametrize(
+    ("written", "thinking"), [("high", Thinking("high")), ("none", Thinking("none")), ("2048", Thinking(tokens=2048))]
+)
+def test_how_much_it_thinks(tmp_path: Path, written: str, thinking: Thinking) -> None:
+    assert defined(tmp_path, f"effort: {written}").thinking == thinking
+
+
+def test_an_effort_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="effort: 'huge' is none of none, minimal"):
+        definitions.of_json("a", {"description": "d", "prompt": "p", "effort": "huge"})
+    assert definitions.of_json("a", {"description": "d", "prompt": "p", "effort": 9}).thinking == Thinking(tokens=9)
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "a.md").write_text("---\nname: a\ndescription: d\neffort: huge\n---\nDo it.\n")
+    assert "effort: 'huge' is none of" in definitions.known(str(tmp_path), "/nowhere").problems[0]

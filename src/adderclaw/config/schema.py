@@ -120,7 +120,7 @@ class ProviderEntry:
     stream: bool = True
     """Receive answers as they are written."""
     timeout_seconds: Seconds = 120.0
-    """How long a server may take until its answer begins."""
+    """How long a server may take until its answer begins; 600 where its model thinks and nothing else is set."""
     idle_timeout_seconds: Seconds | None = None
     """How long it may then send nothing of it; comments and pings do not count. Absent: half of that, at least 60."""
     max_tokens: Positive | None = None

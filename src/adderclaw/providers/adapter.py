@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
+from adderclaw.config.model_catalogue import facts
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.credentials.redaction import secret_name
 from adderclaw.credentials.sources import Credential
 from adderclaw.errors import ProviderError
@@ -28,6 +30,8 @@ from adderclaw.types import (
 )
 
 ACCEPTED = (("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw"))
+THINKING_SECONDS = 600.0
+"""How long an answer may take to begin while its model thinks."""
 REFUSALS = (400, 422)
 """How a server answers to a setting that it does not know."""
 NO_COUNTING = (404, 405, 501)
@@ -118,6 +122,7 @@ class Adapter:
     ) -> Reply:
         """Post a request. Where the server refuses how the model is to think, or the thoughts of earlier answers, it is
         asked again without, and from then on."""
+        self._be_patient(self._wanted(request, model).thinking, model)
         way = Way(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
         sent, refused = body(way), list[ProviderError]()
         while True:
@@ -136,6 +141,15 @@ class Adapter:
             message = f"{model} is {did} from now on: {refused[0]}"
             self._parts.tell({"event_type": "warning", "message": message})
         return reply
+
+    def _be_patient(self, chosen: Thinking, model: str) -> None:
+        """Wait longer for a model that thinks, unless the entry says how long: servers are silent meanwhile."""
+        if chosen.is_off or self._entry.timeout_seconds != ProviderEntry.timeout_seconds:
+            return
+        if not chosen.is_open or facts(model, self._parts.config).thinking:
+            self.wire.first_seconds = THINKING_SECONDS
+            if self._entry.idle_timeout_seconds is None:
+                self.wire.between_seconds = THINKING_SECONDS / 2
 
     def _other_way(
         self, request: ChatRequest, way: Way, body: Callable[[Way], bytes], sent: bytes, error: ProviderError
