@@ -158,11 +158,12 @@ WRITE: dict[str, Any] = {"file_path": "out.txt", "content": "x"}
 
 
 def test_what_a_skill_asks_for_counts_only_when_it_is_trusted(world: World) -> None:
-    skill(world.workspace / "skills", head="allowed-tools: Write\n")
+    skill(world.workspace / "skills", head="allowed-tools: Write\neffort: max\n")
     steps = (call("Skill", skill="greet"), call("Write", **WRITE), text("ok"))
     world.script(*steps)
     world.agent("before trust")
     assert "allowed-tools are ignored" in results(world)[0]
+    assert "its effort is ignored: this project's skills are not trusted" in results(world)[0]
     assert "Denied" in results(world)[1]
     assert not (world.workspace / "out.txt").exists()
     assert world.cli("trust", str(world.workspace)).code == 0
