@@ -197,7 +197,7 @@ class Thinking(NamedTuple):
             effort = None
         if (self.effort or self.tokens) and mode == "disabled":
             mode = None
-        if self.mode is not None or self.effort is not None:
+        if self.effort is not None or self.mode in ("adaptive", "disabled") or (self.mode and not tokens):
             tokens = None
         return Thinking(
             self.effort if self.effort is not None else effort,

@@ -153,6 +153,7 @@ def test_every_value_is_one_that_the_vendors_own_sdk_has() -> None:
         ({"effort": "none"}, Thinking(mode="adaptive"), {"type": "adaptive", "display": "summarized"}),
         ({"effort": "high"}, Thinking(mode="disabled"), {"type": "disabled"}),
         ({"thinking_tokens": 0}, Thinking(), {"type": "disabled"}),
+        ({"thinking_tokens": 0}, Thinking(mode="enabled"), {"type": "adaptive", "display": "summarized"}),
         ({"thinking_tokens": 0}, Thinking("high"), {"type": "adaptive", "display": "summarized", "effort": "high"}),
         ({}, Thinking(tokens=5000), {"type": "adaptive", "display": "summarized"}),
     ],
@@ -160,6 +161,13 @@ def test_every_value_is_one_that_the_vendors_own_sdk_has() -> None:
 def test_what_is_chosen_goes_before_the_entry(entry: Json, chosen: Thinking, told: Json) -> None:
     body = asked("anthropic", request(model="claude-sonnet-5", thinking=chosen), **entry)[0]
     assert body["thinking"] | body.get("output_config", {}) == told
+
+
+def test_a_number_of_tokens_stays_unless_something_else_is_chosen() -> None:
+    chosen = (Thinking(), Thinking(mode="enabled"), Thinking("low"), Thinking(tokens=3000))
+    requests = [request(model="claude-haiku-4-5", thinking=one) for one in chosen]
+    sent = asked("anthropic", *requests, thinking_tokens=2048)
+    assert [body["thinking"]["budget_tokens"] for body in sent] == [2048, 2048, 4096, 3000]
 
 
 def test_the_longest_answer_grows_with_the_thoughts_and_a_short_one_leaves_no_room_for_them() -> None:
