@@ -117,6 +117,10 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
     (tmp_path / "outside.md").write_text("x")
     (project.folder / "empty.md").touch()
     (project.folder / "link.md").symlink_to(tmp_path / "outside.md")
+    (project.folder / "empty-spec.md").touch()
+    (project.folder / "both-spec.md").write_text('# a comment\n\nGOAL g "x"\nRUN r USING g\n')
+    (project.folder / "notes.md").write_text("# Notes\n\nRUN, they said.\n")
+    (project.folder / "binary.spec.md").write_bytes(b"\0\1")
     cases = [
         (("--spec", "none.md"), "there is no specification 'none.md'"),
         (("--spec", str(tmp_path / "outside.md")), "lies outside the workspace"),
@@ -127,7 +131,10 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
         (("--input", "a=b"), "--input is for an Agentfile"),
         (("--max-turns", "3"), "are for a task"),
         (("--limit", "rounds=3"), "a specification --max-iterations"),
-        (("SPEC.md",), "`--spec SPEC.md` works through a specification"),
+        (("empty-spec.md",), "is empty"),
+        (("both-spec.md",), "both-spec.md is named like a specification and begins like a workflow: `--spec"),
+        (("notes.md",), "notes.md is neither a specification nor a workflow: it is not named SPEC.md"),
+        (("binary.spec.md",), "is binary, not text"),
         (("--profile", "readonly"), "nothing may be written in the profile readonly"),
         (("--task", "x y", "-n", "3"), "--max-iterations is for a specification"),
     ]
@@ -140,6 +147,15 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
     assert done.code == 2
     assert "there is no SPEC.md here; write one, or name a task" in done.err
     assert not project.model.requests
+
+
+def test_a_specification_is_a_target_by_its_name(project: Project) -> None:
+    (project.folder / "todo-spec.md").write_text("# A program that lists\n\nIt lists.\n")
+    for name in ("SPEC.md", "todo-spec.md"):
+        done = project.run(name, "--dry-run", "--max-iterations", "2")
+        assert (done.code, done.out.splitlines()[0]) == (0, f"{name}: dry run, no model is asked"), done.err
+    (project.folder / "flow.md").write_text('NAME flow\nGOAL g "x"\nRUN r USING g\n')
+    assert "goal g" in project.run("flow.md", "--dry-run").out.lower()
 
 
 def test_the_status_is_written_by_its_tool_alone(project: Project) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,6 +19,7 @@ from adderclaw.config.options import overrides
 from adderclaw.credentials.redaction import visible
 from adderclaw.drivers.agentfile import driver
 from adderclaw.drivers.agentfile.load import MAX_VALUE, text_of
+from adderclaw.drivers.agentfile.parse import MAX_BYTES, STATEMENTS
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
@@ -33,7 +35,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 Target = Annotated[
     str | None,
-    typer.Argument(metavar="[TARGET]", help="A task in quotes, or an Agentfile; none: the workspace's SPEC.md."),
+    typer.Argument(
+        metavar="[TARGET]", help="A task in quotes, an Agentfile or a SPEC.md; none: the workspace's SPEC.md."
+    ),
 ]
 TaskText = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="TARGET is this task.")]
 AgentfilePath = Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="TARGET is this file.")]
@@ -93,6 +97,11 @@ Detached = Annotated[
 
 SWITCHES = ("--dry-run", "--debug-llm")
 """Options that may have `true` or `false` after them."""
+
+
+SPEC_NAME = re.compile(r"(^|[._-])spec\.md$", re.IGNORECASE)
+STATEMENT = re.compile(rf"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:{'|'.join(STATEMENTS)})\b[ \t]*(?:[A-Za-z][\w-]*|\n|$)")
+"""The first line of a workflow that is neither blank nor a comment."""
 
 
 class Switched(TyperCommand):
@@ -170,6 +179,8 @@ def run(
     )
     if sum(one is not None for one in (target, task, agentfile, spec, resume)) > 1:
         raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
+    if target is not None and _is_specification(target):
+        spec, target = target, None
     if branch is not None or worktree is not None:
         _begins(branch, worktree, begins=resume is None and not dry_run)
     inputs, most = inputs_given(given or [], files or []), None if rounds is None else int(rounds)
@@ -272,9 +283,6 @@ def _made(
             raise UsageError("--resume goes on with the workflow and the inputs of the run: leave the others out")
         return resumed(options, resume, rounds)
     if target is not None:
-        if os.path.isfile(target) and target.endswith(".md"):
-            what = f"`--spec {target}` works through a specification, `--agentfile {target}` runs a workflow"
-            raise UsageError(f"{target} may be either: {what}")
         if _is_sop(target):
             raise UsageError(f"{target} is a SOP: `adderclaw sop run {target}` runs it")
         if os.path.exists(target):
@@ -288,6 +296,24 @@ def _made(
         return driver.prepare(options, agentfile, inputs, rounds)
     assert task is not None
     return TaskDriver(options, task)
+
+
+def _is_specification(target: str) -> bool:
+    """Whether it is a specification, by its name and by what it says; UsageError for a text that is no workflow either.
+
+    A file that is not Markdown, and a folder, is for whoever reads workflows.
+    """
+    if not target.lower().endswith(".md") or not os.path.isfile(target):
+        return False
+    named = SPEC_NAME.search(os.path.basename(target)) is not None
+    workflow = STATEMENT.match(text_of(target, MAX_BYTES)) is not None
+    if named != workflow:
+        return named
+    fix = f"`--spec {target}` works through it as a specification, `--agentfile {target}` runs it as a workflow"
+    if named:
+        raise UsageError(f"{target} is named like a specification and begins like a workflow: {fix}")
+    why = "it is not named SPEC.md (or …-spec.md), and it does not begin with a statement such as NAME or GOAL"
+    raise UsageError(f"{target} is neither a specification nor a workflow: {why}; {fix}")
 
 
 def _is_sop(target: str) -> bool:
