@@ -436,6 +436,39 @@ def test_one_goal_of_a_loop_that_cannot_be_reached_is_an_error(flow: Flow) -> No
     assert (done.code, "goal test was not reached: no test runs" in done.err) == (1, True)
 
 
+# ------------------------------------------------------------------ the record of the run
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["no folder of that name", "a folder of the user"])
+def test_searches_leave_out_the_record_of_the_run_and_nothing_of_the_users(
+    flow: Flow, own: bool, needs: Callable[[str], str]
+) -> None:
+    needs("rg")
+    mine = {"runs/mine/notes.txt": "needle\n", "runs/2024/events.jsonl": '{"run_id":"2023","text":"needle"}\n'}
+    for name, content in mine.items() if own else ():
+        path = flow.world.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    flow.write('GOAL g "look for needle"\nRUN r USING g\n')
+    searches = [
+        call("Grep", pattern="needle", output_mode="files_with_matches"),
+        call("Glob", pattern="**/*"),
+        call("LS", path="."),
+        call("Grep", pattern="needle", path="runs", output_mode="files_with_matches"),
+    ]
+    flow.add(*searches, result("looked"))
+    assert flow.run().code == 0
+    grep, glob, ls, inside = (asked(flow.model, number) for number in range(1, 5))
+    record = f"runs/{flow.run_id}/events.jsonl"
+    assert (flow.world.workspace / record).is_file()
+    for told in (grep, glob, ls):
+        assert flow.run_id not in told
+    assert record in inside, "a search of the folder itself finds it"
+    assert ("runs/" in ls) == own
+    for name in mine:
+        assert (name in grep) == (name in glob) == own
+
+
 # ------------------------------------------------------------------ reviews
 
 

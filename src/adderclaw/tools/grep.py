@@ -18,6 +18,7 @@ from adderclaw.workspace import Place
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Finished, Start
+    from adderclaw.workspace.traces import Traces
 
 SECONDS = 20.0
 """How long it looks; Glob as well."""
@@ -77,7 +78,13 @@ NO_PROC = (
 
 
 async def grep(
-    place: PathFact, arguments: GrepArguments, ctx: ToolContext, start: "Start | None", *, anywhere: bool
+    place: PathFact,
+    arguments: GrepArguments,
+    ctx: ToolContext,
+    start: "Start | None",
+    traces: "Traces",
+    *,
+    anywhere: bool,
 ) -> ToolResult:
     if problem := _unfit(arguments):
         return rejected(problem)
@@ -114,7 +121,7 @@ async def grep(
     finally:
         os.close(fd)
     done = _cut(done, arguments.output_mode)
-    out = _shown(done.stdout.decode("utf-8", "replace"), arguments.output_mode, place, ctx)
+    out = _shown(done.stdout.decode("utf-8", "replace"), arguments.output_mode, place, ctx, traces)
     if done.timed_out and not out:
         return internal_failure(f"Grep found nothing within {SECONDS:g} seconds: search a smaller path.")
     if done.returncode not in (0, 1) and not out and done.stderr.strip():
@@ -187,8 +194,8 @@ def _by_name(name: bytes) -> list[bytes]:
     return name.split(b"/")
 
 
-def _shown(out: str, mode: str, place: PathFact, ctx: ToolContext) -> str:
-    """What ripgrep printed without the files that may not be read, though the folder that was searched may."""
+def _shown(out: str, mode: str, place: PathFact, ctx: ToolContext, traces: "Traces") -> str:
+    """What ripgrep printed without traces of runs, and without files that may not be read though their folder may."""
     ends = "\0" if mode == "files_with_matches" else "\n"
     kept: list[str] = []
     hidden = False
@@ -196,7 +203,8 @@ def _shown(out: str, mode: str, place: PathFact, ctx: ToolContext) -> str:
         name, found, _ = (row, "", "") if ends == "\0" else row.partition("\0")
         if name and (found or ends == "\0"):
             below = "" if name.startswith("/") else name.removeprefix("./")
-            hidden = any(ctx.hidden(os.path.join(base, below) if below else base) for base in (place.path, place.real))
+            found_at = [os.path.join(base, below) if below else base for base in (place.path, place.real)]
+            hidden = any(map(ctx.hidden, found_at)) or traces.has(found_at[1])
         elif not row:
             hidden = False
         if not hidden:

@@ -31,6 +31,7 @@ from adderclaw.workspace.matching import Matches, matching
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Start
+    from adderclaw.workspace.traces import Traces
 
 ENTRIES = 1000
 FILES = 100
@@ -54,7 +55,7 @@ class GlobArguments:
 # ------------------------------------------------------------------ LS
 
 
-async def ls(place: PathFact, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
+async def ls(place: PathFact, ctx: ToolContext, traces: "Traces", *, anywhere: bool) -> ToolResult:
     try:
         fd = paths.open_folder(place.real, ctx, anywhere=anywhere)
     except FileNotFoundError:
@@ -63,7 +64,7 @@ async def ls(place: PathFact, ctx: ToolContext, *, anywhere: bool) -> ToolResult
         return rejected(f"{paths.shown(place.path)} is not a directory. Use Read for a file.")
     try:
         with workspace.scan(fd) as found:
-            names = sorted(_entry(entry) for entry in found)
+            names = sorted(_entry(entry) for entry in found if not traces.fill(os.path.join(place.real, entry.name)))
     finally:
         os.close(fd)
     if not names:
@@ -94,7 +95,9 @@ def _glob_base(arguments: GlobArguments, ctx: ToolContext) -> tuple[str, str]:
     return (os.path.join(paths.fact(arguments.path, ctx).path, folder) if folder else arguments.path), pattern
 
 
-async def glob(place: PathFact, rest: str, arguments: GlobArguments, ctx: ToolContext, *, anywhere: bool) -> ToolResult:
+async def glob(
+    place: PathFact, rest: str, arguments: GlobArguments, ctx: ToolContext, traces: "Traces", *, anywhere: bool
+) -> ToolResult:
     """`rest` is the pattern from the place on."""
     if "\0" in arguments.pattern or len(arguments.pattern) > MAX_PATTERN or not arguments.pattern.strip():
         return rejected("the pattern is empty, too long or holds a NUL character.")
@@ -112,7 +115,9 @@ async def glob(place: PathFact, rest: str, arguments: GlobArguments, ctx: ToolCo
             raise
         return rejected(f"{error}.")
     where = paths.locate(place.real, ctx, anywhere=anywhere or ctx.free_reads, reading=True)
-    return _globbed(await _walked(where, patterns), place, ctx)
+    found, above = await _walked(where, patterns), f"{place.real.rstrip('/')}/"
+    found.leave_out(lambda path: traces.has(above + path))
+    return _globbed(found, place, ctx)
 
 
 async def _walked(place: Place, patterns: globs.Patterns) -> Matches:
@@ -154,25 +159,41 @@ def _reading(place: PathFact, ctx: ToolContext) -> Touch:
     return Touch(reads=(place,), why=paths.why("reads", "from", place, ctx))
 
 
+def _traces(config: Config, place: PathFact, ctx: ToolContext) -> "Traces":
+    """The traces of runs that a search of this place leaves out."""
+    from adderclaw.workspace.traces import Traces
+
+    root = ctx.workspace.root
+    name = os.path.relpath(os.path.join(root, config.logging.jsonl_dir), root)
+    roots = () if name == "." or name.startswith("..") else (root, *ctx.workspace.extra)
+    return Traces([Place(one, name) for one in roots]).above(place.real)
+
+
 def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]:
     anywhere = not config.security.workspace_only
     seconds = max(config.runtime.tool_timeout_seconds, SECONDS + 5)
 
     def prepare_ls(arguments: LSArguments, ctx: ToolContext) -> Prepared:
         place = paths.fact(arguments.path, ctx)
-        return Prepared(_reading(place, ctx), lambda: ls(place, ctx, anywhere=anywhere), overlaps=True)
+        return Prepared(
+            _reading(place, ctx), lambda: ls(place, ctx, _traces(config, place, ctx), anywhere=anywhere), overlaps=True
+        )
 
     def prepare_glob(arguments: GlobArguments, ctx: ToolContext) -> Prepared:
         base, rest = _glob_base(arguments, ctx)
         place = paths.fact(base, ctx)
         return Prepared(
-            _reading(place, ctx), lambda: glob(place, rest, arguments, ctx, anywhere=anywhere), overlaps=True
+            _reading(place, ctx),
+            lambda: glob(place, rest, arguments, ctx, _traces(config, place, ctx), anywhere=anywhere),
+            overlaps=True,
         )
 
     def prepare_grep(arguments: GrepArguments, ctx: ToolContext) -> Prepared:
         place = paths.fact(arguments.path, ctx)
         return Prepared(
-            _reading(place, ctx), lambda: grep(place, arguments, ctx, start, anywhere=anywhere), overlaps=True
+            _reading(place, ctx),
+            lambda: grep(place, arguments, ctx, start, _traces(config, place, ctx), anywhere=anywhere),
+            overlaps=True,
         )
 
     def limit(_: object) -> float:

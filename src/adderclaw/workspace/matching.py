@@ -42,6 +42,13 @@ class Matches:
         self._cut()
         return [path for _, path in self._newest]
 
+    def leave_out(self, is_left_out: Callable[[str], bool]) -> None:
+        """Drop these of the paths that are kept."""
+        self._cut()
+        kept = [one for one in self._newest if not is_left_out(one[1])]
+        self.total -= len(self._newest) - len(kept)
+        self._newest = kept
+
 
 def matching(place: Place, patterns: Patterns, most: int, over: Callable[[], bool]) -> Matches:
     """The newest files beneath a place that the patterns name; what it comes to is not whole once it is `over`.
