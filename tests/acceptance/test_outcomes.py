@@ -9,6 +9,7 @@ import pytest
 from adderclaw.config.model_table import newest
 from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.test_hook_events import heard, listen
+from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.world import World, call, text
 from tests.scripted import ScriptedModel
 from tests.scripted_anthropic import ScriptedMessages
@@ -146,6 +147,32 @@ def test_03_a_run_without_a_model_ends_at_once(unchosen: World, target: tuple[st
     assert done.code == 2, done.err
     assert "no model is chosen" in done.err
     assert "adderclaw onboard" in done.err
+
+
+def put_sop(world: World, step: str) -> None:
+    folder = world.workspace / "sops" / "p"
+    folder.mkdir(parents=True)
+    (folder / "SOP.toml").write_text(f'name = "p"\n[[steps]]\nid = "one"\nkind = "agent"\nprompt = "hello"\n{step}')
+
+
+def test_an_agent_step_of_a_sop_is_answered_where_agent_is(unchosen: World) -> None:
+    put_sop(unchosen, "")
+    agent = unchosen.agent("hello")
+    done = unchosen.cli("sop", "run", "p", cwd=unchosen.workspace)
+    assert (done.code, done.out) == (agent.code, agent.out) == (0, agent.out), done.err
+    assert "built-in `local` provider" in done.out
+
+
+def test_an_agent_step_that_names_its_model_needs_no_other(unchosen: World) -> None:
+    put_sop(unchosen, 'model = "own"\n')
+    with ScriptedModel([{"text": "by its own"}]) as model:
+        entry = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
+        unchosen.configure(more=f"[providers.models.own]\n{entry}")
+        rpc = Rpc(unchosen)
+        rpc.request(1, "run", sop="p")
+        ended = rpc.until(id=1)
+        assert rpc.close() == 0
+    assert ended["result"]["answer"] == "by its own", ended
 
 
 def test_03_the_only_key_is_used_and_named(unchosen: World) -> None:

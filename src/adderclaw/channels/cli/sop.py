@@ -252,7 +252,7 @@ def _options(
         model=model,
         profile=profile,
         headless=True,
-        asks="must",
+        asks="maybe",  # as for `agent`: the built-in provider answers where no other is chosen
         choose=chooser(config),
         overrides=over,
     )

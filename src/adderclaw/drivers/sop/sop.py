@@ -88,7 +88,8 @@ class Sop:
 
     @property
     def asks_a_model(self) -> bool:
-        return any(step.kind == "agent" for step in self.steps)
+        """Whether it needs the model that the configuration chooses: a step that names its own does not."""
+        return any(step.kind == "agent" and not step.model for step in self.steps)
 
     @property
     def fingerprint(self) -> str:
