@@ -163,7 +163,8 @@ def run(
 
     Example: adderclaw run "Summarise the notes in docs/" --skills-dir ./skills
     """
-    rounds = (allowed := limits(limit)).pop("rounds", None)
+    allowed = limits(limit)
+    most = int(allowed.pop("rounds")) if "rounds" in allowed else None
     options = Options(
         config_file=config,
         workspace=workspace,
@@ -179,11 +180,10 @@ def run(
     )
     if sum(one is not None for one in (target, task, agentfile, spec, resume)) > 1:
         raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
-    if target is not None and _is_specification(target):
-        spec, target = target, None
+    spec, target = (target, None) if target is not None and _is_specification(target) else (spec, target)
     if branch is not None or worktree is not None:
         _begins(branch, worktree, begins=resume is None and not dry_run)
-    inputs, most = inputs_given(given or [], files or []), None if rounds is None else int(rounds)
+    inputs = inputs_given(given or [], files or [])
 
     def make(options: Options, spec: str | None) -> Driver:
         if resume is None and target is None and task is None and agentfile is None:
@@ -197,7 +197,7 @@ def run(
         return
     kind = made.opening.kind
     _of_a_specification(kind, max_iterations, report)
-    _fits(kind, inputs, of_task=skills_dir is not None or max_turns is not None, has_rounds=rounds is not None)
+    _fits(kind, inputs, of_task=skills_dir is not None or max_turns is not None, has_rounds=most is not None)
     if detach:
         unfit = {"config": config, "dry-run": dry_run, "debug-llm": debug_llm, "wait-for-quota": wait_for_quota}
         _require_none({**unfit, "effort": effort, "report": report, "branch": branch, "worktree": worktree})
@@ -205,10 +205,10 @@ def run(
         said |= {"max_turns": max_turns, "max_iterations": max_iterations, "limits": allowed, "rounds": most}
         hand_over(made, agentfile or target, resume, said, output_format)
         return
-    if dry_run and (planned := _planned(made, output_format)) is not None:
+    if dry_run:
+        if (planned := _planned(made, output_format)) is None:
+            return
         made = planned
-    elif dry_run:
-        return
     made, where = _placed(made, make, branch, worktree)
     code = execute(made, output_format, report)
     if where:
