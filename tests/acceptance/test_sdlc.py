@@ -69,6 +69,59 @@ def test_a_phase_that_does_not_exist_is_an_error_everywhere(world: World) -> Non
     assert phase(world, id) == "planning"
 
 
+CONSENTS = """
+cd "$WORK"
+try() {{ "$@" < /dev/null > out.txt 2>&1; echo "$? $(grep -c "is the operator's decision" out.txt)"; }}
+try {adderclaw} sdlc approve --yes
+try {adderclaw} --transition planning --conversation test-conv-1
+try {adderclaw} sdlc transition planning
+try {adderclaw} approvals answer approval-1 yes
+try {adderclaw} trust .
+try {adderclaw} estop --clear
+try {adderclaw} plugin install ./plugin --trust 00
+try env -u ADDERCLAW_CALL {adderclaw} trust .
+try env ADDERCLAW_CALL=1-2-00000000.1 {adderclaw} trust .
+try env -i HOME="$HOME" PATH="$PATH" {adderclaw} trust .
+try setsid -w env -i HOME="$HOME" PATH="$PATH" {adderclaw} trust .
+try {python} -c "import os; os.environ.clear(); os.environ.update(HOME='$HOME', PATH='$PATH'); \
+os.execvp('{adderclaw}', ['adderclaw', 'trust', '.'])"
+{adderclaw} trust --show . > out.txt; echo $?
+{adderclaw} sdlc status --conversation test-conv-1 > out.txt; echo $?
+ADDERCLAW_HOME="$WORK/../other-home" {adderclaw} trust . > out.txt 2>&1; echo $?
+exec env -i HOME="$HOME" PATH="$PATH" {adderclaw} trust .
+"""
+
+
+def test_no_command_of_a_model_gives_the_operators_consent(world: World) -> None:
+    """Not in `permissive` either, whatever the command does to its environment and its place in the process tree."""
+    seeded(world, "planning")
+    (world.workspace / "hooks.txt").write_text("x\n")
+    script = CONSENTS.format(adderclaw=PROGRAM, python=sys.executable).replace("$WORK", str(world.workspace))
+    (world.workspace / "consent.sh").write_text(script)
+    world.script(call("Bash", command="bash consent.sh"), text("done"))
+    done = world.cli("agent", "-m", "go", "--profile", "permissive", timeout=120)
+    assert done.code == 0, done.err
+    result = str(world.entries("tool_result")[0]["content"])
+    lines = result.removeprefix("Exit code 3\n").splitlines()
+    assert lines[:12] == ["3 1"] * 12, result
+    assert lines[12:15] == ["0", "0", "0"], result
+    assert "is the operator's decision" in result.split("0\n0\n0\n")[1]
+    assert phase(world) == "planning"
+    by_hand = world.cli("--transition", "implement", "--conversation", "test-conv-1")
+    assert (by_hand.code, "no plan of this conversation is approved" in by_hand.err) == (3, True)
+
+
+def test_every_command_that_consents_exists() -> None:
+    """And every command that is called like one of them is among them."""
+    from adderclaw.channels.cli.operator_only import CONSENTS as known
+
+    table = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    commands = {tuple(row.split("`")[1].split()) for row in table.splitlines() if row.startswith("| `")}
+    assert known.keys() <= commands
+    named = {words for words in commands if words[-1] in ("approve", "accept", "answer", "trust", "enroll")}
+    assert named <= known.keys()
+
+
 def test_d79_d81_only_an_operator_approves(world: World) -> None:
     (world.workspace / "plan.md").write_text(PLAN)
     drafted = json.loads(world.cli("sdlc", "plan", "plan.md", "--output-format", "json").out)

@@ -10,6 +10,7 @@ from adderclaw.config import home
 from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import UsageError
 from adderclaw.runtime import sdlc as trees
+from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.store import criteria, generated_tests, phases, plans, transcript
 from adderclaw.store.proof import REPORT, open_reasons
 from adderclaw.types import Json
@@ -106,6 +107,7 @@ def run(config_file: str | None, workspace: str | None, conversation_id: str, ch
 
 def withdraw(desk: Desk, conversation_id: str, number: int, reason: str) -> None:
     """The operator does not want a test that counts: another is generated, which is told why."""
+    require_operator("Withdrawing a test")
     if not reason.strip():
         raise UsageError("say why the test is withdrawn: whoever writes the next one is told")
     counted = plans.last(desk.store, conversation_id, "approved")

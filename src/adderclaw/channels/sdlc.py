@@ -13,6 +13,7 @@ from adderclaw.kernel.approvals import person
 from adderclaw.kernel.clock import random_ids
 from adderclaw.record import NamedTuple
 from adderclaw.runtime import sdlc as trees
+from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.store import Store, baselines, criteria, phases, plans, transcript
 from adderclaw.store.phases import TABLE, By, Moved, NotMoved
 from adderclaw.store.plans import Plan
@@ -189,6 +190,7 @@ def approve(desk: Desk, conversation_id: str, seen: Seen, *, new_baseline: bool 
 
     `new_baseline`: what the plan is proved against is the workspace as it is, also for a new version of a plan.
     """
+    require_operator(f"Approving a {seen.what}")
     if new_baseline and seen.what == "report":
         raise UsageError("a new baseline is taken with the approval of a plan, and the report waits to be approved")
     if (now := waits(desk, conversation_id)) != seen:
@@ -206,6 +208,7 @@ def approve(desk: Desk, conversation_id: str, seen: Seen, *, new_baseline: bool 
 
 def transition(desk: Desk, conversation_id: str, to: Phase) -> Json:
     """The conversation enters a phase, if the table and its condition allow it. Raises NotMoved."""
+    require_operator("Moving a conversation to another phase")
     return _moved(conversation_id, _move(desk, conversation_id, to))
 
 

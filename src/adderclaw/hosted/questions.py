@@ -7,6 +7,7 @@ from adderclaw import config
 from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import BY_ROW, answer_row, person, questions_json, questions_of, shown
 from adderclaw.questions import Answer, Replies
+from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.store import Store, approvals
 from adderclaw.store.approvals import Approval
 from adderclaw.store.logfile import operators_key
@@ -52,6 +53,7 @@ def answered(
     at_terminal: bool = False,
 ) -> Approval:
     """Answer a question of the store, whatever process asked it; NotCounted where the answer does not count."""
+    require_operator("Answering a question")
     if not Store.exists(path):
         raise UsageError(f"no approval {id!r}: there is no database at {path}")
     store = Store.open(path)

@@ -5,7 +5,9 @@ import os
 import signal
 import threading
 import time
+import zlib
 
+from adderclaw.config.places import home
 from adderclaw.sandbox.memory import memory_file
 
 MARK = "ADDERCLAW_CALL"
@@ -38,6 +40,11 @@ type _Process = tuple[str, int]
 """Its number, and the inode of its folder: by that, it is another one than the one that had the number before."""
 
 
+def home_tag() -> str:
+    """By which the mark of a call names the home of its agent."""
+    return f"{zlib.crc32(os.fsencode(os.path.realpath(home()))):08x}"
+
+
 class Watchdog:
     """A shell that waits for our death, however we die, and the list of what it is to kill then.
 
@@ -45,7 +52,7 @@ class Watchdog:
     """
 
     def __init__(self) -> None:
-        self._nonce = f"{os.getpid()}-{time.time_ns():x}"
+        self._nonce = f"{os.getpid()}-{time.time_ns():x}-{home_tag()}"
         self._calls = 0
         self._groups = memory_file(b"")
         self._slots = 0

@@ -1,0 +1,68 @@
+"""Keeps an agent's own commands from giving the operator's consent.
+
+Every child of a tool has a mark in its environment, with the home of its agent in it. A command that consents looks for
+that mark in its own environment and in that of every process above it, and for the agent itself among them: the
+watchdog that each agent has names its process. So `env -i`, `setsid` and `exec` do not get around it. A process that
+clears its environment and outlives everything above it (a daemon) does, and so does a system without /proc beyond the
+first mark.
+"""
+
+import os
+from collections.abc import Iterator
+
+from adderclaw.errors import DeniedError
+from adderclaw.sandbox.watchdog import MARK, home_tag
+
+MOST = 100
+"""Processes above this one that are looked at."""
+
+
+def require_operator(what: str) -> None:
+    """Raises DeniedError in a process that a tool of an agent of this home started."""
+    if _started_by_agent():
+        raise DeniedError(
+            f"{what} is the operator's decision, and this process was started by a tool of an agent: "
+            "do it in a terminal of your own"
+        )
+
+
+def _started_by_agent() -> bool:
+    tag = f"-{home_tag()}."
+    if tag in os.environ.get(MARK, ""):
+        return True
+    above = list(_above())
+    return any(_has_mark(pid, tag) for pid in above) or _has_watchdog({str(pid) for pid in above}, tag)
+
+
+def _above() -> Iterator[int]:
+    pid = os.getppid()
+    for _ in range(MOST):
+        if pid <= 1:
+            return
+        yield pid
+        after_name = _read(pid, "stat").rpartition(b")")[2].split()
+        pid = int(after_name[1]) if len(after_name) > 1 else 0
+
+
+def _has_mark(pid: int, tag: str) -> bool:
+    found = (b"\0" + _read(pid, "environ")).partition(f"\0{MARK}=".encode())[2].partition(b"\0")[0]
+    return tag.encode() in found
+
+
+def _has_watchdog(above: set[str], tag: str) -> bool:
+    """Whether one of these processes is an agent: its watchdog is started with the mark of its calls."""
+    start = f"\0{MARK}=".encode()
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return False
+    marks = (_read(pid, "cmdline").partition(start)[2].partition(b"\0")[0].decode(errors="replace") for pid in pids)
+    return any(tag in mark and mark.partition("-")[0] in above for mark in marks)
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""
