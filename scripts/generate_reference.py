@@ -73,6 +73,7 @@ INTERNAL = {
     "ADDERCLAW_ASK": "a program in the sandbox",
     "ADDERCLAW_BROKER": "a program in the sandbox",
     "ADDERCLAW_NEAR": "a program in the sandbox",
+    "ADDERCLAW_CALL": "a call of a tool, for what it starts",
     "GIT_PROTOCOL": "git",
     "ADDERCLAW_IMAGE": "the container image, for the program in it",
     "ADDERCLAW_SINGLE_FILE": "the single file, for the program in it",

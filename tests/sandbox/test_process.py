@@ -279,7 +279,7 @@ def test_a_watchdog_that_was_killed_is_replaced(tmp_path: Path) -> None:
 
 USED_AGAIN = """
 import subprocess
-from adderclaw.sandbox.watchdog import MARK, watchdog
+from adderclaw.sandbox.watchdog import CALL_MARK, watchdog
 
 dog = watchdog()
 stranger = subprocess.Popen(["sleep", "600"])
@@ -288,7 +288,7 @@ stranger.kill()
 stranger.wait()
 open("/proc/sys/kernel/ns_last_pid", "w").write(str(stranger.pid - 1))
 mark = dog.mark()
-ours = subprocess.Popen(["sleep", "600"], env={MARK: mark})
+ours = subprocess.Popen(["sleep", "600"], env={CALL_MARK: mark})
 assert ours.pid == stranger.pid, "the number was not used again"
 dog.kill_marked(mark)
 print(ours.wait(60))

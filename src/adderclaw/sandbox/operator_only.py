@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 
 from adderclaw.errors import DeniedError
-from adderclaw.sandbox.watchdog import MARK, home_tag
+from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
 
 MOST = 100
 """Processes above this one that are looked at."""
@@ -28,7 +28,7 @@ def require_operator(what: str) -> None:
 
 def _started_by_agent() -> bool:
     tag = f"-{home_tag()}."
-    if tag in os.environ.get(MARK, ""):
+    if tag in os.environ.get(CALL_MARK, ""):
         return True
     above = list(_above())
     return any(_has_mark(pid, tag) for pid in above) or _has_watchdog({str(pid) for pid in above}, tag)
@@ -45,13 +45,13 @@ def _above() -> Iterator[int]:
 
 
 def _has_mark(pid: int, tag: str) -> bool:
-    found = (b"\0" + _read(pid, "environ")).partition(f"\0{MARK}=".encode())[2].partition(b"\0")[0]
+    found = (b"\0" + _read(pid, "environ")).partition(f"\0{CALL_MARK}=".encode())[2].partition(b"\0")[0]
     return tag.encode() in found
 
 
 def _has_watchdog(above: set[str], tag: str) -> bool:
     """Whether one of these processes is an agent: its watchdog is started with the mark of its calls."""
-    start = f"\0{MARK}=".encode()
+    start = f"\0{CALL_MARK}=".encode()
     try:
         pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:

@@ -18,7 +18,7 @@ from adderclaw.sandbox import process_groups
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import search_path
-from adderclaw.sandbox.watchdog import MARK, watchdog
+from adderclaw.sandbox.watchdog import CALL_MARK, watchdog
 
 MAX_BYTES = 1 << 20
 """What is kept of each stream; the rest is read and dropped, so that the child does not block."""
@@ -392,7 +392,7 @@ class Bare:
             self._process = Popen(
                 list(order.argv),
                 cwd=order.cwd,
-                env={**order.env, MARK: self._mark},
+                env={**order.env, CALL_MARK: self._mark},
                 stdin=given,
                 stdout=out,
                 stderr=err,

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from adderclaw.sandbox.process import Order
 from adderclaw.sandbox.programs import resolve
-from adderclaw.sandbox.watchdog import MARK
+from adderclaw.sandbox.watchdog import CALL_MARK
 
 NOTE = "\nadderclaw: {report}\n"
 LEFT = "{count} of this command's processes were killed and are not dead yet: they end with the sandbox at the latest"
@@ -110,7 +110,7 @@ def _payload(order: Order, env: Mapping[str, str], mark: str, roots: Sequence[st
         raise ValueError(f"no name for an environment variable: {wrong!r}")
     words = [" ".join(map(str, (order.view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
     words += [f"{name}={value}" for name, value in env.items()]
-    text = "\0".join((*words, f"{MARK}={mark}"))
+    text = "\0".join((*words, f"{CALL_MARK}={mark}"))
     if text.count("\0") != len(words):
         raise ValueError("embedded null byte")
     return os.fsencode(text)

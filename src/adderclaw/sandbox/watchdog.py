@@ -10,7 +10,7 @@ import zlib
 from adderclaw.config.places import home
 from adderclaw.sandbox.memory import memory_file
 
-MARK = "ADDERCLAW_CALL"
+CALL_MARK = "ADDERCLAW_CALL"
 """The variable by which what a call has started is known, wherever it went."""
 
 _WATCH = """
@@ -73,7 +73,7 @@ class Watchdog:
         ours, self._pipe = os.pipe()
         try:
             shell = Popen(
-                ["/bin/sh", "-c", _WATCH, "watchdog", f"{MARK}={self._nonce}."],
+                ["/bin/sh", "-c", _WATCH, "watchdog", f"{CALL_MARK}={self._nonce}."],
                 stdin=ours,
                 stdout=self._groups,  # it says nothing; a plain shell can only read from descriptors of one digit
                 stderr=DEVNULL,
@@ -139,7 +139,7 @@ class Watchdog:
         for process in there - self._foreign:
             pid, _ = process
             environ = _environ(pid)
-            mark = environ.partition(f"\0{MARK}={self._nonce}.".encode())[2].partition(b"\0")[0].decode()
+            mark = environ.partition(f"\0{CALL_MARK}={self._nonce}.".encode())[2].partition(b"\0")[0].decode()
             if mark and f"{self._nonce}.{mark}" not in self._live:
                 found.append(int(pid))
             elif len(environ) == 1 and _has_program(pid):
