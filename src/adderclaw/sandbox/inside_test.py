@@ -54,6 +54,12 @@ LATE = 0.5
 """Seconds that are waited for what a program's own children still print after its end."""
 
 
+def source() -> bytes:
+    """This program, to be written where a sandbox can read it."""
+    with open(__file__, "rb") as file:
+        return file.read()
+
+
 def main(words: list[str]) -> int:
     if words[0] == "call":
         return call(words[1], json.loads(words[2]), words[3:])

@@ -84,7 +84,7 @@ async def run_test(
     workspace.write(Place(beside, name), content.encode(), mode=0o644)
     command = [*COMMANDS[language], f"{beside}/{name}"]
     if replacing is not None:
-        workspace.write(Place(beside, REPLACER), _replacer(), mode=0o644)
+        workspace.write(Place(beside, REPLACER), inside_test.source(), mode=0o644)
         known = json.dumps({"names": replacing.names, "calls": replacing.calls})
         workspace.write(Place(beside, "known.json"), known.encode(), mode=0o644)
         words = (replacing.how, language, f"{beside}/{name}", followed(root), f"{beside}/known.json")
@@ -109,11 +109,6 @@ async def run_test(
         box.close()
     took = round(time.monotonic() - began, 3)
     return Ran(ended.returncode, _text(ended.stdout), _text(ended.stderr), took, ended.timed_out)
-
-
-def _replacer() -> bytes:
-    with open(inside_test.__file__, "rb") as file:
-        return file.read()
 
 
 def _text(printed: bytes) -> str:
