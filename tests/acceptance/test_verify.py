@@ -253,6 +253,11 @@ def test_what_a_later_session_broke_is_open_again_before_completed(project: Proj
     assert "SC-F001: It greets\nSC-F002: It says goodbye" in project.told(asked)
     assert "`scenario` is one of SC-F002" in project.told(asked + 3)
     assert project.passed() == {"SC-F001": True, "SC-F002": False}
+    # a limit came before the next verification: the answer does not pretend
+    project.add(call("Read", file_path="app.py"), writes(BYE), text("I cannot"))
+    done = project.run("-n", "1")
+    assert done.code == 4, done.err
+    assert done.out.endswith("1 of those that have passed were not verified after the last change\n"), done.out
 
 
 def test_spec_verify_tries_what_passed_and_says_what_no_longer_holds(project: Project) -> None:

@@ -110,7 +110,7 @@ class Checker:
 
     async def verify_again(self, now: Status, *, everything: bool = False) -> Checked:
         """Try what passed before the project last changed, all in one session. What does not pass is open again."""
-        outdated = now.outdated("" if everything else tree.digest_of(self._root, self._session.config))
+        outdated = now.outdated("") if everything else self.outdated(now)
         turned_back = False
         for first in range(0, len(outdated), MOST_AT_ONCE):
             group = outdated[first : first + MOST_AT_ONCE]
@@ -133,6 +133,10 @@ class Checker:
                     self.withdraw(scenario.id)
                 return Checked(turned_back, came.ended)
         return Checked(turned_back)
+
+    def outdated(self, now: Status) -> tuple[Scenario, ...]:
+        """What passed, and was not verified on the project as it is now."""
+        return now.outdated(tree.digest_of(self._root, self._session.config))
 
     def _spent(self) -> Cut | None:
         """Nothing is begun that could not be brought to its end."""

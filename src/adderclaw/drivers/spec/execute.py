@@ -48,7 +48,13 @@ class SpecExecution:
             came = Came("stopped", "interrupted", self._sessions, status.read(self._root))
         counts: Json = {"sessions": came.sessions, "scenarios_passed": came.passed, "scenarios_total": came.total}
         counts["checks"] = [one.as_json() for one in checks.of_run(self.session.store, self.session.bus.run_id)]
-        return TurnResult(came.outcome, came.answer, came.reason, details=counts, ended_by=came.by)
+        answer = came.answer
+        if self._checker is not None and came.status is not None and came.outcome != "completed":
+            outdated = self._checker.outdated(came.status)
+            counts["scenarios_outdated"] = len(outdated)
+            if outdated:
+                answer += f"\n{len(outdated)} of those that have passed were not verified after the last change"
+        return TurnResult(came.outcome, answer, came.reason, details=counts, ended_by=came.by)
 
     async def verify(self, *, everything: bool) -> TurnResult:
         """Verify again what passed before the project last changed; no coding session follows."""
