@@ -236,6 +236,22 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
+@rows(
+    ("criterion", "alone"),
+    [
+        ("`./calc bad` exits with status 2", True),
+        ("`./calc` returns exit code 2 if the file cannot be written", True),
+        ("it fails with status 3 where a row is missing", True),
+        ("`./calc bad` prints its usage and exits with 2", False),
+        ("`./calc bad` exits with 2 and an error message on stderr", False),
+        ("`./calc add 2 3` prints `5`", False),
+        ("sums are right", False),
+    ],
+)
+def test_which_criteria_promise_nothing_but_an_exit_status(criterion: str, alone: bool) -> None:
+    assert replaced.names_only_a_status(criterion) is alone
+
+
 @rows("name", HONEST)
 def test_honest_tests_are_never_turned_back(project: Project, name: str) -> None:
     language, text, criterion = HONEST[name]

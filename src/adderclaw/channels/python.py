@@ -114,9 +114,13 @@ class Workflow:
         self._conversation = str(made["conversation"])
         return made
 
-    async def approve(self, what: Literal["plan", "report"], plan: int) -> Json:
-        """Approve the plan with this number, or its report, after a person has read it."""
-        return await self._done(lambda desk, chosen: sdlc.approve(desk, chosen, sdlc.Seen(what, plan)))
+    async def approve(self, what: Literal["plan", "report"], plan: int, *, new_baseline: bool = False) -> Json:
+        """Approve the plan with this number, or its report, after a person has read it.
+
+        `new_baseline` proves a new version of the plan against the workspace as it is.
+        """
+        seen = sdlc.Seen(what, plan)
+        return await self._done(lambda desk, chosen: sdlc.approve(desk, chosen, seen, new_baseline=new_baseline))
 
     async def transition(self, phase: Phase) -> Json:
         return await self._done(lambda desk, chosen: sdlc.transition(desk, chosen, phases.named(phase)))

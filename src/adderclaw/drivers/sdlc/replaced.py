@@ -25,10 +25,11 @@ PASSES_EMPTY = f"{_REPLACED} prints nothing and exits with the same status: {_MO
 _RECORDED = re.compile(r"^adderclaw recorded: (\[.*\])$", re.MULTILINE)
 _STATUS = re.compile(r"\b(exit\w*|status|code|fails?|failing|succeeds?)\b", re.IGNORECASE)
 _EFFECT = re.compile(
-    r"\b(print|show|say|output|writ|list|report|display|return|messag|log|stor|sav|creat|delet|remov|contain|stdout"
-    r"|stderr|file|row|text|line|word|answer|respon|send|keep)\w*",
+    r"\b(prints?|printing|shows?|says?|outputs?|writes?|writing|lists|reports?|displays?|creates?|deletes?|removes?"
+    r"|stores?|saves?|answers?|responds?|contains?|changes?|unchanged|messages?|usage|stdout|stderr)\b",
     re.IGNORECASE,
 )
+"""Of what a criterion promises, not of a condition such as "where the file cannot be written"."""
 
 
 class Call(NamedTuple):
