@@ -86,9 +86,11 @@ BROUGHT = [
     ".claude/hooks/deep/er/check.py",
     ".claude/skills/s/SKILL.md",
     ".claude/commands/c.md",
-    "skills/s/scripts/run.sh",
-    "skills/s/__pycache__/run.cpython-312.pyc",
-    "plugins/p.py",
+    "skills/s/SKILL.md",
+    "skills/a/b/c/skill.md",
+    "sops/s/SOP.toml",
+    "plugins/p/manifest.toml",
+    "plugins/p/.claude-plugin/plugin.json",
 ]
 
 
@@ -113,6 +115,60 @@ def test_everything_that_runs_or_grants_is_covered(trusted: World, name: str, wa
     assert trusted.load().trusted, "as it was"
     (trusted.root / name).unlink()
     assert not trusted.load().trusted, "gone"
+
+
+@pytest.mark.parametrize(
+    ("unit", "names"),
+    [
+        ("plugins/p/manifest.toml", ["plugins/p/run.py", "plugins/p/deep/er/x"]),
+        ("plugins/p/.claude-plugin/plugin.json", ["plugins/p/hooks/x.sh"]),
+        ("skills/s/SKILL.md", ["skills/s/scripts/run.sh", "skills/s/__pycache__/run.cpython-312.pyc"]),
+        ("skills/SKILL.md", ["skills/scripts/run.sh"]),
+        ("sops/s/SOP.toml", ["sops/s/steps/a.md"]),
+    ],
+)
+def test_all_of_a_plugin_a_skill_and_a_sop_is_covered(trusted: World, unit: str, names: list[str]) -> None:
+    put(trusted, unit, "")
+    for name in names:
+        put(trusted, name, "one")
+        assert not trusted.load().trusted, name
+        trusted.trust()
+        assert trusted.load().trusted
+        put(trusted, name, "two, changed")
+        assert not trusted.load().trusted, name
+        trusted.trust()
+
+
+@pytest.mark.parametrize("top", ["plugins", "skills", "sops"])
+def test_a_folder_that_only_has_the_name_is_the_projects_own_code(trusted: World, top: str) -> None:
+    """Many repositories have a `plugins/` that no agent reads: editing it takes no trust away."""
+    for name in ("foo.js", "loader/index.js", "loader/deep/er/x.py", "a/README.md"):
+        put(trusted, f"{top}/{name}", "one")
+        assert trusted.load().trusted, name
+        put(trusted, f"{top}/{name}", "two, changed")
+        assert trusted.load().trusted, name
+    assert not trust.survey(str(trusted.root)).files.keys() - {"agent.yaml", ".adderclaw/agent.json"}
+    assert not any(top in warning for warning in trusted.load().warnings)
+
+
+def test_many_files_of_the_projects_own_code_are_no_obstacle(trusted: World) -> None:
+    for number in range(trusted_folders.MOST_FILES // 100 + 1):
+        folder = trusted.root / "plugins" / "data" / str(number)
+        folder.mkdir(parents=True)
+        for name in range(100):
+            (folder / str(name)).touch()
+    trusted.trust()
+    assert trusted.load().trusted
+
+
+def test_a_link_to_the_folder_of_a_plugin_cannot_be_trusted(trusted: World) -> None:
+    put(trusted, "tools/p/manifest.toml", "")
+    (trusted.root / "plugins").mkdir()
+    (trusted.root / "plugins" / "p").symlink_to("../tools/p")
+    (trusted.root / "plugins" / "q").symlink_to("../tools")
+    assert not trusted.load().trusted
+    with pytest.raises(ConfigError, match="plugins/p: is a link to a folder"):
+        trusted.trust()
 
 
 @pytest.mark.parametrize(
@@ -167,9 +223,10 @@ def test_a_link_to_a_file_counts_with_what_it_leads_to(trusted: World) -> None:
 
 def test_too_much_cannot_be_trusted(trusted: World) -> None:
     for number in range(trusted_folders.MOST_FILES + 1):
-        folder = trusted.root / "skills" / str(number // 500)
+        folder = trusted.root / "skills" / "s" / str(number // 500)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / str(number)).touch()
+    put(trusted, "skills/s/SKILL.md", "")
     with pytest.raises(ConfigError, match="more than"):
         trusted.trust()
     assert not trusted.load().trusted
@@ -177,8 +234,8 @@ def test_too_much_cannot_be_trusted(trusted: World) -> None:
 
 @pytest.mark.parametrize("kind", ["fifo", "unreadable"])
 def test_what_cannot_be_read_cannot_be_trusted(trusted: World, kind: str) -> None:
+    put(trusted, "skills/SKILL.md", "")
     path = trusted.root / "skills" / "x"
-    path.parent.mkdir()
     if kind == "fifo":
         os.mkfifo(path)
     elif os.geteuid() == 0:
@@ -254,10 +311,10 @@ def test_33_the_look_sees_every_change(tmp_path: Path, kind: str) -> None:
     skill = tmp_path / "skills" / "a" / "b" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("one")
-    (tmp_path / "skills" / "linked.md").symlink_to("../elsewhere.md")
+    (skill.parent / "linked.md").symlink_to("../../../elsewhere.md")
     (tmp_path / "elsewhere.md").write_text("two")
     before = list(trusted_folders.stamps(str(tmp_path), ()))
-    assert [path for path, *_ in before] == ["skills/linked.md", "skills/a/b/SKILL.md"]
+    assert [path for path, *_ in before] == ["skills/a/b/SKILL.md", "skills/a/b/linked.md"]
     assert list(trusted_folders.stamps(str(tmp_path), ())) == before
     match kind:
         case "content":

@@ -86,6 +86,7 @@ OWN = {
     "config.paths": "where links lead, once, for all others",
     "config.places": "finds the project by its names; reads through config.safe_open; writes in AdderClaw's own folder",
     "config.servers": "whether programs are there that the operator's servers name",
+    "config.setting_edits": "which of its file names a project has; reads and writes through config.operator_file",
     "config.trusted_folders": "status and names by the descriptor of a folder that config.safe_open opened",
     "config.plugin_preview": "a plugin's files, by descriptor, through config.safe_open",
     "config.plugin_tree": "a plugin's files, by descriptor, through config.safe_open",

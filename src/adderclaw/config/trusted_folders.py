@@ -18,6 +18,13 @@ TREES = (
     "sops",
 )
 """Folders whose content runs, or may grant itself tools."""
+UNITS = {
+    "plugins": (("manifest.toml", ".claude-plugin", "plugin.json"), 1),
+    "skills": (("SKILL.md", "skill.md"), 3),
+    "sops": (("SOP.toml",), 1),
+}
+"""A folder that any repository may have: which name makes a folder in it a plugin, skill or SOP, and how deep that is.
+Trust covers those folders, whole, and nothing else there."""
 MOST_FILES = 5_000
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -68,15 +75,20 @@ def _walked(project: str, tree: str, *, strict: bool) -> Iterator[tuple[str, os.
         return
     except OSError as error:
         raise unfit(os.path.join(project, tree), f"cannot be read: {error.strerror}") from None
-    waiting, count = ["."], 0
+    names, deepest = UNITS.get(tree, ((), 0))
+    waiting, count = [(".", 0, not names)], 0
     try:
         while waiting:
-            folder = waiting.pop()
-            for name, is_folder, status in _listed(root, folder, os.path.join(project, tree)):
+            folder, depth, covered = waiting.pop()
+            covered, entries = _listed(root, folder, os.path.join(project, tree), () if covered else names)
+            for name, is_folder, status in entries:
                 below = name if folder == "." else f"{folder}/{name}"
                 path = f"{tree}/{below}"
                 if is_folder:
-                    waiting.append(below)
+                    if covered or depth < deepest:
+                        waiting.append((below, depth + 1, covered))
+                elif not covered and not any(_status(os.path.join(project, path, one), project) for one in names):
+                    continue
                 elif strict and status is None and _is_folder(os.path.join(project, path)):
                     raise unfit(os.path.join(project, path), "is a link to a folder, whose content could change unseen")
                 else:
@@ -88,17 +100,26 @@ def _walked(project: str, tree: str, *, strict: bool) -> Iterator[tuple[str, os.
         os.close(root)
 
 
-def _listed(root: int, folder: str, tree: str) -> list[tuple[str, bool, os.stat_result | None]]:
-    """By descriptor, through no link: what is exchanged for one meanwhile is not looked into."""
+type _Entry = tuple[str, bool, os.stat_result | None]
+
+
+def _listed(root: int, folder: str, tree: str, names: Sequence[str]) -> tuple[bool, list[_Entry]]:
+    """Whether one of `names` is in a folder, and its entries; where none is, only its folders and links.
+
+    By descriptor, through no link: what is exchanged for one meanwhile is not looked into. Without `names` all counts.
+    """
     try:
         fd = opener()(root, folder, FOLDER)
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return False, []
     except OSError as error:
         raise unfit(os.path.normpath(os.path.join(tree, folder)), f"cannot be read: {error.strerror}") from None
     try:
         with os.scandir(fd) as entries:
-            return sorted(((entry.name, *_kind(entry)) for entry in entries), key=lambda found: found[0])
+            found = sorted(entries, key=lambda entry: entry.name)
+            covered = not names or any(entry.name in names for entry in found)
+            kept = (entry for entry in found if covered or entry.is_dir(follow_symlinks=False) or entry.is_symlink())
+            return covered, [(entry.name, *_kind(entry)) for entry in kept]
     finally:
         os.close(fd)
 
