@@ -78,6 +78,37 @@ def test_init_with_a_broken_config_touches_nothing(cli: Cli) -> None:
     assert not (cli.data / "memory.sqlite").exists()
 
 
+def verdict_of_write(cli: Cli) -> str:
+    given = '{"file_path": "a.txt", "content": "x"}'
+    return json.loads(cli("tool", "explain", "Write", "--json", given, "--output-format", "json").out)["verdict"]
+
+
+@pytest.mark.parametrize("words", [("init",), ("onboard", "--provider", "mock", "--model", "mock", "--yes")])
+def test_a_trusted_projects_mode_counts_over_the_file_that_init_writes(cli: Cli, words: tuple[str, ...]) -> None:
+    assert cli(*words).code == 0
+    file = cli.data / "config.toml"
+    written = file.read_text()
+    assert '# autonomy = "supervised"' in written
+    assert '# forbidden_commands = ["rm", "shutdown", "reboot", "mkfs", "dd"]' in written
+    (cli.cwd / ".git").mkdir()
+    (cli.cwd / ".claude").mkdir()
+    (cli.cwd / ".claude" / "settings.json").write_text('{"permissions": {"defaultMode": "acceptEdits"}}')
+    assert verdict_of_write(cli) == "ask"
+    cli("trust")
+    assert verdict_of_write(cli) == "allow"
+    file.write_text(written.replace('# autonomy = "supervised"', 'autonomy = "supervised"  #'))
+    assert verdict_of_write(cli) == "ask", "what the operator sets applies as written"
+
+
+def test_onboard_writes_the_autonomy_that_somebody_chose(cli: Cli) -> None:
+    words = ("onboard", "--provider", "mock", "--model", "mock", "--yes")
+    for level in ("supervised", "full"):
+        cli(*words, "--autonomy", level)
+        assert f'\nautonomy = "{level}"' in (cli.data / "config.toml").read_text()
+    cli(*words)
+    assert '\nautonomy = "supervised"' in (cli.data / "config.toml").read_text(), "the suggestion replaces what is set"
+
+
 def test_init_with_the_database_of_the_environment(cli: Cli) -> None:
     path = cli.home / "elsewhere" / "db.sqlite"
     assert cli("init", env={"AGENT_SDLC_DB": str(path)}).code == 0

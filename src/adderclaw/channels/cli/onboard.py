@@ -43,6 +43,9 @@ Test = Annotated[
     typer.Option("--test/--no-test", help="Ask the model one word before anything is written; asked at a terminal."),
 ]
 
+SUGGESTED = "supervised"
+"""The autonomy that is suggested; it is the default, too."""
+
 
 class Given(NamedTuple):
     """What the flags say; an answer that was given once is the suggestion of the next time."""
@@ -145,7 +148,7 @@ def _answers(asker: Asker, found: list[str], running: list[local_models.Server],
         base_url = here.base_url
     if api_key_env is None and kind in KEY_VARIABLES:
         api_key_env = asker.ask("--api-key-env", "Which variable holds the key", None, KEY_VARIABLES[kind], ())
-    autonomy = asker.ask("--autonomy", "How much may it do without asking", given.autonomy, "supervised", AUTONOMY)
+    autonomy = asker.ask("--autonomy", "How much may it do without asking", given.autonomy, SUGGESTED, AUTONOMY)
     return Answers(kind, model, base_url, api_key_env, autonomy)
 
 
@@ -206,11 +209,14 @@ def tried(answers: Answers) -> str:
     return ""
 
 
-def written(answers: Answers, config_file: str) -> None:
-    """The answers as the operator's configuration."""
+def written(answers: Answers, config_file: str, *, by_flag: bool) -> None:
+    """The answers as the operator's configuration. An autonomy there overrules the mode of every trusted project, so
+    the suggested one is only written over another, or because a flag names it."""
     if answers.key:
         print(f"the key of {answers.name} is stored in {store_key(answers)}")
-    operator_file.choose_provider(home(), answers.name, answers.entry, autonomy=answers.autonomy)
+    is_set = load(config_file=config_file).origins["security.autonomy"] != "default"
+    autonomy = answers.autonomy if by_flag or is_set or answers.autonomy != SUGGESTED else None
+    operator_file.choose_provider(home(), answers.name, answers.entry, autonomy=autonomy)
     print(f"{config_file}: {answers.kind} with the model {answers.model}, autonomy {answers.autonomy}")
     variable = answers.api_key_env
     if variable and not answers.key and not os.environ.get(variable):

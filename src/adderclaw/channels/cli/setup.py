@@ -123,5 +123,5 @@ def onboard(
     answers = asked.chosen(asked.Asker(yes), given, test=test, key_on_stdin=api_key_stdin)
     done = _initialise()
     _print(done)
-    asked.written(answers, done.config_file)
+    asked.written(answers, done.config_file, by_flag=autonomy is not None)
     offer_claude.offer(False if claude is None and yes else claude)
