@@ -139,9 +139,9 @@ def question(world: World) -> None:
         terminal.press("Enter")
         terminal.wait("Edit: writes")
         draw(terminal, "approval")
-        terminal.press("y")
+        terminal.press("y", "Enter")
         terminal.wait("Bash: runs")
-        terminal.press("y")
+        terminal.press("y", "Enter")
         terminal.wait("The test passes.", gone="Esc interrupts")
         draw(terminal, "answer")
 

@@ -26,7 +26,7 @@ def test_a_list_ticks_and_stays_once(world: World) -> None:
         terminal.write("go")
         terminal.press("Enter")
         terminal.wait("1. yes")
-        terminal.press("y")
+        terminal.press("y", "Enter")
         terminal.wait("end of it", "☑ step 1")
         shown = terminal.all()
     assert shown.count("step 0") == shown.count("step 1") == 1

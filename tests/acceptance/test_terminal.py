@@ -61,11 +61,11 @@ def test_what_is_seen_of_every_call_is_what_its_receipt_has(world: World) -> Non
         asked = terminal.wait("Edit", "1. yes")
         assert re.search(r"2 - +return a - b\n +2 \+ +return a \+ b", asked), "it is shown as a diff before it is done"
         assert "old_string" not in asked
-        terminal.press("y")
+        terminal.press("y", "Enter")
         terminal.wait("+     return b + a", "1. yes")
-        terminal.press("y")
+        terminal.press("y", "Enter")
         terminal.wait("no.txt", "1. yes")
-        terminal.press("n")
+        terminal.press("n", "Enter")
         terminal.wait("It adds now.", "return b + a", "supervised")
         shown = terminal.all()
         terminal.press("C-o")
@@ -116,7 +116,7 @@ def test_at_the_limit_of_rounds_the_person_decides_on_the_screen_too(world: Worl
         terminal.write("go")
         terminal.press("Enter")
         terminal.wait("1 rounds of tool calls", "Go on?", "1. yes")
-        terminal.write("y")
+        terminal.press("y", "Enter")
         terminal.wait("done after all", gone="1. yes")
         terminal.press("C-d")
         terminal.wait("left with 0")
@@ -135,6 +135,27 @@ def test_what_was_typed_before_the_question_answers_nothing(world: World) -> Non
         assert not (world.workspace / "x.txt").exists()
 
 
+def test_a_sentence_typed_at_a_question_is_the_next_message(world: World) -> None:
+    """Its first letter is that of "yes, always in this session"."""
+    write = call("Write", file_path="x.txt", content="x")
+    world.script(write, text("as you like"), text("stopped that, too"))
+    with Tmux(world, "agent") as terminal:
+        terminal.wait("supervised")
+        terminal.write("go")
+        terminal.press("Enter")
+        terminal.wait("1. yes")
+        terminal.write("also stop that")
+        terminal.wait("message: also stop that", "the question stays open", gone="> 1. yes")
+        terminal.press("Enter")
+        terminal.wait("queued: also stop that", "1. yes")
+        assert not (world.workspace / "x.txt").exists()
+        terminal.press("n")
+        terminal.wait("no (n)")
+        terminal.press("Enter")
+        terminal.wait("denied by", "> also stop that", "stopped that, too")
+    assert not (world.workspace / "x.txt").exists()
+
+
 def test_a_no_may_say_what_to_do_instead(world: World) -> None:
     world.script(call("Write", file_path="x.txt", content="x"), text("as you like"))
     with Tmux(world, "agent") as terminal:
@@ -142,7 +163,7 @@ def test_a_no_may_say_what_to_do_instead(world: World) -> None:
         terminal.write("go")
         terminal.press("Enter")
         terminal.wait("1. yes")
-        terminal.write("i")
+        terminal.press("i", "Enter")
         terminal.wait("say:")
         terminal.write("use y.txt")
         terminal.press("Enter")
@@ -193,7 +214,7 @@ def test_escape_twice_goes_back_after_the_diff_was_shown(world: World) -> None:
         terminal.press("Enter")
         terminal.wait("What is to be as it was?", "-after", "+before")
         assert (world.workspace / "a.txt").read_text(encoding="utf-8") == "after\n"
-        terminal.write("b")
+        terminal.press("b", "Enter")
         terminal.wait("undoes it", "the conversation is as it was")
         assert (world.workspace / "a.txt").read_text(encoding="utf-8") == "before\n"
 
@@ -213,8 +234,8 @@ def test_a_call_is_asked_about_by_its_arguments_and_what_it_touches(world: World
             assert "url: http://example.org/x" in screen
             assert "body: line one" in screen
             assert "\u202e" not in screen
-            terminal.press("n")
+            terminal.press("n", "Enter")
             screen = terminal.wait("denied by", "made.txt")
         screen = terminal.wait("touch made.txt", "writes: made.txt", "1. yes")
-        terminal.press("n")
+        terminal.press("n", "Enter")
         terminal.wait("end of it")

@@ -105,7 +105,7 @@ def test_a_window_on_a_conversation_that_goes_on_without_it(world: World, server
         terminal.write("ask me")
         terminal.press("Enter")
         terminal.wait("Which colour?")
-        terminal.press("2")
+        terminal.press("2", "Enter")
         terminal.wait("Then it is blue.", "idle")
         terminal.write("take your time")
         terminal.press("Enter")

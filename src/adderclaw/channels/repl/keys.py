@@ -217,16 +217,19 @@ class Keys:
             self.doing.rewind()
 
     def _typed(self, event: KeyPressEvent) -> None:
-        """One letter answers; what is pasted is only ever words, and control characters are nothing."""
-        writes = self.screen.panel is not None and self.screen.panel.writing is not None
+        """What is typed or pasted at a question; control characters are left out."""
         pasted = event.key_sequence[-1].key == Names.BracketedPaste
-        text = "".join(char for char in event.data if char.isprintable())
-        if text and (writes or not pasted):
-            self._answer("", text)
+        text = "".join(char for char in event.data.replace("\r", "\n").replace("\n", " ") if char.isprintable())
+        if text:
+            self._answer("paste" if pasted else "", text)
 
     def _answer(self, name: str, text: str = "") -> None:
-        if self.screen.panel is not None:
-            self.screen.panel.press(name, text)
+        panel = self.screen.panel
+        if panel is not None:
+            panel.press(name, text)
+            if panel.message:
+                self.screen.say(panel.message)
+                panel.message = ""
             self.screen.redraw()
 
 

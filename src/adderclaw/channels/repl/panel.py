@@ -1,4 +1,4 @@
-"""Questions on the screen: what is asked about can be read, and is answered by a number, a letter or the arrows."""
+"""Questions on the screen: a number, a letter or the arrows mark an answer, and Enter gives it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,15 +18,19 @@ from adderclaw.view.items import Line
 
 class Option(NamedTuple):
     key: str
-    """A letter that chooses it."""
+    """A letter that marks it."""
     label: str
     value: str
     writes: bool = False
     """The person writes something beside it."""
 
 
+KEEPS = "Enter sends this as your next message, and the question stays open. The arrows mark an answer."
+MARKS = "The arrows, a number or a letter mark an answer, and Enter gives it."
+
+
 class Panel:
-    """One question: choices, one of them at hand, and what is written where a choice asks for words."""
+    """One question. Enter gives the answer that is marked; words that name no answer become a message instead."""
 
     def __init__(self, question: str, options: Sequence[Option], *, several: bool = False) -> None:
         self.question, self.options, self.several = question, tuple(options), several
@@ -34,7 +38,15 @@ class Panel:
         """What is asked about, where there is room for it here."""
         self.note = ""
         """What a choice would mean, in words."""
-        self.at = 0
+        self.at = self._before = 0
+        self.marked = True
+        """Whether Enter gives the answer at `at`."""
+        self.typed = ""
+        """What was typed at the question. It marks an answer if it is its number, its letter or its words."""
+        self._names = False
+        """Whether it does."""
+        self.message = ""
+        """What was typed and entered that is no answer, until the screen takes it."""
         self.chosen: set[int] = set()
         self.writing: str | None = None
         """What is written so far, while something is."""
@@ -45,50 +57,88 @@ class Panel:
         rows += [[("warn", row)] for row in drawing.flowed(self.question, drawing.width)]
         rows += [[("dim", row)] for row in drawing.flowed(self.note, drawing.width) if self.note]
         for number, option in enumerate(self.options):
-            mark = ">" if number == self.at else " "
+            marked = self.marked and number == self.at
             tick = ("[x] " if number in self.chosen else "[ ] ") if self.several else ""
-            style = "accent" if number == self.at else ""
+            style = "accent" if marked else ""
             letter = f" ({option.key})" if option.key else ""
             first, *more = drawing.flowed(f"{tick}{option.label}{letter}", drawing.width - 5)
-            rows.append([(style, f"{mark} {number + 1}. {first}")])
+            rows.append([(style, f"{'>' if marked else ' '} {number + 1}. {first}")])
             rows += [[(style, f"     {row}")] for row in more]
         if self.writing is not None:
             rows.append([("accent", "  say: "), ("", f"{self.writing}_")])
+        elif self.unsent:
+            typed = f"message: {' '.join(self.typed.split())}_"
+            rows += [[("accent", f"  {row}")] for row in drawing.flowed(typed, drawing.width - 2)]
+        if self.writing is None and not self.marked:
+            hint = KEEPS if self.unsent else MARKS
+            rows += [[("dim", f"  {row}")] for row in drawing.flowed(hint, drawing.width - 2)]
         return rows
 
     # -------------------------------------------------------------- keys
 
+    @property
+    def unsent(self) -> str:
+        """What was typed that is no answer: it is not lost, whatever becomes of the question."""
+        return "" if self._names else self.typed
+
+    def take(self, draft: str) -> None:
+        """What was being typed when the question got the keys: it was not typed at the question, and marks nothing."""
+        self.typed, self.marked, self._names = draft, not draft, False
+
     def press(self, key: str, text: str) -> None:
-        """One key: its name where it has one, else the text that it types."""
+        """One key: its name where it has one, else the text that it types; pasted text is only ever words."""
         if self.answered.done():
             return
         if self.writing is not None:
             self._write(key, text)
         elif key in ("up", "down"):
-            self.at = (self.at + (1 if key == "down" else -1)) % len(self.options)
-        elif key == "space" and self.several:
+            self._move(1 if key == "down" else -1)
+        elif key == "space" and self.several and self.marked:
             self.chosen ^= {self.at}
+            self.typed, self._names = self.unsent, False
         elif key == "enter":
-            self._choose(self.at)
+            self._enter()
         elif key == "escape":
             self.answered.set_result(([], ""))
-        elif text.isdecimal() and 1 <= int(text) <= len(self.options):
-            self._pick(int(text) - 1)
         else:
-            self._pick(next((number for number, one in enumerate(self.options) if one.key and one.key == text), None))
+            self._type(self.typed[:-1] if key == "backspace" else self.typed + text, pasted=key == "paste")
 
-    def _pick(self, number: int | None) -> None:
-        if number is None:
-            return
-        self.at = number
-        if self.several and not self.options[number].writes:
-            self.chosen ^= {number}
+    def _type(self, text: str, *, pasted: bool) -> None:
+        if not self.typed:
+            self._before = self.at
+        self.typed = text
+        found = None if pasted else self._named()
+        self._names = found is not None
+        self.marked = not text or self._names
+        self.at = self._before if found is None else found
+
+    def _named(self) -> int | None:
+        """The answer that the typed text names: by its number, its letter or its words."""
+        text = self.typed.strip()
+        if text.isdecimal() and 1 <= int(text) <= len(self.options):
+            return int(text) - 1
+        for number, one in enumerate(self.options):
+            words = (one.label, "" if one.key else one.value)
+            if text and (text == one.key or text.lower() in (word.lower() for word in words)):
+                return number
+        return None
+
+    def _move(self, by: int) -> None:
+        self.typed, self._names = self.unsent, False
+        self.at = (self.at + by) % len(self.options) if self.marked else self.at
+        self.marked = True
+
+    def _enter(self) -> None:
+        if self.marked:
+            self._choose(self.at)
+        elif self.typed.strip():
+            self.message, self.typed = self.typed, ""  # nothing is marked: a second Enter answers nothing
         else:
-            self._choose(number)
+            self._type("", pasted=False)
 
     def _choose(self, number: int) -> None:
         if self.options[number].writes:
-            self.writing = ""
+            self.writing, self.typed = self.unsent, ""
             return
         chosen = sorted(self.chosen | ({number} if not self.chosen else set())) if self.several else [number]
         self.answered.set_result(([self.options[one].value for one in chosen], ""))
@@ -102,7 +152,7 @@ class Panel:
                 self.writing = None
             case "backspace":
                 self.writing = self.writing[:-1]
-            case "" | "space":
+            case "" | "space" | "paste":
                 self.writing += text
             case _:
                 pass

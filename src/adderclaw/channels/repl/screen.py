@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions, is_done
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.layout import (
@@ -406,6 +407,8 @@ class Screen:
 
     def ask(self, panel: "Panel | None") -> None:
         """Show a question and give it the keys, once nobody types any more; None gives them back to the input."""
+        if self.panel is not None and self.panel.unsent:
+            self.buffer.document = Document(self.panel.unsent, len(self.panel.unsent))
         self.panel = panel
         self.hint = ""
         if panel is None:
@@ -420,6 +423,13 @@ class Screen:
             else:
                 self._give_keys()
         self.draw()
+
+    def say(self, text: str) -> None:
+        """Send a message that was typed at a question, as one that was typed into the input."""
+        self.buffer.document = Document(text, len(text))
+        self.buffer.append_to_history()
+        self.buffer.reset()
+        self.submit(text)
 
     def typed(self) -> None:
         """A key was pressed."""
@@ -440,6 +450,8 @@ class Screen:
         else:
             self.hint = ""
             self.buffer.cancel_completion()
+            self.panel.take(self.buffer.text)
+            self.buffer.reset()
             self.app.layout.focus(self._question)
         self.redraw()
 

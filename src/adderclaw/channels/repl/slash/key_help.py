@@ -24,7 +24,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("Ctrl-C", "clear the input, else interrupt; twice in an empty input leaves"),
     ("Ctrl-D", "leave, where the input is empty; while a turn runs, twice"),
     ("Ctrl-Z", "suspend; `fg` comes back"),
-    ("1-9, letters, arrows", "answer a question"),
+    ("1-9, letters, arrows", "mark an answer of a question; Enter gives it"),
 )
 
 
