@@ -6,13 +6,16 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import yaml
 
+from adderclaw.channels.cli.ci_repository import Repository, copy_of
 from adderclaw.sandbox import confinement
 from tests.mcp.node import MODULES, needed, node
 from tests.sandbox.without import without
@@ -154,7 +157,8 @@ def test_a_workflow_of_others_runs_an_agentfile_within_a_budget_and_reports(wher
     assert result["run_id"] in report
     assert "valid:" in report
     if where == "github":
-        assert (tmp_path / "output").read_text() == f"outcome=completed\nrun-id={result['run_id']}\n"
+        outputs = (tmp_path / "output").read_text()
+        assert outputs.startswith(f"outcome=completed\nrun-id={result['run_id']}\nstate=/")
         assert (tmp_path / "summary.md").read_text().startswith("### AdderClaw: completed\n")
 
 
@@ -260,3 +264,273 @@ def test_a_workflow_of_others_fails_as_the_run_does(where: str, tmp_path: Path) 
     assert failed.returncode == 1
     assert not (tmp_path / "workspace/here").exists()
     assert "outcome          error" in (tmp_path / "workspace/adderclaw-report/report.txt").read_text()
+
+
+# ------------------------------------------------------------------ what a job hands over
+
+TOKEN = "ghs_0123456789abcdefghij0123456789abcdef"
+TASK = 'Fix `greet`\n"; touch planted; $(touch planted)'
+
+
+class Api:
+    """Stands in for the API of GitHub or GitLab, and records what is posted."""
+
+    def __init__(self, status: int = 201) -> None:
+        self.posted: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                api.posted.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+                answer = json.dumps({"html_url": "https://there/made", "web_url": "https://there/made"}).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Job:
+    """A job on a clone of a repository, whose remote is a folder and whose API answers on loopback."""
+
+    def __init__(self, where: str, folder: Path, api: Api, **event: Any) -> None:
+        self.where, self.folder = where, folder
+        self.remote, self.tree = folder / "server/team/app.git", folder / "workspace"
+        self.git("init", "-q", "--bare", "-b", "main", str(self.remote), at=folder)
+        self.git("config", "receive.advertisePushOptions", "true", at=self.remote)
+        self.git("clone", "-q", str(self.remote), str(self.tree), at=folder)
+        for name, text in {"greet": "echo hello\n", "old.txt": "old\n", ".gitignore": "*.log\n"}.items():
+            (self.tree / name).write_text(text)
+        self.git("checkout", "-q", "-B", "topic")
+        self.git("add", "-A")
+        self.git("commit", "-qm", "First")
+        self.git("push", "-q", "origin", "topic")
+        self.before = self.git("rev-parse", "HEAD")
+        (folder / "event.json").write_text(json.dumps(event))
+        server = f"file://{folder}/server"
+        shared = {"BUDGET_USD": "1", "PROVIDER": "local", "TASK": TASK}
+        if where == "github":
+            self.env = shared | {
+                "GITHUB_ACTIONS": "true",
+                "GITHUB_SERVER_URL": server,
+                "GITHUB_API_URL": api.url,
+                "GITHUB_REPOSITORY": "team/app",
+                "GITHUB_EVENT_PATH": str(folder / "event.json"),
+                "GITHUB_EVENT_NAME": "push",
+                "RUNNER_TEMP": str(folder),
+            }
+        else:
+            self.git("checkout", "-q", "--detach")
+            self.env = shared | {
+                "GITLAB_CI": "true",
+                "GITLAB_TOKEN": TOKEN,
+                "CI_SERVER_URL": server,
+                "CI_PROJECT_URL": "https://there/team/app",
+                "CI_PROJECT_PATH": "team/app",
+                "CI_PROJECT_ID": "7",
+                "CI_API_V4_URL": f"{api.url}/api/v4",
+                "CI_COMMIT_BRANCH": "topic",
+            }
+
+    def git(self, *words: str, at: Path | None = None) -> str:
+        who = {
+            "GIT_AUTHOR_NAME": "a",
+            "GIT_AUTHOR_EMAIL": "a@b",
+            "GIT_COMMITTER_NAME": "a",
+            "GIT_COMMITTER_EMAIL": "a@b",
+        }
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.folder), **who}
+        return subprocess.run(
+            ["git", *words], cwd=at or self.tree, env=env, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    def model(self, *steps: dict[str, Any]) -> None:
+        (self.folder / "fixture.json").write_text(json.dumps({"steps": steps}))
+
+    def run(self, **inputs: str) -> subprocess.CompletedProcess[str]:
+        """The steps in order: the agent, and what finishes the job."""
+        done = execute(self.where, self.folder, **self.env, **inputs)
+        output = self.folder / "output"
+        if self.where != "github" or "state=" not in (output.read_text() if output.exists() else ""):
+            return done
+        state = dict(line.split("=", 1) for line in output.read_text().splitlines())["state"]
+        action = yaml.safe_load((ROOT / "action.yml").read_text())
+        step = next(one for one in action["runs"]["steps"] if one.get("id") == "finish")
+        given = {"PATH": f"{PROGRAMS}:/usr/bin:/bin", "HOME": str(self.folder / "home"), "GITHUB_OUTPUT": str(output)}
+        given |= {name: value for name, value in self.env.items() if name.startswith(("GITHUB_", "RUNNER_"))}
+        given |= {"GITHUB_TOKEN": TOKEN, "FINISH": inputs["FINISH"], "STATE": state}
+        last = subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", step["run"]],
+            cwd=self.tree,
+            env=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        code = done.returncode or last.returncode
+        return subprocess.CompletedProcess([], code, done.stdout + last.stdout, done.stderr + last.stderr)
+
+
+def called(name: str, **given: str) -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, "arguments": given}]}
+
+
+EDITS = (
+    called("Bash", command="cat greet; ls nothing-here"),
+    called("Read", file_path="greet"),
+    called("Write", file_path="greet", content="echo hello there\n"),
+    called("Write", file_path="new/a b.txt", content="new\n"),
+    called("Write", file_path="noise.log", content="noise\n"),
+    called("Delete", path="old.txt"),
+    {"text": "It greets now.\n~~~~\n@everyone ![](https://elsewhere/?q=1)"},
+)
+
+
+@pytest.mark.parametrize("finish", ["commit", "pull-request"])
+@pytest.mark.parametrize("where", STEPS)
+def test_a_job_ends_with_a_commit_or_a_request_to_merge(where: str, finish: str, tmp_path: Path) -> None:
+    """The ordinary agent edits; a step after it commits, with nothing that is left in the agent's repository."""
+    with Api() as api:
+        job = Job(where, tmp_path, api)
+        job.model(*EDITS)
+        hook = job.tree / ".git/hooks/pre-commit"
+        hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/hooked\n")
+        hook.chmod(0o755)
+        done = job.run(FINISH=finish, MAX_TURNS="9", ALLOWED_TOOLS="WebFetch(domain:docs.python.org)")
+    assert done.returncode == 0, done.stderr
+    branches = job.git("branch", "--format=%(refname:short)", at=job.remote).split()
+    [own] = [one for one in branches if one != "topic"] if finish == "pull-request" else ["topic"]
+    assert job.git("rev-parse", f"{own}^", at=job.remote) == job.before
+    changes = job.git("diff", "--name-status", f"{own}^", own, at=job.remote).splitlines()
+    assert changes == ["M\tgreet", "A\tnew/a b.txt", "D\told.txt"]
+    assert job.git("log", "-1", "--format=%s", own, at=job.remote) == "Fix `greet`"
+    assert not (tmp_path / "hooked").exists()
+    assert not (job.tree / "planted").exists()
+    assert TOKEN not in done.stdout + done.stderr
+    assert job.git("status", "--porcelain", "--untracked-files=no") != "", "the checkout's own index is untouched"
+    if finish == "commit":
+        assert api.posted == []
+        return
+    assert own.startswith("adderclaw/")
+    [(path, headers, body)] = api.posted
+    assert "https://there/made" in done.stdout + (tmp_path / "output").read_text() if where == "github" else done.stdout
+    if where == "github":
+        assert (path, headers["authorization"]) == ("/repos/team/app/pulls", f"Bearer {TOKEN}")
+        assert (body["head"], body["base"], body["title"]) == (own, "topic", "Fix `greet`")
+    else:
+        assert (path, headers["private-token"]) == ("/api/v4/projects/7/merge_requests", TOKEN)
+        assert (body["source_branch"], body["target_branch"]) == (own, "topic")
+    text = str(body.get("body", body.get("description")))
+    assert "~~~~~text\nIt greets now.\n~~~~\n@everyone" in text, "nothing in an answer is Markdown"
+
+
+@pytest.mark.parametrize("where", STEPS)
+def test_a_job_ends_with_a_comment_whatever_came_of_the_run(where: str, tmp_path: Path) -> None:
+    with Api() as api:
+        job = Job(where, tmp_path, api, issue={"number": 12})
+        job.env |= {"CI_MERGE_REQUEST_IID": "12"} if where == "gitlab" else {}
+        job.model({"text": "All is well."})
+        assert job.run(FINISH="comment").returncode == 0
+        job.model()
+        assert job.run(FINISH="comment").returncode == 1, "the job fails as the run does"
+    (path, _, body), (_, _, failed) = api.posted
+    assert path == (
+        "/repos/team/app/issues/12/comments" if where == "github" else "/api/v4/projects/7/merge_requests/12/notes"
+    )
+    assert "All is well." in body["body"]
+    assert ": error (" in failed["body"]
+
+
+@pytest.mark.parametrize("where", STEPS)
+def test_a_job_commits_nothing_where_nothing_changed_or_the_run_failed(where: str, tmp_path: Path) -> None:
+    with Api() as api:
+        job = Job(where, tmp_path, api)
+        job.model({"text": "Nothing to do."})
+        done = job.run(FINISH="pull-request")
+        assert (done.returncode, "changed no file" in done.stderr) == (0, True), done.stderr
+        job.model(called("Write", file_path="half.txt", content="half\n"))
+        done = job.run(FINISH="pull-request")
+        assert (done.returncode, "ended as error" in done.stderr) == (1, True), done.stderr
+        (job.tree / "half.txt").unlink()
+        job.model(called("Write", file_path=".gitlab-ci.yml", content="x: {}\n"), {"text": "Done."})
+        done = job.run(FINISH="commit", ALLOWED_TOOLS="Write")
+        assert ".gitlab-ci.yml" in done.stderr, done.stderr
+        assert done.returncode != 0
+    assert api.posted == []
+    assert job.git("branch", "--format=%(refname:short)", at=job.remote).split() == ["topic"]
+
+
+@pytest.mark.parametrize("where", STEPS)
+def test_a_job_says_what_the_service_refused(where: str, tmp_path: Path) -> None:
+    with Api(403) as api:
+        job = Job(where, tmp_path, api)
+        job.model(called("Write", file_path="new.txt", content="new\n"), {"text": "Done."})
+        done = job.run(FINISH="pull-request")
+    assert (done.returncode, "answered 403" in done.stderr) == (1, True), done.stderr
+    assert TOKEN not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("where", STEPS)
+def test_a_job_that_cannot_finish_is_refused_before_the_model_is_asked(where: str, tmp_path: Path) -> None:
+    """A fork's branch, no branch at all, nothing to comment on, a word that is no way to finish."""
+    fork: dict[str, Any] = {"number": 3, "head": {"repo": {"full_name": "stranger/app"}}}
+    with Api() as api:
+        job = Job(where, tmp_path, api)
+        if where == "github":
+            job.git("checkout", "-q", "--detach")
+        else:
+            del job.env["CI_COMMIT_BRANCH"]
+        refused = {"pull-request": "no branch", "comment": "to comment on", "merge": "pull-request"}
+        for finish, why in refused.items():
+            done = job.run(FINISH=finish)
+            assert (done.returncode, why in done.stderr) == (2, True), done.stderr
+        (tmp_path / "event.json").write_text(json.dumps({"pull_request": fork}))
+        job.env |= {"CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "8"} if where == "gitlab" else {}
+        done = job.run(FINISH="commit")
+        assert (done.returncode, "from a fork" in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "home/.adderclaw/memory.sqlite").exists()
+
+
+def test_a_repository_that_the_agent_planted_is_neither_entered_nor_committed(tmp_path: Path) -> None:
+    """Git would take the settings in it, such as a program to start, for its own."""
+    with Api() as api:
+        job = Job("github", tmp_path, api)
+        job.git("update-index", "--add", "--cacheinfo", f"160000,{job.before},module")
+        job.git("commit", "-qm", "Add a submodule")
+        repository = copy_of(str(job.tree), str(tmp_path / "git"), "")
+        inner, module = job.tree / "inner", job.tree / "module"
+        for at in (inner, module):
+            job.git("init", "-q", str(at))
+            job.git("commit", "-q", "--allow-empty", "-m", "x", at=at)
+        trap = f"touch {tmp_path}/entered; false"
+        for at in (inner, module, job.tree):
+            job.git("config", "core.fsmonitor", trap, at=at)
+            job.git("config", "filter.trap.clean", trap, at=at)
+        (job.tree / ".gitattributes").write_text("* filter=trap\n")
+        (inner / "file").write_text("x")
+        made = Repository(str(tmp_path / "git"), repository["top"], str(job.remote), "")
+        assert made.changed("") == [".gitattributes"]
+        made.push(made.commit([".gitattributes"], "Second"), "topic", ())
+    assert not (tmp_path / "entered").exists()
+    assert job.git("ls-tree", "--name-only", "topic", at=job.remote).split() == [
+        ".gitattributes",
+        ".gitignore",
+        "greet",
+        "module",
+        "old.txt",
+    ]
+    assert job.before in job.git("ls-tree", "topic", "module", at=job.remote), "the submodule is as it was"

@@ -67,6 +67,7 @@ COMMANDS: dict[str, Command] = {
     "skills": Command("skills", "List skills, look at one, check one against the specification."),
     "plugin": Command("plugin", "Install, look at, trust, enable, disable, verify, remove and begin plugins."),
     "trust": Command("trust", "Trust what a project's configuration says, as it is now."),
+    "ci": Command("ci", "Hand over what a run of a CI job changed: a commit, a pull or merge request, a comment."),
     "cache": Command("cache", "Show or remove what package managers have kept in the sandbox."),
     "schedule": Command("schedule", "Work that begins by itself: at times, when files change, by a request."),
     "estop": Command("estop", "Stop every tool, now and until it is cleared."),

@@ -13,6 +13,9 @@ type Kind = Literal["switch", "text", "each", "texts", "rules", "maybe"]
 outside of brackets. maybe: a word or none."""
 
 
+PROFILES = ("supervised", "sandboxed", "readonly", "permissive")
+
+
 class Flag(NamedTuple):
     name: str
     names: tuple[str, ...]
@@ -125,6 +128,8 @@ FLAGS = (
     ),
     Flag("max_turns", ("--max-turns",), "text", "At most so many replies of the model.", "N"),
     Flag("max_budget", ("--max-budget-usd",), "text", "At most so many US dollars.", "X"),
+    Flag("limit", ("--limit",), "each", "One of [limits], for this run; may be repeated.", "NAME=VALUE"),
+    Flag("profile", ("--profile",), "text", "How much may happen without asking.", "PROFILE", PROFILES),
     Flag("allowed", ("--allowed-tools", "--allowedTools"), "rules", "Permission rules that allow.", "RULE…"),
     Flag("disallowed", ("--disallowed-tools", "--disallowedTools"), "rules", "Permission rules that deny.", "RULE…"),
     Flag("tools", ("--tools",), "rules", "Only these built-in tools: names, default, or an empty text.", "NAME…"),

@@ -28,7 +28,7 @@ PLAIN = frozenset(
     {
         *("print", "output_format", "input_format", "partial", "replay", "json_schema", "system_prompt", "append"),
         *("go_on", "resume", "fork", "model", "effort", "workspace", "config", "provider", "bare", "maintenance"),
-        *("quiet", "verbose", "session_id", "hook_events", "sources", "plugin_dir", "plugin_dir_no_mcp"),
+        *("quiet", "verbose", "profile", "session_id", "hook_events", "sources", "plugin_dir", "plugin_dir_no_mcp"),
         *("debug", "debug_file", "await_initialize", "initialize_fields", "allow_bypass", "permission_prompts"),
         *("agent", "skills", "thinking", "thinking_tokens", *(flag.name for flag in UNUSED)),
     }
@@ -140,6 +140,7 @@ def _options(given: Json, reports: Reports) -> Options:
         workspace=given.get("workspace"),
         provider=FALLBACK if falls_back else None if alias else given.get("provider"),
         model=None if falls_back else given.get("model"),
+        profile=given.get("profile"),
         log_level="info" if given.get("debug") or given.get("debug_file") else "off",
         log_file=given.get("debug_file"),
         thinking=_thinking(given),

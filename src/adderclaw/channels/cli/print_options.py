@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from adderclaw.channels.cli.plain import limits
 from adderclaw.channels.print_mode import FALLBACK, Reports
 from adderclaw.config import home
 from adderclaw.config.paths import beneath, followed
@@ -26,12 +27,21 @@ def detailed(given: Json, reports: Reports) -> tuple[Json, dict[str, Json], Json
     _permitted(overrides, given, reports)
     if "max_turns" in given:
         overrides.setdefault("runtime", {})["max_tool_rounds"] = _whole(given["max_turns"]) - 1
+    if "limit" in given:
+        overrides.setdefault("limits", {}).update(_limits(given["limit"]))
     if "max_budget" in given:
         overrides.setdefault("limits", {})["cost_usd"] = _amount(given["max_budget"])
     servers = mcp_servers(given.get("mcp_config", ()))
     if ours := {name: entry for name, entry in servers.items() if entry.get("type") != "sdk"}:
         overrides["mcp_servers"] = {**overrides.get("mcp_servers", {}), **ours}
     return overrides, servers, agents_of(given, reports)
+
+
+def _limits(given: list[str]) -> Json:
+    found = limits(given)
+    if "rounds" in found:
+        raise UsageError("--limit rounds is for an Agentfile: use --max-turns")
+    return dict(found)
 
 
 def text_of(given: Json, name: str) -> str | None:
