@@ -498,6 +498,8 @@ def test_a_job_that_cannot_finish_is_refused_before_the_model_is_asked(where: st
         for finish, why in refused.items():
             done = job.run(FINISH=finish)
             assert (done.returncode, why in done.stderr) == (2, True), done.stderr
+        open_wide = job.run(FINISH="commit", PROFILE="permissive")
+        assert (open_wide.returncode, "needs a sandbox" in open_wide.stderr) == (2, True), open_wide.stderr
         (tmp_path / "event.json").write_text(json.dumps({"pull_request": fork}))
         job.env |= {"CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "8"} if where == "gitlab" else {}
         done = job.run(FINISH="commit")

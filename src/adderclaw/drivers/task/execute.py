@@ -253,7 +253,10 @@ class TaskExecution:
             self.machine.to("CALL_LLM")
             message = decisions.reminder(problems)
         said = "; ".join(problems)
-        raise RunEnds("error", f"invalid_decision: twice the model gave no decision that can be carried out: {said}")
+        fix = "`adderclaw -p` works on a task without decisions"
+        raise RunEnds(
+            "error", f"invalid_decision: twice the model gave no decision that can be carried out: {said}; {fix}"
+        )
 
     async def _asked(self, message: str, taken: Taken) -> str:
         result = await self._asking.ask(message, taken)
