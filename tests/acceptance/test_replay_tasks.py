@@ -230,6 +230,26 @@ def test_a_task_goes_on_and_nothing_is_done_twice(place: Place, how: str) -> Non
         assert again.out.strip() == place.world.rows("SELECT answer FROM runs WHERE run_id = ?", run_id)[0][0]
 
 
+def test_a_task_without_skills_is_resumed_after_a_kill(world: World) -> None:
+    """It is one turn of the ordinary agent: what was under way is reported as unknown, and the rest is made."""
+    place = Place(world)
+    slow, later = "echo slow >> journal.txt; sleep 100", "echo later >> journal.txt"
+    both = {"tool_calls": [{"name": "Bash", "arguments": {"command": text}} for text in (slow, later)]}
+    world.script(both, {"text": "all done"})
+    process = place.cli.start("run", "Write slowly")
+    until(lambda: "slow" in marks(place), process)
+    process.kill()
+    process.communicate(timeout=60)
+    run_id = last_run(world)
+    verified(world, run_id)
+    done = place.cli("run", "--resume", run_id)
+    assert (done.code, done.out) == (0, "all done\n"), done.err
+    assert marks(place) == ["slow", "later"]
+    assert "outcome is unknown" in world.entries("tool_result")[0]["content"]
+    assert len(world.entries("user")) == 1, "the task is told once"
+    assert verified(world, run_id)["tool_calls"] == 2
+
+
 def fresh(place: Place) -> None:
     world = place.world
     for file in (place.folder / "journal.txt", world.log, world.cli.data / "receipt.key"):
