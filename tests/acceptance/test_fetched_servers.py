@@ -81,6 +81,45 @@ def test_one_that_a_trusted_project_brings_waits_for_a_yes(world: World, shop: R
     assert shop.asked == []
 
 
+def test_commands_use_the_registry_and_a_login_that_it_wants_is_said(world: World, shop: Registry) -> None:
+    place = shop.url.removeprefix("http://").strip("/")
+    world.configure("full", security=f'allowed_domains = ["{place}"]')
+    world.script(call("Bash", command="npm view a-server version"), text("done"))
+    world.agent("go")
+    assert results(world)[-1].strip().endswith("1.0.0")
+    shop.open = False
+    world.agent("again")
+    assert "E401" in results(world)[-1]
+    assert "asked for a login (401), and commands in the sandbox have none" in results(world)[-1]
+    assert shop.logins == []
+
+
+@pytest.mark.parametrize("program", ["pip", "uv"])
+def test_pip_and_uv_ask_the_operators_index_without_its_login(
+    world: World, needs: Callable[[str], str], program: str
+) -> None:
+    needs("bwrap")
+    config = Path(world.cli.env["HOME"]) / ".config"
+    command = "python3 -m pip download -q --no-deps nothing-here"
+    if program == "uv":
+        needs("uv")
+        command = "uv pip install -q --dry-run --target out nothing-here"
+    with registry() as made:
+        index = made.url.replace("://", f"://me:{TOKEN}@") + "simple"
+        for file, words in (
+            ("pip/pip.conf", f"[global]\nindex-url = {index}"),
+            ("uv/uv.toml", f'index-url = "{index}"'),
+        ):
+            (config / file).parent.mkdir(parents=True)
+            (config / file).write_text(words, encoding="utf-8")
+        world.configure("full", security=f'allowed_domains = ["127.0.0.2:{made.port}"]')
+        world.script(call("Bash", command=command), call("Bash", command="env"), text("done"))
+        world.agent("go")
+    assert "/simple/nothing-here/" in made.asked, results(world)
+    assert made.logins == []
+    assert TOKEN not in "".join(results(world))
+
+
 def test_a_registry_that_asks_for_a_login_is_said(world: World, shop: Registry) -> None:
     shop.open = False
     world.configure("full", more=OWN)

@@ -91,7 +91,10 @@ class Checked(httpcore2.AsyncNetworkBackend):
             raise Refused(why)
         self._hosts.check(host, port, addresses)
         there = host if named else addresses[0]
-        stream, head = await self._sockets.connect_tcp(above.host, above.port, timeout), b""
+        try:
+            stream, head = await self._sockets.connect_tcp(above.host, above.port, timeout), b""
+        except httpcore2.ConnectError as error:
+            raise Failed(f"the proxy {above.host}:{above.port} is not reached ({error})") from None
         try:
             await stream.write(above.request(there, port), timeout)
             while not head.endswith(b"\r\n\r\n"):  # one byte at a time: what follows is the host's

@@ -308,13 +308,8 @@ async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means
     finally:
         ctx.printing.pop(ctx.tool_use_id, None)
     dropped = sum(stream.dropped for stream in kept)
-    if (
-        means.is_sealed
-        and done.returncode
-        and not _is_alone(judged)
-        and (means.refused() > refused or unreached.found_none(done))
-    ):
-        note = f"{note}\n{unreached.NO_NETWORK}" if note else unreached.NO_NETWORK
+    if means.is_sealed and done.returncode and not _is_alone(judged):
+        note = "\n".join(filter(None, (note, unreached.note(done, refused=means.refused() > refused))))
     return _result(judged, done, seconds, note, dropped)
 
 

@@ -14,7 +14,18 @@ NO_NETWORK = (
     "is asked about a package manager and lets them in, those of [security] registries"
 )
 
+UNKNOWN = re.compile(
+    rb"\bE401\b|\b401 (?:Client )?(?:Error|Unauthorized)|status code(?: is)? 401|status client error \(401"
+)
+NO_LOGIN = (
+    "adderclaw: a server asked for a login (401), and commands in the sandbox have none: the tokens of the user's own "
+    ".npmrc, pip.conf and uv.toml stay outside"
+)
 
-def found_none(done: Finished) -> bool:
-    """Whether it says itself that it found no network."""
-    return any(UNREACHED.search(out[-65_536:]) is not None for out in (done.stderr, done.stdout))
+
+def note(done: Finished, *, refused: bool) -> str:
+    """What its result says of the network, where it was refused a host or says itself that it lacked one."""
+    ends = tuple(out[-65_536:] for out in (done.stderr, done.stdout))
+    if refused or any(map(UNREACHED.search, ends)):
+        return NO_NETWORK
+    return NO_LOGIN if any(map(UNKNOWN.search, ends)) else ""
