@@ -1,7 +1,9 @@
 """Servers that are fetched (npx): once per user, from their own registry, apart from every workspace."""
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -71,14 +73,27 @@ def test_a_client_passes_one_and_it_is_fetched_headless(world: World, shop: Regi
 
 
 def test_one_that_a_trusted_project_brings_waits_for_a_yes(world: World, shop: Registry) -> None:
-    table = {"mcpServers": {"it": {"command": "npx", "args": ["-y", "a-server"]}}}
+    table = {"mcpServers": {"theirs": {"command": "npx", "args": ["-y", "a-server"]}}}
     (world.workspace / ".mcp.json").write_text(json.dumps(table), encoding="utf-8")
     assert world.cli("trust", str(world.workspace)).code == 0
-    world.configure("full")
-    world.script(call("mcp__it__get", url="http://127.0.0.1:4444/"), text("done"))
+    world.configure("full", more=OWN)
+    assert world.cli("mcp", "test", "it").code == 0
+    before = list(shop.asked)
+    world.script(call("mcp__theirs__get", url="http://127.0.0.1:4444/"), text("done"))
     world.agent("go")
-    assert "nobody is there to be asked" in results(world)[0]
-    assert shop.asked == []
+    assert "nobody is there to be asked" in results(world)[0], "what the operator has fetched is not the project's"
+    assert shop.asked == before
+
+
+def test_two_sessions_that_need_it_at_once_fetch_it_once(world: World, shop: Registry, tmp_path: Path) -> None:
+    world.configure("full", more=OWN)
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        folder.mkdir()
+    with ThreadPoolExecutor() as pool:
+        done = pool.map(lambda folder: world.cli("mcp", "test", "it", "--workspace", str(folder)), folders)
+    assert [one.code for one in done] == [0, 0]
+    assert len([path for path in shop.asked if path.endswith(".tgz")]) == 1
 
 
 def test_commands_use_the_registry_and_a_login_that_it_wants_is_said(world: World, shop: Registry) -> None:
@@ -102,7 +117,8 @@ def test_pip_and_uv_ask_the_operators_index_without_its_login(
     config = Path(world.cli.env["HOME"]) / ".config"
     command = "python3 -m pip download -q --no-deps nothing-here"
     if program == "uv":
-        needs("uv")
+        if subprocess.run([needs("uv"), "--version"], capture_output=True, check=False).returncode:
+            pytest.skip("uv does not start on this machine")
         command = "uv pip install -q --dry-run --target out nothing-here"
     with registry() as made:
         index = made.url.replace("://", f"://me:{TOKEN}@") + "simple"

@@ -1,6 +1,6 @@
 """Which package a command line fetches before it runs it."""
 
-from adderclaw.mcp.fetches import Fetched, fetched
+from adderclaw.mcp.fetches import OF_UV, Fetched, fetched, recipe
 from tests.rows import rows
 
 
@@ -15,6 +15,7 @@ from tests.rows import rows
         ("uvx --python 3.12 --from git-tools server", Fetched("uvx", "git-tools")),
         ("uvx --with more server", Fetched("uvx", "server")),
         ("uv tool run server", Fetched("uv", "server")),
+        ("uvx -p 3.12 server", Fetched("uvx", "server")),
         ("npm exec -- a", Fetched("npm", "a")),
         ("pipx run server", Fetched("pipx", "server")),
         ("npx", None),
@@ -27,3 +28,46 @@ from tests.rows import rows
 )
 def test_what_is_fetched(line: str, found: Fetched | None) -> None:
     assert fetched(line.split()) == found
+
+
+@rows(
+    ("line", "begin", "package", "arguments"),
+    [
+        ("npx -y a@1.2 . x", "npx --yes --prefix=/ -y --package=a@1.2 --call=", "a@1.2", ". x"),
+        ("npx -y @scope/a", "npx --yes --prefix=/ -y --package=@scope/a --call=", "@scope/a", ""),
+        ("npx -p a -p b c d", "npx --yes --prefix=/ --package=a --package=b --call=", "a", "d"),
+        ("npm exec -- a b", "npm exec --yes --prefix=/ --package=a --call=", "a", "b"),
+    ],
+)
+def test_how_npx_fetches_apart(line: str, begin: str, package: str, arguments: str) -> None:
+    found = recipe(line.split())
+    assert found is not None
+    assert (found.package, list(found.arguments)) == (package, arguments.split())
+    assert " ".join(found.fetch).startswith(begin)
+
+
+@rows(
+    ("line", "words"),
+    [
+        ("uvx server --here .", "uvx --from server python -c CODE server"),
+        ("uvx server@1.2 x", "uvx --from server==1.2 python -c CODE server"),
+        ("uvx server@latest", "uvx --refresh-package server --from server python -c CODE server"),
+        ("uvx -p 3.12 --with more --from pack it", "uvx -p 3.12 --with more --from pack python -c CODE it"),
+        ("uv tool run server", "uv tool run --from server python -c CODE server"),
+    ],
+)
+def test_how_uvx_fetches_apart(line: str, words: str) -> None:
+    found = recipe(line.split())
+    assert found is not None
+    assert list(found.fetch) == [OF_UV if word == "CODE" else word for word in words.split()]
+
+
+@rows(
+    "line",
+    [
+        *("npx ./a", "npx -p . a", "npx -y file:../a", "npx -c 'a'", "npx -w here a", "uvx --from . a", "uvx ~/a"),
+        *("bunx a", "pnpm dlx a", "yarn dlx a", "pipx run a", "uvx python -m a", "npx", "node a.js"),
+    ],
+)
+def test_what_lies_in_the_workspace_or_another_program_fetches_is_not_fetched_apart(line: str) -> None:
+    assert recipe(line.split()) is None
