@@ -1,6 +1,7 @@
 """The way out of a sandbox: through the proxy, to the hosts that the operator listed, and to nobody else."""
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -27,6 +28,12 @@ NAMES = {
     "other.test": ["93.184.215.14"],
 }
 type Ask = Callable[[bytes], Awaitable[bytes]]
+
+
+@pytest.fixture(autouse=True)
+def no_proxy_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
 
 
 class World:

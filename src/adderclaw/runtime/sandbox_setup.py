@@ -206,7 +206,7 @@ def _registries(runtime: Runtime) -> tuple[str, ...]:
     listed = tuple(runtime.config.security.registries)
     if not listed or not operators_own(runtime.options, runtime.loaded, "security.registries"):
         return listed
-    own = runtime.surroundings.registries
+    own = own_network.indexes(writable(runtime)).hosts
     if not own:
         return listed
     from adderclaw.gate import registries
@@ -316,14 +316,22 @@ class WaysOut:
 # ------------------------------------------------------------------ the operator's own network
 
 
+UNWRITTEN = "{folder} cannot be written ({why}), so commands know nothing of your own authorities and registries"
+
+
 class Surroundings(NamedTuple):
     shown: tuple[str, ...] = ()
     """Files of ours that commands read."""
     variables: tuple[tuple[str, str], ...] = ()
     """What tells programs of them, unless a command says otherwise."""
-    registries: tuple[str, ...] = ()
-    """Where the operator's package managers fetch from, with ports."""
     problems: tuple[str, ...] = ()
+
+
+def writable(runtime: Runtime) -> tuple[str, ...]:
+    """Where commands write: no file there speaks for the operator."""
+    now = runtime.config
+    more = (*now.security.additional_directories, *now.permissions.additionalDirectories)
+    return tuple(map(followed, (runtime.loaded.workspace, *more)))
 
 
 def surroundings(home: str, roots: Sequence[str]) -> Surroundings:
@@ -334,13 +342,16 @@ def surroundings(home: str, roots: Sequence[str]) -> Surroundings:
     bundle, indexes = own_network.bundle(roots), own_network.indexes(roots)
     shown: list[str] = []
     variables: dict[str, str] = {}
-    if bundle.text:
-        shown.append(_kept(folder, "authorities.pem", bundle.text))
-        variables |= own_network.environment(shown[-1])
-    if indexes.npm:
-        lines = "".join(f"{key}={url}\n" for key, url in sorted(indexes.npm.items()))
-        shown.append(_kept(folder, "npmrc", lines.encode()))
-        variables["npm_config_globalconfig"] = shown[-1]  # a project's own .npmrc counts before it
+    try:
+        if bundle.text:
+            shown.append(_kept(folder, "authorities.pem", bundle.text))
+            variables |= own_network.environment(shown[-1])
+        if indexes.npm:
+            lines = "".join(f"{key}={url}\n" for key, url in sorted(indexes.npm.items()))
+            shown.append(_kept(folder, "npmrc", lines.encode()))
+            variables["npm_config_globalconfig"] = shown[-1]  # a project's own .npmrc counts before it
+    except OSError as error:
+        return Surroundings(problems=(UNWRITTEN.format(folder=folder, why=error.strerror),))
     given = {
         "PIP_INDEX_URL": indexes.pip,
         "PIP_EXTRA_INDEX_URL": " ".join(indexes.pip_more),
@@ -348,7 +359,7 @@ def surroundings(home: str, roots: Sequence[str]) -> Surroundings:
         "UV_INDEX": " ".join(indexes.uv_more),
     }
     variables |= {name: value for name, value in given.items() if value}
-    return Surroundings(tuple(shown), tuple(variables.items()), indexes.hosts, bundle.problems)
+    return Surroundings(tuple(shown), tuple(variables.items()), bundle.problems)
 
 
 def _kept(folder: str, name: str, content: bytes) -> str:

@@ -124,11 +124,9 @@ class Runtime:
     def surroundings(self) -> "Surroundings":
         """What the operator's network needs in the session's sandbox."""
         if self.around is None:
-            from adderclaw.runtime.sandbox_setup import surroundings
+            from adderclaw.runtime.sandbox_setup import surroundings, writable
 
-            now = self.config
-            more = (*now.security.additional_directories, *now.permissions.additionalDirectories)
-            self.around = surroundings(self.home, tuple(map(followed, (self.loaded.workspace, *more))))
+            self.around = surroundings(self.home, writable(self))
             for message in self.around.problems:
                 warn(self, message)
         return self.around
