@@ -117,7 +117,8 @@ def test_pip_and_uv_ask_the_operators_index_without_its_login(
     config = Path(world.cli.env["HOME"]) / ".config"
     command = "python3 -m pip download -q --no-deps nothing-here"
     if program == "uv":
-        if subprocess.run([needs("uv"), "--version"], env=world.cli.env, capture_output=True, check=False).returncode:
+        asked = [needs("uv"), "--version"]
+        if subprocess.run(asked, env=world.cli.env, cwd=world.workspace, capture_output=True, check=False).returncode:
             pytest.skip("uv does not start on this machine")
         command = "uv pip install -q --dry-run --target out nothing-here"
     with registry() as made:
