@@ -90,9 +90,12 @@ def test_two_sessions_that_need_it_at_once_fetch_it_once(world: World, shop: Reg
     folders = [tmp_path / name for name in ("one", "other")]
     for folder in folders:
         folder.mkdir()
+
+    def tested(folder: Path) -> int:
+        return world.cli("mcp", "test", "it", "--workspace", str(folder)).code
+
     with ThreadPoolExecutor() as pool:
-        done = pool.map(lambda folder: world.cli("mcp", "test", "it", "--workspace", str(folder)), folders)
-    assert [one.code for one in done] == [0, 0]
+        assert list(pool.map(tested, folders)) == [0, 0]
     assert len([path for path in shop.asked if path.endswith(".tgz")]) == 1
 
 
