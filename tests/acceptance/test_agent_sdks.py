@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import subprocess
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_the_typescript_sdks_prompt_servers_and_pictures_reach_the_model(world: 
         sees_and_thinks(world, model)
         told = typescript(
             world,
-            {"calc": True, "prompts": ["add", [{"type": "text", "text": "what is this?"}, IMAGE]]},
+            {"calc": {}, "prompts": ["add", [{"type": "text", "text": "what is this?"}, IMAGE]]},
             systemPrompt="You are ZEBRA1.",
             allowedTools=["mcp__calc__add"],
         )
@@ -127,7 +128,7 @@ def test_the_typescript_sdk_is_told_of_each_option_without_effect(world: World) 
     """Every ordinary option at once: the run succeeds, what can be applied is, and the rest is named."""
     with ScriptedModel([text("Hello.")]) as model:
         sees_and_thinks(world, model)
-        told = typescript(world, {"calc": True, "prompts": ["/hello"]}, **ANYTHING)
+        told = typescript(world, {"calc": {}, "prompts": ["/hello"]}, **ANYTHING)
         (request,) = model.requests
     assert "POET" in str(request.messages[0]["content"])
     assert [tool["function"]["name"] for tool in request.json["tools"]] == ["Read"]
@@ -165,11 +166,12 @@ def test_a_client_changes_a_session_by_control_requests(world: World) -> None:
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: greet\ndescription: says hello\n---\nHello.\n", encoding="utf-8")
     made = call("Write", file_path="made.txt", content="x\n")
-    with ScriptedModel([made, text("Made.")]) as model:
+    policy = {"tools": [{"name": "add", "permission_policy": "always_deny"}]}
+    with ScriptedModel([call("mcp__calc__add", a=1, b=1), made, text("Made.")]) as model:
         on(world, model)
         told = typescript(
             world,
-            {"calc": True, "prompts": [{"content": "make it", "uuid": asked}], "requests": requests},
+            {"calc": policy, "prompts": [{"content": "make it", "uuid": asked}], "requests": requests},
             permissionMode="bypassPermissions",
             allowDangerouslySkipPermissions=True,
         )
@@ -177,6 +179,7 @@ def test_a_client_changes_a_session_by_control_requests(world: World) -> None:
         (one["method"], one.get("value"), one.get("error", "")) for one in of(told, "answer")
     ]
     assert len(answers) == len(requests), told
+    assert [one["tool_name"] for one in of(told, "result")[0]["permission_denials"]] == ["mcp__calc__add"]
     commands, agents, context, dry, rewound, *more = answers
     assert [one["name"] for one in commands[1]] == ["greet"]
     assert {"general-purpose", "Explore", "Plan"} == {one["name"] for one in agents[1]}
@@ -201,7 +204,9 @@ def test_bypass_is_there_for_a_typescript_client_that_allowed_it_at_the_start(wo
     assert without_effect(told) == {}
 
 
-def test_the_python_sdk_is_told_of_each_option_without_effect(sdk: Any, world: World) -> None:
+def test_the_python_sdk_is_told_of_each_option_without_effect(
+    sdk: Any, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """Each of them was the end of the session before; nothing else is written to stderr, `--verbose` or not."""
     lines: list[str] = []
     given = options(
@@ -215,6 +220,7 @@ def test_the_python_sdk_is_told_of_each_option_without_effect(sdk: Any, world: W
         system_prompt={"type": "preset", "preset": "claude_code", "snapshot": True, "exclude_dynamic_sections": True},
         forward_subagent_text=True,
         client_app="shop/1.0",
+        verbatim_prompts=True,
         permission_prompt_tool_name="mcp__gate__ask",
         stderr=lines.append,
     )
@@ -231,6 +237,7 @@ def test_the_python_sdk_is_told_of_each_option_without_effect(sdk: Any, world: W
         on(world, model)
         told = asyncio.run(run())
         content = json.dumps(model.requests[0].messages[-1])
+    assert caplog.records == []
     assert "first" in content
     assert "see" in content
     assert [type(one).__name__ for one in told][-2:] == ["AssistantMessage", "ResultMessage"]
@@ -282,3 +289,63 @@ def test_blocks_that_no_model_can_be_sent_are_answered_with_an_error(world: Worl
         assert client.end()[0] == 0
         assert "plum" in json.dumps(model.requests[0].messages[-1])
         assert b"<outside-" in model.requests[0].body
+
+
+def test_what_initialize_brings_counts_as_the_flags_do(world: World) -> None:
+    """Servers, plugins, settings, denials, skills, none of them on the command line."""
+    plugin = world.workspace.parent / "plug"
+    (plugin / ".claude-plugin").mkdir(parents=True)
+    manifest = {"name": "plug", "version": "1.0.0", "description": "d", "mcpServers": {"echo": {"command": "/bin/cat"}}}
+    (plugin / ".claude-plugin" / "plugin.json").write_text(json.dumps(manifest), encoding="utf-8")
+    for name in ("greet", "part"):
+        folder = world.workspace / ".adderclaw" / "skills" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: says {name}\n---\nHi.\n", encoding="utf-8")
+    begin: Json = {
+        "subtype": "initialize",
+        "mcpServers": {"cat": {"command": "/bin/cat"}},
+        "plugins": [{"type": "local", "path": str(plugin), "skipMcpDiscovery": True}],
+        "settings": {"permissions": {"allow": ["Write(made.txt)"]}},
+        "disallowedTools": ["Bash"],
+        "skills": ["part"],
+        "sdkMcpServers": ["own"],
+        "sdkMcpServerConfigs": {"own": {"timeout": 5_000}},
+        "surprise": {"some": "value"},
+    }
+    with ScriptedModel([call("Write", file_path="made.txt", content="x\n"), text("Done.")]) as model:
+        on(world, model)
+        client = Client(world, "--await-initialize")
+        client.send({"type": "control_request", "request_id": "a", "request": begin})
+        greeting = client.next("control_response")["response"]["response"]
+        assert [name for name in greeting if name.endswith("_applied") and greeting[name] is True] == [
+            *("hooks_applied", "plugins_applied", "mcp_servers_applied", "settings_applied", "disallowed_tools_applied")
+        ]
+        client.user("do it")
+        init = client.next("system")
+        assert {one["name"] for one in init["mcp_servers"]} == {"cat", "own"}
+        assert [one["name"] for one in init["plugins"]] == ["plug"]
+        assert (init["skills"], "Bash" in init["tools"]) == (["part"], False)
+        assert {one["option"] for one in init["options_without_effect"]} == {
+            *("initialize.surprise", "initialize.sdkMcpServerConfigs.own.timeout")
+        }
+        result = client.next("result")
+        client.end()
+    assert result["permission_denials"] == []
+    assert (world.workspace / "made.txt").exists()
+
+
+def test_a_client_stops_a_background_command(world: World) -> None:
+    steps = [call("Bash", command="sleep 300", run_in_background=True), text("It runs.")]
+    with ScriptedModel(steps) as model:
+        on(world, model)
+        client = Client(world, "--permission-mode", "bypassPermissions")
+        client.user("run it")
+        (block,) = client.next("user")["message"]["content"]
+        (task_id,) = set(re.findall(r"task-[\w-]+", block["content"]))
+        assert client.next("result")["result"] == "It runs."
+        request = {"subtype": "stop_task", "task_id": task_id}
+        client.send({"type": "control_request", "request_id": "s", "request": request})
+        answer = client.next("control_response")["response"]
+        assert (answer["subtype"], answer["request_id"]) == ("success", "s"), answer
+        assert client.end()[0] == 0
+    assert world.rows("SELECT status FROM background_tasks") == [("stopped",)]

@@ -92,9 +92,10 @@ class Wanted:
         """Report an effort that the model has no use for."""
         if session.thinking.is_open or session.thinking.is_off:
             return
-        from adderclaw.config.model_catalogue import facts_of
+        from adderclaw.config.model_catalogue import facts
+        from adderclaw.providers.openai_server import thinks
 
-        if not facts_of(session.provider.name, session.model, session.config).thinking:
+        if not facts(session.model, session.config).thinking and not thinks(session.model):
             self.reports.add("--effort, --thinking", f"the model {session.model} is not known to think")
 
     def prompt(self, session: Session) -> None:

@@ -8,7 +8,7 @@ from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run
 from adderclaw.types import EndedBy, Json, Message, OpaqueBlock, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 
-PROTOCOL = "2.1.0"
+PROTOCOL = "2.1.261"
 """Whose shapes these are: clients look at it before they use what is newer."""
 STOP = {"end": "end_turn", "tool_use": "tool_use", "max_tokens": "max_tokens", "refusal": "refusal"}
 """Why a reply ended, as the other side calls it."""

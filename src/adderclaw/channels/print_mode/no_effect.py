@@ -48,10 +48,6 @@ VARIABLES: Mapping[str, str] = {
     "CLAUDE_AGENT_SDK_CLIENT_APP": "requests to a model carry no name of the client",
 }
 """Environment variables that an SDK sets for an option → why they have no effect."""
-AGENT_FIELDS = frozenset(
-    ("description", "prompt", "tools", "disallowedTools", "model", "permissionMode", "maxTurns", "background")
-)
-"""Fields of a subagent that are applied."""
 AUTO = "no model decides about calls here; what the mode default asks about is asked about"
 
 
@@ -71,10 +67,12 @@ def read_initialize(begun: Json, reports: Reports) -> None:
 
 def usable_agents(agents: Json, reports: Reports) -> Json:
     """Definitions of subagents without the fields that have no effect."""
+    from adderclaw.tools.control.definitions import KEYS
+
     made: Json = {}
     for name, one in agents.items():
         fields = dict(_items(one))
-        for key in [key for key in fields if key not in AGENT_FIELDS]:
+        for key in [key for key in fields if key not in KEYS | {"prompt"}]:
             if fields.pop(key) is not None:
                 reports.add(f"agents.{name}.{key}"[:120], "a subagent has no such property here")
         if fields.get("permissionMode") == "auto":
