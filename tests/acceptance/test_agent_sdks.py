@@ -134,6 +134,7 @@ def test_the_typescript_sdk_is_told_of_each_option_without_effect(world: World) 
     assert [tool["function"]["name"] for tool in request.json["tools"]] == ["Read"]
     assert request.messages[-1]["content"] == "/hello"
     assert of(told, "result")[0]["subtype"] == "success"
+    assert request.json["reasoning_effort"] == "high"
     assert without_effect(told).keys() == WITHOUT_EFFECT
     assert {one["option"] for one in told[0]["options_without_effect"]} == WITHOUT_EFFECT
     assert world.rows("SELECT value FROM state WHERE key = 'title'") == [("A session of its own",)]

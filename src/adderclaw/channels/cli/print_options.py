@@ -303,6 +303,8 @@ def as_agent(given: Json, reports: Reports) -> str:
         given.setdefault("model", agent.model)
     if agent.mode is not None:
         given.setdefault("permission_mode", agent.mode)
+    if agent.thinking.effort is not None:
+        given.setdefault("effort", agent.thinking.effort)
     if agent.max_rounds is not None:
         given.setdefault("max_turns", str(agent.max_rounds))
     return agent.system.removesuffix(definitions.COMMON).strip()

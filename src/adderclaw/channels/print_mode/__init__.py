@@ -92,10 +92,9 @@ class Wanted:
         """Report an effort that the model has no use for."""
         if session.thinking.is_open or session.thinking.is_off:
             return
-        from adderclaw.config.model_catalogue import facts
-        from adderclaw.providers.openai_server import thinks
+        from adderclaw.providers.thinking import can_think, thinks
 
-        if not facts(session.model, session.config).thinking and not thinks(session.model):
+        if not can_think(session.model, session.config, by_name=thinks(session.model)):
             self.reports.add("--effort, --thinking", f"the model {session.model} is not known to think")
 
     def prompt(self, session: Session) -> None:
