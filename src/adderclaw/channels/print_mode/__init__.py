@@ -92,7 +92,8 @@ class Wanted:
         """Report an effort that the model has no use for."""
         if session.thinking.is_open or session.thinking.is_off:
             return
-        from adderclaw.providers.thinking import can_think, thinks
+        from adderclaw.providers.openai_server import thinks
+        from adderclaw.providers.thinking import can_think
 
         if not can_think(session.model, session.config, by_name=thinks(session.model)):
             self.reports.add("--effort, --thinking", f"the model {session.model} is not known to think")
