@@ -61,14 +61,14 @@ def without_effect(told: list[Json]) -> dict[str, str]:
 
 
 def test_the_typescript_sdks_prompt_servers_and_pictures_reach_the_model(world: World) -> None:
-    steps = [call("mcp__calc__add", a=2, b=3), text("Five."), text("A dot.")]
+    steps = [call("mcp__mycalc__add", a=2, b=3), text("Five."), text("A dot.")]
     with ScriptedModel(steps) as model:
         sees_and_thinks(world, model)
         told = typescript(
             world,
-            {"calc": {}, "prompts": ["add", [{"type": "text", "text": "what is this?"}, IMAGE]]},
+            {"calc": {}, "name": "myCalc", "prompts": ["add", [{"type": "text", "text": "what is this?"}, IMAGE]]},
             systemPrompt="You are ZEBRA1.",
-            allowedTools=["mcp__calc__add"],
+            allowedTools=["mcp__myCalc__add"],
         )
         assert "the sum is 5" in json.dumps(model.requests[1].messages)
         assert "ZEBRA1" in str(model.requests[0].messages[0]["content"])

@@ -232,3 +232,19 @@ def test_properties_by_pattern_are_not_refused_as_additional_ones() -> None:
     schema: Any = {"patternProperties": {"^x": {}}, "additionalProperties": False}
     assert others_schema.problems(schema, {"x1": 1}) == []
     assert others_schema.problems({"properties": {}, "additionalProperties": False}, {"x1": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "named"),
+    [
+        ("mcp__myTools__add", "mcp__mytools__add", True),
+        ("mcp__my.tools__add", "mcp__my_tools__add", True),
+        ("mcp__myTools", "mcp__mytools__add", True),
+        ("mcp__MYTOOLS__*", "mcp__mytools__add", True),
+        ("mcp__myTools__Add", "mcp__mytools__add", False),
+        ("mcp__mytools", "mcp__mytools2__add", False),
+    ],
+)
+def test_a_rule_writes_a_servers_name_as_its_configuration_does(text: str, tool: str, *, named: bool) -> None:
+    """A name that a rule of the gate does not match would deny nothing."""
+    assert rules.names_tool(rules.parse(text, "deny", HERE), tool) is named

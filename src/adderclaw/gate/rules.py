@@ -105,7 +105,7 @@ def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str,
     match = re.fullmatch(_RULE, text.strip())
     if match is None:
         raise Invalid("a rule is Tool or Tool(specifier)")
-    tool = (aliases or {}).get(match[1], match[1])
+    tool = with_server_name((aliases or {}).get(match[1], match[1]))
     if re.search(r"[*?]", tool) and behaviour == "allow" and not re.fullmatch(r"mcp__[^*?]+?__[^?]*", tool):
         raise Invalid("an allow rule may use * only after mcp__<server>__")
     specifier = match[2]
@@ -117,6 +117,16 @@ def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str,
     if "\0" in specifier:
         raise Invalid("it holds a NUL character")
     return _with_specifier(text, behaviour, tool, specifier, anchors)
+
+
+@lru_cache(maxsize=1024)
+def with_server_name(tool: str) -> str:
+    """`mcp__My_Server__add` → `mcp__my_server__add`: a rule may write a server's name as its configuration does."""
+    match = re.fullmatch(r"mcp__(.+?)(__.*)?", tool, re.DOTALL)
+    if match is None:
+        return tool
+    server = re.sub(r"_+", "_", re.sub(r"[^a-z0-9*?-]", "_", match[1].lower())).strip("_")
+    return f"mcp__{server}{match[2] or ''}"
 
 
 def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, anchors: Anchors) -> Rule:

@@ -8,6 +8,8 @@ from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.types import Json
 
 EVERYTHING = ("", "*")
+_SERVER = re.compile(r"mcp__\w+?(?=__|\b)", re.ASCII)
+"""A server's name in a matcher: the names of tools have it in lower case."""
 _EXACT = r"[\w |,-]+"
 _PLAIN = r"[\w|]+"
 _NARROW = ("FileChanged", "StopFailure")
@@ -31,6 +33,8 @@ def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | No
         return True
     if not EVENTS[event].query:
         return False
+    if text.startswith("mcp__") and EVENTS[event].query == "tool_name":
+        matcher = _SERVER.sub(lambda server: server[0].lower(), matcher)
     if _is_exact(event, matcher):
         words = {word.strip() for word in re.split(r"[|,]", matcher)}
         others: Mapping[str, str] = aliases if aliases and EVENTS[event].query == "tool_name" else {}

@@ -210,6 +210,9 @@ def _tables(begun: Json, name: str) -> list[Json]:
 
 def _apply_policy(given: Json, server: str, config: object) -> None:
     """The permission policy of a client for the tools of its own server, as rules."""
+    from adderclaw.config.servers import slug
+    from adderclaw.mcp.definitions import tool_name
+
     tools: Any = cast(Json, config).get("tools") if isinstance(config, dict) else None
     for tool in cast(list[Any], tools) if isinstance(tools, list) else []:
         name: Any = cast(Json, tool).get("name") if isinstance(tool, dict) else None
@@ -218,7 +221,7 @@ def _apply_policy(given: Json, server: str, config: object) -> None:
         policy = cast(Json, tool).get("permission_policy")
         if policy != "always_allow":  # a client allows with allowedTools; what is unknown is asked about
             kind = "disallowed" if policy == "always_deny" else "ask"
-            given[kind] = [*given.get(kind, ()), f"mcp__{server}__{name}"]
+            given[kind] = [*given.get(kind, ()), tool_name(slug(server), name)]
 
 
 def _question(request: ApprovalRequest) -> Json:
