@@ -72,11 +72,17 @@ def test_a_client_passes_one_and_it_is_fetched_headless(world: World, shop: Regi
     assert "ECONNREFUSED" in results(world)[0]
 
 
-def test_one_that_a_trusted_project_brings_waits_for_a_yes(world: World, shop: Registry) -> None:
+@pytest.mark.parametrize("beneath", [False, True])
+def test_one_that_a_trusted_project_brings_waits_for_a_yes(world: World, shop: Registry, beneath: bool) -> None:
     table = {"mcpServers": {"theirs": {"command": "npx", "args": ["-y", "a-server"]}}}
     (world.workspace / ".mcp.json").write_text(json.dumps(table), encoding="utf-8")
-    assert world.cli("trust", str(world.workspace)).code == 0
     world.configure("full", more=OWN)
+    if beneath:  # where the project works in a folder of its own, its files lie outside of the workspace
+        (world.workspace / "inner").mkdir()
+        settings = f'workspace_dir = "{world.workspace / "inner"}"\n'
+        (world.workspace / "agent.toml").write_text(settings, encoding="utf-8")
+        world.cli.configure((world.cli.data / "config.toml").read_text().replace("workspace_dir", "#"))
+    assert world.cli("trust", str(world.workspace)).code == 0
     assert world.cli("mcp", "test", "it").code == 0
     before = list(shop.asked)
     world.script(call("mcp__theirs__get", url="http://127.0.0.1:4444/"), text("done"))

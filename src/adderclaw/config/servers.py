@@ -7,7 +7,6 @@ from dataclasses import field
 from typing import Annotated, Any, Literal, cast
 
 from adderclaw.config import checks
-from adderclaw.config.places import FLAGS
 from adderclaw.decode import Between, Invalid, decode, shown
 from adderclaw.record import NamedTuple, record
 from adderclaw.types import Json
@@ -190,10 +189,7 @@ def entries(table: Mapping[str, Json], origins: Mapping[str, str], project: str,
     for name, entry in table.items():
         server = read(entry)
         if not server.disabled:
-            origin = origins.get(f"mcp_servers.{name}", "")
-            scope = scope_of(origin, project, own)
-            by_operator = origin == FLAGS or (os.path.isabs(origin) and scope == "user")
-            made.append(Entry(slug(name), name, server, scope, by_operator=by_operator))
+            made.append(Entry(slug(name), name, server, scope_of(origins.get(f"mcp_servers.{name}", ""), project, own)))
     return made
 
 

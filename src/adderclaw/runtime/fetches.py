@@ -73,8 +73,8 @@ class Fetch:
         if self._recipe is None:
             known: Sequence[object] = (roots[0], *argv)
         else:  # what a project says of a package is not what the operator's own servers start
-            scope = "" if entry.by_operator else entry.scope
-            known = (scope, *self._recipe.fetch, *(f"{name}={told[name]}" for name in sorted(told)))
+            apart = () if entry.by_operator else (roots[0], entry.scope)
+            known = (*apart, *self._recipe.fetch, *(f"{name}={told[name]}" for name in sorted(told)))
         name = hashlib.sha256("\0".join(map(str, known)).encode("utf-8", "replace")).hexdigest()
         self._mark = os.path.join(home, "fetched", name)
         self.folder = os.path.join(home, "caches", f"server-{name[:24]}")

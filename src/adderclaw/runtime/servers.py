@@ -14,7 +14,7 @@ from adderclaw.mcp.servers import Servers
 from adderclaw.questions import QuestionRequest
 from adderclaw.runtime.fetches import Fetches, asking
 from adderclaw.runtime.sandbox_setup import WaysOut
-from adderclaw.runtime.start import Runtime
+from adderclaw.runtime.start import Runtime, operators_own
 from adderclaw.store import Store
 from adderclaw.types import Json, Message, TextBlock, Tool
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 def configured(runtime: Runtime) -> list[Entry]:
     loaded, own = runtime.loaded, runtime.options.own_servers
-    found = entries(loaded.config.mcp_servers, loaded.origins, loaded.workspace, runtime.home)
+    found = [
+        entry._replace(by_operator=_is_operators(runtime, entry))
+        for entry in entries(loaded.config.mcp_servers, loaded.origins, loaded.workspace, runtime.home)
+    ]
     taken = {entry.name for entry in found}
     if runtime.plugins is not None and not runtime.options.strict_servers:
         found += [entry for entry in runtime.plugins.servers if entry.name not in taken]
@@ -40,6 +43,12 @@ def configured(runtime: Runtime) -> list[Entry]:
                 f"mcp_servers: {', '.join(own)}: the administrator of this machine allows none of a program"
             )
     return found + [Entry(slug(name), name, Server(), "program", live) for name, live in own.items()]
+
+
+def _is_operators(runtime: Runtime, entry: Entry) -> bool:
+    """Whether a file of the operator's own, or the program that starts us, names it."""
+    key = f"mcp_servers.{entry.given}"
+    return key in runtime.loaded.origins and operators_own(runtime.options, runtime.loaded, key)
 
 
 def _is_allowed(runtime: Runtime, entry: Entry) -> bool:
