@@ -118,8 +118,9 @@ class Wanted:
 
 
 def _warn(record: EventRecord) -> None:
-    if record.event_type == "warning":
-        print(f"adderclaw: {visible(record.payload['message'])}", file=sys.stderr, flush=True)
+    told = {"warning": "message", "plugin_held": "reason"}.get(record.event_type)
+    if told is not None:
+        print(f"adderclaw: {visible(record.payload[told])}", file=sys.stderr, flush=True)
 
 
 async def answered(
