@@ -428,7 +428,7 @@ def test_completion_completes_in_its_shell(shell: str, tmp_path: Path) -> None:
     [
         ("adderclaw --prof", "--profile"),
         ("adderclaw --plain --workspace . --permission-mode acc", "acceptEdits"),
-        ("adderclaw -p hello --max-t", "--max-turns"),
+        ("adderclaw -p hello --max-tu", "--max-turns"),
         ("adderclaw -p hello --output-format stream", "stream-json"),
     ],
 )

@@ -57,7 +57,7 @@ def run_root(arguments: list[str]) -> None:
 
 def print_options() -> list[Any]:
     """The flags of print mode, which reads them itself, as options to be shown and completed."""
-    from adderclaw.channels.cli.print_flags import FLAGS
+    from adderclaw.channels.cli.print_flags import FLAGS, UNUSED
 
     return [
         TyperOption(
@@ -68,7 +68,7 @@ def print_options() -> list[Any]:
             shell_complete=_one_of(flag.words),
         )
         for flag in FLAGS
-        if flag.name != "help"
+        if flag.name != "help" and flag not in UNUSED
     ]
 
 
