@@ -53,7 +53,8 @@ def arm(event: str, **said: Any) -> str:
 def test_what_commands_show_is_what_runs_obey(world: World) -> None:
     """The operator's own row of settings counts for the commands that explain, list and show."""
     hook = {"hook_event_name": "PreToolUse", "matcher": "Bash", "command": "exit 2"}
-    snapshot(world, hook, permissions={"deny": ["Bash(git push *)"]})
+    chosen = {"provider": "local", "model_id": "another"}
+    snapshot(world, hook, permissions={"deny": ["Bash(git push *)"]}, model_config=chosen)
     explain = ("tool", "explain", "Bash", "--output-format", "json", "--json")
     push = json.loads(world.cli(*explain, '{"command": "git push origin"}').out)
     assert (push["verdict"], push["by"]) == ("deny", "permission rules")
@@ -65,6 +66,8 @@ def test_what_commands_show_is_what_runs_obey(world: World) -> None:
     tried = '{"tool_name": "Bash", "tool_input": {}, "tool_use_id": "t"}'
     assert world.cli("hooks", "test", "PreToolUse", "--json", tried).code == 3
     assert "settings_snapshot row 'effective'" in world.cli("doctor").out
+    listed = json.loads(world.cli("provider", "list", "--output-format", "json").out)
+    assert next(row["model"] for row in listed if row["name"] == "local") == "another"
     (row,) = world.rows("SELECT json FROM settings_snapshot WHERE scope = 'effective'")
     assert json.loads(row[0])["hooks"] == [hook], "nothing that only looks changes the row"
     world.cli("config", "reload")

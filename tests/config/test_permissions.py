@@ -70,13 +70,14 @@ def test_the_operators_file_keeps_its_comments(home: Path) -> None:
     file = home / ".adderclaw" / "config.toml"
     file.parent.mkdir()
     file.write_text('# mine\ndefault_model = "mock"  # this one\n[permissions]\nallow = ["Read(/x)"] # why\n[limits]\n')
+    file.chmod(0o640)
     path = save(str(file.parent), grant(("Bash(make 'a b')",), "userSettings"))
     text = file.read_text()
     assert path == str(file)
     assert "# mine" in text
     assert "# this one" in text
     assert load(cwd=str(home)).config.permissions.allow == ["Read(/x)", "Bash(make 'a b')"]
-    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.stat().st_mode & 0o777 == 0o640
 
 
 def test_a_file_is_made_where_there_is_none(home: Path) -> None:

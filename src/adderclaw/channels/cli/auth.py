@@ -17,6 +17,7 @@ from adderclaw.credentials.sources import KEY_VARIABLES, Sources, Status
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.runtime import Options, credentials
+from adderclaw.runtime.start import with_operators_own
 from adderclaw.types import Json
 
 app = group("Log in and out, and see which credentials can be used.")
@@ -27,7 +28,7 @@ Name = Annotated[str | None, typer.Argument(metavar="PROVIDER", help="A name und
 
 
 def _opened(config_file: str | None, *, bare: bool = False) -> tuple[Config, Sources]:
-    loaded = configuration.load(config_file=config_file)
+    loaded = with_operators_own(configuration.load(config_file=config_file))
     options = Options(config_file=config_file, bare=bare)
     return loaded.config, credentials(options, loaded, Secrets(), SystemClock())
 

@@ -40,7 +40,9 @@ def list_providers(config: ConfigFile = None, output_format: OutputFormat = "tex
 
     Example: adderclaw provider list
     """
-    loaded = configuration.load(config_file=config)
+    from adderclaw.runtime.start import with_operators_own
+
+    loaded = with_operators_own(configuration.load(config_file=config))
     rows: list[Json] = Secrets().clean(asyncio.run(_rows(loaded)))
     if output_format == "json":
         print_json(rows)
