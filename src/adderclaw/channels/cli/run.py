@@ -209,7 +209,11 @@ def run(
         if (planned := _planned(made, output_format)) is None:
             return
         made = planned
-    made, where = _placed(made, make, branch, worktree)
+    _carried_out(*_placed(made, make, branch, worktree), output_format, report)
+
+
+def _carried_out(made: Driver, where: str, output_format: StreamOutput, report: str | None) -> None:
+    """Work on it, say where it was worked on if that was not here, and exit with its code."""
     code = execute(made, output_format, report)
     if where:
         print(f"adderclaw: {visible(where)}", file=sys.stderr)
