@@ -74,7 +74,7 @@ def test_the_typescript_sdks_prompt_servers_and_pictures_reach_the_model(world: 
         assert "ZEBRA1" in str(model.requests[0].messages[0]["content"])
         assert DATA in model.requests[2].body.decode()
     assert [one["result"] for one in of(told, "result")] == ["Five.", "A dot."]
-    assert "total_cost_usd" not in told[-1]
+    assert told[-1]["total_cost_usd"] == 0.0, "a model of this machine is free"
 
 
 ANYTHING: Json = {
@@ -242,7 +242,7 @@ def test_the_python_sdk_is_told_of_each_option_without_effect(
     assert "first" in content
     assert "see" in content
     assert [type(one).__name__ for one in told][-2:] == ["AssistantMessage", "ResultMessage"]
-    assert (told[-1].is_error, told[-1].total_cost_usd) == (False, None)
+    assert (told[-1].is_error, told[-1].total_cost_usd) == (False, 0.0)
     named = {one.data["option"] for one in told if getattr(one, "subtype", "") == "informational"}
     assert named == {
         *("--effort, --thinking", "--betas", "--task-budget", "--permission-mode auto", "--thinking-display"),

@@ -1,6 +1,7 @@
 """Servers that are fetched (npx): once per user, from their own registry, apart from every workspace."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -126,6 +127,8 @@ def test_pip_and_uv_ask_the_operators_index_without_its_login(
     config = Path(world.cli.env["HOME"]) / ".config"
     command = "python3 -m pip download -q --no-deps nothing-here"
     if program == "uv":
+        chosen = Path(__file__).parents[2] / ".python-version"  # a version manager's own `uv` asks for it
+        shutil.copy(chosen, world.workspace)
         asked = [needs("uv"), "--version"]
         if subprocess.run(asked, env=world.cli.env, cwd=world.workspace, capture_output=True, check=False).returncode:
             pytest.skip("uv does not start on this machine")

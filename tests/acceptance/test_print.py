@@ -267,7 +267,7 @@ def test_10_models_of_flags_and_their_fallback(world: World) -> None:
         world.configure(more=f"[providers.models.theirs]\n{entry}")
         done = world.cli("-p", "x", "--provider", "theirs", "--model", "opus", env={"K": "sk-ant-0123456789"})
         assert done.out == "d\n", done.err
-        assert claude.requests[0].json["model"].startswith("claude-opus-4-")
+        assert claude.requests[0].json["model"].startswith("claude-opus-")
     (result,) = lines(failed)
     assert (failed.code, result["is_error"], result["subtype"]) == (1, True, "error_during_execution")
     assert "no such model" in result["result"]
@@ -406,7 +406,7 @@ def test_10_print_without_a_model_is_no_success_and_a_key_that_is_used_is_named(
         keys = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "ANTHROPIC_BASE_URL": model.base_url}
         done = world.cli("-p", "hi", env=keys)
         quiet = world.cli("-p", "hi", "--quiet", env=keys)
-    assert "ANTHROPIC_API_KEY (anthropic, claude-sonnet-4-5) is used" in done.err
+    assert "ANTHROPIC_API_KEY (anthropic, claude-sonnet-" in done.err
     assert (quiet.out, quiet.err) == ("b\n", "")
 
 

@@ -333,14 +333,16 @@ def test_14_a_command_without_network_names_the_setting_and_registries_are_offer
 # ------------------------------------------------------------------ 15: an MCP server that has to be fetched
 
 
-def test_15_a_server_is_fetched_once_asked_about_and_started_from_the_cache_after_that(
+def test_15_a_projects_server_is_fetched_once_asked_about_and_started_from_the_cache_after_that(
     world: World, registry: str, needs: Callable[[str], str]
 ) -> None:
     needs("bwrap")
     needs("npx")
     world.configure("full", security=f'registries = ["{registry}"]')
-    where = f"npm_config_registry=http://{registry}/"
-    assert world.cli("mcp", "add", "fs", "-e", where, "--", "npx", "-y", "adder-demo", ".").code == 0
+    server = {"command": "npx", "args": ["-y", "adder-demo", "."]}
+    table = {"mcpServers": {"fs": {**server, "env": {"npm_config_registry": f"http://{registry}/"}}}}
+    (world.workspace / ".mcp.json").write_text(json.dumps(table))
+    assert world.cli("trust", str(world.workspace)).code == 0
     steps = (call("mcp__fs__where"), text("done"))
     world.script(*steps)
     nobody = world.agent("go")
@@ -352,7 +354,8 @@ def test_15_a_server_is_fetched_once_asked_about_and_started_from_the_cache_afte
     fetched = world.cli.typed("agent", "-m", "go", stdin="y\n", timeout=120)
     question = fetched.err.partition("Tool request:")[2].partition("Approve?")[0]
     assert "MCP server fs" in question
-    assert f"fetches adder-demo and runs it in the sandbox; until it has started, commands reach {registry}" in question
+    assert "fetches adder-demo, apart from the workspace, and runs it in the sandbox" in question
+    assert f"it comes from {registry}" in question
     assert "mcp_server fs starting fetching adder-demo" in fetched.err, "progress is shown"
     assert results(world)[-1]["content"] == "from the package", fetched.err
     # the next session asks nobody, and needs no network: nobody lists the registry any more

@@ -104,6 +104,7 @@ OWN = {
     "replay.comparing": "a folder of its own for the replay",
     "replay.proving": "a folder of its own for the replay",
     "replay.rejudging": "whether a policy that the operator named is there",
+    "runtime.sandbox_setup": "what the sandbox shows of the network and of servers, in AdderClaw's own folder",
     "runtime.run": "whether the workspace itself is there; makes that of the defaults",
     "runtime.start": "ESTOP in AdderClaw's own folder",
     "sinks.notices.courier": "ESTOP in AdderClaw's own folder",

@@ -20,7 +20,10 @@ for top in ("/var/cache/adderclaw", CACHES):
             path = os.path.join(folder, name)
             if name == "index.js" and "adder-demo" in folder:
                 body = open(path).read().split("\\n", 1)
-                open(path, "w").write(body[0] + "\\n" + STEAL + body[1])
+                try:
+                    open(path, "w").write(body[0] + "\\n" + STEAL + body[1])
+                except OSError as error:
+                    print("refused:", error.strerror)
 """
 
 
@@ -49,7 +52,7 @@ def test_no_command_changes_what_was_fetched(served: Den) -> None:
     (served.workspace / "poison.py").write_text(script)
     served.script(call("Bash", command="python3 poison.py"), text("done"))
     served.agent("go", "--workspace", str(served.workspace))
-    assert not results(served)[-1]["is_error"], results(served)[-1]
+    assert "refused: Read-only file system" in results(served)[-1]["content"], "it is there, and cannot be written"
     again(served)
     assert results(served)[-1]["content"] == "from the package"
     assert not (served.workspace / "stolen.txt").exists()

@@ -30,9 +30,14 @@ STARTED_OTHERWISE = (
 """Names that a setting, a variable, another program or a table brings; the literals of the source come on top."""
 
 
+INSIDE = "sandbox/inside_test.py"
+"""Runs within the sandbox of a test, and starts what the test's own shell would start there."""
+
+
 def trees() -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted(SOURCE.rglob("*.py")):
-        yield path, ast.parse(path.read_text("utf-8"))
+        if path.relative_to(SOURCE).as_posix() != INSIDE:
+            yield path, ast.parse(path.read_text("utf-8"))
 
 
 def called(call: ast.Call) -> str:

@@ -213,6 +213,7 @@ VALUED = (
     "--permission-mode",
     "--provider",
     "--model",
+    "--effort",
     "--workspace",
     "--config",
     "--plugin-dir",

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.sandbox.programs import resolve
 from adderclaw.types import Json
 
 AUTHOR = ("AdderClaw", "adderclaw@noreply.invalid")
@@ -77,9 +78,11 @@ class Repository:
 
 
 def _git(words: Sequence[str], env: Mapping[str, str], at: str, given: str = "") -> str:
+    if (git := resolve("git", (at,))) is None:
+        raise AdderClawError("git is not installed, or only in a folder that commands can write to")
     try:
         done = subprocess.run(
-            ["git", *words], cwd=at, env=env, input=given.encode("utf-8", "surrogateescape"), capture_output=True
+            [git, *words], cwd=at, env=env, input=given.encode("utf-8", "surrogateescape"), capture_output=True
         )
     except OSError as error:
         raise AdderClawError(f"git cannot be started in {at}: {error.strerror}") from error
