@@ -10,7 +10,7 @@ import pytest
 
 from adderclaw import providers
 from adderclaw.config import model_table
-from adderclaw.config.model_catalogue import cost, facts, facts_of, first_of
+from adderclaw.config.model_catalogue import Prices, cost, facts, facts_of, first_of
 from adderclaw.config.price_list import Unreadable, models_of_source
 from adderclaw.config.schema import Config, ProviderEntry, Providers
 from adderclaw.config.schema_managed import Managed
@@ -106,6 +106,10 @@ def test_an_alias_in_an_entry_is_what_answers_and_what_is_billed(home: Path) -> 
     assert providers.wanted("haiku", ENTRIES, own).model == "claude-haiku-5-5"
     assert providers.wanted("haiku", ENTRIES, providers.Choice("o", "gpt-5")).model == "gpt-5"
     assert providers.wanted("inherit", ENTRIES, own) == own
+
+
+def test_a_member_with_an_alias_has_the_price_of_its_model() -> None:
+    assert Prices(ENTRIES).before("r", "mock").unpriced == ""
 
 
 def test_no_default_names_the_version_of_a_model() -> None:

@@ -159,6 +159,12 @@ def model_of(provider: str, config: Config) -> str:
     return without_alias(model, entry.kind) if entry else model
 
 
+def own_model(provider: str, config: Config) -> str | None:
+    """The model that an entry names itself; None where it takes the one that it is asked for."""
+    entry = config.providers.models.get(provider)
+    return model_of(provider, config) if entry is not None and entry.model else None
+
+
 def first_of(provider: str, model: str, config: Config) -> Served:
     """Who answers a request to an entry when all is well: of `reliable` its first, of `router` its default."""
     seen: set[str] = set()
@@ -168,8 +174,7 @@ def first_of(provider: str, model: str, config: Config) -> Served:
         if inner is None:
             break
         provider = inner
-        own = config.providers.models.get(inner)
-        model = model_of(inner, config) if own is not None and own.model else model
+        model = own_model(inner, config) or model
     return Served(provider, model)
 
 
@@ -186,9 +191,7 @@ def all_of(provider: str, model: str, config: Config) -> list[Served]:
             found.append(served)
         elif served.provider not in seen:
             seen.add(served.provider)
-            for name in members:
-                own = config.providers.models.get(name)
-                waiting.append(Served(name, (own.model if own else None) or served.model))
+            waiting += [Served(name, own_model(name, config) or served.model) for name in members]
     return found
 
 
@@ -239,9 +242,7 @@ class Prices:
     def after(self, asked: Served, answered: Served) -> Quote:
         """Of a call that was answered, by whom and by which model the provider says."""
         provider = answered.provider or asked.provider
-        own = self._config.providers.models.get(provider)
-        own_model = model_of(provider, self._config) if own is not None and own.model else asked.model
-        model = asked.model if provider == asked.provider else own_model
+        model = asked.model if provider == asked.provider else own_model(provider, self._config) or asked.model
         quote = self.before(provider, model)
         if self._config.managed.prices is not None and answered.model:
             return quote._replace(facts=_dearer(quote.facts, self.before(provider, answered.model).facts))

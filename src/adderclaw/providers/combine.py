@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from adderclaw.config.model_catalogue import ModelFacts, facts_of, first_of
+from adderclaw.config.model_catalogue import ModelFacts, facts_of, first_of, own_model
 from adderclaw.deltas import DeltaRelay
 from adderclaw.errors import ProviderError, ProviderErrorKind
 from adderclaw.providers import Parts, misconfigured, model_of
@@ -44,8 +44,7 @@ class Member(NamedTuple):
 def _member(parts: Parts, name: str) -> Member:
     provider = parts.another(name)
     served = first_of(name, model_of(name, parts.config), parts.config)
-    own = model_of(name, parts.config) if parts.config.providers.models[name].model else None
-    return Member(provider, own, facts_of(*served, parts.config))
+    return Member(provider, own_model(name, parts.config), facts_of(*served, parts.config))
 
 
 async def _close(members: Iterable[Member]) -> None:
