@@ -193,7 +193,7 @@ class Thinking(NamedTuple):
     def over(self, other: "Thinking") -> "Thinking":
         """What this leaves open is taken from `other`, unless that would contradict what this says."""
         effort, mode, tokens = other
-        if self.mode == "disabled" or (self.mode is not None and effort == "none"):
+        if self.mode == "disabled" or ((self.mode or self.tokens) and effort == "none"):
             effort = None
         if (self.effort or self.tokens) and mode == "disabled":
             mode = None

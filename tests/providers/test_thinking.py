@@ -156,6 +156,7 @@ def test_every_value_is_one_that_the_vendors_own_sdk_has() -> None:
         ({"thinking_tokens": 0}, Thinking(mode="enabled"), {"type": "adaptive", "display": "summarized"}),
         ({"thinking_tokens": 0}, Thinking("high"), {"type": "adaptive", "display": "summarized", "effort": "high"}),
         ({}, Thinking(tokens=5000), {"type": "adaptive", "display": "summarized"}),
+        ({"effort": "none"}, Thinking(tokens=5000), {"type": "adaptive", "display": "summarized"}),
     ],
 )
 def test_what_is_chosen_goes_before_the_entry(entry: Json, chosen: Thinking, told: Json) -> None:
