@@ -9,6 +9,7 @@ from tests.acceptance.test_slash import talk
 from tests.acceptance.world import World
 from tests.scripted import ScriptedModel
 from tests.scripted_anthropic import ScriptedMessages
+from tests.scripted_responses import ScriptedResponses, response_of
 
 type Json = dict[str, Any]
 SIGNED = {"thinking": "First I look.", "signature": "c2lnbmF0dXJl"}
@@ -108,3 +109,16 @@ def test_programs_are_shown_thoughts_as_they_come_and_whole(world: World) -> Non
     assert "".join(part.get("thinking", "") for part in parts) == SIGNED["thinking"]
     whole = next(one["message"]["content"] for one in said if one["type"] == "assistant")
     assert whole == [{"type": "thinking", **SIGNED}, {"type": "text", "text": "yes"}]
+
+
+@pytest.mark.parametrize("summary", ["words", ["words"], {"text": "words"}, None])
+def test_a_thought_of_another_shape_than_the_protocols_stops_no_program(world: World, summary: object) -> None:
+    world.cli.env["OPENAI_API_KEY"] = "sk-canary-0123456789abcdef"
+    answer = response_of({"reasoning": "c2VhbGVk", "text": "yes"}, {})
+    answer["output"][0]["summary"] = summary
+    with ScriptedResponses([{"raw": json.dumps(answer), "content_type": "application/json"}]) as model:
+        on(world, model, "openai", "gpt-5.2", "stream = false")
+        flags = ("--provider", "mine", "--output-format", "stream-json")
+        done = world.cli("-p", "?", *flags, cwd=world.workspace)
+    assert done.code == 0, done.err
+    assert [json.loads(line)["type"] for line in done.out.splitlines()] == ["system", "assistant", "result"]

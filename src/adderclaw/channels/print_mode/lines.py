@@ -298,9 +298,11 @@ def _thought(payload: Json) -> Json | None:
     """A thought that is open to read, whichever vendor's it is; None for one that is not, or for no thought."""
     if payload.get("type") == "thinking":
         return {"type": "thinking", "thinking": payload["thinking"], "signature": payload["signature"]}
-    item: Json = payload.get("item") or {}
+    from adderclaw.providers.reading import object_in, objects_in  # a server wrote what is in there
+
+    item = object_in(payload.get("item"))
     parts: list[Json] = [
-        *(item.get("summary") or item.get("content") or ()),
+        *(objects_in(item.get("summary")) or objects_in(item.get("content"))),
         *(one["part"] for one in payload.get("parts", ()) if one.get("part", {}).get("thought")),
         *({"text": one.get("text") or one.get("summary")} for one in payload.get("reasoning_details", ())),
         *({"text": payload.get(name)} for name in ("reasoning_content", "reasoning")),
