@@ -111,6 +111,24 @@ def test_programs_are_shown_thoughts_as_they_come_and_whole(world: World) -> Non
     assert whole == [{"type": "thinking", **SIGNED}, {"type": "text", "text": "yes"}]
 
 
+@pytest.mark.parametrize(
+    ("model", "flags", "sent"),
+    [
+        ("unknown", ("--effort", "high"), "high"),
+        ("unknown", ("--thinking", "disabled", "--effort", "max"), None),
+        ("gpt-4o", ("--effort", "high"), None),
+    ],
+)
+def test_a_level_that_is_sent_is_not_reported_as_without_effect(
+    world: World, model: str, flags: tuple[str, ...], sent: str | None
+) -> None:
+    with ScriptedModel([{"text": "yes"}]) as server:
+        on(world, server, "openai-compatible", model)
+        done = world.cli("-p", "?", "--provider", "mine", *flags, cwd=world.workspace)
+    assert server.requests[0].json.get("reasoning_effort") == sent
+    assert ("--effort, --thinking has no effect" in done.err) is (model == "gpt-4o")
+
+
 @pytest.mark.parametrize("summary", ["words", ["words"], {"text": "words"}, None])
 def test_a_thought_of_another_shape_than_the_protocols_stops_no_program(world: World, summary: object) -> None:
     world.cli.env["OPENAI_API_KEY"] = "sk-canary-0123456789abcdef"

@@ -101,7 +101,7 @@ class Server(Adapter):
             return thinking.openai(model, said, wanted.detail) if able else None
         if never_thinks(model) or wanted.detail == "nothing":
             return None
-        effort = said.effort if said.mode == "disabled" else thinking.effort_in(said)
+        effort = None if said.mode == "disabled" and said.effort != "none" else thinking.effort_in(said)
         return thinking.level(effort, thinking.PLAIN) if effort and wanted.detail == "plain" else effort
 
     def _takes(self, media: MediaBlock, model: str) -> bool:

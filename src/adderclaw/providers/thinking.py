@@ -9,7 +9,7 @@ import re
 from adderclaw.config.model_catalogue import facts
 from adderclaw.config.schema import Config
 from adderclaw.providers.adapter import Detail
-from adderclaw.providers.openai_server import bare
+from adderclaw.providers.openai_server import bare, never_thinks, thinks
 from adderclaw.types import EFFORTS, Effort, Json, Thinking
 
 BUDGETS: dict[Effort, int] = {
@@ -65,6 +65,17 @@ def can_think(model: str, config: Config, *, by_name: bool) -> bool:
         if fits and known.thinking is not None:
             return known.thinking
     return by_name or facts(model, config).thinking
+
+
+def is_told(kind: str, model: str, wanted: Thinking, config: Config) -> bool:
+    """Whether a request to such an entry says anything of what was chosen; a server may ignore it all the same."""
+    if kind == "anthropic":
+        able = can_think(model, config, by_name=Claude(model).has_thinking)
+        said = anthropic(model, wanted, BUDGETS["max"], thinks=able, forced=False, detail="full")
+        return said != (None, None)
+    if kind in ("gemini", "openrouter"):
+        return True
+    return kind != "mock" and not never_thinks(model) and not (thinks(model) and not levels(model))
 
 
 def vendor_of(model: str) -> str:

@@ -89,14 +89,16 @@ class Wanted:
                 self.reports.add(f"{kind} in a message", why)
 
     def check_thinking(self, session: Session) -> None:
-        """Report an effort that the model has no use for."""
+        """Report a choice of which the model is told nothing."""
         if session.thinking.is_open or session.thinking.is_off:
             return
-        from adderclaw.providers.openai_server import thinks
-        from adderclaw.providers.thinking import can_think
+        from adderclaw.config.model_catalogue import first_of
+        from adderclaw.providers.thinking import is_told
 
-        if not can_think(session.model, session.config, by_name=thinks(session.model)):
-            self.reports.add("--effort, --thinking", f"the model {session.model} is not known to think")
+        served = first_of(session.provider.name, session.model, session.config)
+        entry = session.config.providers.models.get(served.provider)
+        if entry is not None and not is_told(entry.kind, served.model, session.thinking, session.config):
+            self.reports.add("--effort, --thinking", f"the model {served.model} has no such setting")
 
     def prompt(self, session: Session) -> None:
         """Give a session its prompt."""
