@@ -112,6 +112,20 @@ def test_programs_are_shown_thoughts_as_they_come_and_whole(world: World) -> Non
 
 
 @pytest.mark.parametrize(
+    ("effort", "flags", "sent"), [("max", (), "max"), (2000, (), "low"), (2000, ("--effort", "high"), "high")]
+)
+def test_a_conversation_as_a_subagent_has_its_effort(
+    world: World, effort: object, flags: tuple[str, ...], sent: str
+) -> None:
+    agents = json.dumps({"poet": {"description": "d", "prompt": "p", "effort": effort}})
+    with ScriptedModel([{"text": "yes"}]) as server:
+        on(world, server, "openai-compatible", "unknown")
+        names = ("--provider", "mine", "--agents", agents, "--agent", "poet")
+        world.cli("-p", "?", *names, *flags, cwd=world.workspace)
+    assert server.requests[0].json["reasoning_effort"] == sent
+
+
+@pytest.mark.parametrize(
     ("model", "flags", "sent"),
     [
         ("unknown", ("--effort", "high"), "high"),

@@ -303,8 +303,11 @@ def as_agent(given: Json, reports: Reports) -> str:
         given.setdefault("model", agent.model)
     if agent.mode is not None:
         given.setdefault("permission_mode", agent.mode)
-    if agent.thinking.effort is not None:
-        given.setdefault("effort", agent.thinking.effort)
+    if not given.keys() & {"effort", "thinking", "thinking_tokens"}:
+        if agent.thinking.effort is not None:
+            given["effort"] = agent.thinking.effort
+        elif agent.thinking.tokens is not None:
+            given["thinking_tokens"] = str(agent.thinking.tokens)
     if agent.max_rounds is not None:
         given.setdefault("max_turns", str(agent.max_rounds))
     return agent.system.removesuffix(definitions.COMMON).strip()
