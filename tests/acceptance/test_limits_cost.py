@@ -175,6 +175,17 @@ def test_only_what_is_missing_is_estimated(world: World) -> None:
     assert "estimated" not in second
 
 
+def test_thoughts_that_a_server_does_not_count_are_estimated_too(world: World) -> None:
+    asks = {"id": "c", "type": "function", "function": {"name": "Time", "arguments": "{}"}}
+    thinks = {"reasoning_content": "word " * 4_000, "tool_calls": [asks]}
+    body = json.dumps({"choices": [{"message": thinks, "finish_reason": "tool_calls"}]})
+    with ScriptedModel([{"raw": body, "content_type": "application/json"}, {"text": "done", "usage": None}]) as model:
+        world.configure(more=here(model))
+        said = result(agent(world, "--provider", "here"))
+    assert said["usage"]["output_tokens"] > 5_000
+    assert world.cli("replay", said["run_id"], "--verify").code == 0
+
+
 def test_tries_that_broke_off_count(world: World) -> None:
     """Each was read and perhaps answered in part: whoever bills them is not told apart from whoever does not."""
     with ScriptedModel([{"text": "x" * 9_000, "cut": 500}] * 2) as model:

@@ -193,6 +193,7 @@ def _with_estimate(session: Session, response: ChatResponse, sent: int) -> ChatR
     received = len(response.final_text) + sum(
         len(call.name) + len(canonical(call.input)) for call in response.tool_calls
     )
+    received += sum(len(canonical(thought.payload)) for thought in response.opaque)
     if not received or (usage.input and usage.output_tokens) or (entry is not None and entry.kind == "mock"):
         return response
     missing = Usage(0 if usage.input else estimated(sent), 0 if usage.output_tokens else estimated(received))
