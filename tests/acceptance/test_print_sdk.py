@@ -395,6 +395,19 @@ def test_10_what_cannot_begin_says_so_to_the_client(world: World) -> None:
     assert "nonsense" in last["result"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("disallowedTools", "Bash"), ("disallowedTools", 5), ("skills", 5), ("appendSystemPrompt", 5)]
+)
+def test_10_a_field_of_initialize_with_another_type_is_refused(world: World, name: str, value: object) -> None:
+    client = Client(world)
+    begin = {"subtype": "initialize", name: value}
+    client.send({"type": "control_request", "request_id": "a", "request": begin})
+    code, out, err = client.end()
+    (last,) = map(json.loads, out.splitlines())
+    assert (code, last["is_error"]) == (2, True), err
+    assert f"initialize: {name} is " in last["result"]
+
+
 def test_10_a_client_answers_questions_and_asks_for_a_shape(world: World) -> None:
     option = {"label": "Plum", "description": "a fruit"}
     questions = [

@@ -38,10 +38,7 @@ class Client:
         """The flags, with what `initialize` says in place of one or beside it."""
         given, begun = dict(self._given), self._begun
         read_initialize(begun, self._reports)
-        named: Any = begun.get("sdkMcpServers") or []
-        if not isinstance(named, list) or not all(isinstance(name, str) for name in cast(list[Any], named)):
-            raise UsageError("initialize: sdkMcpServers is a list of names")
-        own = {name: {"type": "sdk", "name": name} for name in cast(list[str], named)}
+        own = {name: {"type": "sdk", "name": name} for name in _names(begun, "sdkMcpServers")}
         if servers := {**_table(begun, "mcpServers"), **own}:
             given["mcp_config"] = [*given.get("mcp_config", ()), json.dumps({"mcpServers": servers})]
         for plugin in _tables(begun, "plugins"):
@@ -49,14 +46,14 @@ class Client:
             given[name] = [*given.get(name, ()), str(plugin.get("path", ""))]
         if settings := _table(begun, "settings"):
             given["settings"] = json.dumps(settings)
-        if denied := begun.get("disallowedTools"):
-            given["disallowed"] = [*given.get("disallowed", ()), *map(str, cast(list[Any], denied))]
+        if denied := _names(begun, "disallowedTools"):
+            given["disallowed"] = [*given.get("disallowed", ()), *denied]
         for name, config in _table(begun, "sdkMcpServerConfigs").items():
             _apply_policy(given, name, config)
         if begun.get("agents"):
             given["own_agents"] = _table(begun, "agents")
-        if isinstance(begun.get("skills"), list):
-            given["skills"] = tuple(map(str, begun["skills"]))
+        if begun.get("skills") not in (None, "all"):
+            given["skills"] = tuple(_names(begun, "skills"))
         return given
 
     def options(self, options: Options, given: Json) -> Options:
@@ -82,7 +79,9 @@ class Client:
             from adderclaw.channels.print_mode.structured import Shape
 
             wanted = replace(wanted, shape=Shape(json.dumps(schema)))
-        return replace(wanted, append=append) if isinstance(append, str) else wanted
+        if append is not None and not isinstance(append, str):
+            raise UsageError("initialize: appendSystemPrompt is a text")
+        return wanted if append is None else replace(wanted, append=append)
 
     def greeting(self, run: Run) -> Json:
         """What `initialize` is answered."""
@@ -199,6 +198,15 @@ def _table(begun: Json, name: str) -> Json:
     if value is not None and not isinstance(value, dict):
         raise UsageError(f"initialize: {name} is an object")
     return cast(Json, value or {})
+
+
+def _names(begun: Json, name: str) -> list[str]:
+    value: Any = begun.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in cast(list[Any], value)):
+        raise UsageError(f"initialize: {name} is a list of names")
+    return cast(list[str], value)
 
 
 def _tables(begun: Json, name: str) -> list[Json]:
