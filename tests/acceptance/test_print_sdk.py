@@ -408,6 +408,27 @@ def test_10_a_field_of_initialize_with_another_type_is_refused(world: World, nam
     assert f"initialize: {name} is " in last["result"]
 
 
+def test_10_a_request_that_cannot_be_applied_is_refused_and_changes_nothing(world: World) -> None:
+    both = {"effortLevel": "max", "permissions": {"defaultMode": "bypassPermissions"}}
+    refused = [
+        *({"subtype": "apply_flag_settings", "settings": settings} for settings in ("x", None, {"model": 5}, both)),
+        {"subtype": "set_model", "model": ["other"]},
+        {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 10**30},
+    ]
+    with ScriptedModel([text("Yes.")]) as model:
+        on(world, model)
+        client = Client(world)
+        for request in [{"subtype": "initialize"}, *refused]:
+            client.send({"type": "control_request", "request_id": "a", "request": request})
+            answer = client.next("control_response")["response"]
+            assert answer["subtype"] == ("error" if request in refused else "success"), request
+        client.user("hi")
+        assert client.next("result")["subtype"] == "success"
+        client.end()
+        sent = model.requests[0].json
+    assert (sent["model"], sent.get("reasoning_effort")) == ("m", None)
+
+
 def test_10_a_client_answers_questions_and_asks_for_a_shape(world: World) -> None:
     option = {"label": "Plum", "description": "a fruit"}
     questions = [

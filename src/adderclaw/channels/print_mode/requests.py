@@ -49,16 +49,13 @@ class Requests:
     # ------------------------------------------------------------------ modes, models, settings
 
     async def set_mode(self, request: Json) -> Json:
-        self._change_mode(request.get("mode"))
+        self._change_mode(self._allowed_mode(request.get("mode")))
         return {"mode": request.get("mode")}
 
-    def _change_mode(self, wanted: object) -> None:
-        from adderclaw.config.permissions import PermissionUpdate
-        from adderclaw.kernel import permission_updates
-
+    def _allowed_mode(self, wanted: object) -> Any:
         if wanted == "auto":
             raise UsageError(f"the permission mode auto has no effect: {AUTO}")
-        mode: Any = "default" if wanted == "manual" else wanted
+        mode = "default" if wanted == "manual" else wanted
         if mode not in MODES:
             raise UsageError(f"{str(mode)[:40]!r} is no permission mode; there is: {', '.join(MODES)}")
         if mode == "bypassPermissions" and not self._can_bypass:
@@ -66,6 +63,12 @@ class Requests:
                 "bypassPermissions is set when the program is started: --permission-mode bypassPermissions, or "
                 "--allow-dangerously-skip-permissions to change to it later"
             )
+        return mode
+
+    def _change_mode(self, mode: Any) -> None:
+        from adderclaw.config.permissions import PermissionUpdate
+        from adderclaw.kernel import permission_updates
+
         update = PermissionUpdate("setMode", "session", mode=mode)
         permission_updates.apply(self._run.session, update, may_bypass=self._can_bypass)
 
@@ -76,14 +79,18 @@ class Requests:
         if wanted in (None, "", "default"):
             chosen = chosen_by(self._run.runtime.options, self._run.session.config)
             wanted = f"{chosen.provider}/{chosen.model}"
+        if not isinstance(wanted, str):
+            raise UsageError("the model is a text: its name, or an entry of providers.models")
         async with self._stream.free:  # a turn goes on with the model that it began with
-            await self._run.switch(str(wanted))
+            await self._run.switch(wanted)
         return {"model": self._run.session.model}
 
     async def apply_settings(self, request: Json) -> Json:
         """All of them, or none: a setting that cannot be changed now is named."""
         settings: Any = request.get("settings")
-        given = cast(Json, settings) if isinstance(settings, dict) else {}
+        if not isinstance(settings, dict):
+            raise UsageError("apply_flag_settings: settings is an object")
+        given = cast(Json, settings)
         permissions: Any = given.get("permissions") or {}
         if not isinstance(permissions, dict):
             raise UsageError("settings: permissions is an object")
@@ -97,12 +104,13 @@ class Requests:
         effort = given.get("effortLevel")
         if effort is not None and effort not in EFFORTS:
             raise UsageError(f"effortLevel: {str(effort)[:40]!r} is none of {', '.join(EFFORTS)}")
-        if "effortLevel" in given:
-            self._run.session.thinking = self._run.session.thinking._replace(effort=effort)
+        mode = self._allowed_mode(rules["defaultMode"]) if rules.get("defaultMode") is not None else None
         if "model" in given:
             await self.set_model(given)
-        if rules.get("defaultMode") is not None:
-            self._change_mode(rules["defaultMode"])
+        if "effortLevel" in given:
+            self._run.session.thinking = self._run.session.thinking._replace(effort=effort)
+        if mode is not None:
+            self._change_mode(mode)
         return {}
 
     async def set_thinking(self, request: Json) -> Json:
@@ -113,8 +121,8 @@ class Requests:
             raise UsageError("thinking_display has no effect: thinking is shown as the model sends it")
         if tokens is None:
             session.thinking = self._run.runtime.options.thinking
-        elif isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
-            raise UsageError(f"max_thinking_tokens: {tokens!r:.40} is no whole number")
+        elif isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens < 10_000_000:
+            raise UsageError(f"max_thinking_tokens: {str(tokens)[:40]!r} is no whole number from 0 to 9,999,999")
         else:
             session.thinking = Thinking(session.thinking.effort, "enabled" if tokens else "disabled", tokens or None)
         return {}
