@@ -408,6 +408,20 @@ def test_10_a_field_of_initialize_with_another_type_is_refused(world: World, nam
     assert f"initialize: {name} is " in last["result"]
 
 
+def test_10_a_request_right_after_initialize_is_served_before_the_first_message(world: World) -> None:
+    with ScriptedModel([text("Planned.")]) as model:
+        on(world, model)
+        client = Client(world)
+        requests = ({"subtype": "initialize"}, {"subtype": "set_permission_mode", "mode": "plan"})
+        client.send(*({"type": "control_request", "request_id": "a", "request": one} for one in requests))
+        client.user("hi")
+        answers = [client.next("control_response")["response"] for _ in requests]
+        assert [one["subtype"] for one in answers] == ["success", "success"], answers
+        assert client.next("result")["subtype"] == "success"
+        client.end()
+        assert "Plan mode is on" in str(model.requests[0].messages[-1])
+
+
 def test_10_a_request_that_cannot_be_applied_is_refused_and_changes_nothing(world: World) -> None:
     both = {"effortLevel": "max", "permissions": {"defaultMode": "bypassPermissions"}}
     refused = [

@@ -129,7 +129,7 @@ class Client:
         """Answer its requests from here on."""
         self._stream = stream
         requests = Requests(run, stream, can_bypass=bool(self._given.get("allow_bypass")))
-        self._link.handlers |= requests.table()
+        self._link.serve(requests.table())
         self.note_prompt = requests.note_prompt
 
     # ------------------------------------------------------------------ when it is asked

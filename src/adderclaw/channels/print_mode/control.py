@@ -58,6 +58,8 @@ class Link:
         self._begun: asyncio.Future[tuple[str, Json] | None] = asyncio.get_running_loop().create_future()
         self.handlers: dict[str, Handler] = {}
         """Subtype of a request → who answers it."""
+        self._early: list[Json] = []
+        """Requests that came after `initialize`, while the session was being opened."""
         self.problem: AdderClawError | None = None
         """What was wrong with what the client sent."""
         self.failed: Callable[[], object] = lambda: None
@@ -120,6 +122,9 @@ class Link:
         if subtype == "initialize" and not self._begun.done():
             self._begun.set_result((id, given))
             return
+        if not self.handlers and self._begun.done() and len(self._early) < MOST_MESSAGES:
+            self._early.append(message)
+            return
         handler = self.handlers.get(subtype)
         if handler is None:
             known = ", ".join(self.handlers) or "initialize, which comes first"
@@ -129,6 +134,13 @@ class Link:
         task = asyncio.create_task(self._handled(id, handler, given))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def serve(self, handlers: "Mapping[str, Handler]") -> None:
+        """Serve requests from now on; first those that came too early."""
+        self.handlers |= handlers
+        early, self._early = self._early, []
+        for message in early:
+            self._requested(message)
 
     async def _handled(self, id: str, handler: Handler, request: Json) -> None:
         try:
