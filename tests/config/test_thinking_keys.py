@@ -31,6 +31,10 @@ def test_the_levels(world: World, level: str) -> None:
             "extra_body = { generationConfig = { maxOutputTokens = 9 } }",
             ["extra_body.generationConfig.maxOutputTokens"],
         ),
+        (
+            "extra_body = { generation_config = { max_output_tokens = 9 } }",
+            ["extra_body.generation_config.max_output_tokens"],
+        ),
         (f"extra_body = {{ a = '{'x' * 17_000}' }}", ["extra_body", "at most 16,384"]),
         ("extra_body = { api_key = 'sk-ant-0123456789abcdefghij' }", ["extra_body.api_key", "do not belong in a file"]),
     ],

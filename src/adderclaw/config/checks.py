@@ -184,7 +184,7 @@ DECIDED = frozenset(
             "mcp_servers",
             "container",
         ),
-        *("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"),
+        *("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "candidate_count"),
     )
 )
 """Fields of a request that AdderClaw decides on: what goes out, what the gate judges, and what limits count."""
@@ -200,8 +200,9 @@ def _extra_body(key: str, extra: Json) -> Iterator[tuple[str, str]]:
         return
     if size > MOST_EXTRA:
         yield key, f"it has {size:,} bytes as JSON; at most {MOST_EXTRA:,} are sent with each request"
-    inner: Any = extra.get("generationConfig")
-    for path, table in (("", extra), ("generationConfig.", cast(Json, inner) if isinstance(inner, dict) else {})):
+    inner = ((name, extra.get(name)) for name in ("generationConfig", "generation_config"))
+    tables = (("", extra), *((f"{name}.", cast(Json, value)) for name, value in inner if isinstance(value, dict)))
+    for path, table in tables:
         for name in sorted(table.keys() & DECIDED):
             yield f"{key}.{path}{name}", "AdderClaw decides on this field of a request; remove it"
 
