@@ -394,3 +394,12 @@ def test_a_model_that_thinks_is_waited_for_longer(entry: Json, chosen: Thinking,
         assert isinstance(made, Anthropic)
         ask(made, request(model=entry["model"], thinking=chosen))
     assert (made.wire.first_seconds, made.wire.between_seconds) == seconds
+
+
+@rows(
+    ("model", "tokens", "sent"),
+    [("gemini-2.5-pro", 5, 128), ("gemini-2.5-flash-lite", 5, 512), ("gemini-2.5-flash", 99_999, 24_576)],
+)
+def test_a_number_of_tokens_stays_within_what_a_gemini_takes(model: str, tokens: int, sent: int) -> None:
+    body = asked("gemini", request(model=model, thinking=Thinking(tokens=tokens)))[0]
+    assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == sent

@@ -249,9 +249,9 @@ def _gemini_budget(model: str, wanted: Thinking, effort: Effort | None) -> int:
     least, most = (128, 32_768) if "pro" in model else (512 if "lite" in model else 1, 24_576)
     if effort == "none":
         return 128 if "pro" in model else 0
-    if wanted.tokens is not None:
-        return wanted.tokens
-    return -1 if effort is None else min(max(BUDGETS[effort], least), most)
+    if effort is None:
+        return -1
+    return min(max(BUDGETS[effort] if wanted.tokens is None else wanted.tokens, least), most)
 
 
 # ---------------------------------------------------------------------- OpenRouter
