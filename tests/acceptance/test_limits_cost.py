@@ -175,6 +175,14 @@ def test_only_what_is_missing_is_estimated(world: World) -> None:
     assert "estimated" not in second
 
 
+def test_the_cost_of_a_model_without_a_price_is_absent_in_print_mode(world: World) -> None:
+    with ScriptedModel([{"text": "done", "usage": USAGE}]) as model:
+        world.configure(more=elsewhere(model))
+        said = result(world.cli("-p", "go", "--provider", "here", "--output-format", "json", cwd=world.workspace))
+    assert "total_cost_usd" not in said
+    assert ["costUSD" in one for one in said["modelUsage"].values()] == [False]
+
+
 def test_thoughts_that_a_server_does_not_count_are_estimated_too(world: World) -> None:
     asks = {"id": "c", "type": "function", "function": {"name": "Time", "arguments": "{}"}}
     thinks = {"reasoning_content": "word " * 4_000, "tool_calls": [asks]}
