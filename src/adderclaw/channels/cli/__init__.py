@@ -194,10 +194,6 @@ def _dispatch(arguments: list[str]) -> None:
     if name in COMMANDS:
         from adderclaw.channels.cli.plain import run_command
 
-        if name not in ("agent", "run"):  # neither gives consent, and both are to reach their model soon
-            from adderclaw.channels.cli.operator_only import require
-
-            require(arguments)
         of_cases = name == "run" and arguments[1:] and arguments[1] in CASES
         run_command(name, "run_cases" if of_cases else COMMANDS[name].module, arguments)
     else:

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_command
 
+from adderclaw.channels.cli.operator_only import guard
 from adderclaw.channels.cli.plain import (
     CONFIG_FILE,
     EFFORT,
@@ -100,6 +101,7 @@ def run_typer(name: str, module: ModuleType, arguments: list[str]) -> None:
 
 def invoke(command: Any, arguments: list[str], program: str) -> NoReturn:
     """Run what typer made; a word that it does not know gets the same hint as everywhere."""
+    guard(command, tuple(program.split()[1:]))
     command.epilog = command.epilog or EPILOG
     try:
         code = command.main(arguments, prog_name=program, standalone_mode=False)

@@ -1,6 +1,8 @@
 """Which commands give an operator's consent: no tool of an agent may start them."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from adderclaw.record import NamedTuple
 
@@ -20,10 +22,12 @@ CONSENTS: Mapping[tuple[str, ...], Consent] = {
     ("plugin", "install"): Consent("Installing a plugin", unless=_LOOKS),
     ("plugin", "enable"): Consent("Trusting a plugin"),
     ("mcp", "approve"): Consent("Approving the tools of a server"),
+    ("mcp", "add"): Consent("Adding a server"),
     ("later", "accept"): Consent("Accepting what other programs run later"),
     ("estop",): Consent("Lifting the emergency stop", only_with=frozenset({"--clear"})),
     ("approvals", "answer"): Consent("Answering a question"),
     ("sop", "approve"): Consent("Approving a step"),
+    ("schedule", "add"): Consent("Adding a schedule", unless=_LOOKS),
     ("schedule", "approve"): Consent("Approving what a schedule begins"),
     ("schedule", "resume"): Consent("Letting a schedule begin work"),
     ("spec", "sync"): Consent("Accepting other steps of a scenario"),
@@ -34,11 +38,17 @@ CONSENTS: Mapping[tuple[str, ...], Consent] = {
     ("config", "set"): Consent("Changing a setting"),
     ("config", "unset"): Consent("Changing a setting"),
     ("models", "refresh"): Consent("Accepting lower prices", only_with=frozenset({"--accept-lower-prices"})),
+    ("memory", "confirm"): Consent("Confirming a note"),
+    ("restore",): Consent("Restoring a home"),
+    ("dashboard",): Consent("Logging in to the server"),
+    ("attach",): Consent("Working at the server"),
     ("token", "create"): Consent("Creating a token of the server"),
     ("channel", "secret"): Consent("Setting the secret of a channel"),
     ("fleet", "approve"): Consent("Answering a run of the fleet"),
     ("fleet", "enroll"): Consent("Enrolling a key of the fleet"),
-    ("fleet", "init"): Consent("Setting up the roles of the fleet", unless=_LOOKS),
+    ("fleet", "worker"): Consent("Enrolling a key of the fleet", only_with=frozenset({"--enroll"})),
+    ("fleet", "webhook"): Consent("Choosing who answers runs of the fleet", unless=frozenset({"--remove"})),
+    ("fleet", "init"): Consent("Setting up the roles of the fleet"),
     ("fleet", "resume"): Consent("Lifting the stop of the fleet"),
     ("fleet", "budget"): Consent("Setting a budget of the fleet"),
     ("fleet", "pace"): Consent("Setting the pace of the fleet"),
@@ -47,14 +57,24 @@ CONSENTS: Mapping[tuple[str, ...], Consent] = {
 `hosted/questions`)."""
 
 
-def require(arguments: Sequence[str]) -> None:
-    """Raises DeniedError where these words give an operator's consent and a tool of an agent started them."""
-    found = CONSENTS.get(tuple(arguments[:1])) or CONSENTS.get(tuple(arguments[:2]))
-    if found is None:
-        return
-    options = {word.partition("=")[0] for word in arguments}
-    if "--help" in options or options & found.unless or (found.only_with and not options & found.only_with):
-        return
-    from adderclaw.sandbox.operator_only import require_operator
+def guard(command: Any, path: tuple[str, ...] = ()) -> None:
+    """Lets a command of typer, and what is beneath it, raise DeniedError where it would give an operator's consent in
+    a process that a tool of an agent started. It decides by what typer has read, so that no spelling gets around it."""
+    for name, one in getattr(command, "commands", {}).items():
+        guard(one, (*path, name))
+    if (consent := CONSENTS.get(path)) is not None:
+        command.invoke = functools.partial(_invoked, consent, command.invoke)
 
-    require_operator(found.what)
+
+def _invoked(consent: Consent, invoke: Callable[[Any], Any], context: Any) -> Any:
+    given = {
+        option
+        for parameter in context.command.params
+        if context.params.get(parameter.name) not in (None, False)
+        for option in parameter.opts
+    }
+    if not given & consent.unless and (not consent.only_with or given & consent.only_with):
+        from adderclaw.sandbox.operator_only import require_operator
+
+        require_operator(consent.what)
+    return invoke(context)

@@ -50,10 +50,8 @@ def has(words: list[str]) -> bool:
 def _output(run: Run, arguments: list[str]) -> str:
     from adderclaw.channels.cli import COMMANDS
     from adderclaw.channels.cli.common import run_typer
-    from adderclaw.channels.cli.operator_only import require
     from adderclaw.sinks import log
 
-    require(arguments)
     module = import_module(f"adderclaw.channels.cli.{COMMANDS[arguments[0]].module}")
     text = io.StringIO()
     printing = contextlib.redirect_stdout(text), contextlib.redirect_stderr(text)
