@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from adderclaw.channels.cli.ci_repository import Repository, copy_of
+from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import confinement
 from tests.mcp.node import MODULES, needed, node
 from tests.sandbox.without import without
@@ -170,10 +171,13 @@ def test_a_workflow_of_others_reports_through_nothing_that_the_agent_planted(whe
     for name in ("report.txt", "result.json"):
         (report / name).symlink_to(mine)
     (report / "report.html").write_text("all went well")
+    (report / "more").mkdir()
+    (report / "more/log.txt").symlink_to(mine)
     (tmp_path / "fixture.json").write_text('{"steps": []}')
     execute(where, tmp_path, TASK="x", BUDGET_USD="1", PROVIDER="local")
     assert mine.read_text() == "mine"
     assert "outcome          error" in (report / "report.txt").read_text()
+    (report / "more").rmdir()  # empty: what uploads the report follows no link
     assert sorted(one.name for one in report.iterdir()) == ["report.txt", "result.json"], "no other looks like ours"
     shutil.rmtree(report)
     report.write_text("all went well")
@@ -536,3 +540,24 @@ def test_a_repository_that_the_agent_planted_is_neither_entered_nor_committed(tm
         "old.txt",
     ]
     assert job.before in job.git("ls-tree", "topic", "module", at=job.remote), "the submodule is as it was"
+
+
+def test_a_folder_of_the_project_is_not_taken_for_its_repository(tmp_path: Path) -> None:
+    """Files of a pull request can look like a repository, whose settings name programs to start."""
+    with Api() as api:
+        job = Job("github", tmp_path, api)
+    planted = job.tree / "sub"
+    job.git("init", "-q", "--bare", str(planted))
+    job.git("--git-dir", str(planted), "config", "core.bare", "false")
+    job.git("--git-dir", str(planted), "config", "core.worktree", str(planted))
+    with pytest.raises(AdderClawError, match="git rev-parse failed"):
+        copy_of(str(planted), str(tmp_path / "git"), "")
+
+
+def test_a_path_in_a_refusal_is_no_command_to_the_runner(tmp_path: Path) -> None:
+    with Api() as api:
+        job = Job("github", tmp_path, api)
+        job.model(called("Write", file_path=".github/x\n::add-mask::a\n", content="x"), {"text": "Done."})
+        done = job.run(FINISH="commit", ALLOWED_TOOLS="Write")
+    assert "would run in CI" in done.stderr, done.stderr
+    assert not [line for line in done.stderr.splitlines() if line.startswith("::add-mask")]

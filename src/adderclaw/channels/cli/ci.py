@@ -105,7 +105,8 @@ def _handed_over(finish: Finish, state: str, begun: Json, run: Json) -> tuple[st
     message = f"{title}\n\nAdderClaw run {run_id}\n"
     if finish == "commit":
         if of_ci := [path for path in changed if path.startswith(RUN_BY_CI)]:
-            raise UsageError(f"{visible(of_ci[0])} would run in CI without a review: use finish: pull-request")
+            path = visible(of_ci[0], keep_newlines=False)  # no line of the log may be a command to the runner
+            raise UsageError(f"{path} would run in CI without a review: use finish: pull-request")
         commit = repository.commit(changed, message)
         repository.push(commit, branch, there.push_options())
         return there.commit_address(commit), ""

@@ -13,12 +13,16 @@ AUTHOR = ("AdderClaw", "adderclaw@noreply.invalid")
 
 
 def copy_of(workspace: str, to: str, branch: str) -> Json:
-    """Copy the repository of a workspace, and say where its top is and which branch a commit belongs to."""
-    top = _git(["rev-parse", "--show-toplevel"], os.environ, workspace)
-    folder = _git(["rev-parse", "--absolute-git-dir"], os.environ, workspace)
+    """Copy the repository of a workspace, and say where its top is and which branch a commit belongs to.
+
+    A folder of the project that looks like a repository itself is none: its settings could start programs.
+    """
+    asked = ["-c", "safe.bareRepository=explicit"]
+    top = _git([*asked, "rev-parse", "--show-toplevel"], os.environ, workspace)
+    folder = _git([*asked, "rev-parse", "--absolute-git-dir"], os.environ, workspace)
     if not branch:
         try:
-            branch = _git(["symbolic-ref", "--short", "HEAD"], os.environ, workspace)
+            branch = _git([*asked, "symbolic-ref", "--short", "HEAD"], os.environ, workspace)
         except AdderClawError:
             fix = "give actions/checkout the branch, such as `ref: ${{ github.head_ref }}`"
             raise UsageError(f"no branch is checked out, so nothing can be committed to one: {fix}") from None
@@ -88,5 +92,6 @@ def _git(words: Sequence[str], env: Mapping[str, str], at: str, given: str = "")
         raise AdderClawError(f"git cannot be started in {at}: {error.strerror}") from error
     if done.returncode:
         why = done.stderr.decode("utf-8", "replace").strip()
-        raise AdderClawError(f"git {words[0]} failed in {at}: {why or f'exit code {done.returncode}'}")
+        name = next(word for word in words if not word.startswith("-") and "=" not in word)
+        raise AdderClawError(f"git {name} failed in {at}: {why or f'exit code {done.returncode}'}")
     return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
