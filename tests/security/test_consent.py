@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -53,6 +54,21 @@ def test_no_spelling_gives_the_operators_consent(cli: Cli, by_agent: Mapping[str
 @pytest.mark.parametrize("words", ["trust --show .", "trust --list", "token create --help", "estop --status"])
 def test_what_only_shows_something_is_not_refused(cli: Cli, by_agent: Mapping[str, str], words: str) -> None:
     assert REFUSED not in cli(*words.split(), env=by_agent).err
+
+
+def test_another_home_with_the_agents_database_is_no_way_around(
+    cli: Cli, by_agent: Mapping[str, str], tmp_path: Path
+) -> None:
+    cli.configure("")
+    assert cli("init").code == 0
+    free, linked, named = (tmp_path / name for name in ("free", "linked", "named"))
+    for folder in (free, linked, named):
+        folder.mkdir()
+    (linked / "memory.sqlite").symlink_to(cli.data / "memory.sqlite")
+    (named / "config.toml").write_text(f'[memory]\npath = "{cli.data}/memory.sqlite"\n')
+    for folder, refused in ((free, False), (linked, True), (named, True)):
+        done = cli("approvals", "answer", "approval-1", "yes", env={**by_agent, "ADDERCLAW_HOME": str(folder)})
+        assert (REFUSED in done.err) == refused, (folder, done)
 
 
 def test_every_option_that_makes_a_decision_or_none_exists() -> None:

@@ -107,7 +107,7 @@ def run(config_file: str | None, workspace: str | None, conversation_id: str, ch
 
 def withdraw(desk: Desk, conversation_id: str, number: int, reason: str) -> None:
     """The operator does not want a test that counts: another is generated, which is told why."""
-    require_operator("Withdrawing a test")
+    require_operator("Withdrawing a test", desk.store.path)
     if not reason.strip():
         raise UsageError("say why the test is withdrawn: whoever writes the next one is told")
     counted = plans.last(desk.store, conversation_id, "approved")

@@ -190,7 +190,7 @@ def approve(desk: Desk, conversation_id: str, seen: Seen, *, new_baseline: bool 
 
     `new_baseline`: what the plan is proved against is the workspace as it is, also for a new version of a plan.
     """
-    require_operator(f"Approving a {seen.what}")
+    require_operator(f"Approving a {seen.what}", desk.store.path)
     if new_baseline and seen.what == "report":
         raise UsageError("a new baseline is taken with the approval of a plan, and the report waits to be approved")
     if (now := waits(desk, conversation_id)) != seen:
@@ -208,7 +208,7 @@ def approve(desk: Desk, conversation_id: str, seen: Seen, *, new_baseline: bool 
 
 def transition(desk: Desk, conversation_id: str, to: Phase) -> Json:
     """The conversation enters a phase, if the table and its condition allow it. Raises NotMoved."""
-    require_operator("Moving a conversation to another phase")
+    require_operator("Moving a conversation to another phase", desk.store.path)
     return _moved(conversation_id, _move(desk, conversation_id, to))
 
 

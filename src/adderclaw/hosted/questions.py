@@ -53,7 +53,7 @@ def answered(
     at_terminal: bool = False,
 ) -> Approval:
     """Answer a question of the store, whatever process asked it; NotCounted where the answer does not count."""
-    require_operator("Answering a question")
+    require_operator("Answering a question", path)
     if not Store.exists(path):
         raise UsageError(f"no approval {id!r}: there is no database at {path}")
     store = Store.open(path)

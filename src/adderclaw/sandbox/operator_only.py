@@ -10,6 +10,7 @@ first mark.
 import os
 from collections.abc import Iterator
 
+from adderclaw.config.places import home
 from adderclaw.errors import DeniedError
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
 
@@ -17,21 +18,31 @@ MOST = 100
 """Processes above this one that are looked at."""
 
 
-def require_operator(what: str) -> None:
-    """Raises DeniedError in a process that a tool of an agent of this home started."""
-    if _started_by_agent():
+def require_operator(what: str, database: str = "") -> None:
+    """Raises DeniedError in a process that a tool of an agent of this home, or of that of the database, started."""
+    if _started_by_agent(database):
         raise DeniedError(
             f"{what} is the operator's decision, and this process was started by a tool of an agent: "
             "do it in a terminal of your own"
         )
 
 
-def _started_by_agent() -> bool:
-    tag = f"-{home_tag()}."
-    if tag in os.environ.get(CALL_MARK, ""):
+def _started_by_agent(database: str) -> bool:
+    tags = {f"-{home_tag(folder)}." for folder in _homes(database)}
+    if any(tag in os.environ.get(CALL_MARK, "") for tag in tags):
         return True
     above = list(_above())
-    return any(_has_mark(pid, tag) for pid in above) or _has_watchdog({str(pid) for pid in above}, tag)
+    return any(_has_mark(pid, tags) for pid in above) or _has_watchdog({str(pid) for pid in above}, tags)
+
+
+def _homes(database: str) -> set[str]:
+    """The home, and the folders that the database and every link in the home are in: those may be another home."""
+    folder = home()
+    try:
+        inside = [os.path.join(folder, name) for name in os.listdir(folder)]
+    except OSError:
+        inside = []
+    return {folder, *(os.path.dirname(os.path.realpath(path)) for path in (*inside, *([database] if database else [])))}
 
 
 def _above() -> Iterator[int]:
@@ -44,12 +55,12 @@ def _above() -> Iterator[int]:
         pid = int(after_name[1]) if len(after_name) > 1 else 0
 
 
-def _has_mark(pid: int, tag: str) -> bool:
+def _has_mark(pid: int, tags: set[str]) -> bool:
     found = (b"\0" + _read(pid, "environ")).partition(f"\0{CALL_MARK}=".encode())[2].partition(b"\0")[0]
-    return tag.encode() in found
+    return any(tag.encode() in found for tag in tags)
 
 
-def _has_watchdog(above: set[str], tag: str) -> bool:
+def _has_watchdog(above: set[str], tags: set[str]) -> bool:
     """Whether one of these processes is an agent: its watchdog is started with the mark of its calls."""
     start = f"\0{CALL_MARK}=".encode()
     try:
@@ -57,7 +68,7 @@ def _has_watchdog(above: set[str], tag: str) -> bool:
     except OSError:
         return False
     marks = (_read(pid, "cmdline").partition(start)[2].partition(b"\0")[0].decode(errors="replace") for pid in pids)
-    return any(tag in mark and mark.partition("-")[0] in above for mark in marks)
+    return any(mark.partition("-")[0] in above and any(tag in mark for tag in tags) for mark in marks)
 
 
 def _read(pid: int, name: str) -> bytes:

@@ -40,9 +40,9 @@ type _Process = tuple[str, int]
 """Its number, and the inode of its folder: by that, it is another one than the one that had the number before."""
 
 
-def home_tag() -> str:
+def home_tag(folder: str = "") -> str:
     """By which the mark of a call names the home of its agent."""
-    return f"{zlib.crc32(os.fsencode(os.path.realpath(home()))):08x}"
+    return f"{zlib.crc32(os.fsencode(os.path.realpath(folder or home()))):08x}"
 
 
 class Watchdog:
