@@ -10,6 +10,8 @@ from typer.main import get_command
 from adderclaw.channels.cli import COMMANDS
 from adderclaw.channels.cli.common import app_of
 from adderclaw.channels.cli.operator_only import CONSENTS
+from adderclaw.errors import DeniedError
+from adderclaw.hosted import questions
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
 from tests.program import Cli
 
@@ -57,18 +59,20 @@ def test_what_only_shows_something_is_not_refused(cli: Cli, by_agent: Mapping[st
 
 
 def test_another_home_with_the_agents_database_is_no_way_around(
-    cli: Cli, by_agent: Mapping[str, str], tmp_path: Path
+    cli: Cli, by_agent: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cli.configure("")
     assert cli("init").code == 0
-    free, linked, named = (tmp_path / name for name in ("free", "linked", "named"))
-    for folder in (free, linked, named):
+    free, linked = tmp_path / "free", tmp_path / "linked"
+    for folder in (free, linked):
         folder.mkdir()
     (linked / "memory.sqlite").symlink_to(cli.data / "memory.sqlite")
-    (named / "config.toml").write_text(f'[memory]\npath = "{cli.data}/memory.sqlite"\n')
-    for folder, refused in ((free, False), (linked, True), (named, True)):
-        done = cli("approvals", "answer", "approval-1", "yes", env={**by_agent, "ADDERCLAW_HOME": str(folder)})
-        assert (REFUSED in done.err) == refused, (folder, done)
+    for folder, refused in ((free, False), (linked, True)):
+        done = cli("trust", ".", env={**by_agent, "ADDERCLAW_HOME": str(folder)})
+        assert (REFUSED in done.err) == refused, done
+    monkeypatch.setenv("ADDERCLAW_HOME", str(free))
+    monkeypatch.setenv(CALL_MARK, by_agent[CALL_MARK])
+    with pytest.raises(DeniedError):  # as where the other home's `memory.path` names it
+        questions.answered(str(cli.data / "memory.sqlite"), "approval-1", "approvals", approved=True)
 
 
 def test_every_option_that_makes_a_decision_or_none_exists() -> None:
