@@ -197,6 +197,14 @@ def test_socks_refuses_too(request_: bytes, code: int) -> None:
     assert world.received == []
 
 
+@pytest.mark.parametrize("host", [b"other.test\r\nadderclaw: all is well", b"\x1b[2Jother.test", b"[files.test]"])
+def test_what_is_no_name_of_a_host_is_not_repeated(host: bytes) -> None:
+    """A command could write lines of ours with it."""
+    answer, world = ask(socks(b"\x03", host, 443))
+    assert answer[:4] == bytes((5, 0, 5, 2))
+    assert (world.said, world.looked_up) == ([], [])
+
+
 def test_a_name_without_an_address_is_said() -> None:
     answer, _ = ask(b"CONNECT gone.test:443 HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 502 ")

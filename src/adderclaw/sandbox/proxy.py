@@ -24,6 +24,8 @@ CONNECT_WAIT = 20.0
 CONNECTIONS = 256
 REASON = 300
 """How many characters of a refusal stand in the first line of the answer."""
+HOST = re.compile(r"[a-z0-9._-]{1,253}|[0-9a-f:.]{2,45}")
+"""A name, or an address of either kind; what has other letters is asked for in its ASCII form."""
 NEVER_FORWARDED = frozenset({b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive"})
 
 
@@ -107,6 +109,8 @@ class Proxy:
     async def connect(self, host: str, port: int, scheme: str = "https") -> Pipe:
         """A connection to a host that may be reached, at an address that was checked."""
         host = host.lower().rstrip(".")
+        if not HOST.fullmatch(host):  # nothing of it is repeated: it could look like lines of ours
+            raise Refused("that is no name of a host and no address")
         self._check(host, port, None)
         from adderclaw.net import upstream  # not before a command connects
 
