@@ -1,5 +1,6 @@
 """No spelling of a command line that a tool of an agent runs gives the operator's consent."""
 
+import json
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,8 @@ from adderclaw.channels.cli.operator_only import CONSENTS
 from adderclaw.errors import DeniedError
 from adderclaw.hosted import questions
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
+from tests.acceptance.test_sdlc import phase, seeded
+from tests.acceptance.world import World, call, text
 from tests.program import Cli
 
 REFUSED = "is the operator's decision"
@@ -39,11 +42,19 @@ SPELLINGS = (
 )
 
 
+def mark(cli: Cli) -> str:
+    return f"1-2-{home_tag(cli.env['ADDERCLAW_HOME'])}.1"
+
+
 @pytest.fixture
-def by_agent(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+def world(cli: Cli, tmp_path: Path) -> World:
+    return World(cli, tmp_path)
+
+
+@pytest.fixture
+def by_agent(cli: Cli) -> Mapping[str, str]:
     """The environment of what a tool of an agent of this home has started."""
-    monkeypatch.setenv("ADDERCLAW_HOME", cli.env["ADDERCLAW_HOME"])
-    return {CALL_MARK: f"1-2-{home_tag()}.1"}
+    return {CALL_MARK: mark(cli)}
 
 
 @pytest.mark.parametrize("words", SPELLINGS)
@@ -73,6 +84,23 @@ def test_another_home_with_the_agents_database_is_no_way_around(
     monkeypatch.setenv(CALL_MARK, by_agent[CALL_MARK])
     with pytest.raises(DeniedError):  # as where the other home's `memory.path` names it
         questions.answered(str(cli.data / "memory.sqlite"), "approval-1", "approvals", approved=True)
+
+
+PLAN = "# Change the title\n\n1. Edit README.md.\n"
+
+
+def test_a_plan_is_not_approved_by_calling_exit_plan_mode(world: World) -> None:
+    """Neither as the one tool that is run by hand, nor by answering the question of an agent at a terminal."""
+    id, env = "test-conv-1", {CALL_MARK: mark(world.cli)}
+    seeded(world, "planning")
+    call_by_hand = json.dumps({"tool": "ExitPlanMode", "input": {"plan": PLAN}})
+    done = world.cli("--eval", call_by_hand, "--conversation", id, env=env)
+    assert REFUSED in done.err, done
+    world.script(call("ExitPlanMode", plan=PLAN), text("done"))
+    world.cli.env |= env
+    typed = world.cli.typed("agent", "-r", id, stdin="go on\ny\n/exit\n")
+    assert "it is kept as draft" in typed.out + typed.err, typed
+    assert phase(world) == "planning"
 
 
 def test_every_option_that_makes_a_decision_or_none_exists() -> None:

@@ -6,6 +6,7 @@ import sys
 from typing import Literal
 
 from adderclaw.credentials.redaction import visible
+from adderclaw.kernel.approvals import by_agent
 from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
 
 
@@ -140,7 +141,8 @@ class OwnHand:
     """The operator typed the call: what the gate would ask about is approved, what it denies stays denied."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:
-        return Answer(approved=True, by="operator", comment=f"typed {request.tool} by hand")
+        typed = Answer(approved=True, by="operator", comment=f"typed {request.tool} by hand")
+        return await asyncio.to_thread(by_agent, request) or typed
 
     async def ask(self, request: QuestionRequest) -> Answer:
         return await Terminal().ask(request)

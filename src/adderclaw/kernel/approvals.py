@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from adderclaw.credentials.redaction import lookalikes, visible
-from adderclaw.errors import AdderClawError, StaysOpen, Stopped, UsageError
+from adderclaw.errors import AdderClawError, DeniedError, StaysOpen, Stopped, UsageError
 from adderclaw.events import Body
 from adderclaw.json_text import canonical, digest
 from adderclaw.questions import (
@@ -82,6 +82,19 @@ def unaskable(request: ApprovalRequest) -> Answer | None:
     return Answer(approved=False, by="no_operator", comment=why) if why else None
 
 
+def by_agent(request: ApprovalRequest, database: str = "") -> Answer | None:
+    """What a plan or a step is answered in a process that a tool of an agent started, whoever types there."""
+    if request.kind == "call" and request.tool != "ExitPlanMode":
+        return None
+    from adderclaw.sandbox.operator_only import require_operator
+
+    try:
+        require_operator(f"Approving a {'plan' if request.kind == 'call' else 'step'}", database)
+    except DeniedError as error:
+        return Answer(approved=False, by="no_operator", comment=str(error))
+    return None
+
+
 class Durable:
     """Writes the row, asks the operator, and takes whichever answer comes first; expiry and the stop deny."""
 
@@ -132,7 +145,12 @@ class Durable:
             kind=request.kind,
         )
         asked = replace(request, id=row.id)
-        return await self._settled(row, request.reason, lambda: self._operator.approve(asked), stays=stays)
+        return await self._settled(row, request.reason, lambda: self._by_operator(asked), stays=stays)
+
+    async def _by_operator(self, request: ApprovalRequest) -> Answer:
+        # a replay has what was answered then, whoever starts it
+        refused = await asyncio.to_thread(by_agent, request, self._store.path) if self._channel else None
+        return refused or await self._operator.approve(request)
 
     async def ask(self, request: QuestionRequest) -> Answer:
         """Questions with options are a row of the same kind; what is answered to them is in it."""
