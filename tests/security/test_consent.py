@@ -32,6 +32,7 @@ SPELLINGS = (
     "plugin install ./plugin --trust --dry-run",
     "config -- set runtime.profile permissive",
     "mcp add files -- npx files",
+    "onboard",
     "memory confirm build",
     "restore home.tar.zst",
     "dashboard --no-browser",

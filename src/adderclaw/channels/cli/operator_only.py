@@ -35,6 +35,7 @@ CONSENTS: Mapping[tuple[str, ...], Consent] = {
     ("sdlc", "approve"): Consent("Approving a plan or a report"),
     ("sdlc", "transition"): Consent("Moving a conversation to another phase"),
     ("sdlc", "test"): Consent("Withdrawing a test", only_with=frozenset({"--withdraw"})),
+    ("onboard",): Consent("Changing the settings"),
     ("config", "set"): Consent("Changing a setting"),
     ("config", "unset"): Consent("Changing a setting"),
     ("models", "refresh"): Consent("Accepting lower prices", only_with=frozenset({"--accept-lower-prices"})),
