@@ -557,7 +557,7 @@ def test_a_folder_of_the_project_is_not_taken_for_its_repository(tmp_path: Path)
 def test_a_path_in_a_refusal_is_no_command_to_the_runner(tmp_path: Path) -> None:
     with Api() as api:
         job = Job("github", tmp_path, api)
-        job.model(called("Write", file_path=".circleci/x\n::add-mask::a\n", content="x"), {"text": "Done."})
+        job.model(called("Write", file_path=".github/x\n::add-mask::a\n", content="x"), {"text": "Done."})
         done = job.run(FINISH="commit", ALLOWED_TOOLS="Write")
     assert "would run in CI" in done.stderr, done.stderr
     assert not [line for line in done.stderr.splitlines() if line.startswith("::add-mask")]
