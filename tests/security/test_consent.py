@@ -13,6 +13,8 @@ from adderclaw.channels.cli.common import app_of
 from adderclaw.channels.cli.operator_only import CONSENTS
 from adderclaw.errors import DeniedError
 from adderclaw.hosted import questions
+from adderclaw.kernel import approvals
+from adderclaw.questions import ApprovalRequest, Kind
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
 from tests.acceptance.test_sdlc import phase, seeded
 from tests.acceptance.world import World, call, text
@@ -102,6 +104,16 @@ def test_a_plan_is_not_approved_by_calling_exit_plan_mode(world: World) -> None:
     typed = world.cli.typed("agent", "-r", id, stdin="go on\ny\n/exit\n")
     assert "it is kept as draft" in typed.out + typed.err, typed
     assert phase(world) == "planning"
+
+
+@pytest.mark.parametrize(("tool", "kind", "refused"), [("sop", "step", True), ("Write", "call", False)])
+def test_a_step_is_not_approved_either(
+    by_agent: Mapping[str, str], cli: Cli, monkeypatch: pytest.MonkeyPatch, tool: str, kind: Kind, refused: bool
+) -> None:
+    monkeypatch.setenv("ADDERCLAW_HOME", cli.env["ADDERCLAW_HOME"])
+    monkeypatch.setenv(CALL_MARK, by_agent[CALL_MARK])
+    answer = approvals.by_agent(ApprovalRequest(tool, "medium", "why", "what", "", kind=kind))
+    assert (answer is not None and not answer.approved) == refused
 
 
 def test_every_option_that_makes_a_decision_or_none_exists() -> None:
