@@ -294,3 +294,15 @@ def test_looking_is_low_risk_in_bubblewrap_alone(judge: Any, command: str) -> No
         assert judge("Bash", command=command, policy={"sandboxed": True}).verdict == "ask"
         assert judge("Bash", command=command, policy={"autonomy": "readonly", "sandboxed": True}).verdict == "deny"
         assert judge("Bash", command=command, policy=room, unmasked=True).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "which"),
+    [
+        ("git status --short; find . -name '*.py' | xargs wc -l", "(not known: xargs)"),
+        ("ls; .venv/bin/pytest -q; ./a.sh | head", "(not known: .venv/bin/pytest, ./a.sh)"),
+        ("bash -c 'ls; npm test'", "(not known: npm)"),
+    ],
+)
+def test_a_denial_in_plan_mode_names_what_is_not_known_to_read(judge: Any, command: str, which: str) -> None:
+    assert which in judge("Bash", command=command, policy={**ROOM, "mode": "plan"}).reason

@@ -44,7 +44,9 @@ def readonly(case: Case) -> str | None:
         return f"files cannot be changed in {mode} mode"
     if touch.command is not None and not looking.has_look_room(case) and not looking.is_harmless(touch.command):
         few = "" if case.policy.bubblewrap else f"; without bubblewrap these are: {', '.join(looking.named_harmless())}"
-        return f"only commands that are known to read and change nothing run in {mode} mode{few}"
+        unknown = looking.named_not_looking(touch.command)
+        which = f" (not known: {', '.join(unknown)})" if unknown else ""
+        return f"only commands that are known to read and change nothing run in {mode} mode{which}{few}"
     if touch.opaque and mode == "read-only":
         return f"{case.tool} does not say what it would change, so it does not run in read-only mode"
     for host in touch.hosts:

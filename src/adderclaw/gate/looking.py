@@ -59,8 +59,21 @@ def only_looks(plan: Plan) -> bool:
 def _looks(plan: Plan) -> bool:
     if any(redirect.writes and redirect.target != "/dev/null" for redirect in redirects(plan)):
         return False
+    return not _not_looking(plan)
+
+
+def _not_looking(plan: Plan) -> list[Simple]:
     texts = frozenset(one.text for one in plan.inside)
-    return all(not simple.env and not simple.handed and _is_known(simple, texts) for simple in simples(plan))
+    return [simple for simple in simples(plan) if simple.env or simple.handed or not _is_known(simple, texts)]
+
+
+def named_not_looking(command: object) -> list[str]:
+    """The programs of a command that are not known to only look, as they stand in it, for a message."""
+    names: list[str] = []
+    for one in whole(command) if isinstance(command, Plan) else ():
+        names += [simple.name for simple in _not_looking(one) if simple.name]
+        names += ["xargs"] if any(unnamed(one)) else []
+    return list(dict.fromkeys(names))
 
 
 def _is_known(simple: Simple, texts: frozenset[str]) -> bool:
