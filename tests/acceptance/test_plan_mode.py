@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
+from adderclaw.store import Store
+from adderclaw.view.rows import Rows
 from tests.acceptance.world import World
 from tests.scripted import ScriptedModel
 
@@ -71,6 +74,15 @@ def test_a_refused_plan_leaves_plan_mode_on_and_can_be_approved_later(world: Wor
     assert "did not approve the plan" in heard(model, 1)
     assert OFF in heard(model, 2), "who approves it by hand does so between two messages"
     assert (world.workspace / "README.md").read_text() == "as planned"
+    (decision,) = [line["decision"] for line in world.receipts() if line["status"] == "denied"]
+    assert decision["by"] == "operator", "no rule and no mode turned the plan down"
+    ((session, use),) = world.rows(
+        "SELECT session_id, tool_use_id FROM tool_permission_log WHERE tool_name = 'ExitPlanMode'"
+    )
+    with closing(Store.open(str(world.database))) as store:
+        shown = Rows(store, lambda value: value).call(session, use)
+    assert shown is not None
+    assert shown.by == decision["answered_by"], "the terminal shows who did"
 
 
 def test_leaving_plan_mode_without_a_plan_frees_the_conversation(world: World) -> None:

@@ -43,10 +43,13 @@ class Rows:
             return None
         made = self._called(session_id, json.loads(use[2]), use[0], use[3])
         result = next((row for row in rows if row[1] == "tool_result" and row[0] > use[0]), None)
-        made = self._decided(made, self._decision(session_id, tool_use_id))
+        decision = self._decision(session_id, tool_use_id)
         if result is None:
+            made = self._decided(made, decision)
             return replace(made, state="running" if made.state != "denied" else "denied")
         seq, line = self._receipt(session_id, tool_use_id)
+        # a call that was allowed may still be denied while it runs: its receipt has the last decision
+        made = self._decided(made, line.get("decision") or decision)
         return self._returned(made, json.loads(result[2]), line, seq)
 
     def conversation(self, conversation_id: str) -> Iterator[Item]:

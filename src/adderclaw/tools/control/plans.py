@@ -129,7 +129,9 @@ def _refused(answer: Answer, number: int) -> ToolResult:
             rejected(f"The plan was not approved by anybody ({answer.by}{comment}); {kept}."), unanswered=True
         )
     denied = f"the operator did not approve the plan{comment}"
-    return replace(rejected(f"Denied: {denied}. Planning goes on: change the plan, or ask."), denied=denied)
+    by = {"by": answer.by, **({"answered_by": answer.who} if answer.who else {})}
+    refused = rejected(f"Denied: {denied}. Planning goes on: change the plan, or ask.")
+    return replace(refused, denied=denied, metadata={"answered": by})
 
 
 # ------------------------------------------------------------------ the tools
