@@ -77,6 +77,7 @@ def test_a_false_claim_is_turned_back_with_what_was_seen(project: Project) -> No
     # what does not count
     assert "only looks at files" in project.told(10)
     assert "'r2' came back with an error" in project.told(12)
+    assert "exit $?" in project.told(12), "a scenario may ask for a failure"
     assert "a pass without evidence is none" in project.told(13)
     assert "no result of this session has the id 'r9'" in project.told(14)
     # what is kept
@@ -235,6 +236,8 @@ def test_what_a_later_session_broke_is_open_again_before_completed(project: Proj
     done = project.run()
     assert (done.code, done.out) == (0, "2 of 2 scenarios have passed (3 sessions)\n"), done.err
     assert [row for row in checks(project) if row[1] == "failed"] == [("SC-F001", "failed")]
+    assert "one call of Verdict for each scenario" in str(project.model.requests[11].messages[0]["content"])
+    assert "SC-F001 (failed, after it had counted as passed): it prints bye" in project.told(13)
     assert project.passed() == {"SC-F001": True, "SC-F002": True}
     asked = len(project.model.requests)
     for command in (("run",), ("spec", "verify")):

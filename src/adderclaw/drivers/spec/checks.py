@@ -241,18 +241,19 @@ class Checker:
     # -------------------------------------------------------------- told
 
     def told(self, now: Status | None) -> str:
-        """For the next session: which claims were turned back, and what was seen."""
+        """For the next session: which claims and which earlier passes did not hold, and what was seen."""
         left = {one.id for one in now.left} if now is not None else set[str]()
         last = checks.last(self._session.store, self._root)
         failed = [one for one in last.values() if one.verdict != "passed" and one.scenario_id in left]
         if not failed:
             return ""
         parts = [text for one in failed[-MOST_TOLD:] for text in self._found(one)]
-        head = "A separate session tried these, which were said to pass, and turned them back. What it saw is data:"
+        head = "A separate session tried these, and they do not count as passed. What it saw is data:"
         return "\n\n".join((head, *parts))
 
     def _found(self, check: Check) -> Iterator[str]:
-        text = f"{check.scenario_id} ({check.verdict}): {check.reason}"
+        before = "" if check.claimed_by else ", after it had counted as passed"
+        text = f"{check.scenario_id} ({check.verdict}{before}): {check.reason}"
         for cited in check.evidence[:3]:
             rows = self._session.store.read(
                 "SELECT json_extract(payload_json, '$.content') FROM transcript_entries"

@@ -13,6 +13,9 @@ UNNUMBERED = frozenset({"ToolSearch", "Call", "TaskStop"})
 """They show nothing of the program."""
 READS = frozenset({"Read", "LS", "Glob", "Grep"})
 """They show what lies in files, not what the program does."""
+EXPECTED_FAILURE = (
+    'Where the scenario asks for a failure, let the whole command end with 0 (`program; echo "exit $?"`) and cite that.'
+)
 
 
 class Cited(NamedTuple):
@@ -66,7 +69,7 @@ class Results:
         if not ids:
             return "a pass without evidence is none: cite the results in which the scenario's outcome can be seen"
         if wrong := [one for one in ids if found[one].is_error]:
-            return f"{_named(wrong)} came back with an error, and shows no pass"
+            return f"{_named(wrong)} came back with an error, and shows no pass. {EXPECTED_FAILURE}"
         if not self._tried.intersection(ids):
             return "all that is cited only looks at files: run the program, use it, and cite what it did"
         return ""
