@@ -58,6 +58,7 @@ def test_a_plan_is_made_approved_and_carried_out(world: World, needs: Callable[[
     assert "plan mode" in heard(model, 3)
     assert "The plan is approved: carry it out" in heard(model, 4)
     assert OFF not in heard(model, 4), "the result of ExitPlanMode says so already"
+    assert "verify" not in heard(model, 4), "nobody who uses plan mode asked for a proof"
     assert (world.workspace / "README.md").read_text() == "as planned"
     assert not (world.workspace / "made").exists()
     assert ON not in heard(model, 6)

@@ -113,7 +113,8 @@ async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, nu
 
 
 def _begun(ctx: ToolContext, text: str, notice: str) -> ToolResult:
-    more = f"\n\n({notice})" if notice else ""
+    # who approves a plan of plan mode has not asked for a proof
+    more = f"\n\n({notice})" if notice and not ctx.host.in_plan_mode else ""
     if ctx.host.in_plan_mode and not ctx.host.end_plan_mode():
         return own_words(
             f"The plan is approved, but this session stays read-only: another one has to carry it out.{more}"
