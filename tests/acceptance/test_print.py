@@ -322,7 +322,7 @@ WRONG: Mapping[str, tuple[tuple[str, ...], str]] = {
     "two modes": (("--dangerously-skip-permissions", "--permission-mode", "plan"), "give one of them"),
     "an id that is none": (("--session-id", "../x"), "is no UUID"),
     "an id for an old session": (("--session-id", f"{'1' * 8}-1111-1111-1111-{'1' * 12}", "-c"), "new session"),
-    "sources that are none": (("--setting-sources=user,friends",), "is none of user, project, local"),
+    "sources that are none": (("--setting-sources=user,friends",), "is not one of user, project, local"),
     "our own folder": (("--add-dir", "~/.adderclaw"), "AdderClaw's own files"),
     "quiet and debug": (("--quiet", "--debug"), "give one of them"),
     "no JSON for a schema": (("--json-schema", "{"), "not JSON"),

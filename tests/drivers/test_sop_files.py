@@ -209,7 +209,7 @@ BAD = [
     (HEAD + '[inputs.a]\ntype = "integer"\ndefault = "3"\n' + step(), ("default = '3' is no integer",)),
     (HEAD + "[inputs.a]\nrequired = false\n" + step(), ("required or has a default; give it a default",)),
     (HEAD + '[inputs.a]\nrequired = true\ndefault = "x"\n' + step(), ("leave one of the two out",)),
-    (HEAD + '[inputs.a]\nchoices = ["b"]\ndefault = "c"\n' + step(), ("is none of its choices (b)",)),
+    (HEAD + '[inputs.a]\nchoices = ["b"]\ndefault = "c"\n' + step(), ("is not one of its choices (b)",)),
     (HEAD + '[inputs."a b"]\ntype = "string"\n' + step(), ("the input 'a b'",)),
 ]
 
@@ -349,7 +349,7 @@ INPUTS = parse(HEAD + DECLARED + step(), "SOP.toml")
         ({"dir": ".", "count": "many"}, ("the input 'count': it takes a value of the type integer, not 'many'",)),
         ({"dir": ".", "deep": "yes"}, ("the input 'deep': it takes true or false, not 'yes'",)),
         ({"dir": ".", "share": "nan"}, ("the input 'share'",)),
-        ({"dir": ".", "mode": "c"}, ("the input 'mode': 'c' is none of a, b",)),
+        ({"dir": ".", "mode": "c"}, ("the input 'mode': 'c' is not one of a, b",)),
         ({"dir": "x" * (1 << 20) + "y"}, ("larger than 1,048,576 characters",)),
         ({"count": "1.5", "mode": "z"}, ("'dir' is missing", "'count'", "'mode'")),
     ],

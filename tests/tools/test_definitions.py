@@ -64,9 +64,9 @@ def test_how_much_it_thinks(tmp_path: Path, written: str, thinking: Thinking) ->
 
 
 def test_an_effort_that_there_is_not(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="effort: 'huge' is none of none, minimal"):
+    with pytest.raises(ValueError, match="effort: 'huge' is not one of none, minimal"):
         definitions.of_json("a", {"description": "d", "prompt": "p", "effort": "huge"})
     assert definitions.of_json("a", {"description": "d", "prompt": "p", "effort": 9}).thinking == Thinking(tokens=9)
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "a.md").write_text("---\nname: a\ndescription: d\neffort: huge\n---\nDo it.\n")
-    assert "effort: 'huge' is none of" in definitions.known(str(tmp_path), "/nowhere").problems[0]
+    assert "effort: 'huge' is not one of" in definitions.known(str(tmp_path), "/nowhere").problems[0]

@@ -291,7 +291,7 @@ def parsed(data: bytes) -> Case:
 def _row(line: str, number: int) -> Any:
     found = _object(line, f"line {number}")
     if len(found) != 1 or (kind := next(iter(found))) not in KINDS:
-        raise ValueError(f"line {number} is none of {', '.join(KINDS)}")
+        raise ValueError(f"line {number} is not one of {', '.join(KINDS)}")
     try:
         row = decode(KINDS[kind], found[kind])
     except Invalid as error:

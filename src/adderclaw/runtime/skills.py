@@ -171,7 +171,7 @@ class Skills:
         if wanted is None:
             return None, ""
         if (found := effort_of(wanted)) is None:
-            return None, f"its effort is ignored: {str(wanted)[:40]!r} is none of {', '.join(EFFORTS)}"
+            return None, f"its effort is ignored: {str(wanted)[:40]!r} is not one of {', '.join(EFFORTS)}"
         if self._vouched(skill):
             return found, ""
         return None, "its effort is ignored: this project's skills are not trusted (`adderclaw trust`)"

@@ -265,7 +265,7 @@ def _give(given: dict[str, Any], flag: Flag, name: str, joined: str | None, rest
         raise UsageError(f"{name}: {flag.metavar} is missing")
     value = rest.pop(0) if joined is None else joined
     if flag.words and value not in flag.words:
-        raise UsageError(f"{name}: {value[:100]!r} is none of {', '.join(flag.words)}")
+        raise UsageError(f"{name}: {value[:100]!r} is not one of {', '.join(flag.words)}")
     given[flag.name] = [*given.get(flag.name, ()), value] if flag.kind == "each" else value
 
 

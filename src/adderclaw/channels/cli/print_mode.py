@@ -165,7 +165,7 @@ def _sources(given: Json, reports: Reports) -> None:
         return
     named = {name.strip() for name in given["sources"].split(",")} - {""}
     if unknown := named - {"user", "project", "local"}:
-        raise UsageError(f"--setting-sources: {min(unknown)[:40]!r} is none of user, project, local")
+        raise UsageError(f"--setting-sources: {min(unknown)[:40]!r} is not one of user, project, local")
     if missing := {"user", "project"} - named:
         left = " and ".join(sorted(missing))
         reports.add("--setting-sources", f"settings of {left} count all the same, a project's once you have trusted it")

@@ -103,7 +103,7 @@ class Requests:
             )
         effort = given.get("effortLevel")
         if effort is not None and effort not in EFFORTS:
-            raise UsageError(f"effortLevel: {str(effort)[:40]!r} is none of {', '.join(EFFORTS)}")
+            raise UsageError(f"effortLevel: {str(effort)[:40]!r} is not one of {', '.join(EFFORTS)}")
         mode = self._allowed_mode(rules["defaultMode"]) if rules.get("defaultMode") is not None else None
         if "model" in given:
             await self.set_model(given)

@@ -49,7 +49,7 @@ def _value(one: Input, text: str) -> Value:
     if len(text) > MAX_VALUE:
         raise _Unfit(f"it is larger than {MAX_VALUE:,} characters")
     if one.choices and text not in one.choices:
-        raise _Unfit(f"{text[:80]!r} is none of {', '.join(one.choices)}")
+        raise _Unfit(f"{text[:80]!r} is not one of {', '.join(one.choices)}")
     made: Value = text
     try:
         match one.type:

@@ -145,7 +145,7 @@ class _Reader:
             self._no_template(default, f"{where}: default")
         choices = self._texts(row, "choices", where) or ()
         if choices and isinstance(default, str) and default not in choices:
-            self._wrong(f"{where}: default = {default!r} is none of its choices ({', '.join(choices)})")
+            self._wrong(f"{where}: default = {default!r} is not one of its choices ({', '.join(choices)})")
         required = row.get("required", default is None)
         if not isinstance(required, bool):
             self._wrong(f"{where}: required is true or false")

@@ -83,7 +83,7 @@ def _found(kit: "Kit", given: AgentArguments) -> "Definition | ToolResult":
         fix = "put long material into a file and name it"
         return rejected(f"the prompt has {len(given.prompt)} characters, at most {MAX_PROMPT} are given: {fix}.")
     if given.effort and effort_of(given.effort) is None:
-        return rejected(f"effort: {given.effort[:40]!r} is none of {', '.join(EFFORTS)}.")
+        return rejected(f"effort: {given.effort[:40]!r} is not one of {', '.join(EFFORTS)}.")
     known = _known(kit)
     wanted = given.subagent_type.strip() or DEFAULT
     found = definitions.found(known, wanted)

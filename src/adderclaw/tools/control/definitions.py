@@ -213,7 +213,7 @@ def _definition(head: Json, body: str, source: str) -> Definition:
         raise ValueError("description: it is empty; say when this agent is to be used")
     mode = _text(head, "permissionMode", "") or None
     if mode is not None and mode not in MODES:
-        raise ValueError(f"permissionMode: {mode[:40]!r} is none of {', '.join(MODES)}")
+        raise ValueError(f"permissionMode: {mode[:40]!r} is not one of {', '.join(MODES)}")
     return Definition(
         name,
         " ".join(description.split())[:LONGEST],
@@ -243,7 +243,7 @@ def _thinking(value: object) -> Thinking:
     if (effort := effort_of(value)) is not None:
         return Thinking(effort)
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,7}", str(value)):
-        raise ValueError(f"effort: {str(value)[:40]!r} is none of {', '.join(EFFORTS)}, and no number of tokens")
+        raise ValueError(f"effort: {str(value)[:40]!r} is not one of {', '.join(EFFORTS)}, nor a number of tokens")
     return Thinking(tokens=int(str(value)))
 
 
