@@ -43,7 +43,7 @@ class Later:
         self._began, self._further = True, self._beside(roots)
         now = self._state(items)
         before = rows.state(self._store, self._root)
-        left = changes(before.items, now.items) if killed and before is not None else []
+        left = _without_status(changes(before.items, now.items)) if killed and before is not None else []
         with self._store.write() as cursor:
             if before != now:
                 rows.keep_state(cursor, self._root, now)
@@ -204,6 +204,15 @@ def _moved(root: str, home: str, path: str) -> bool:
     except (OSError, Refused):
         return False
     return True
+
+
+def _without_status(found: "Sequence[Change]") -> "list[Change]":
+    """The changes but for the status of a specification: our own tools write it, and no program runs it later."""
+    if not found:
+        return []
+    from adderclaw.drivers.spec.status import FILE, MARKS
+
+    return [one for one in found if not one.path.endswith((f"/{FILE}", f"/{MARKS}"))]
 
 
 def _is_named(path: str) -> bool:
