@@ -103,6 +103,7 @@ def test_10_what_is_piped_is_context_and_never_an_answer(world: World) -> None:
         on(world, model)
         denied = world.cli("-p", "make it", "--provider", "mine", stdin="y\nyes\nA\n")
         assert denied.code == 3, denied.err
+        assert "--allowed-tools" in denied.err, "it says what to do"
         assert not (world.workspace / "made.txt").exists()
         said = str(model.requests[0].messages[-1]["content"])
         assert said.startswith("make it\n")

@@ -155,18 +155,27 @@ def hold(options: Options, again: Resume | None, message: str, wanted: Wanted, *
         return asyncio.run(_OneShot(run, message, wanted, as_json=as_json).work())
 
 
+HOW_TO_ALLOW = (
+    "nobody is asked in print mode: allow what the work needs with --allowed-tools, or choose a --permission-mode"
+)
+
+
 class _OneShot:
     def __init__(self, run: Run, message: str, wanted: Wanted, *, as_json: bool) -> None:
         self._run, self._message, self._wanted, self._as_json = run, message, wanted, as_json
         self._display = ""
         self._lines = None
+        self._unasked = False
+        """Whether the last call that was denied would have been asked about."""
+        run.runtime.bus.listen("print", self._hear)
         if as_json:
             from adderclaw.channels.print_mode.lines import Lines
 
             self._lines = Lines(run)
-            run.runtime.bus.listen("print", self._hear)
 
     def _hear(self, record: EventRecord) -> None:
+        if record.event_type == "tool_denied":
+            self._unasked = record.payload["by"] == "no_operator"
         if self._lines is not None:
             self._lines.hear(record)
 
@@ -191,4 +200,6 @@ class _OneShot:
             print(visible(self._display))
         if report.result.outcome != "completed":
             print(f"adderclaw: {report.result.outcome}: {visible(report.result.reason)}", file=sys.stderr)
+        if report.result.outcome == "denied" and self._unasked:
+            print(f"adderclaw: {HOW_TO_ALLOW}", file=sys.stderr)
         sys.stdout.flush()
