@@ -1,9 +1,10 @@
 """Runs a generated test while it records, or replaces, the programs of the project that the test starts.
 
 A program of its own, with the standard library alone: it runs inside the sandbox, by the Python that is found there.
-`record` runs each program and records its exit status and whether it printed anything. `other` and `empty` start none
-of them: a program that prints something else, or nothing, ends with the recorded status in its place. Programs of the
-system (`grep`, `curl`, `date`) always run.
+`record` runs each program and records its exit status and whether it printed on standard output. `other` and `empty`
+start none of them: a program that prints something else, or nothing, ends with the recorded status in its place.
+Programs of the system (`grep`, `curl`, `date`) always run. A message on standard error does not count as printed: a
+test of a program that fails may assert that its output is empty.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ RUNNERS = (
     *("mvn", "gradle", "dotnet", "rake", "bundle", "rspec", "composer", "phpunit", "swift", "mix", "deno", "bun"),
 )
 """They start programs of the project that their arguments do not name."""
+RUNS = ("--test", "--run")
+"""Options by which an interpreter (node) starts programs of the project that no argument names."""
 HELPERS = ("json.tool",)
 """Modules of Python that only format what they read."""
 MARK = "adderclaw recorded: "
@@ -215,6 +218,8 @@ def is_of_project(words: list[str], root: str) -> bool:
     while rest and rest[0].startswith("-") and rest[0] != "-":
         if rest[0] == "-m":
             return len(rest) > 1 and rest[1] not in HELPERS
+        if rest[0] in RUNS:
+            return True
         rest = rest[1:]
     return bool(rest) and lies_in(os.path.join(os.getcwd(), rest[0]), root)
 
@@ -232,7 +237,7 @@ def lies_in(path: str, root: str) -> bool:
 
 
 def run_program(words: list[str]) -> tuple[int, bool]:
-    """Run it as it is: its status, and whether it printed anything."""
+    """Run it as it is: its status, and whether it printed on standard output."""
     import signal
     import subprocess
     import threading
@@ -246,8 +251,8 @@ def run_program(words: list[str]) -> tuple[int, bool]:
         signal.signal(number, lambda got, _frame: process.send_signal(got))
     printed: list[bool] = []
     pumps = [
-        threading.Thread(target=pump, args=(pipe, fd, printed), daemon=True)
-        for pipe, fd in ((process.stdout, 1), (process.stderr, 2))
+        threading.Thread(target=pump, args=(pipe, fd, into), daemon=True)
+        for pipe, fd, into in ((process.stdout, 1, printed), (process.stderr, 2, []))
     ]
     for one in pumps:
         one.start()

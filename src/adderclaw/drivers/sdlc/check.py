@@ -46,7 +46,10 @@ EXIT_ONLY = "it only checks how a program exits: compare what it printed, wrote 
 UNEXERCISED = "it starts no program of the project: exercise the change through a command of its public interface"
 SLEEPS = "it sleeps: wait for output, or for the end of a process"
 INLINE_CODE = "it runs inline code in an interpreter, which could reach internals: call the program itself"
-SHADOWS = "it sets {name}, by which other code could stand in for the program's own"
+SHADOWS = (
+    "it sets {name}, by which other code could stand in for the program's own: leave it out, and name the program by "
+    "its path or `cd` to where it is"
+)
 
 
 class Problem(NamedTuple):

@@ -41,6 +41,7 @@ class Call(NamedTuple):
     status: int | None
     """None: the test ended before it did."""
     printed: bool
+    """On standard output."""
 
 
 class Replaced(NamedTuple):
@@ -60,7 +61,7 @@ async def judge(run: Run, criterion: str) -> tuple[str, list[Replaced]]:
         other = [one._replace(status=0 if one.status else 1) for one in calls]
         came.append(Replaced("status", await run("other", other)))
         return PASSES_OTHER if _passed(came[-1].ran) else "", came
-    # where a program prints nothing, a test that asserts just that passes here, too
+    # where a program prints nothing, a test that asserts just that passes with one that prints nothing, too
     if all(one.printed for one in calls):
         came.append(Replaced("empty", await run("empty", calls)))
     return PASSES_EMPTY if _passed(came[-1].ran) else "", came

@@ -76,6 +76,10 @@ class Assertions:
                 yield "strong"
             case Group() if node.opener == "{":
                 yield from self._in(node.body, called, last=last)
+            case syntax.For() if any(plain(word) for word in node.words):
+                yield from self._in(node.body, called, last=last)
+            case syntax.While(kind="while") if any(one.document for one in node.redirects):
+                yield from self._in(node.body, called)
             case _:
                 pass
 
@@ -116,7 +120,7 @@ class Assertions:
             return "exit" if isinstance(node, Command) and any(_varies(value) for _, value in node.assigns) else ""
         words = words_of(node)
         name = words[0]
-        if name in ("test", "["):
+        if name in ("test", "[", "[["):
             return self._tested(node)
         if name in COMPARES:
             return _compared(words, piped=len(pipeline.commands) > 1 or _is_fed(node))
@@ -124,7 +128,7 @@ class Assertions:
 
     def _tested(self, node: Command) -> str:
         words = words_of(node)
-        given = node.words[1:-1] if words[0] == "[" else node.words[1:]
+        given = node.words[1:-1] if words[0] == "[" else node.words[1:]  # the reader leaves `]]` out
         plainly = [plain(word) for word in given]
         if plainly[:1] == ["!"]:
             given, plainly = given[1:], plainly[1:]
