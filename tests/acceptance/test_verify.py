@@ -274,7 +274,7 @@ def test_spec_verify_tries_what_passed_and_says_what_no_longer_holds(project: Pr
     assert done.code == 1, done.err
     report = json.loads(done.out)
     assert report["outcome"] == "error"
-    assert "SC-F002 no longer passes" in report["reason"]
+    assert "no longer passed: SC-F002;" in report["reason"]
     assert [(one["scenario_id"], one["verdict"]) for one in report["checks"]] == [
         ("SC-F001", "passed"),
         ("SC-F002", "failed"),

@@ -196,7 +196,7 @@ def _extra_body(key: str, extra: Json) -> Iterator[tuple[str, str]]:
     try:
         size = len(json.dumps(extra, allow_nan=False).encode("utf-8", "replace"))
     except (TypeError, ValueError) as error:
-        yield key, f"it must be what JSON can say ({error}); write dates as text"
+        yield key, f"JSON cannot express it ({error}); write dates as text"
         return
     if size > MOST_EXTRA:
         yield key, f"it has {size:,} bytes as JSON; at most {MOST_EXTRA:,} are sent with each request"

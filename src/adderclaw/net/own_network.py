@@ -99,7 +99,9 @@ def _own(outside: Sequence[str]) -> Mapping[str, bytes | str]:
         # certificates alone: a private key that lies beside them is never copied
         text = b"" if why else b"".join(block + b"\n" for block in CERTIFICATE.findall(_bytes(path)))
         why = why or _fault(text)
-        found[real] = f"{where} names {path} as a file of authorities, which is not used: {why}" if why else text
+        found[real] = (
+            f"{where} names {path} as a file of certificate authorities; it is not used: {why}" if why else text
+        )
     return found
 
 

@@ -82,7 +82,7 @@ def _read(name: str, value: str) -> Upstream:
         parts = urlsplit(value if "://" in value else f"http://{value}")
         port = parts.port or 80
     except ValueError:
-        raise Unusable(f"{name} is no address of a proxy, such as http://proxy.example:3128") from None
+        raise Unusable(f"{name} is not the address of a proxy, such as http://proxy.example:3128") from None
     if parts.scheme != "http" or not parts.hostname:
         raise Unusable(f"{name} names a proxy of kind {parts.scheme!r}; http:// is the kind that can be used")
     login = ""

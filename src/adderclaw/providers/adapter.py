@@ -137,8 +137,8 @@ class Adapter:
                 way, sent = found
         if refused:
             self._details[model], self._forgotten[request.messages] = way
-            did = "told less of how to think" if way.detail != "full" else "not shown its earlier thoughts"
-            message = f"{model} is {did} from now on: {refused[0]}"
+            sent_now = "fewer thinking options" if way.detail != "full" else "none of its earlier thoughts"
+            message = f"{model} is sent {sent_now} from now on, since its server refused the request: {refused[0]}"
             self._parts.tell({"event_type": "warning", "message": message})
         return reply
 

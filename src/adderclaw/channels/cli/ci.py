@@ -78,7 +78,7 @@ def finish(
     begun = _read(os.path.join(state, "begun.json"))
     if not begun:
         raise UsageError(
-            f"{state} is no state of a job: run `adderclaw ci begin {finish} --state {state}` before the run"
+            f"{state} has no state of a CI job: run `adderclaw ci begin {finish} --state {state}` before the run"
         )
     url, why = _handed_over(finish, state, begun, _read(result))
     if output_format == "json":

@@ -111,7 +111,7 @@ def _thinking(given: Json) -> Thinking:
     """How much the model thinks, by `--effort`, `--thinking` and `--max-thinking-tokens`."""
     tokens: str | None = given.get("thinking_tokens")
     if tokens is not None and not (tokens.isascii() and tokens.isdigit() and len(tokens) < 8):
-        raise UsageError(f"--max-thinking-tokens: {tokens[:40]!r} is no whole number")
+        raise UsageError(f"--max-thinking-tokens: {tokens[:40]!r} is not a whole number")
     mode = given.get("thinking", "enabled" if tokens and int(tokens) else None)
     return Thinking(given.get("effort"), mode, int(tokens) if tokens is not None else None)
 

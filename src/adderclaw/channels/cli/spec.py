@@ -91,8 +91,8 @@ def verify(
     limit: LimitsGiven = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Verify again, in one session apart, what passed before the project last changed; where nothing did, no model is
-    asked.
+    """Verify again, in one separate session, the scenarios that passed before the project last changed. If nothing has
+    changed, no model is asked.
 
     A scenario that no longer passes is open again, and the exit code is 1. `adderclaw run` works on it.
 

@@ -84,7 +84,7 @@ class Wanted:
             kind, takes = ("image", known.vision) if block.media_type.startswith("image/") else ("PDF", known.pdf)
             if not takes:
                 why = (
-                    f"the model {session.model} is not known to take any (`[models.NAME]`), and is told that it was one"
+                    f"the model {session.model} is not known to read one (`[models.NAME]`); it is told that it was sent"
                 )
                 self.reports.add(f"{kind} in a message", why)
 

@@ -57,7 +57,7 @@ class Requests:
             raise UsageError(f"the permission mode auto has no effect: {AUTO}")
         mode = "default" if wanted == "manual" else wanted
         if mode not in MODES:
-            raise UsageError(f"{str(mode)[:40]!r} is no permission mode; there is: {', '.join(MODES)}")
+            raise UsageError(f"{str(mode)[:40]!r} is not a permission mode; use one of {', '.join(MODES)}")
         if mode == "bypassPermissions" and not self._can_bypass:
             raise UsageError(
                 "bypassPermissions is set when the program is started: --permission-mode bypassPermissions, or "

@@ -93,7 +93,7 @@ def _add(block: Json, words: list[str], texts: list[str], media: list[MediaBlock
     given = cast(Json, source)
     if given.get("type") not in ("base64", "text", "content"):
         fix = "send its data in base64: no address is fetched and no uploaded file is known here"
-        raise _Unusable(f"an {kind} by {str(given.get('type'))[:20]!r} cannot be sent here; {fix}")
+        raise _Unusable(f"{kind}: the source type {str(given.get('type'))[:20]!r} cannot be used here; {fix}")
     name = str(block.get("title") or "")[:200]
     if block.get("context"):
         texts.append(_framed(f"about {name or 'the document'}", str(block["context"])))

@@ -15,7 +15,7 @@ from adderclaw.types import Json, Outcome
 
 NAMES = Names(tools.DECLARE, tools.UPDATE)
 NOT_REQUIRED = (
-    "a scenario is verified in a session apart, which needs bubblewrap: `adderclaw doctor` says why it is not used here"
+    "verifying a scenario needs a separate session in bubblewrap: `adderclaw doctor` says why that is not used here"
 )
 UNDECLARED = f"No scenario is declared yet. Call {NAMES.declare} with all scenarios of the specification now."
 
@@ -71,16 +71,16 @@ class SpecExecution:
             ended = Cut("stopped", "interrupted")
         now = status.read(root) or before
         lost = [one.id for one in now.wanted if one.id in held and not one.passed]
+        found = checks.of_run(session.store, session.bus.run_id)
         answer = f"{len(held) - len(lost)} of {len(held)} passed scenarios still pass"
         if ended is not None:
-            answer = f"{len(lost)} of {len(held)} passed scenarios no longer pass, and not all were tried"
+            answer = f"{len(found)} of {len(held)} passed scenarios were tried, and {len(lost)} of them no longer pass"
         answer += f"; {now.passed} of {now.total} scenarios have passed"
-        found = checks.of_run(session.store, session.bus.run_id)
         details: Json = {"verified": len(found), "scenarios_passed": now.passed, "scenarios_total": now.total}
         details["checks"] = [one.as_json() for one in found]
         if ended is not None:
             return TurnResult(ended.outcome, answer, ended.reason, details=details, ended_by=ended.by)
-        reason = f"{', '.join(lost)} no longer passes: `adderclaw run` works on it" if lost else ""
+        reason = f"no longer passed: {', '.join(lost)}; `adderclaw run` works on that" if lost else ""
         return TurnResult("error" if lost else "completed", answer, reason, details=details)
 
     @property

@@ -90,8 +90,9 @@ class TaskDriver:
         if result.ended_by != "rounds":
             return result
         used = session.config.runtime.max_tool_rounds + 1
+        turns = "1 turn is" if used == 1 else f"{used} turns are"
         fix = f"`adderclaw run --resume {session.bus.run_id} --max-turns MORE` continues"
-        return result._replace(reason=f"max_turns_exceeded: {used} turns are used up; {fix}", ended_by="turns")
+        return result._replace(reason=f"max_turns_exceeded: {turns} used up; {fix}", ended_by="turns")
 
 
 def _catalogue(session: Session) -> Catalogue:

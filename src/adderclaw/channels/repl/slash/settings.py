@@ -32,7 +32,7 @@ def effort(run: Run, rest: str) -> Done:
     """Alone it shows the level; `auto` leaves it to the entry, and then to the vendor."""
     session = run.session
     if rest and rest not in EFFORT_WORDS:
-        raise UsageError(f"{rest!r} is not an effort level: use auto, {', '.join(EFFORTS)}")
+        raise UsageError(f"{rest!r} is not an effort level: use auto or one of {', '.join(EFFORTS)}")
     if rest:
         session.thinking = Thinking(effort_of(rest))
     entry = session.config.providers.models.get(session.provider.name)
