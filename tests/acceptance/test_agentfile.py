@@ -445,7 +445,10 @@ def test_searches_leave_out_the_record_of_the_run_and_nothing_of_the_users(
 ) -> None:
     needs("rg")
     mine = {"runs/mine/notes.txt": "needle\n", "runs/2024/events.jsonl": '{"run_id":"2023","text":"needle"}\n'}
-    for name, content in mine.items() if own else ():
+    earlier = "20250101-000000-aaaaaaaa"
+    of_earlier = {"events.jsonl": f'{{"run_id":"{earlier}"}}\n', f"evidence/{'a' * 64}.txt": "needle\n"}
+    recorded = {f"runs/{earlier}/{name}": content for name, content in of_earlier.items()}
+    for name, content in (recorded | (mine if own else {})).items():
         path = flow.world.workspace / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
@@ -463,6 +466,7 @@ def test_searches_leave_out_the_record_of_the_run_and_nothing_of_the_users(
     assert (flow.world.workspace / record).is_file()
     for told in (grep, glob, ls):
         assert flow.run_id not in told
+        assert earlier not in told, "what a check of a specification keeps is part of the record"
     assert record in inside, "a search of the folder itself finds it"
     assert ("runs/" in ls) == own
     for name in mine:

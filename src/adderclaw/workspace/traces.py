@@ -40,7 +40,10 @@ def claim(folder: Place, run: Place) -> None:
 
 
 EVENTS = "events.jsonl"
-WRITTEN = re.compile(rf"{re.escape(EVENTS)}|step-\d{{4,}}-(request|response)\.json|\.gitignore")
+EVIDENCE = "evidence"
+WRITTEN = re.compile(
+    rf"{re.escape(EVENTS)}|step-\d{{4,}}-(request|response)\.json|\.gitignore|{EVIDENCE}/[0-9a-f]{{64}}\.[a-z]{{3,4}}"
+)
 """The files of a run."""
 HEAD = 4096
 """Bytes of a run's events that name the run."""
@@ -100,5 +103,7 @@ class Traces:
         name = entry.place.name
         if not entry.is_folder:
             return self._is_trace(folder, name)
-        inside = entries(entry.place)
-        return bool(inside) and all(self._is_trace(folder, f"{name}/{one.place.name}") for one in inside)
+        inside = [f"{name}/{one.place.name}" for one in entries(entry.place) if one.place.name != EVIDENCE]
+        if len(inside) < len(entries(entry.place)):
+            inside += [f"{name}/{EVIDENCE}/{one.place.name}" for one in entries(entry.place / EVIDENCE)]
+        return bool(inside) and all(self._is_trace(folder, way) for way in inside)

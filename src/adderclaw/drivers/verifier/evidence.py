@@ -11,8 +11,8 @@ from adderclaw.errors import Refused
 from adderclaw.types import Json
 from adderclaw.view.page import PICTURES
 from adderclaw.workspace import Place
+from adderclaw.workspace.traces import EVIDENCE as FOLDER
 
-FOLDER = "evidence"
 MOST_BYTES = 4 << 20
 """Of one file; a longer text is cut, a larger picture is left out."""
 MOST_ALL = 64 << 20
