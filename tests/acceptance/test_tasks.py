@@ -387,6 +387,22 @@ def test_max_turns_limits_the_ordinary_agent_too_and_resume_continues(place: Pla
     assert proof.code == 0, proof.out + proof.err
 
 
+def test_resuming_makes_no_success_of_a_run_that_was_denied(place: Place) -> None:
+    ran = place.run(
+        "anthropic",
+        "Write it",
+        tool("Write", file_path="a", content="b"),
+        "I could not.",
+        flags=("--profile", "readonly"),
+    )
+    assert ran.code == 3, ran.err
+    run_id = ran.trace[0]["run_id"]
+    again = place.cli("run", "--resume", run_id)
+    assert (again.code, again.out) == (2, ""), again.err
+    assert f"run {run_id} ended as denied, and its model has answered" in again.err
+    assert json.loads(place.cli("runs", "show", run_id, "--output-format", "json").out)["outcome"] == "denied"
+
+
 def test_a_dry_run_without_skills_shows_what_the_ordinary_agent_is_asked(place: Place) -> None:
     ran = place.run("anthropic", TASK, flags=("--dry-run", "--output-format", "json"))
     shown = json.loads(ran.out)

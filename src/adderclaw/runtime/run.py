@@ -137,6 +137,7 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
     try:
         row = runs.get(store, run_id)
         turn = row is not None and workflows.is_turn(store, row.run_id, row.kind)
+        answered = turn and row is not None and transcript.is_answered(store, row.session_id)
     finally:
         store.close()
     if row is None:
@@ -145,6 +146,9 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
         raise UsageError(f"run {row.run_id} is still running (process {row.pid})")
     if row.outcome == "completed":
         raise Completed(row.run_id, without_shapes(row.answer or ""))
+    if answered and row.outcome in ("denied", "needs_input"):
+        fix = f"`adderclaw agent --resume {row.conversation_id} -m TEXT` continues the conversation"
+        raise UsageError(f"run {row.run_id} ended as {row.outcome}, and its model has answered: {fix}")
     runtime.bus.go_on_with(row.run_id)
     return Resume(row.conversation_id, go_on=turn or row.kind == "sop")  # these make the calls that had not begun
 

@@ -209,6 +209,18 @@ def entries(store: Store, session_id: str) -> list[Entry]:
     ]
 
 
+def is_answered(store: Store, session_id: str) -> bool:
+    """Whether the last turn of a session ended with an answer, so that nothing of it is left to do."""
+    rows = store.read(
+        "SELECT entry_type, payload_json FROM transcript_entries WHERE session_id = ?"
+        " AND entry_type IN ('user', 'assistant', 'tool_use', 'tool_result') ORDER BY sequence DESC LIMIT 1",
+        (session_id,),
+    )
+    if not rows or rows[0][0] != "assistant":
+        return False
+    return not any(block["type"] == "tool_use" for block in parsed(rows[0][1], f"session {session_id}")["content"])
+
+
 def next_sequence(store: Store, session_id: str) -> int:
     """The sequence of the entry that a session gets next."""
     sql = "SELECT coalesce(max(sequence) + 1, 0) FROM transcript_entries WHERE session_id = ?"
