@@ -194,6 +194,12 @@ def test_a_tool_list_names_tools_that_exist(world: World) -> None:
     assert "mcp__demo__add" not in done.err
     problems = json.loads(world.cli("config", "validate", "--output-format", "json").out)["problems"]
     assert problems[0]["key"] == "channels.cli.tools_allow[0]"
+    world.workspace.rename(world.workspace.parent / "moved")
+    problems = json.loads(world.cli("config", "validate", "--output-format", "json", cwd=world.cli.data).out)[
+        "problems"
+    ]
+    assert [one["key"] for one in problems[:2]] == ["workspace_dir", "channels.cli.tools_allow[0]"]
+    (world.workspace.parent / "moved").rename(world.workspace)
     world.script(text("ok"))
     for words in (("agent", "-m", "hi"), ("serve", "--port", "0"), ("tool", "list"), ("-p", "hi")):
         refused = world.cli(*words)

@@ -64,7 +64,7 @@ def test_files_in_a_workspace_name_no_registry_and_no_authority(
     assert own_network.indexes((str(tmp_path),)).npm.get("registry") != "https://evil.example/"
     found = own_network.bundle((str(tmp_path),))
     assert made.file.read_bytes().strip() not in found.text
-    assert "which is not used: it lies in the workspace" in found.problems[0]
+    assert "it is not used: it lies in the workspace" in found.problems[0]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NODE_EXTRA_CA_CERTS", "cert.pem")
     assert "its path is not absolute" in own_network.bundle(()).problems[0]

@@ -14,14 +14,17 @@ ALL = "*"
 
 
 def require_known(options: Options, loaded: Loaded) -> None:
-    """Raises ConfigError for each name in a `tools_allow` that is no tool."""
-    problems = [
+    """Raises ConfigError for each name in a `tools_allow` that is not the name of a tool."""
+    if problems := unknown_in_lists(options, loaded):
+        raise ConfigError(problems)
+
+
+def unknown_in_lists(options: Options, loaded: Loaded) -> list[Problem]:
+    return [
         Problem(checks.origin_of(key, loaded.origins), f"{key}[{index}]", message)
         for key, listed in _lists(loaded.config)
         for index, message in wrong(listed, options)
     ]
-    if problems:
-        raise ConfigError(problems)
 
 
 def _lists(now: Config) -> Iterator[tuple[str, list[str]]]:

@@ -29,13 +29,13 @@ def validate(
     Example: adderclaw config validate --file agent.yaml
     """
     from adderclaw.config.options import Options
-    from adderclaw.runtime.tool_lists import require_known, unknown_in_rules
+    from adderclaw.runtime.tool_lists import unknown_in_lists, unknown_in_rules
 
     try:
         loaded = load(config_file=file)
-        if file is None:
-            _require_workspace(loaded)
-        require_known(Options(), loaded)
+        problems = [*([] if file else _missing_workspace(loaded)), *unknown_in_lists(Options(), loaded)]
+        if problems:
+            raise ConfigError(problems)
     except ConfigError as error:
         if output_format == "json":
             print_json({"valid": False, "problems": [problem._asdict() for problem in error.problems]})
@@ -50,11 +50,11 @@ def validate(
     say(f"valid: {', '.join(loaded.files) or 'no file, so that the built-in defaults count'}")
 
 
-def _require_workspace(loaded: Loaded) -> None:
-    if not os.path.isdir(loaded.workspace):
-        where = loaded.origins["workspace_dir"]
-        message = f"{loaded.workspace} does not exist; `adderclaw init` or mkdir makes it"
-        raise ConfigError([Problem(where, "workspace_dir", message)])
+def _missing_workspace(loaded: Loaded) -> list[Problem]:
+    if os.path.isdir(loaded.workspace):
+        return []
+    message = f"{loaded.workspace} does not exist; `adderclaw init` or mkdir makes it"
+    return [Problem(loaded.origins["workspace_dir"], "workspace_dir", message)]
 
 
 @app.command()
