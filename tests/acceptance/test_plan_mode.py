@@ -64,6 +64,7 @@ def test_a_plan_is_made_approved_and_carried_out(world: World, needs: Callable[[
     assert ON not in heard(model, 6)
     assert OFF not in heard(model, 6)
     assert world.rows("SELECT phase FROM conversations") == [("implement",)]
+    assert world.rows("SELECT status FROM plans") == [("approved",)], "one plan is one version"
     ((run,),) = world.rows("SELECT run_id FROM runs")
     proved = world.cli("replay", run, "--verify")
     assert proved.code == 0, proved.out + proved.err
@@ -74,6 +75,7 @@ def test_a_refused_plan_leaves_plan_mode_on_and_can_be_approved_later(world: Wor
     model = typed(world, steps, "/plan Change the title", "n", "/plan approve", "go on", "y")
     assert "did not approve the plan" in heard(model, 1)
     assert OFF in heard(model, 2), "who approves it by hand does so between two messages"
+    assert world.rows("SELECT status FROM plans") == [("approved",)]
     assert (world.workspace / "README.md").read_text() == "as planned"
     (decision,) = [line["decision"] for line in world.receipts() if line["status"] == "denied"]
     assert decision["by"] == "operator", "no rule and no mode turned the plan down"
@@ -115,6 +117,7 @@ def test_a_plan_that_nobody_could_approve_waits_for_the_operator(world: World) -
     assert world.rows("SELECT phase FROM conversations") == [("planning",)]
     assert world.cli("sdlc", "approve", "--yes").code == 0
     assert world.rows("SELECT phase FROM conversations") == [("implement",)]
+    assert world.rows("SELECT status FROM plans") == [("approved",)]
 
 
 def test_a_read_only_session_says_that_another_has_to_carry_the_plan_out(world: World) -> None:

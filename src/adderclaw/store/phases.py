@@ -240,10 +240,10 @@ def refusals(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, *, by: By,
     return _reasons(rule, Move(cursor, plans.counted(cursor, conversation_id), by, tree, approves=False))
 
 
-def begin_planning(cursor: sqlite3.Cursor, conversation_id: str, content: str, *, by: By) -> int:
-    """The phase planning begins with a plan that was drafted in plan mode, outside that phase; the draft's number."""
+def begin_planning(cursor: sqlite3.Cursor, conversation_id: str, number: int, *, by: By) -> None:
+    """The phase planning begins with a plan that was drafted in plan mode, outside that phase."""
     move(cursor, conversation_id, "planning", by=by, why="a plan was drafted in plan mode")
-    return plans.draft(cursor, conversation_id, content)
+    plans.keep_as_draft(cursor, number)
 
 
 def _row(cursor: sqlite3.Cursor, conversation_id: str) -> str:

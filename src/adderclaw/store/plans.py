@@ -87,6 +87,11 @@ def draft(cursor: sqlite3.Cursor, conversation_id: str, content: str) -> int:
     return number
 
 
+def keep_as_draft(cursor: sqlite3.Cursor, number: int) -> None:
+    """A draft that the begin of the phase planning superseded is still the one to be approved."""
+    cursor.execute("UPDATE plans SET status = 'draft' WHERE id = ? AND status = 'superseded'", (number,))
+
+
 def approve(cursor: sqlite3.Cursor, number: int, by: str) -> bool:
     """Whether the plan was a draft until now. One plan counts: what was approved before is superseded."""
     row = cursor.execute(

@@ -72,20 +72,20 @@ async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: T
         return rejected(f"the plan cannot be approved as it is written:\n{error}")
     answer = await _asked(text, ctx)
     if answer.by != "operator" and not answer.approved and phase != "planning":
-        number = _begin_planning(store, ctx, text, phases.MODEL)  # so that the operator can approve it later
+        _begin_planning(store, ctx, number, phases.MODEL)  # so that the operator can approve it later
     if not answer.approved:
         return _refused(answer, number)
     who = phases.By("operator", answer.who or answer.by)
     if phase != "planning":
-        number = _begin_planning(store, ctx, text, who)
+        _begin_planning(store, ctx, number, who)
     return await _implement(kit, store, ctx, text, number, who)
 
 
-def _begin_planning(store: "Store", ctx: ToolContext, text: str, by: "By") -> int:
+def _begin_planning(store: "Store", ctx: ToolContext, number: int, by: "By") -> None:
     from adderclaw.store import phases
 
     with store.write() as cursor:
-        return phases.begin_planning(cursor, ctx.conversation_id, text, by=by)
+        phases.begin_planning(cursor, ctx.conversation_id, number, by=by)
 
 
 async def _asked(text: str, ctx: ToolContext) -> Answer:

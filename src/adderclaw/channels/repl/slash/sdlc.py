@@ -33,11 +33,10 @@ async def plan(run: Run, rest: str) -> Done:
         return
     found = plans.last(store, conversation)
     if rest and found is not None and found.status == "draft":
-        number = found.id
         if phases.shown(store, conversation) != "planning":  # it was drafted in plan mode
             with store.write() as cursor:
-                number = phases.begin_planning(cursor, conversation, found.content, by=_desk(run).by)
-        _show(await to_thread(sdlc.approve, _desk(run), conversation, Seen("plan", number)))
+                phases.begin_planning(cursor, conversation, found.id, by=_desk(run).by)
+        _show(await to_thread(sdlc.approve, _desk(run), conversation, Seen("plan", found.id)))
         if permission_updates.in_plan_mode(run.session) and permission_updates.end_plan_mode(run.session):
             print(f"mode: {modes.named(run.session.scene.policy)}")
         found = plans.last(store, conversation)
