@@ -37,7 +37,7 @@ EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhig
 
 
 def effort_of(text: object) -> Effort | None:
-    """A level by its name; None where it is no level."""
+    """A level by its name; None for another word."""
     return next((one for one in EFFORTS if one == text), None)
 
 

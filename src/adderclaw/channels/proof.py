@@ -78,7 +78,7 @@ def ready(desk: Desk, options: "Options", conversation_id: str) -> "ProofDriver"
 
 
 def written(desk: Desk, conversation_id: str, path: str, text: str) -> None:
-    """Note a report that was written to a file of the workspace: it is no change of what the tests ran on."""
+    """Note a report that was written to a file of the workspace: the tests did not run on it."""
     root = followed(transcript.workspace_of(desk.store, conversation_id))
     if not beneath(place := followed(path), root):
         return

@@ -114,7 +114,7 @@ def _value(node: ast.expr, depth: int) -> Any:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[], keywords=keywords):
             return {"class": name} | {one.arg: _value(one.value, depth + 1) for one in keywords if one.arg}
         case _:
-            raise Unreadable(f"{MEMBER}: line {node.lineno} is no plain value")
+            raise Unreadable(f"{MEMBER}: line {node.lineno} is not a plain value")
 
 
 # ------------------------------------------------------------------ rows of models.json

@@ -187,7 +187,7 @@ def _reserve(session: Session, prompt: Prompt, messages: History) -> Reservation
 def _with_estimate(session: Session, response: ChatResponse, sent: int) -> ChatResponse:
     """The response with an estimate for each count that its server left out; `sent` is the size of the request.
 
-    A scripted model is no server: its counts are those of the script, and free.
+    A scripted model is not a server: its counts are those of the script, and it is free.
     """
     usage, entry = response.usage, session.config.providers.models.get(response.provider or session.provider.name)
     received = len(response.final_text) + sum(

@@ -40,7 +40,7 @@ class Upstream(NamedTuple):
         return b"\r\n".join([b"CONNECT " + place + b" HTTP/1.1", b"Host: " + place, *login, b"", b""])
 
     def check(self, head: bytes, place: str) -> None:
-        """Raises Unusable where its answer is no connection."""
+        """Raises Unusable where the proxy did not connect."""
         found = re.match(rb"HTTP/1\.[01] (\d{3})(?: ([^\r\n]{0,100}))?", head)
         if found is not None and found[1].startswith(b"2"):
             return

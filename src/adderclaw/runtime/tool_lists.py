@@ -35,7 +35,7 @@ def _lists(now: Config) -> Iterator[tuple[str, list[str]]]:
 
 
 def wrong(listed: list[str], options: Options) -> Iterator[tuple[int, str]]:
-    """Index and message of each name that is no tool."""
+    """Index and message of each name that is not a tool."""
     builtin = names.builtin()
     for index, name in enumerate(listed):
         if "*" in name and name != ALL:

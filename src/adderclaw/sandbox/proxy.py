@@ -110,7 +110,7 @@ class Proxy:
         """A connection to a host that may be reached, at an address that was checked."""
         host = host.lower().rstrip(".")
         if not HOST.fullmatch(host):  # nothing of it is repeated: it could look like lines of ours
-            raise Refused("that is no name of a host and no address")
+            raise Refused("that is neither a host name nor an address")
         self._check(host, port, None)
         from adderclaw.net import upstream  # not before a command connects
 

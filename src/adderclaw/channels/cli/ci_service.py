@@ -48,7 +48,7 @@ def service(env: Mapping[str, str]) -> Service:
         return GitHub(env)
     if env.get("GITLAB_CI") == "true":
         return GitLab(env)
-    raise UsageError("this is no job of GitHub Actions or GitLab CI: neither GITHUB_ACTIONS nor GITLAB_CI is `true`")
+    raise UsageError("this is not a job of GitHub Actions or GitLab CI: neither GITHUB_ACTIONS nor GITLAB_CI is `true`")
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class GitLab:
             raise UsageError(FORK)
         if self.env.get("CI_MERGE_REQUEST_EVENT_TYPE") in ("merged_result", "merge_train"):
             fix = "run the job in a branch pipeline, or switch merged results pipelines off"
-            raise UsageError(f"a merged result is checked out, which is no branch to commit to: {fix}")
+            raise UsageError(f"a merged result is checked out, and nothing can be committed to that: {fix}")
         self.branch()
 
     def require_thread(self) -> None:

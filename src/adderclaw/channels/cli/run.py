@@ -303,7 +303,7 @@ def _made(
 
 
 def _is_specification(target: str) -> bool:
-    """Whether it is a specification, by its name and by what it says; UsageError for a text that is no workflow either.
+    """Whether it is a specification, by its name and by what it says; UsageError where it is not a workflow either.
 
     A file that is not Markdown, and a folder, is for whoever reads workflows.
     """

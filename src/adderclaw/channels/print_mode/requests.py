@@ -122,7 +122,7 @@ class Requests:
         if tokens is None:
             session.thinking = self._run.runtime.options.thinking
         elif isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens < 10_000_000:
-            raise UsageError(f"max_thinking_tokens: {str(tokens)[:40]!r} is no whole number from 0 to 9,999,999")
+            raise UsageError(f"max_thinking_tokens: {str(tokens)[:40]!r} is not a whole number from 0 to 9,999,999")
         else:
             session.thinking = Thinking(session.thinking.effort, "enabled" if tokens else "disabled", tokens or None)
         return {}

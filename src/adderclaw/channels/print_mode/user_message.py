@@ -40,7 +40,7 @@ class _Unusable(Exception):
 
 
 def read(message: Json, where: Where) -> UserMessage:
-    """UsageError for what is no message of the protocol."""
+    """UsageError for anything that is not a message of the protocol."""
     said: Any = message.get("message")
     content: Any = cast(Json, said).get("content") if isinstance(said, dict) else None
     given: Any = message.get("uuid")

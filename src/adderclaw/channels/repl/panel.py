@@ -46,7 +46,7 @@ class Panel:
         self._names = False
         """Whether it does."""
         self.message = ""
-        """What was typed and entered that is no answer, until the screen takes it."""
+        """What was entered but does not answer the question, until the screen takes it."""
         self.chosen: set[int] = set()
         self.writing: str | None = None
         """What is written so far, while something is."""
@@ -78,7 +78,7 @@ class Panel:
 
     @property
     def unsent(self) -> str:
-        """What was typed that is no answer: it is not lost, whatever becomes of the question."""
+        """What was typed but does not answer: it is kept, whatever happens to the question."""
         return "" if self._names else self.typed
 
     def take(self, draft: str) -> None:

@@ -49,7 +49,7 @@ class ChatCompletion(TypedDict):
     usage: ChatUsage
     system_fingerprint: str
     metadata: dict[str, str]
-    """`outcome` and `reason` of what is no success, and `denied`: the calls that were denied."""
+    """`outcome` and `reason` of anything but a success, and `denied`: the calls that were denied."""
 
 
 def _usage(used: Usage) -> ChatUsage:

@@ -57,7 +57,7 @@ class Ended(NamedTuple):
     reason: Reason
     usage: Usage
     metadata: dict[str, str]
-    """What the API has no field for: an outcome that is no success with its reason, and the calls that were denied."""
+    """What the API has no field for: an outcome other than success with its reason, and the calls that were denied."""
 
 
 def models(called: Called) -> list[str]:
