@@ -7,6 +7,7 @@ from typing import Any
 
 from adderclaw.store import Store
 from adderclaw.view.rows import Rows
+from tests.acceptance.test_hooks import hook, user
 from tests.acceptance.world import World
 from tests.scripted import ScriptedModel
 
@@ -136,3 +137,15 @@ def test_an_approved_plan_goes_on_in_the_mode_of_the_last_turn(world: World) -> 
     steps = [{"text": "hello"}, step("ExitPlanMode", plan=PLAN), write("unasked"), {"text": "changed"}]
     typed(world, steps, "/config mode=acceptEdits", "hello", "/plan Change the title", "y")
     assert (world.workspace / "README.md").read_text() == "unasked"
+
+
+def test_who_approves_another_plan_is_told_that_it_replaces_the_approved_one(world: World) -> None:
+    user(world, Notification=[hook("cat >> asked; echo >> asked")])
+    again = [step("ExitPlanMode", plan=f"{PLAN}2. Run the tests.\n"), {"text": "as you like"}]
+    steps = [step("ExitPlanMode", plan=PLAN), {"text": "approved"}, *again]
+    typed(world, steps, "/plan Change the title", "y", "/plan And now the tests", "n")
+    first, second = (line for line in (world.workspace / "asked").read_text().splitlines() if line)
+    assert "replaces" not in first
+    assert "it replaces plan 1, which you approved" in second
+    assert world.rows("SELECT status FROM plans ORDER BY id") == [("approved",), ("draft",)]
+    assert world.rows("SELECT phase FROM conversations") == [("implement",)]

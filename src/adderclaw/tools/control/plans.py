@@ -55,7 +55,8 @@ async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: T
     phase = phases.phase_of(store, ctx.conversation_id)
     if phase != "planning" and not ctx.host.in_plan_mode:
         return rejected(f"nothing is being planned: the conversation is {phase}. Call EnterPlanMode first.")
-    if phase == "planning" and (approved := plans.last(store, ctx.conversation_id, "approved")) is not None:
+    approved = plans.last(store, ctx.conversation_id, "approved")
+    if phase == "planning" and approved is not None:
         with store.write() as cursor:
             moved = phases.move(cursor, ctx.conversation_id, "implement", by=phases.MODEL)
         return _begun(ctx, approved.content, moved.notice)
@@ -70,8 +71,10 @@ async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: T
             number = plans.draft(cursor, ctx.conversation_id, text)
     except BadPlan as error:
         return rejected(f"the plan cannot be approved as it is written:\n{error}")
-    answer = await _asked(text, ctx)
-    if answer.by != "operator" and not answer.approved and phase != "planning":
+    answer = await _asked(
+        text, ctx, "" if approved is None else f"; it replaces plan {approved.id}, which you approved"
+    )
+    if answer.by != "operator" and not answer.approved and phase != "planning" and approved is None:
         _begin_planning(store, ctx, number, phases.MODEL)  # so that the operator can approve it later
     if not answer.approved:
         return _refused(answer, number)
@@ -88,9 +91,9 @@ def _begin_planning(store: "Store", ctx: ToolContext, number: int, by: "By") -> 
         phases.begin_planning(cursor, ctx.conversation_id, number, by=by)
 
 
-async def _asked(text: str, ctx: ToolContext) -> Answer:
-    reason = "the plan is to be approved; then files can be written and commands run"
-    said = {"message": f"ExitPlanMode needs your approval: {reason}", "title": "Approval needed"}
+async def _asked(text: str, ctx: ToolContext, replaces: str) -> Answer:
+    reason = f"the plan needs your approval; then files can be written and commands run{replaces}"
+    said = {"message": f"ExitPlanMode: {reason}", "title": "Approval needed"}
     await ctx.host.fire("Notification", {**said, "notification_type": "permission_prompt"})
     return await ctx.host.approve(
         ApprovalRequest("ExitPlanMode", "medium", reason, text, ctx.tool_use_id, plan_hash=digest(text))
