@@ -104,7 +104,6 @@ OPENS = {
     "channels/cli/channel.py": "the same, for `channel test`",
     "fleet/database.py": "the fleet's PostgreSQL that the operator named",
     "net/upstream.py": "the proxy that the operator's environment names",
-    "channels/cli/ci_service.py": "the CI service whose job runs it, which may be on a private network",
     "channels/cli/local_models.py": "model servers of this machine, asked by `init`",
 }
 

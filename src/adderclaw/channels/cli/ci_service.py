@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.errors import AdderClawError, Refused, UsageError
 from adderclaw.types import Json
 
+MOST_ANSWER = 1 << 20
 FORK = (
     "the changes come from a fork, whose branch this job may not write to: use finish: comment, or run the job on a"
     " branch of this repository"
@@ -178,15 +179,23 @@ def _basic(user: str, token: str) -> str:
 
 
 def _posted(address: str, headers: Mapping[str, str], body: Json) -> Json:
-    import httpx2
+    """The service that runs the job may be on this machine or in a private network."""
+    import asyncio
 
+    from adderclaw.net import client, urls
+
+    place = urls.parse(address, "POST")
+    given = {"content-type": "application/json", **headers}
+    hosts = urls.Hosts.named_by_operator(place)
+    content = json.dumps(body).encode()
+    asking = client.request(place, headers=given, hosts=hosts, seconds=60.0, limit=MOST_ANSWER, content=content)
     try:
-        answer = httpx2.post(address, headers=headers, json=body, timeout=60)
-    except httpx2.HTTPError as error:
+        answer = asyncio.run(asking)
+    except (client.Failed, Refused) as error:
         raise AdderClawError(f"{address} cannot be reached: {error}") from error
-    if answer.status_code >= 300:
-        raise AdderClawError(f"{address} answered {answer.status_code}: {answer.text[:500]}")
+    if answer.status >= 300:
+        raise AdderClawError(f"{address} answered {answer.status}: {answer.body[:500].decode('utf-8', 'replace')}")
     try:
-        return as_object(answer.json())
+        return as_object(json.loads(answer.body))
     except ValueError:  # it was accepted all the same
         return {}
