@@ -12,8 +12,7 @@ from adderclaw.record import record
 from adderclaw.replay import playing
 from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Difference, Played
-from adderclaw.replay.recording import QUESTIONS
-from adderclaw.replay.told import ASKED, as_object, kernel_events, until_the_next_process
+from adderclaw.replay.told import as_object, kernel_events, until_the_next_process
 from adderclaw.replay.trace_file import Trace
 from adderclaw.store import Store, model_calls, subagents, tape, transcript, verify, workflows
 from adderclaw.store.imprints import was_at
@@ -22,10 +21,6 @@ from adderclaw.store.tape import Damaged
 from adderclaw.store.workflows import Begun, Finished
 from adderclaw.types import Json
 
-OLDER = (
-    "this run was recorded by a version that made the hash of a question in another way: "
-    "the questions were compared, their hashes were not"
-)
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
 UNPLAYED = "steps were not played"
 """What a scripted model complains about when all is over."""
@@ -103,7 +98,7 @@ def _recorded(store: Store, run: Run) -> list[str]:
     if run.kind in ("tool", "mcp"):
         fix = "its receipts are checked by `adderclaw receipt verify`"
         raise UsageError(f"run {run.run_id} is a {run.kind} run: it has no turn to replay; {fix}")
-    why = "it was made by an older version, cleared by `memory clear`, or ended before the model was asked"
+    why = "it was cleared by `memory clear`, or ended before the model was asked"
     raise UsageError(f"run {run.run_id} has no tape to replay: {why}")
 
 
@@ -238,8 +233,7 @@ class _Session:
     def _events(self, played: Played, lines: list[Json] | None, *, last: bool) -> None:
         asides = self._asides()
         told = [(event.event_type, event.payload) for event in played.events]
-        known = self._compares_questions(played.segment.head, told)
-        now = list(kernel_events(told, asides, known))
+        now = list(kernel_events(told, asides, hashed=True))
         first, until = _range(played, "events")
         sources = {"events": until_the_next_process(self._table(first, None if last else until))}
         if lines is not None:
@@ -248,15 +242,7 @@ class _Session:
             mine = [line for line in mine if line.get("session_id") == self._id]
             sources["events.jsonl"] = [(str(line.get("event_type")), as_object(line.get("payload"))) for line in mine]
         for name, recorded in sources.items():
-            self._compare_events(name, list(kernel_events(recorded, asides, known)), now, whole=not played.ended)
-
-    def _compares_questions(self, head: Json, told: Sequence[tuple[str, Json]]) -> bool:
-        """Whether the hash of a question is made now as it was when the run was recorded."""
-        if head.get("questions") == QUESTIONS:
-            return True
-        if any(kind == ASKED for kind, _ in told) and OLDER not in self.notes:
-            self.notes.append(OLDER)
-        return False
+            self._compare_events(name, list(kernel_events(recorded, asides, hashed=True)), now, whole=not played.ended)
 
     def _compare_events(
         self, name: str, recorded: list[tuple[str, Json]], now: list[tuple[str, Json]], *, whole: bool

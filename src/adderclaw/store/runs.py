@@ -232,7 +232,7 @@ class Traced(NamedTuple):
 
 
 def traces(store: Store, run_id: str) -> list[Traced]:
-    """In the order of the file; none of a run that a version before kept none of."""
+    """In the order of the file."""
     rows = store.read("SELECT root, way, start, until, digest FROM traces WHERE run_id = ? ORDER BY start", (run_id,))
     return [Traced(os.fsdecode(row[0]), os.fsdecode(row[1]), *row[2:]) for row in rows]
 

@@ -337,7 +337,7 @@ class _Backup:
     # -------------------------------------------------------------- is it true?
 
     def _verified(self, has_database: bool) -> Verification:
-        """Of the copies, so that it is the backup that was looked at; a copy of an earlier schema is migrated first."""
+        """Verify the copies, which are what is backed up; a copy of an earlier version is migrated first."""
         try:
             store = Store.open(self._copy) if has_database else None
         except StoreError as error:
