@@ -28,7 +28,6 @@ GROWING = (
     "tool_permission_log",
     "hook_invocations",
 )
-_MARKS = "SELECT " + ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {name})" for name in GROWING)  # noqa: S608
 
 
 class Recording:
@@ -131,4 +130,4 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
 
 def _marks(store: Store) -> dict[str, int]:
     """How far the tables go that only ever grow."""
-    return dict(zip(GROWING, store.read(_MARKS)[0], strict=True))
+    return tape.last_rows(store, GROWING)

@@ -212,6 +212,16 @@ def receipts(store: Store, run_id: str, limit: int) -> list[Json]:
     return [json.loads(row[0]) for row in store.read(sql, (run_id, limit))]
 
 
+def receipts_in(store: Store, places: Sequence[str], limit: int) -> list[Json]:
+    """Of all conversations in these workspaces, in the log that is written now; the latest first."""
+    where, values = within(places)
+    sql = (
+        "SELECT line FROM receipts WHERE archive = '' AND session_id IN"  # noqa: S608
+        f" (SELECT session_id FROM sessions WHERE {where}) ORDER BY seq DESC LIMIT ?"
+    )
+    return [json.loads(row[0]) for row in store.read(sql, (*values, limit))]
+
+
 # ------------------------------------------------------------------ traces
 
 KEEP_TRACE = (
