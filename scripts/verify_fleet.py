@@ -99,9 +99,10 @@ def runs(made, entries):
 
 
 def requests(made):
-    """Whether each run is what its submitter signed. An export of before has none."""
-    wrong, enrolled = [], {(name, key) for name, key in made.get("submitters", [])}
-    for id, (submitter, digest, key, signature) in made.get("requests", {}).items():
+    """Whether each run is what its submitter signed."""
+    wrong, enrolled = [], {(name, key) for name, key in made["submitters"]}
+    for id, *_ in made["runs"]:
+        submitter, digest, key, signature = made["requests"].get(id, ("", "", "", ""))
         signed = {"format": "adderclaw-fleet-request-1", "request": digest, "run": id}
         text = json.dumps(signed, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         if not signature:

@@ -105,6 +105,37 @@ def test_the_rule_about_ending_a_run_finds_an_offender() -> None:
 # ------------------------------------------------------------------ the map
 
 
+SQL = re.compile(r"\bSELECT\b|(?i:^\s*select\s+(?!from\b).+\bfrom\b)", re.DOTALL)
+READERS = (SOURCE / "store", SOURCE / "fleet")
+"""Where rows are read; what commands and pages read is in `store/queries` and `fleet/facts.py`."""
+
+
+def reads_rows(text: str) -> list[int]:
+    """The lines of string literals that select rows."""
+    strings = (one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    return [one.lineno for one in strings if SQL.search(str(one.value))]
+
+
+def test_rows_are_read_in_store_and_fleet_alone() -> None:
+    paths = (path for path in sorted(SOURCE.rglob("*.py")) if not any(path.is_relative_to(one) for one in READERS))
+    texts = ((path.relative_to(SOURCE), path.read_text(encoding="utf-8")) for path in paths)
+    assert [f"{path}:{line}" for path, text in texts for line in reads_rows(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("rows = store.read('SELECT 1 FROM runs')", [1]),
+        ("x = 1\nrows = store.read(f'{COLUMNS} WHERE id IN (SELECT id FROM {table})')", [2]),
+        ("sql = (\n    'select id'\n    ' from runs'\n)", [2]),
+        ("sql = 'INSERT INTO a SELECT * FROM b'", [1]),
+        ("print('you can select a model')\nselect(1)\n# SELECT 1 FROM runs", []),
+    ],
+)
+def test_the_rule_about_reading_rows_finds_an_offender(text: str, lines: list[int]) -> None:
+    assert reads_rows(text) == lines
+
+
 def subcommands(name: str) -> set[str]:
     """What may follow a command's name; nothing where options do."""
     found = get_command(app_of(import_module(f"adderclaw.channels.cli.{COMMANDS[name].module}")))

@@ -163,20 +163,12 @@ def test_a_run_opens_nothing_of_the_worker_for_who_submits(farm: Farm) -> None:
         assert "as it lies in the workspace" in farm.fleet("submit", *words, *here).err
 
 
-def test_tables_of_before_are_brought_up_to_date(farm: Farm) -> None:
-    """Where the objects are stays as it was, and a question that no worker sealed says what is to be done."""
-    with (farm.cli.data / "fleet.toml").open("a") as file:
-        file.write(f'objects = "{farm.root}/objects"\n')
+def test_a_question_that_no_worker_sealed_is_not_shown(farm: Farm) -> None:
     with psycopg.connect(farm.url) as connection:
-        connection.execute("ALTER TABLE fleet.questions DROP COLUMN seal")
-        connection.execute("DELETE FROM fleet.migrations WHERE name = 'm006_sealed'")
         connection.execute(
             "INSERT INTO fleet.runs (id, submitter, wanted, place, state) VALUES ('one', 'me', '{}', '{}', 'waiting')"
         )
         connection.execute("INSERT INTO fleet.questions (run, id, question) VALUES ('one', 'q', '{}')")
-    done = farm.fleet("approve")
-    assert (done.code, "are older than this program: run `adderclaw fleet init` again" in done.err) == (2, True), done
-    assert farm.json("init", "--database", farm.url)["objects"] == f"{farm.root}/objects"
     done = farm.fleet("approve", "one")
     assert (done.code, "cancel the run, and submit it again" in done.err) == (1, True), done.err
 

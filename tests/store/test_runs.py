@@ -1,7 +1,6 @@
 """Runs: which there are in a workspace, and which receipts are theirs."""
 
 import json
-from pathlib import Path
 
 from adderclaw.store import Store, runs
 
@@ -52,20 +51,6 @@ def test_a_run_has_the_receipts_of_all_its_sessions_and_of_no_other_run(store: S
     assert of_runs(store) == {"r-1": [3, 1, 0], "r-2": [4], "r-3": [6, 5], "r-4": [2], "r-5": [7]}
     assert [one["seq"] for one in runs.receipts(store, "r-1", 2)] == [3, 1]
     assert runs.receipts(store, "nobody", 100) == []
-
-
-def test_receipts_of_an_older_store_belong_to_the_run_that_had_begun_in_their_session(tmp_path: Path) -> None:
-    path = str(tmp_path / "memory.sqlite")
-    store = filled(Store.open(path))
-    with store.write() as cursor:
-        for sql in ("DROP INDEX idx_receipts_run", "DROP INDEX idx_runs_session"):
-            cursor.execute(sql)
-        cursor.execute("ALTER TABLE receipts DROP COLUMN run_id")
-        cursor.execute("DELETE FROM schema_migrations WHERE name = 'm033_receipts_of_runs'")
-    store.close()
-    again = Store.open(path)
-    assert of_runs(again) == {"r-1": [6, 3, 1, 0], "r-2": [], "r-3": [5, 4], "r-4": [2], "r-5": [7]}
-    again.close()
 
 
 def test_runs_of_one_workspace_are_all_that_is_known_of_it(store: Store) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from adderclaw import __version__
 from adderclaw.errors import StoreError
-from adderclaw.store import Store, approvals, generate, migrations, transcript
-from adderclaw.store.migrations import MIGRATIONS, apply_or_restore
+from adderclaw.store import Store, memory, transcript
 from tests.program import Soak
 from tests.store.book import abandoned, child, codes, integrity
 
@@ -49,7 +48,7 @@ def cut_short(path: Path) -> None:
 REFUSED = [
     (not_a_database, "is not a database"),
     (of_another_program, "another program"),
-    (of_a_newer_schema, "newer adderclaw"),
+    (of_a_newer_schema, "another version of adderclaw"),
     (with_an_unknown_migration, "m999_future"),
     (a_folder, "cannot be opened"),
     (cut_short, "is damaged"),
@@ -179,37 +178,26 @@ def test_the_specified_schema_and_pragmas(store: Store) -> None:
                 assert opened.read(f"PRAGMA {name}")[0][0] == value
 
 
-def test_a_new_database_is_what_all_steps_make_of_an_empty_one(tmp_path: Path) -> None:
-    store = Store.open(str(tmp_path / "memory.sqlite"))
-    script = Path(migrations.__file__).with_name("new.sql").read_text(encoding="utf-8")
-    assert script == generate.new_sql(), "run: python -m adderclaw.store.generate"
-    stepped = sqlite3.connect(":memory:", isolation_level=None)
-    migrations.by_steps(stepped.cursor(), list(MIGRATIONS))
-    tables = [row[0] for row in stepped.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-    assert [row[0] for row in store.read("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")] == tables
-    for table in tables:
-        looks = [
-            f"SELECT * FROM pragma_{kind}('{table}')" for kind in ("table_xinfo", "index_list", "foreign_key_list")
-        ]
-        rows = f"SELECT count(*) FROM \"{table}\" WHERE '{table}' != 'schema_meta'"
-        for look in (*looks, rows):
-            assert [tuple(row) for row in store.read(look)] == stepped.execute(look).fetchall(), look
+def test_a_new_database_names_its_version_and_has_no_migration(store: Store) -> None:
     assert {row[0]: row[1] for row in store.read("SELECT * FROM schema_meta")} == {
         "schema_version": "1",
         "written_by": __version__,
     }
-    assert [row[0] for row in store.read("SELECT name FROM schema_migrations ORDER BY rowid")] == list(MIGRATIONS)
+    assert store.read("SELECT * FROM schema_migrations") == []
 
 
 def test_a_file_that_holds_only_the_specified_tables_is_adopted(tmp_path: Path) -> None:
     path = tmp_path / "seeded.sqlite"
-    schema = Path(transcript.__file__).with_name("schema.sql").read_text()
     with sqlite3.connect(path) as connection:
-        connection.executescript(schema.replace("IF NOT EXISTS ", ""))
+        connection.executescript(Path(__file__).with_name("specified.sql").read_text())
+        connection.execute("INSERT OR REPLACE INTO schema_meta VALUES ('schema_version', '1')")
         connection.execute("INSERT INTO conversations(id, project_dir) VALUES ('mine', '/p')")
+        columns = "id, type, title, content, keywords, created_at, updated_at"
+        connection.execute(f"INSERT INTO memories({columns}) VALUES ('m', 'n', 'fruit', 'an orchard', 'apples', 1, 1)")
     store = Store.open(str(path))
     assert transcript.conversation_of(store, "mine") == "mine"
-    assert {row[0] for row in store.read("SELECT name FROM schema_migrations")} == set(MIGRATIONS)
+    assert len(memory.find(store, "apples", 5)) == 1
+    assert store.read("SELECT count(*) FROM runs")[0][0] == 0
 
 
 def test_modes_are_the_owners_alone(tmp_path: Path) -> None:
@@ -315,96 +303,3 @@ def eight_writers(path: Path, rounds: int) -> None:
             assert mine == [f"writer{number} turn{turn}" for turn in range(rounds)]
     store.close()
     assert integrity(path) == "ok"
-
-
-@pytest.mark.parametrize(("step", "said"), [("m032_config", '{"config_file":"/c.toml"}'), ("m032_said", "{}")])
-def test_a_file_from_before_a_step_was_renamed_is_opened_and_keeps_what_it_says(
-    tmp_path: Path, step: str, said: str
-) -> None:
-    path, later = tmp_path / "memory.sqlite", list(MIGRATIONS)
-    column = {"m032_config": "config TEXT NOT NULL DEFAULT ''", "m032_said": "said_json TEXT NOT NULL DEFAULT '{}'"}
-    with sqlite3.connect(path) as connection:
-        connection.executescript(Path(transcript.__file__).with_name("schema.sql").read_text())
-        connection.execute("CREATE TABLE schema_migrations (name TEXT PRIMARY KEY, applied_at TEXT)")
-        for name in later[: later.index("m031_used") + 1]:
-            migrations.step(connection.cursor(), name)
-        connection.execute(f"ALTER TABLE workflows ADD COLUMN {column[step]}")
-        connection.execute("INSERT INTO schema_migrations(name) VALUES (?)", (step,))
-        connection.execute(
-            "INSERT INTO workflows(run_id, file, name, digest, inputs_json) VALUES ('r','f','n','d','{}')"
-        )
-        if step == "m032_config":
-            connection.execute("UPDATE workflows SET config = '/c.toml'")
-    store = Store.open(str(path))
-    assert store.read("SELECT said_json FROM workflows")[0][0] == said
-    assert {row[0] for row in store.read("SELECT name FROM schema_migrations")} == set(MIGRATIONS)
-
-
-def an_older_database(path: Path, last: str) -> None:
-    """As it was when `last` was the newest step, with a row in it."""
-    with sqlite3.connect(path) as connection:
-        connection.executescript(Path(transcript.__file__).with_name("schema.sql").read_text())
-        connection.execute("CREATE TABLE schema_migrations (name TEXT PRIMARY KEY, applied_at TEXT)")
-        names = list(MIGRATIONS)
-        for name in names[: names.index(last) + 1]:
-            migrations.step(connection.cursor(), name)
-        connection.execute("INSERT INTO conversations(id, project_dir, phase) VALUES ('mine', '/p', 'idle')")
-
-
-def test_an_older_database_is_copied_before_it_is_changed(tmp_path: Path) -> None:
-    path = tmp_path / "memory.sqlite"
-    an_older_database(path, "m031_used")
-    Store.open(str(path)).close()
-    [copy] = tmp_path.glob("memory.sqlite.before-*")
-    assert copy.stat().st_mode & 0o777 == 0o600
-    with sqlite3.connect(copy) as connection:
-        assert connection.execute("SELECT id FROM conversations").fetchall() == [("mine",)]
-        done = {row[0] for row in connection.execute("SELECT name FROM schema_migrations")}
-        assert "m031_used" in done
-        assert done < set(MIGRATIONS)
-    made = copy.stat().st_mtime_ns
-    Store.open(str(path)).close()  # nothing is left to do: no further copy
-    assert copy.stat().st_mtime_ns == made
-
-
-def test_the_open_question_of_a_sop_becomes_one_of_a_step(tmp_path: Path) -> None:
-    path = tmp_path / "memory.sqlite"
-    an_older_database(path, "m073_notices")
-    columns = "id, session_id, tool_use_id, risk, reason, shown, plan_hash, pid, created_at, tool, stays, answer"
-    asked = [("open", "SOP x, step y", 1, None), ("call", "Bash", 1, None), ("done", "SOP x, step y", 1, "yes")]
-    with sqlite3.connect(path) as connection:
-        for id, *rest in asked:
-            row = (id, "s", "t", "medium", "why", "what", "h", 1, "2026-01-01", *rest)
-            connection.execute(f"INSERT INTO approvals({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-    store = Store.open(str(path))
-    found = [approvals.get(store, id) for id, *_ in asked]
-    assert [one.kind for one in found if one is not None] == ["step", "call", "call"]
-    store.close()
-
-
-def test_a_step_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "memory.sqlite"
-    an_older_database(path, "m031_used")
-    with sqlite3.connect(path) as connection:  # in the way of m033
-        connection.execute("ALTER TABLE receipts ADD COLUMN run_id TEXT")
-        before = connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
-    with pytest.raises(StoreError, match=r"is as it was; a copy is in .*before-"):
-        Store.open(str(path))
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() == before
-        assert connection.execute("SELECT id FROM conversations").fetchall() == [("mine",)]
-
-
-def test_a_new_database_needs_no_copy(tmp_path: Path) -> None:
-    Store.open(str(tmp_path / "memory.sqlite")).close()
-    assert not [*tmp_path.glob("*.before-*")]
-
-
-def test_an_error_of_the_module_itself_fails_an_update_as_any_other(tmp_path: Path) -> None:
-    """Such an error has no code of SQLite's."""
-    connection = sqlite3.connect(tmp_path / "old.db")
-    cursor = connection.cursor()
-    cursor.close()
-    with pytest.raises(StoreError, match=r"Cannot operate on a closed cursor.*report this"):
-        apply_or_restore(cursor, "old.db", "copy.db")
-    connection.close()

@@ -1,6 +1,5 @@
 """What `mcp serve` has beside tools: skills as prompts, and the record of runs and receipts to read."""
 
-import json
 import os
 import re
 
@@ -12,6 +11,7 @@ from adderclaw.kernel.session import Session
 from adderclaw.mcp.resources import Document, Prompt, Resources
 from adderclaw.replay.trace_file import checked
 from adderclaw.store import runs
+from adderclaw.store.queries import conversations
 from adderclaw.types import Json
 
 RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
@@ -70,14 +70,9 @@ def _shown(session: Session, run: runs.Run) -> Json:
 def _places(session: Session) -> tuple[str, ...]:
     """The workspace that is served, by all its names: what was done in another is no business of its clients."""
     root = session.scene.context.workspace.root
-    named = (str(row[0]) for row in session.store.read("SELECT DISTINCT project_dir FROM conversations"))
+    named = conversations.projects(session.store)
     return root, *(name for name in named if os.path.isabs(name) and followed(name) == root)
 
 
 def _receipts(session: Session) -> list[Json]:
-    here, values = runs.within(_places(session))
-    sql = (
-        "SELECT line FROM receipts WHERE archive = '' AND session_id IN"  # noqa: S608
-        f" (SELECT session_id FROM sessions WHERE {here}) ORDER BY seq DESC LIMIT {SHOWN}"
-    )
-    return [json.loads(row[0]) for row in session.store.read(sql, values)]
+    return runs.receipts_in(session.store, _places(session), SHOWN)

@@ -7,8 +7,9 @@ import tempfile
 from adderclaw.channels import editor
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
-from adderclaw.store import Store, locks, memory, retention, tape
+from adderclaw.store import Store, approvals, locks, memory, retention, tape
 from adderclaw.store.memory import Memory
+from adderclaw.store.queries import conversations
 from adderclaw.tools.memory import MAX_VALUE, MemoryWriteArguments, unfit
 
 SHOWN = 200
@@ -56,18 +57,18 @@ def forget(store: Store, key: str, project: str | None) -> Memory:
 
 def conversation(store: Store, id: str) -> str | None:
     """The conversation with this id, or the only one whose id starts with it."""
-    rows = store.read("SELECT id FROM conversations WHERE id = ?1 OR instr(id, ?1) = 1 ORDER BY id = ?1 DESC", (id,))
-    if not id or not rows or (len(rows) > 1 and rows[0][0] != id):
+    ids = conversations.matching(store, id)
+    if not id or not ids or (len(ids) > 1 and ids[0] != id):
         return None
-    return str(rows[0][0])
+    return ids[0]
 
 
 def forget_conversation(store: Store, id: str) -> None:
     """Remove a conversation. UsageError while a process works in it or one of its questions waits."""
-    for (session,) in store.read("SELECT session_id FROM sessions WHERE conversation_id = ?", (id,)):
+    for session in conversations.session_ids(store, id):
         if locks.holder(store.path, session):
             raise UsageError(f"conversation {id} is in use by another process: wait until it ends, or end it")
-        if store.read("SELECT 1 FROM approvals WHERE session_id = ? AND answer IS NULL LIMIT 1", (session,)):
+        if approvals.is_waiting(store, session):
             raise UsageError(f"conversation {id} has a waiting question: answer it first (`adderclaw approvals list`)")
     store.read("PRAGMA secure_delete = ON")
     with store.write() as cursor:

@@ -91,13 +91,12 @@ def status(desk: Desk, conversation_id: str) -> Json:
 
 
 def _plan_json(desk: Desk, plan: Plan) -> Json:
-    with_rows = desk.store.read("SELECT 1 FROM plan_baselines WHERE plan_id = ?", (plan.id,))
     found: Json = plan._asdict()
     del found["content"]
     return {
         **found,
         "criteria": [one._asdict() for one in _criteria(desk, plan)],
-        "baseline": bool(with_rows),
+        "baseline": baselines.exists(desk.store, plan.id),
     }
 
 

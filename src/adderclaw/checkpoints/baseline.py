@@ -10,7 +10,7 @@ from adderclaw.checkpoints.tree import Forgets, Keep, Limits, TooBig, is_kept, s
 from adderclaw.config.own_paths import Own
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import StoreError
-from adderclaw.store import Store, baselines, plans
+from adderclaw.store import Store, baselines, criteria, plans
 from adderclaw.store.baselines import Taken
 from adderclaw.store.checkpoints import State
 from adderclaw.store.phases import By, Moved, NotMoved, move
@@ -79,7 +79,7 @@ def approve(
     a part of the change by now; `new_baseline` takes the workspace as it is. Raises NotMoved. A plan without criteria
     proves nothing, so that nothing is kept for it.
     """
-    wanted = store.read("SELECT 1 FROM plan_criteria WHERE plan_id = ? LIMIT 1", (number,))
+    wanted = criteria.exist(store, number)
     earlier = None if new_baseline or not wanted else baselines.of_earlier_version(store, conversation_id, number)
     taken = None
     if wanted and earlier is None:

@@ -78,7 +78,7 @@ class Workshop(NamedTuple):
     blobs: Blobs
     limits: Limits
     own: Callable[[str], Own]
-    """Root → what there is AdderClaw's: an earlier version kept that, too, and nothing puts it back."""
+    """Root → what there is AdderClaw's own: nothing puts it back."""
 
 
 # ------------------------------------------------------------------ the plan

@@ -134,10 +134,7 @@ def _request(row: Any) -> list[str]:
 
 
 def exported(database: Database) -> Json:
-    """What a stand-alone verifier needs, and nothing else: no text of any run is in it, and no name but submitters'.
-
-    A run from before requests were signed is not in `requests`.
-    """
+    """What a stand-alone verifier needs, and nothing else: no text of any run is in it, and no name but submitters'."""
 
     def work(cursor: Cursor) -> Json:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -154,7 +151,7 @@ def exported(database: Database) -> Json:
             "head": {"seq": head.seq, "hash": head.hash},
             "workers": {row.name: row.public_key for row in workers},
             "submitters": [[row.name, row.public_key] for row in submitters],
-            "requests": {row.id: _request(row) for row in runs if row.signature is not None},
+            "requests": {row.id: _request(row) for row in runs},
             "anchors": [[row.seq, row.entry, row.hash, row.signature] for row in anchors],
             "runs": [[row.id, row.state, row.outcome, row.units, row.saved, texts(row)] for row in runs],
         }

@@ -114,7 +114,7 @@ def _seal(key: Key, run_id: str, asked: Json) -> str:
 
 def _require_sealed(key: Key, run_id: str, id: str, asked: Json, seal: str) -> None:
     if not hmac.compare_digest(seal.encode(), _seal(key, run_id, asked).encode()) or asked.get("id") != id:
-        fix = "look at who writes to the database; or its worker was older than this program, or has another key"
+        fix = "look at who writes to the database; or its worker has another key"
         fix += ": then cancel the run, and submit it again"
         raise AdderClawError(f"the question {id} of run {run_id} is not as a worker sealed it: {fix}")
 

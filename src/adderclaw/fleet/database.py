@@ -23,17 +23,8 @@ from psycopg.types.json import set_json_loads
 
 from adderclaw.errors import AdderClawError, UsageError
 
-MIGRATIONS = (
-    "m001_fleet",
-    "m002_roles",
-    "m003_robust",
-    "m004_complete",
-    "m005_narrow",
-    "m006_sealed",
-    "m007_bounded",
-    "m008_signed",
-)
-"""Each is a file below `sql/`, applied once, in this order."""
+MIGRATIONS = ("m001_fleet",)
+"""Each is a file below `sql/`, applied once, in this order. The first has all tables and roles."""
 OLDEST = 130000
 """The oldest server that is known to carry it."""
 WAIT = 0.1
@@ -244,8 +235,11 @@ def migrate(database: Database) -> list[str]:
         cursor.execute("CREATE SCHEMA IF NOT EXISTS fleet")
         cursor.execute("CREATE TABLE IF NOT EXISTS fleet.migrations (name text PRIMARY KEY, at timestamptz)")
         known = {row.name for row in cursor.execute("SELECT name FROM fleet.migrations").fetchall()}
-        if newer := known - set(MIGRATIONS):
-            raise UsageError(f"this database is of a newer AdderClaw ({max(newer)}): upgrade this one")
+        if unknown := known - set(MIGRATIONS):
+            raise UsageError(
+                f"this database is of another version of AdderClaw (it has the migration {max(unknown)}): use that "
+                "version, or export its anchors with it (`adderclaw fleet export`) and name a new database"
+            )
         made = [name for name in MIGRATIONS if name not in known]
         for name in made:
             text = files("adderclaw.fleet").joinpath("sql", f"{name}.sql").read_text("utf-8")

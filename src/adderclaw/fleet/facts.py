@@ -148,6 +148,18 @@ def _event(said: Any) -> Json:
     return cast(Json, said) if isinstance(said, dict) else {}
 
 
+def starting_with(database: Database, beginning: str) -> list[str]:
+    """The first two ids of runs that begin with this text."""
+    pattern = beginning.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
+    rows = database.rows("SELECT id FROM fleet.runs WHERE id LIKE %s || '%%' ORDER BY number LIMIT 2", pattern)
+    return [str(row.id) for row in rows]
+
+
+def saved_state(database: Database, run: str) -> Any:
+    """What `fetch` needs of a run: who submitted it, what it saved and where it works."""
+    return database.one("SELECT id, submitter, saved, place, pruned FROM fleet.runs WHERE id = %s", run)
+
+
 def has_ended(database: Database, run: str) -> bool:
     row = database.one("SELECT state FROM fleet.runs WHERE id = %s", run)
     return row is None or row.state == "ended"

@@ -159,8 +159,7 @@ def require_submitted(cursor: Cursor, row: Any, *, local: bool) -> None:
 
 def _require_signed(cursor: Cursor, row: Any, request: Request) -> None:
     if not row.signature:
-        why = "its request has no signature: an older version submitted it, or somebody wrote the row by hand"
-        raise Refused(f"{why}. Submit it again with this version")
+        raise Refused("its request has no signature: somebody wrote the row by hand. Submit it again")
     known = cursor.execute(
         "SELECT revoked FROM fleet.submitters WHERE name = %s AND public_key = %s", (row.submitter, row.signed_by)
     ).fetchone()

@@ -33,8 +33,6 @@ class Verified(NamedTuple):
     receipts: int
     pruned: int
     """Runs whose states were removed since: what was signed of them is compared, and no receipts."""
-    unsigned: int
-    """Runs that an older version submitted without a signature, so nothing proves who submitted them."""
     wrong: list[Wrong]
 
 
@@ -55,8 +53,7 @@ def verify(database: Database, objects: Objects, key: Key) -> Verified:
             wrong.append(Wrong("receipts", id, str(error)))
         except (AdderClawError, zlib.error, ValueError) as error:
             wrong.append(Wrong("state", id, str(error)))
-    unsigned = len(made["runs"]) - len(made["requests"])
-    return Verified(len(made["anchors"]), len(made["runs"]), receipts, len(pruned), unsigned, wrong)
+    return Verified(len(made["anchors"]), len(made["runs"]), receipts, len(pruned), wrong)
 
 
 def of_export(made: Json) -> Iterator[Wrong]:
@@ -93,7 +90,9 @@ def of_export(made: Json) -> Iterator[Wrong]:
 def _requests(made: Json) -> Iterator[Wrong]:
     """Whether each run is what its submitter signed."""
     enrolled = {(name, key) for name, key in made["submitters"]}
-    for id, (submitter, digest, key, signature) in made["requests"].items():
+    unsigned = ["", "", "", ""]
+    for id, *_ in made["runs"]:
+        submitter, digest, key, signature = made["requests"].get(id, unsigned)
         if not signature:
             yield Wrong("request", id, "its request is not signed, so nothing proves who submitted it")
         elif (submitter, key) not in enrolled:

@@ -8,8 +8,8 @@ from adderclaw.fleet import queue
 from adderclaw.fleet.database import MIGRATIONS, Cursor, Database
 from adderclaw.store.migrations import MIGRATIONS as STEPS
 
-SCHEMA = len(STEPS)
-"""Of this program's store: steps are only ever added, so that a larger number is a later one."""
+SCHEMA = 1 + len(STEPS)
+"""Of this program's store: migrations are only ever added, so that a larger number is a later one."""
 WAITS = "it waits for a worker of AdderClaw {version} (store {schema}) or newer"
 
 

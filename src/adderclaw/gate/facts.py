@@ -67,8 +67,6 @@ def _heard(value: Any) -> Any:
                 return frozenset(named["items"])
             case _:
                 made = _KINDS[kind]
-                # What earlier versions wrote down of features that are gone counts only where it was used.
-                fields = getattr(made, "_fields", tuple(named))
-                return made(**{name: item for name, item in named.items() if item or name in fields})
+                return made(**named)
     except (KeyError, TypeError) as error:
         raise Unreadable(f"{kind!r} is no kind of fact, or its fields do not fit") from error

@@ -141,12 +141,8 @@ def read(store: Store, session_id: str) -> StoredSession:
 
 def never_ran(store: Store, session_id: str, tool_use_id: str) -> bool:
     """Whether an interruption came before a call began: then it can be made after all."""
-    rows = store.read(
-        "SELECT json_extract(payload_json, '$.content') FROM transcript_entries"
-        " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_result'",
-        (session_id, tool_use_id),
-    )
-    return not rows or str(rows[0][0]).startswith(("Not run:", "Denied by limit:"))
+    results = transcript.results_of(store, session_id, tool_use_id)
+    return not results or results[0].startswith(("Not run:", "Denied by limit:"))
 
 
 def _joined(messages: list[Message]) -> list[Message]:
@@ -236,10 +232,8 @@ def _of_end(row: tasks.Row, kept: str) -> str:
 def _return_to_place(session: Session) -> None:
     """The shell goes on in the directory that it was in, if that is still one of the workspace."""
     workspace = session.scene.context.workspace
-    rows = session.store.read(
-        "SELECT value FROM state WHERE conversation_id = ? AND key = 'cwd'", (session.conversation_id,)
-    )
-    kept = followed(rows[0][0]) if rows else ""
+    cwd = transcript.state(session.store, session.conversation_id, "cwd")
+    kept = followed(cwd) if cwd else ""
     roots = (workspace.root, *workspace.extra)
     if kept and is_directory(kept) and any(kept == root or kept.startswith(f"{root}/") for root in roots):
         workspace.cwd = session.state.kept_cwd = kept

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from adderclaw.json_text import canonical
 from adderclaw.mcp.definitions import Definition
 from adderclaw.store import Store
+from adderclaw.store.queries.pins import of_server
 
 type State = Literal["approved", "first_sight", "changed", "new"]
 
@@ -45,10 +46,7 @@ class Pin(NamedTuple):
 
 
 def read(store: Store, scope: str, server: str) -> dict[str, Pin]:
-    rows = store.read(
-        "SELECT tool, definition, approved_by, offered FROM mcp_pins WHERE scope = ? AND server = ? ORDER BY rowid",
-        (scope, server),
-    )
+    rows = of_server(store, scope, server)
     return {row[0]: Pin(_loaded(row[1]), row[2], _loaded(row[3])) for row in rows}
 
 

@@ -17,6 +17,7 @@ from adderclaw.errors import Refused, UsageError
 from adderclaw.record import record
 from adderclaw.replay import playing
 from adderclaw.store import Store, runs, tape, transcript
+from adderclaw.store.queries import recordings
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
 from adderclaw.store.text import compact
@@ -177,28 +178,17 @@ def _rows(store: Store, run: Run) -> Iterator[Json]:
         segments = playing.segments(store, run.run_id, session_id)
         first, until = segments[0].head["from"], segments[-1].until or {}
         yield from _entries(store, session_id, until.get("entries", BIGGEST))
-        columns = ", ".join(CallRow.__annotations__)
-        ids = (session_id, run.run_id, first["calls"], until.get("calls", BIGGEST))
-        sql = (
-            f"SELECT {columns} FROM model_calls WHERE session_id = ? AND run_id = ? AND id > ? AND id <= ? ORDER BY id"  # noqa: S608
-        )
-        yield from ({"call": _cleaned(dict(row))} for row in store.read(sql, ids))
-        rows = store.read(
-            "SELECT id, session_id, event_type, detail FROM events WHERE session_id = ? AND json_valid(detail)"
-            " AND json_extract(detail, '$.run_id') = ? AND id > ? AND id <= ? ORDER BY id",
-            (session_id, run.run_id, first["events"], until.get("events", BIGGEST)),
-        )
+        calls, until_call = first["calls"], until.get("calls", BIGGEST)
+        columns = tuple(CallRow.__annotations__)
+        rows = recordings.model_calls(store, columns, run.run_id, session_id, calls, until_call)
+        yield from ({"call": _cleaned(dict(row))} for row in rows)
+        rows = recordings.events_of_run(store, run.run_id, session_id, first["events"], until.get("events", BIGGEST))
         yield from ({"event": _cleaned(dict(row))} for row in rows)
 
 
 def _entries(store: Store, session_id: str, until: int) -> Iterator[Json]:
     """What was said before the run, too: it is what the model knew."""
-    rows = store.read(
-        "SELECT e.session_id, e.sequence, e.entry_type, e.payload_json, e.tool_use_id, o.blocks_json"
-        " FROM transcript_entries e LEFT JOIN opaque_blocks o ON o.entry_id = e.id"
-        " WHERE e.session_id = ? AND e.sequence < ? ORDER BY e.sequence",
-        (session_id, until),
-    )
+    rows = recordings.entries(store, session_id, 0, until)
     return ({"entry": _cleaned(dict(row))} for row in rows)
 
 
@@ -213,10 +203,7 @@ def _texts(store: Store, run_id: str) -> Iterator[str]:
 def _tape(store: Store, run_id: str, session_id: str, renamed: dict[str, str]) -> Iterator[Json]:
     """Its rows, sealed anew where something was left out."""
     seal = tape.FIRST
-    rows = store.read(
-        "SELECT seq, items_json FROM tape WHERE run_id = ? AND session_id = ? ORDER BY seq", (run_id, session_id)
-    )
-    for seq, items in rows:
+    for seq, items in recordings.tape_rows(store, run_id, session_id):
         text = _clean(items)
         for before, now in renamed.items():
             text = text.replace(before, now) if before != now else text

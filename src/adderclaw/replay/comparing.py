@@ -15,10 +15,12 @@ from adderclaw.kernel.policy import policy_of
 from adderclaw.record import record
 from adderclaw.replay import cases, playing, told
 from adderclaw.replay.cases import Case
+from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Played, Rules
 from adderclaw.replay.proving import UNPLAYED
 from adderclaw.replay.rejudging import Judged, judged_in
 from adderclaw.store import Store, tape
+from adderclaw.store.queries import recordings
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
 from adderclaw.types import Json
@@ -183,18 +185,10 @@ def _events(store: Store, run: Run, played: Played, session_id: str, *, last: bo
     """The first event that is another one; from there on everything is."""
     segment = played.segment
     first, until = segment.head["from"]["events"], None if last or segment.until is None else segment.until["events"]
-    rows = store.read(
-        "SELECT event_type, detail FROM events WHERE session_id = ? AND id > ? AND (? IS NULL OR id <= ?) ORDER BY id",
-        (session_id, first, until, until),
-    )
+    rows = recordings.events(store, session_id, first, until)
     recorded = told.until_the_next_process([(row[0], told.as_object(json.loads(row[1]))) for row in rows])
     asides = frozenset(
-        row[0]
-        for row in store.read(
-            "SELECT request_hash FROM model_calls WHERE session_id = ? AND run_id = ?"
-            " AND coalesce(json_extract(response_json, '$.purpose'), 'compaction') <> 'compaction'",
-            (session_id, run.run_id),
-        )
+        hash for hash, purpose in recordings.requests(store, run.run_id, session_id) if purpose not in ASIDE
     )
     before = _without_words(told.kernel_events(recorded, asides, hashed=False))
     again = [(event.event_type, dict(event.payload)) for event in played.events]

@@ -30,6 +30,7 @@ from adderclaw.replay.recording import FORMAT
 from adderclaw.store import Store, model_calls, runs, tape, transcript
 from adderclaw.store.ledger import Ledger
 from adderclaw.store.model_calls import Call
+from adderclaw.store.queries import recordings
 from adderclaw.store.tape import Damaged, Item
 from adderclaw.store.transcript import Entry
 from adderclaw.types import Json, ToolContext, ToolSpec, Workspace
@@ -99,12 +100,8 @@ def _next_run(store: Store, run_id: str, session_id: str) -> Json | None:
     """Where the next run of the same session began: its tape says so, and its row even if it never got an answer."""
     if (began := runs.next_began(store, run_id, session_id)) is not None:
         return began
-    rows = store.read(
-        "SELECT run_id FROM tape WHERE session_id = ? AND run_id <> ? AND seq = 1"
-        " AND rowid > (SELECT max(rowid) FROM tape WHERE run_id = ? AND session_id = ?) ORDER BY rowid LIMIT 1",
-        (session_id, run_id, run_id, session_id),
-    )
-    return tape.read(store, rows[0][0], session_id)[0][1]["from"] if rows else None
+    next_run = recordings.next_taped_run(store, run_id, session_id)
+    return tape.read(store, next_run, session_id)[0][1]["from"] if next_run else None
 
 
 def config_of(store: Store, head: Json) -> Config:

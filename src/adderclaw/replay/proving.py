@@ -12,20 +12,16 @@ from adderclaw.record import record
 from adderclaw.replay import playing
 from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Difference, Played
-from adderclaw.replay.recording import QUESTIONS
-from adderclaw.replay.told import ASKED, as_object, kernel_events, until_the_next_process
+from adderclaw.replay.told import as_object, kernel_events, until_the_next_process
 from adderclaw.replay.trace_file import Trace
 from adderclaw.store import Store, model_calls, subagents, tape, transcript, verify, workflows
 from adderclaw.store.imprints import was_at
+from adderclaw.store.queries import recordings
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
 from adderclaw.store.workflows import Begun, Finished
 from adderclaw.types import Json
 
-OLDER = (
-    "this run was recorded by a version that made the hash of a question in another way: "
-    "the questions were compared, their hashes were not"
-)
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
 UNPLAYED = "steps were not played"
 """What a scripted model complains about when all is over."""
@@ -103,7 +99,7 @@ def _recorded(store: Store, run: Run) -> list[str]:
     if run.kind in ("tool", "mcp"):
         fix = "its receipts are checked by `adderclaw receipt verify`"
         raise UsageError(f"run {run.run_id} is a {run.kind} run: it has no turn to replay; {fix}")
-    why = "it was made by an older version, cleared by `memory clear`, or ended before the model was asked"
+    why = "it was cleared by `memory clear`, or ended before the model was asked"
     raise UsageError(f"run {run.run_id} has no tape to replay: {why}")
 
 
@@ -204,10 +200,7 @@ class _Session:
 
     def _settings(self, head: Json) -> None:
         """The settings that the session ran on; a later run of the same session has written its own."""
-        later = self._store.read(
-            "SELECT 1 FROM runs WHERE session_id = ? AND rowid > (SELECT rowid FROM runs WHERE run_id = ?)",
-            (self._id, self._run.run_id),
-        )
+        later = recordings.has_later_run(self._store, self._run.run_id, self._id)
         if later or head["settings"] is None:
             return
         from adderclaw.store.settings import known_by
@@ -217,8 +210,8 @@ class _Session:
 
     def _cut(self) -> bool:
         """Whether it is a child session that ended with a process which was killed."""
-        rows = self._store.read("SELECT outcome, reason FROM subagents WHERE session_id = ?", (self._id,))
-        return bool(self._who and rows) and (rows[0][0] is None or rows[0][1] == subagents.INTERRUPTED)
+        row = recordings.end_of_subagent(self._store, self._id)
+        return bool(self._who) and row is not None and (row[0] is None or row[1] == subagents.INTERRUPTED)
 
     def _transitions(self, begun: Begun | None, now: dict[tuple[str, str], Finished], *, whole: bool) -> None:
         """What a driver's run kept of each decision and step, for whoever resumes it."""
@@ -238,8 +231,7 @@ class _Session:
     def _events(self, played: Played, lines: list[Json] | None, *, last: bool) -> None:
         asides = self._asides()
         told = [(event.event_type, event.payload) for event in played.events]
-        known = self._compares_questions(played.segment.head, told)
-        now = list(kernel_events(told, asides, known))
+        now = list(kernel_events(told, asides, hashed=True))
         first, until = _range(played, "events")
         sources = {"events": until_the_next_process(self._table(first, None if last else until))}
         if lines is not None:
@@ -248,15 +240,7 @@ class _Session:
             mine = [line for line in mine if line.get("session_id") == self._id]
             sources["events.jsonl"] = [(str(line.get("event_type")), as_object(line.get("payload"))) for line in mine]
         for name, recorded in sources.items():
-            self._compare_events(name, list(kernel_events(recorded, asides, known)), now, whole=not played.ended)
-
-    def _compares_questions(self, head: Json, told: Sequence[tuple[str, Json]]) -> bool:
-        """Whether the hash of a question is made now as it was when the run was recorded."""
-        if head.get("questions") == QUESTIONS:
-            return True
-        if any(kind == ASKED for kind, _ in told) and OLDER not in self.notes:
-            self.notes.append(OLDER)
-        return False
+            self._compare_events(name, list(kernel_events(recorded, asides, hashed=True)), now, whole=not played.ended)
 
     def _compare_events(
         self, name: str, recorded: list[tuple[str, Json]], now: list[tuple[str, Json]], *, whole: bool
@@ -276,20 +260,12 @@ class _Session:
 
     def _asides(self) -> frozenset[str]:
         """Requests that a tool or a hook made beside the conversation."""
-        rows = self._store.read(
-            "SELECT request_hash, json_extract(response_json, '$.purpose') FROM model_calls"
-            " WHERE session_id = ? AND run_id = ?",
-            (self._id, self._run.run_id),
-        )
+        rows = recordings.requests(self._store, self._run.run_id, self._id)
         return frozenset(row[0] for row in rows if row[1] not in ASIDE)
 
     def _table(self, first: int, until: int | None) -> list[tuple[str, Json]]:
-        rows = self._store.read(
-            "SELECT event_type, detail FROM events WHERE session_id = ? AND json_valid(detail)"
-            " AND json_extract(detail, '$.run_id') = ? AND id > ? AND (? IS NULL OR id <= ?) ORDER BY id",
-            (self._id, self._run.run_id, first, until, until),
-        )
-        return [(row[0], as_object(json.loads(row[1]))) for row in rows]
+        rows = recordings.events_of_run(self._store, self._run.run_id, self._id, first, until)
+        return [(row["event_type"], as_object(json.loads(row["detail"]))) for row in rows]
 
 
 def _plugins_since(head: Json) -> Iterator[str]:
@@ -333,14 +309,9 @@ def _calls(store: Store, session_id: str, first: int, until: int | None) -> list
 
 def _entries(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
     """The very bytes: a changed space is a change."""
-    rows = store.read(
-        "SELECT e.sequence, e.entry_type, e.payload_json, e.tool_use_id, o.blocks_json FROM transcript_entries e"
-        " LEFT JOIN opaque_blocks o ON o.entry_id = e.id WHERE e.session_id = ? AND e.sequence >= ?"
-        " AND (? IS NULL OR e.sequence < ?) ORDER BY e.sequence",
-        (session_id, first, until, until),
-    )
+    rows = recordings.entries(store, session_id, first, until)
     named: list[Named] = []
-    for sequence, kind, payload, used, blocks in rows:
+    for _, sequence, kind, payload, used, blocks in rows:
         if kind in ENTRIES:
             of = f" of {used}" if used else ""
             body = {"type": kind, "payload": payload, "tool_use_id": used, "blocks": blocks}
@@ -349,21 +320,12 @@ def _entries(store: Store, session_id: str, first: int, until: int | None) -> li
 
 
 def _permissions(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
-    rows = store.read(
-        "SELECT tool_use_id, tool_name, decision, reason_json FROM tool_permission_log WHERE session_id = ?"
-        " AND id > ? AND (? IS NULL OR id <= ?) ORDER BY id",
-        (session_id, first, until, until),
-    )
+    rows = recordings.permissions(store, session_id, first, until)
     return [(f"of {row[0]}", {"call": row[0], "tool": row[1], "decision": row[2], "reason": row[3]}) for row in rows]
 
 
 def _receipts(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
-    rows = store.read(
-        "SELECT seq, line, tool_use_id, run_id FROM receipts"
-        " WHERE session_id = ? AND seq > ? AND (? IS NULL OR seq <= ?)"
-        " ORDER BY archive = '', archive, seq",
-        (session_id, first, until, until),
-    )
+    rows = recordings.receipts(store, session_id, first, until)
     named: list[Named] = []
     for seq, line, used, run in rows:
         try:
@@ -443,9 +405,7 @@ def _moved(store: Store, run: Run, *, first: bool = False) -> tuple[str, str] | 
 
 def _chain(store: Store, sessions: list[str], log_path: str, key_path: str) -> Iterator[Difference]:
     """Whether the log that the run's receipts stand in is intact."""
-    marks = ", ".join("?" * len(sessions))
-    rows = store.read(f"SELECT DISTINCT archive FROM receipts WHERE session_id IN ({marks})", sessions)  # noqa: S608
-    for (archive,) in rows:
+    for archive in recordings.archives(store, sessions):
         found = verify.verify(log_path, store, key_path, archive=archive)
         if not found.valid:
             where = f"receipt {found.first_broken} of {archive or os.path.basename(log_path)}"

@@ -18,8 +18,6 @@ from adderclaw.types import Clock, Json
 
 FORMAT = 1
 """Of what a tape holds; one of another format cannot be replayed by this version."""
-QUESTIONS = 2
-"""How the hash of a question is made; one that was made in another way is not compared."""
 UNRECORDED = frozenset({"tool", "mcp"})
 """Kinds of runs that call tools without any turn."""
 GROWING = (
@@ -30,7 +28,6 @@ GROWING = (
     "tool_permission_log",
     "hook_invocations",
 )
-_MARKS = "SELECT " + ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {name})" for name in GROWING)  # noqa: S608
 
 
 class Recording:
@@ -96,7 +93,6 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
         "arrives": here.arrive is not None,
         "channel": channel,
         "asks": isinstance(session.operator, Durable),
-        "questions": QUESTIONS,
         "receipts": session.ledger is not None,
         "agent": [session.agent_id, session.agent_type, session.depth],
         "began": session.began,
@@ -134,4 +130,4 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
 
 def _marks(store: Store) -> dict[str, int]:
     """How far the tables go that only ever grow."""
-    return dict(zip(GROWING, store.read(_MARKS)[0], strict=True))
+    return tape.last_rows(store, GROWING)

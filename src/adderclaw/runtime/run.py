@@ -362,7 +362,7 @@ def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, s
 
 def _require_phase(store: Store, conversation_id: str) -> None:
     """A conversation in a phase that does not exist goes on nowhere."""
-    if not store.read("SELECT 1 FROM conversations WHERE id = ? AND phase = 'idle'", (conversation_id,)):
+    if transcript.phase_and_approval(store, conversation_id)[0] != "idle":
         from adderclaw.store import phases
 
         phases.phase_of(store, conversation_id)
@@ -411,8 +411,7 @@ def _setup(runtime: Runtime, store: Store) -> str:
     """Why Setup hooks run, if they do: the operator says so, or nothing was ever said in this project."""
     if runtime.options.maintenance:
         return "maintenance"
-    known = store.read("SELECT 1 FROM conversations WHERE project_dir = ? LIMIT 1", (runtime.loaded.workspace,))
-    return "" if known else "init"
+    return "" if transcript.is_known_project(store, runtime.loaded.workspace) else "init"
 
 
 def _begin(

@@ -13,7 +13,7 @@ from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Planning, Scene
-from adderclaw.store import Store, locks
+from adderclaw.store import Store, locks, transcript
 from adderclaw.types import (
     Json,
     Tool,
@@ -309,12 +309,8 @@ def _baseline(runtime: Runtime, store: Store, root: str) -> "Taken":
 def _planning(store: Store | None, conversation_id: str) -> Planning:
     if store is None or not conversation_id:
         return Planning("idle", plan_approved=False)
-    rows = store.read(
-        "SELECT c.phase, EXISTS(SELECT 1 FROM plans p WHERE p.conversation_id = c.id AND p.status = 'approved')"
-        " FROM conversations c WHERE c.id = ?",
-        (conversation_id,),
-    )
-    return Planning(rows[0][0], bool(rows[0][1])) if rows else Planning("idle", plan_approved=False)
+    phase, approved = transcript.phase_and_approval(store, conversation_id)
+    return Planning(phase, approved)
 
 
 def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:

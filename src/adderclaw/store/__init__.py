@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.errors import NotMigrated, StoreError
-from adderclaw.store import locks, migrations
+from adderclaw.store import locks
+from adderclaw.store.migrations import MIGRATIONS, Migrations, apply, apply_or_restore, back_up, pending
 
 if TYPE_CHECKING:
     from adderclaw.store.files import Image
@@ -45,7 +46,14 @@ class Store:
         self._file = None if read_only or image is not None else _File(path, connection)
 
     @staticmethod
-    def open(path: str, *, read_only: bool = False, in_files: bool = False, replaces_lost: bool = False) -> "Store":
+    def open(
+        path: str,
+        *,
+        read_only: bool = False,
+        in_files: bool = False,
+        replaces_lost: bool = False,
+        migrations: Migrations = MIGRATIONS,
+    ) -> "Store":
         """Creates and migrates the file, unless it is only to be read: then it must be there and be up to date.
 
         Where SQLite cannot write its file, or with `in_files`, the rows are kept in a folder beside it from then on.
@@ -57,16 +65,17 @@ class Store:
         if os.path.isdir(path):
             raise StoreError(f"{path} cannot be opened, it is a folder: set [memory] path to a file")
         if in_files:
-            return _open_files(path, read_only=read_only)
+            return _open_files(path, migrations, read_only=read_only)
         if os.path.isdir(f"{path}.files"):
-            return _said(_open_files(path, read_only=read_only), "SQLite could not write its file when this began")
+            files = _open_files(path, migrations, read_only=read_only)
+            return _said(files, "SQLite could not write its file when this began")
         if read_only:
-            return _open_to_read(path)
+            return _open_to_read(path, migrations)
         lost = wal_is_lost(path)
         try:
-            store = _open_to_write(path, replaces_lost=replaces_lost)
+            store = _open_to_write(path, migrations, replaces_lost=replaces_lost)
         except Unwritable as error:
-            return _fallen_back(path, error)
+            return _fallen_back(path, migrations, error)
         if lost:
             from adderclaw.store import damage
 
@@ -278,11 +287,11 @@ UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.S
 """What a file system without locks or shared memory makes SQLite say."""
 
 
-def _fallen_back(path: str, error: Unwritable) -> Store:
+def _fallen_back(path: str, migrations: Migrations, error: Unwritable) -> Store:
     """Keep the rows in files, unless the database holds some that would be lost from sight."""
     if os.path.exists(path) and os.path.getsize(path) > 0:
         raise error
-    return _said(_open_files(path, read_only=False), str(error))
+    return _said(_open_files(path, migrations, read_only=False), str(error))
 
 
 def _said(store: Store, why: str) -> Store:
@@ -293,11 +302,11 @@ def _said(store: Store, why: str) -> Store:
     return store
 
 
-def _open_files(path: str, *, read_only: bool) -> Store:
+def _open_files(path: str, migrations: Migrations, *, read_only: bool) -> Store:
     from adderclaw.store import files
 
     try:
-        connection, image = files.connected(path, _connect, read_only=read_only)
+        connection, image = files.connected(path, _connect, migrations, read_only=read_only)
     except OSError as error:
         raise StoreError(f"cannot write {path}.files: {error.strerror}: make its folder writable") from error
     except sqlite3.Error as error:
@@ -305,7 +314,7 @@ def _open_files(path: str, *, read_only: bool) -> Store:
     return Store(path, connection, read_only=read_only, image=image)
 
 
-def _open_to_write(path: str, *, replaces_lost: bool) -> Store:
+def _open_to_write(path: str, migrations: Migrations, *, replaces_lost: bool) -> Store:
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -316,7 +325,7 @@ def _open_to_write(path: str, *, replaces_lost: bool) -> Store:
         ) from error
     if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
         raise StoreError(f"{path} cannot be written: make the file and {folder} writable for this user")
-    return _patiently(path, lambda: _connected(path, replaces_lost=replaces_lost))
+    return _patiently(path, lambda: _connected(path, migrations, replaces_lost=replaces_lost))
 
 
 def _create(path: str) -> None:
@@ -333,23 +342,24 @@ def _close_to_others(path: str) -> None:
                 os.chmod(name, 0o600)
 
 
-def _connected(path: str, *, replaces_lost: bool) -> Store:
+def _connected(path: str, migrations: Migrations, *, replaces_lost: bool) -> Store:
     connection = _connect(path)
     try:
         cursor = connection.cursor()
-        missing = migrations.pending(cursor, path)  # first of all: nothing of a file that is not ours is changed
-        if missing and not replaces_lost:
+        missing = pending(cursor, path, migrations)  # first, so that a file of another program is not changed
+        if missing is None and not replaces_lost:
             _require_tables(cursor, path)
         _close_to_others(path)
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = NORMAL")
         cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        if missing:
+        if missing != []:
             cursor.execute("BEGIN IMMEDIATE")
-            if copy := migrations.backed_up(cursor, path):
-                migrations.apply_or_restore(cursor, path, copy)
+            missing = pending(cursor, path, migrations)  # another process may have been first
+            if missing:
+                apply_or_restore(cursor, path, back_up(path, missing[0]), migrations)
             else:
-                migrations.apply(cursor, path)
+                apply(cursor, path, migrations)
                 cursor.execute("COMMIT")
     except BaseException:
         connection.close()
@@ -379,29 +389,34 @@ def wal_is_lost(path: str) -> bool:
     return not os.path.exists(wal) and os.path.exists(f"{path}-shm") and not os.path.exists(wal)
 
 
-def _open_to_read(path: str) -> Store:
+def _open_to_read(path: str, migrations: Migrations) -> Store:
     if not os.path.exists(path):
         raise StoreError(f"there is no database at {path}: run `adderclaw init`")
-    return _patiently(path, lambda: _connected_to_read(path))
+    return _patiently(path, lambda: _connected_to_read(path, migrations))
 
 
-def _connected_to_read(path: str) -> Store:
+def _connected_to_read(path: str, migrations: Migrations) -> Store:
     # Opening it as usual would create an empty -wal file, and hide from `doctor` and the next run that one was lost.
-    connection, missing = _looked_into(path, "mode=ro&immutable=1" if wal_is_lost(path) else "mode=ro")
-    if missing:
+    how = "mode=ro&immutable=1" if wal_is_lost(path) else "mode=ro"
+    connection, missing = _looked_into(path, how, migrations)
+    if missing is None:
         with closing(connection):
             _require_tables(connection.cursor(), path)
-        fix = "`adderclaw init` brings it up to date and keeps all"
-        raise NotMigrated(f"{path} is of an earlier version (it lacks {missing[0]}): {fix}")
+        raise NotMigrated(f"{path} has no tables yet: `adderclaw init` creates them")
+    if missing:
+        connection.close()
+        raise NotMigrated(
+            f"{path} is of an earlier version (it lacks {missing[0]}): `adderclaw init` brings it up to date"
+        )
     return Store(path, connection, read_only=True)
 
 
-def _looked_into(path: str, how: str) -> tuple[sqlite3.Connection, list[str]]:
+def _looked_into(path: str, how: str, migrations: Migrations) -> tuple[sqlite3.Connection, list[str] | None]:
     from urllib.parse import quote
 
     connection = _connect(f"file:{quote(path)}?{how}", uri=True)
     try:
-        return connection, migrations.pending(connection.cursor(), path)
+        return connection, pending(connection.cursor(), path, migrations)
     except BaseException as error:
         connection.close()
         # Reading in WAL mode makes a -shm file. Where we may not, and nobody else is at work, none is needed.
@@ -412,7 +427,7 @@ def _looked_into(path: str, how: str) -> tuple[sqlite3.Connection, list[str]]:
             and how == "mode=ro"
             and not os.path.exists(f"{path}-wal")
         ):
-            return _looked_into(path, "mode=ro&immutable=1")
+            return _looked_into(path, "mode=ro&immutable=1", migrations)
         raise
 
 

@@ -253,6 +253,24 @@ def open_in(store: Store, session_id: str) -> Approval | None:
     return Approval(*rows[0]) if rows else None
 
 
+def is_waiting(store: Store, session_id: str) -> bool:
+    """Whether a question of a session has no answer."""
+    return bool(store.read("SELECT 1 FROM approvals WHERE session_id = ? AND answer IS NULL LIMIT 1", (session_id,)))
+
+
+def decided_sops(store: Store, now: str) -> list[str]:
+    """Ids of unfinished SOP runs with an unused question that was answered or has expired."""
+    rows = store.read(
+        # from the few open questions to their runs: each tick reads this, and there may be many runs
+        "SELECT DISTINCT r.run_id FROM approvals a INDEXED BY idx_approvals_open CROSS JOIN runs r"
+        " ON r.session_id = a.session_id WHERE r.kind = 'sop' AND a.stays AND a.used_at IS NULL"
+        " AND (a.answer IS NOT NULL OR a.expires_at <= ?)"
+        " AND (r.outcome IS NULL OR r.outcome IN ('needs_input', 'stopped')) ORDER BY r.rowid",
+        (now,),
+    )
+    return [row[0] for row in rows]
+
+
 def get(store: Store, id: str) -> Approval | None:
     """The approval with this id, or the only one whose id begins so."""
     id = plain(id)

@@ -85,6 +85,11 @@ def copy(cursor: sqlite3.Cursor, earlier: int, plan_id: int) -> None:
     )
 
 
+def exists(store: Store, plan_id: int) -> bool:
+    """Whether a plan has a baseline."""
+    return bool(store.read("SELECT 1 FROM plan_baselines WHERE plan_id = ?", (plan_id,)))
+
+
 def get(cursor: sqlite3.Cursor, plan_id: int) -> Baseline | None:
     row = cursor.execute(
         "SELECT plan_id, root, digest, left_out, created_at FROM plan_baselines WHERE plan_id = ?", (plan_id,)

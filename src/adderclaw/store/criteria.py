@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from adderclaw.errors import UsageError
 from adderclaw.record import NamedTuple
-from adderclaw.store import faults
+from adderclaw.store import Store, faults
 from adderclaw.store.text import plain
 
 MOST = 200
@@ -199,6 +199,11 @@ def put(cursor: sqlite3.Cursor, plan_id: int, criteria: tuple[Criterion, ...]) -
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         ((plan_id, c.id, position, c.line, c.text, c.keeps, c.fault) for position, c in enumerate(criteria)),
     )
+
+
+def exist(store: Store, plan_id: int) -> bool:
+    """Whether a plan has criteria."""
+    return bool(store.read("SELECT 1 FROM plan_criteria WHERE plan_id = ? LIMIT 1", (plan_id,)))
 
 
 def of(cursor: sqlite3.Cursor, plan_id: int) -> tuple[Criterion, ...]:

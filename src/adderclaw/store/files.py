@@ -10,7 +10,8 @@ from contextlib import closing
 from urllib.parse import quote
 
 from adderclaw.errors import StoreError
-from adderclaw.store import locks, migrations
+from adderclaw.store import locks
+from adderclaw.store.migrations import Migrations, apply, pending
 
 IMAGE = "store.image"
 
@@ -109,7 +110,7 @@ def _rows_of(path: str) -> bytes:
 
 
 def connected(
-    path: str, connect: Callable[[str], sqlite3.Connection], *, read_only: bool
+    path: str, connect: Callable[[str], sqlite3.Connection], migrations: Migrations, *, read_only: bool
 ) -> tuple[sqlite3.Connection, Image]:
     """The tables of the image, in memory; a damaged image is an error, never an empty store.
 
@@ -125,14 +126,14 @@ def connected(
             connection.deserialize(data or copied)
             connection.execute("PRAGMA foreign_keys = ON")
         cursor = connection.cursor()
-        missing = migrations.pending(cursor, image.folder)
-        if missing and read_only:
+        is_current = pending(cursor, image.folder, migrations) == []
+        if not is_current and read_only:
             raise StoreError(f"{image.folder} has not been set up by this version: run `adderclaw init`")
-        if missing:
+        if not is_current:
             cursor.execute("BEGIN IMMEDIATE")
-            migrations.apply(cursor, image.folder)
+            apply(cursor, image.folder, migrations)
             cursor.execute("COMMIT")
-        if missing or copied:
+        if not is_current or copied:
             image.write(connection.serialize())
     except BaseException:
         connection.close()

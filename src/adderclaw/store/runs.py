@@ -212,6 +212,16 @@ def receipts(store: Store, run_id: str, limit: int) -> list[Json]:
     return [json.loads(row[0]) for row in store.read(sql, (run_id, limit))]
 
 
+def receipts_in(store: Store, places: Sequence[str], limit: int) -> list[Json]:
+    """Of all conversations in these workspaces, in the log that is written now; the latest first."""
+    where, values = within(places)
+    sql = (
+        "SELECT line FROM receipts WHERE archive = '' AND session_id IN"  # noqa: S608
+        f" (SELECT session_id FROM sessions WHERE {where}) ORDER BY seq DESC LIMIT ?"
+    )
+    return [json.loads(row[0]) for row in store.read(sql, (*values, limit))]
+
+
 # ------------------------------------------------------------------ traces
 
 KEEP_TRACE = (
@@ -232,7 +242,7 @@ class Traced(NamedTuple):
 
 
 def traces(store: Store, run_id: str) -> list[Traced]:
-    """In the order of the file; none of a run that a version before kept none of."""
+    """In the order of the file."""
     rows = store.read("SELECT root, way, start, until, digest FROM traces WHERE run_id = ? ORDER BY start", (run_id,))
     return [Traced(os.fsdecode(row[0]), os.fsdecode(row[1]), *row[2:]) for row in rows]
 

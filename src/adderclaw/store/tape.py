@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 from adderclaw.store import Store
@@ -24,6 +25,12 @@ class Damaged(Exception):
 def link(previous: str, text: str) -> str:
     """The seal of a row: of its text and of all rows before it."""
     return hashlib.sha256(f"{previous}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def last_rows(store: Store, tables: Sequence[str]) -> dict[str, int]:
+    """The last row of each of these tables, which only ever grow."""
+    sql = "SELECT " + ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {name})" for name in tables)  # noqa: S608
+    return dict(zip(tables, store.read(sql)[0], strict=True))
 
 
 def end_of(store: Store, run_id: str, session_id: str) -> tuple[int, str]:

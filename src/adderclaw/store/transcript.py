@@ -10,7 +10,7 @@ from adderclaw.errors import StoreError, UsageError
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import compact, parsed, plain
-from adderclaw.types import Json
+from adderclaw.types import Json, Phase
 
 ENTRY_TYPES = frozenset(
     {
@@ -280,6 +280,37 @@ def workspace_of(store: Store, conversation_id: str) -> str:
     """Where a conversation was held; empty where there is none."""
     rows = store.read("SELECT project_dir FROM conversations WHERE id = ?", (conversation_id,))
     return str(rows[0][0]) if rows else ""
+
+
+def is_known_project(store: Store, project_dir: str) -> bool:
+    """Whether a conversation was ever held in this folder."""
+    return bool(store.read("SELECT 1 FROM conversations WHERE project_dir = ? LIMIT 1", (project_dir,)))
+
+
+def phase_and_approval(store: Store, conversation_id: str) -> tuple[Phase, bool]:
+    """The phase of a conversation, and whether a plan of it is approved."""
+    rows = store.read(
+        "SELECT c.phase, EXISTS(SELECT 1 FROM plans p WHERE p.conversation_id = c.id AND p.status = 'approved')"
+        " FROM conversations c WHERE c.id = ?",
+        (conversation_id,),
+    )
+    return (rows[0][0], bool(rows[0][1])) if rows else ("idle", False)
+
+
+def state(store: Store, conversation_id: str, key: str) -> str | None:
+    """A value that was stored for a conversation."""
+    rows = store.read("SELECT value FROM state WHERE conversation_id = ? AND key = ?", (conversation_id, key))
+    return rows[0][0] if rows else None
+
+
+def results_of(store: Store, session_id: str, tool_use_id: str) -> list[str]:
+    """What the results of a call said; an id can come again."""
+    rows = store.read(
+        "SELECT json_extract(payload_json, '$.content') FROM transcript_entries"
+        " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_result' ORDER BY sequence",
+        (session_id, tool_use_id),
+    )
+    return [str(row[0]) for row in rows]
 
 
 def last_conversation(store: Store, project_dir: str | None) -> str | None:

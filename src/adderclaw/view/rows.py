@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from adderclaw.framing import is_attached
 from adderclaw.store import Store, subagents, transcript
+from adderclaw.store.queries import entries
 from adderclaw.store.transcript import Entry
 from adderclaw.types import Json
 from adderclaw.view import calls
@@ -32,12 +33,7 @@ class Rows:
 
     def call(self, session_id: str, tool_use_id: str) -> Call | None:
         """The latest call with this id, as its rows have it."""
-        # from the end of the session on: what is drawn has just happened
-        rows = self.store.read(
-            "SELECT sequence, entry_type, payload_json, created_at FROM transcript_entries"
-            " WHERE session_id = ? AND tool_use_id = ? ORDER BY sequence DESC LIMIT 2",
-            (session_id, tool_use_id),
-        )
+        rows = entries.of_call(self.store, session_id, tool_use_id)
         use = next((row for row in rows if row[1] == "tool_use"), None)
         if use is None:
             return None
@@ -59,44 +55,30 @@ class Rows:
 
     def last(self, session_id: str) -> int:
         """The place of a session's latest entry; -1 where it has none."""
-        (found,) = self.store.read(
-            "SELECT coalesce(max(sequence), -1) FROM transcript_entries WHERE session_id = ?", (session_id,)
-        )[0]
-        return int(found)
+        return entries.last_sequence(self.store, session_id)
 
     def place(self, session_id: str, tool_use_id: str) -> int:
         """The place of the latest call with this id; -1 where it is not written yet."""
-        (found,) = self.store.read(
-            "SELECT coalesce(max(sequence), -1) FROM transcript_entries"
-            " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_use'",
-            (session_id, tool_use_id),
-        )[0]
-        return int(found)
+        return entries.sequence_of_call(self.store, session_id, tool_use_id)
 
     def since(self, session_id: str, after: int, before: int | None = None) -> tuple[list[Words | Notice], int]:
         """What was said in a session after one place and before another, in order, and the place that this went to.
 
         Without another: before the next call, since words that follow it are shown after it.
         """
-        rows = self.store.read(
-            "SELECT id, sequence, entry_type, payload_json, tool_use_id, created_at FROM transcript_entries"
-            " WHERE session_id = ? AND sequence > ? AND entry_type IN ('user', 'assistant', 'system')"
-            " AND sequence < coalesce(?, (SELECT min(sequence) FROM transcript_entries"
-            "  WHERE session_id = ? AND sequence > ? AND entry_type = 'tool_use'), 9e18) ORDER BY sequence",
-            (session_id, after, before, session_id, after),
-        )
+        rows = entries.messages_between(self.store, session_id, after, before)
         made = (self._other(Entry(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5])) for row in rows)
         return [item for item in made if item is not None], rows[-1][1] if rows else after
 
     def session(self, session_id: str) -> Iterator[Item]:
         receipts = self._receipts(session_id)
         spent = self._seconds(session_id)
-        entries = transcript.live(transcript.entries(self.store, session_id))
+        live = transcript.live(transcript.entries(self.store, session_id))
         results: dict[str, list[Json]] = {}
-        for entry in entries:
+        for entry in live:
             if entry.entry_type == "tool_result" and entry.tool_use_id:
                 results.setdefault(entry.tool_use_id, []).append(entry.payload)
-        for entry in entries:
+        for entry in live:
             if entry.entry_type == "tool_use":
                 use = entry.tool_use_id or ""
                 made = self._called(session_id, entry.payload, entry.sequence, entry.created_at)
@@ -133,10 +115,7 @@ class Rows:
         )
 
     def _child(self, row: subagents.Subagent) -> Child:
-        (count,) = self.store.read(
-            "SELECT count(*) FROM transcript_entries WHERE session_id = ? AND entry_type = 'tool_use'",
-            (row.session_id,),
-        )[0]
+        count = entries.call_count(self.store, row.session_id)
         return Child(row.session_id, self.clean(row.agent_type), count, outcome=row.outcome or "")
 
     def _decided(self, made: Call, how: Json) -> Call:
@@ -162,41 +141,22 @@ class Rows:
         return replace(made, state=state, output=output, change=change, receipt=seq, exit_code=code)
 
     def _decision(self, session_id: str, tool_use_id: str) -> Json:
-        rows = self.store.read(
-            "SELECT reason_json FROM tool_permission_log WHERE session_id = ? AND tool_use_id = ?"
-            " ORDER BY id DESC LIMIT 1",
-            (session_id, tool_use_id),
-        )
-        return (
-            json.loads(rows[0][0])
-            if rows and rows[0][0]
-            else self._receipt(session_id, tool_use_id)[1].get("decision", {})
-        )
+        reason = entries.last_decision(self.store, session_id, tool_use_id)
+        return json.loads(reason) if reason else self._receipt(session_id, tool_use_id)[1].get("decision", {})
 
     def _receipt(self, session_id: str, tool_use_id: str) -> tuple[int | None, Json]:
-        rows = self.store.read(
-            "SELECT seq, line FROM receipts WHERE archive = '' AND session_id = ? AND tool_use_id = ?"
-            " ORDER BY seq DESC LIMIT 1",
-            (session_id, tool_use_id),
-        )
-        return (rows[0][0], json.loads(rows[0][1])) if rows else (None, {})
+        row = entries.last_receipt(self.store, session_id, tool_use_id)
+        return (row[0], json.loads(row[1])) if row is not None else (None, {})
 
     def _receipts(self, session_id: str) -> dict[str, list[tuple[int | None, Json]]]:
         """Call → its receipts, oldest first: ids may come again."""
         found: dict[str, list[tuple[int | None, Json]]] = {}
-        rows = self.store.read(
-            "SELECT tool_use_id, seq, line FROM receipts WHERE session_id = ? ORDER BY archive, seq", (session_id,)
-        )
-        for use, seq, line in rows:
+        for use, seq, line in entries.receipts(self.store, session_id):
             found.setdefault(str(use), []).append((seq, json.loads(line)))
         return found
 
     def _seconds(self, session_id: str) -> dict[str, float]:
-        rows = self.store.read(
-            "SELECT json_extract(detail, '$.tool_use_id'), json_extract(detail, '$.duration_ms') FROM events"
-            " WHERE session_id = ? AND event_type IN ('tool_completed', 'tool_failed')",
-            (session_id,),
-        )
+        rows = entries.call_durations(self.store, session_id)
         return {str(use): float(ms) / 1000 for use, ms in rows if ms is not None}
 
     def _other(self, entry: Entry) -> Words | Notice | None:

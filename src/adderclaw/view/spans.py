@@ -1,12 +1,12 @@
 """Where the time of a run went: a lane for each of its sessions, made of the events and receipts in the store."""
 
 import calendar
-import json
 import time
 from collections.abc import Callable
 from typing import Any
 
 from adderclaw.store import Store, runs
+from adderclaw.store.queries.runs import receipt_times, subagent_names
 from adderclaw.store.runs import Event, Run
 from adderclaw.view.timeline import Lane, Span
 
@@ -146,18 +146,10 @@ def _reply(payload: Any) -> str:
 
 def _returned(store: Store, run_id: str) -> dict[str, float]:
     """Session and call → when its receipt was written."""
-    rows = store.read(
-        "SELECT session_id, tool_use_id, json_extract(line, '$.timestamp') FROM receipts"
-        " WHERE run_id = ? AND json_valid(line) ORDER BY seq LIMIT ?",
-        (run_id, MOST_EVENTS),
-    )
+    rows = receipt_times(store, run_id, MOST_EVENTS)
     return {f"{row[0]} {row[1]}": at for row in rows if (at := moment(row[2])) is not None}
 
 
 def _names(store: Store, sessions: list[str]) -> dict[str, str]:
-    rows = store.read(
-        "SELECT session_id, agent_type, description FROM subagents"
-        " WHERE session_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(sessions),),
-    )
+    rows = subagent_names(store, sessions)
     return {row[0]: f"{row[1]}: {row[2]}" if row[2] else row[1] for row in rows}

@@ -150,13 +150,14 @@ def _last_warning(name: str, config: str | None) -> str:
     """Why nothing began, which the server keeps from senders."""
     from adderclaw.hosted import questions
     from adderclaw.store import Store
+    from adderclaw.store.queries.runs import last_warnings
 
     store = Store.open(questions.store_path(config), read_only=True)
     try:
-        rows = store.read("SELECT detail FROM events WHERE event_type = 'warning' ORDER BY id DESC LIMIT 20")
+        warnings = last_warnings(store)
     finally:
         store.close()
-    said = (str(json.loads(row[0]).get("message", "")) for row in rows)
+    said = (str(json.loads(detail).get("message", "")) for detail in warnings)
     return next((one for one in said if one.startswith(f"channels.webhook.{name}:")), "")
 
 

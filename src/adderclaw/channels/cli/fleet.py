@@ -49,9 +49,6 @@ def init(
     applied = migrate(fleet.database)
     migrate_engine(database)
     fleet.database.do(grant_engine)
-    unsigned = fleet.database.one(
-        "SELECT count(*) AS runs FROM fleet.runs WHERE state <> 'ended' AND coalesce(signature, '') = ''"
-    ).runs
     key = keys.make(home())
     where.write(home(), replace(chosen, public=keys.read(home()).boxes.public.hex()))
     if output_format == "json":
@@ -61,14 +58,10 @@ def init(
                 "objects": chosen.objects,
                 "applied": applied,
                 "key": key,
-                "unsigned": unsigned,
             }
         )
         return
     print(f"the fleet is in {shown(database)}; states go to {chosen.objects}")
-    if unsigned:
-        print(f"{unsigned} unfinished runs have no signature, because an older version submitted them.")
-        print("Workers refuse them: submit them again")
     print(f"every worker needs {key} and {where.path(home())}; then `adderclaw fleet enroll`, `adderclaw fleet worker`")
     print(f"a machine that only submits needs {where.path(home())} and no key")
 

@@ -46,10 +46,11 @@ def who() -> str:
 
 def whole_id(database: Database, given: str) -> str:
     """A run's id by its beginning."""
-    pattern = given.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
-    rows = database.rows("SELECT id FROM fleet.runs WHERE id LIKE %s || '%%' ORDER BY number LIMIT 2", pattern)
+    from adderclaw.fleet import facts
+
+    rows = facts.starting_with(database, given)
     if not given or not rows:
         raise UsageError(f"there is no run {given!r}; `adderclaw fleet list` lists them")
-    if len(rows) > 1 and rows[0].id != given:
+    if len(rows) > 1 and rows[0] != given:
         raise UsageError(f"{given!r} begins more than one id: write more of it")
-    return str(rows[0].id)
+    return rows[0]

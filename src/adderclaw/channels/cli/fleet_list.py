@@ -152,7 +152,7 @@ def fetch(
     """
     fleet = opened(database)
     run = whole_id(fleet.database, run_id)
-    row = fleet.database.one("SELECT id, submitter, saved, place, pruned FROM fleet.runs WHERE id = %s", run)
+    row = facts.saved_state(fleet.database, run)
     if row.pruned is not None:
         raise UsageError(f"run {run}: its state was pruned {row.pruned:%Y-%m-%d}; what was signed of it is left")
     if row.saved is None:

@@ -42,8 +42,6 @@ def verify(database: DatabaseUrl = None, output_format: OutputFormat = "text") -
             print(visible(f"{one.what}: {one.where}: {one.why}"))
         said = "valid" if not found.wrong else f"{len(found.wrong)} wrong"
         print(f"{said}: {found.anchors} anchors, {found.runs} runs, {found.receipts} receipts")
-        if found.unsigned:
-            print(f"{found.unsigned} runs are unsigned: an older version submitted them, so nobody can check who asked")
         if found.pruned and (when := last(fleet.database)) is not None:
             print(visible(f"of {found.pruned} runs the states were pruned, last by {when['by']} at {when['at']}"))
     raise typer.Exit(1 if found.wrong else 0)

@@ -13,6 +13,7 @@ from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import UsageError
 from adderclaw.replay.trace_file import Trace
 from adderclaw.store import Store, model_calls, runs
+from adderclaw.store.queries.runs import calls
 from adderclaw.store.runs import Run
 from adderclaw.types import Json
 
@@ -125,17 +126,10 @@ def _policy(store: Store, run: Run, file: str, *, as_json: bool) -> int:
 
 # ------------------------------------------------------------------ summary
 
-_CALLS = """
-    SELECT e.sequence, e.tool_use_id, json_extract(e.payload_json, '$.name'),
-           (SELECT json_extract(p.reason_json, '$.by') FROM tool_permission_log p
-            WHERE p.session_id = e.session_id AND p.tool_use_id = e.tool_use_id ORDER BY p.id DESC LIMIT 1),
-           (SELECT r.line FROM receipts r WHERE r.session_id = e.session_id AND r.tool_use_id = e.tool_use_id LIMIT 1)
-    FROM transcript_entries e WHERE e.session_id = ? AND e.entry_type = 'tool_use' ORDER BY e.sequence"""
-
 
 def _summary(store: Store, run: Run, trace: Trace, *, as_json: bool) -> None:
     asked = [call for call in model_calls.of_session(store, run.session_id) if call.run_id == run.run_id]
-    used = [_call(*row) for row in store.read(_CALLS, (run.session_id,))]
+    used = [_call(*row) for row in calls(store, run.session_id)]
     if as_json:
         models = [call._asdict() for call in asked]
         shown = {**run._asdict(), "status": run.status, "model_calls": models, "tool_calls": used}

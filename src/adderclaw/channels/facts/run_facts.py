@@ -9,6 +9,8 @@ from adderclaw.credentials.redaction import Secrets
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, checks, runs, transcript, workflows
 from adderclaw.store.checks import Check
+from adderclaw.store.queries import conversations
+from adderclaw.store.queries import runs as queries
 from adderclaw.store.runs import Run
 from adderclaw.view import spans
 from adderclaw.view.timeline import Kind, Lane
@@ -87,12 +89,8 @@ def _title(store: Store, run: Run) -> str:
     begun = workflows.get(store, run.run_id)
     if begun is not None and begun.name:
         return str(begun.inputs.get("task", "")) or begun.name
-    rows = store.read(
-        "SELECT payload_json FROM transcript_entries WHERE session_id = ? AND entry_type = 'user'"
-        " ORDER BY sequence LIMIT 1",
-        (run.session_id,),
-    )
-    said = " ".join(transcript.text_of(json.loads(rows[0][0])).split()) if rows else ""
+    first = queries.first_message(store, run.session_id)
+    said = " ".join(transcript.text_of(json.loads(first)).split()) if first else ""
     if run.kind == "spec":
         return "SPEC.md"
     return said[:120] or transcript.title(store, run.conversation_id) or run.kind
@@ -114,35 +112,16 @@ def told(store: Store, run: Run) -> Told:
 
 def sessions_of(store: Store, run: Run) -> list[str]:
     """Its own and those of its children, theirs too."""
-    rows = store.read(
-        "WITH RECURSIVE below(id) AS (SELECT ? UNION SELECT s.session_id FROM subagents s"
-        " JOIN below ON s.parent_id = below.id)"
-        " SELECT id FROM below LIMIT ?",
-        (run.session_id, MOST_SESSIONS),
-    )
-    return [row[0] for row in rows]
+    return queries.sessions_below(store, run.session_id, MOST_SESSIONS)
 
 
 def _models(store: Store, run: Run, sessions: Sequence[str]) -> list[ModelUse]:
-    rows = store.read(
-        "SELECT provider || '/' || model, count(*), sum(status <> 'ok'),"
-        " coalesce(sum(json_extract(usage_json, '$.input_tokens')), 0),"
-        " coalesce(sum(json_extract(usage_json, '$.output_tokens')), 0),"
-        " coalesce(sum(json_extract(usage_json, '$.cache_read_tokens')), 0), sum(latency_ms) / 1000.0, sum(cost)"
-        " FROM model_calls WHERE session_id IN (SELECT value FROM json_each(?)) AND run_id = ?"
-        " GROUP BY 1 ORDER BY 2 DESC",
-        (json.dumps(sessions), run.run_id),
-    )
+    rows = queries.model_use(store, run.run_id, sessions)
     return [ModelUse(clean(row[0]), *row[1:]) for row in rows]
 
 
 def _tools(store: Store, run: Run) -> list[ToolUse]:
-    rows = store.read(
-        "SELECT json_extract(line, '$.tool'), count(*), sum(json_extract(line, '$.status') = 'denied'),"
-        " sum(json_extract(line, '$.status') = 'failed') FROM receipts WHERE run_id = ? AND json_valid(line)"
-        " GROUP BY 1 ORDER BY 2 DESC",
-        (run.run_id,),
-    )
+    rows = queries.tool_use(store, run.run_id)
     return [ToolUse(clean(str(row[0])), *row[1:]) for row in rows]
 
 
@@ -154,14 +133,8 @@ class Choices(NamedTuple):
 
 
 def choices(store: Store, places: Sequence[str] = ()) -> Choices:
-    kinds = [row[0] for row in store.read("SELECT DISTINCT kind FROM runs ORDER BY 1 LIMIT 50")]
-    projects = [
-        row[0]
-        for row in store.read(
-            "SELECT project_dir, max(last_active) FROM conversations GROUP BY 1 ORDER BY 2 DESC LIMIT 100"
-        )
-    ]
-    return Choices(kinds, [one for one in projects if not places or one in places])
+    projects = conversations.recent_projects(store)
+    return Choices(queries.kinds(store), [one for one in projects if not places or one in places])
 
 
 def page(

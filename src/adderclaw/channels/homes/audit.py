@@ -17,24 +17,11 @@ from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.logfile import open_log
+from adderclaw.store.queries.audit import records
 from adderclaw.store.verify import Verification, verify
 from adderclaw.types import Json
 
 LOG, RECORDS, MANIFEST = "tool_receipts.log", "records.jsonl", "manifest.json"
-
-QUERIES = {
-    "session": "SELECT session_id, conversation_id, started_at FROM sessions ORDER BY started_at, session_id",
-    "run": "SELECT run_id, kind, conversation_id, session_id, started_at, finished_at, outcome, exit_code, reason, cost"
-    " FROM runs ORDER BY started_at, run_id",
-    "permission": "SELECT session_id, tool_use_id, tool_name, decision, reason_json, created_at"
-    " FROM tool_permission_log ORDER BY id",
-    "question": "SELECT id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, created_at, answer,"
-    " answered_by, answered_who, answered_at, comment, channel, used_at, replies_json FROM approvals"
-    " ORDER BY created_at, id",
-    "receipt": "SELECT archive, seq, receipt_hash, session_id, tool_use_id, run_id FROM receipts ORDER BY archive, seq",
-    "settings": "SELECT scope, json, updated_at FROM settings_snapshot ORDER BY scope",
-}
-"""Kind of record → the rows that it is made of. No message of a conversation is among them."""
 
 
 class Exported(NamedTuple):
@@ -119,16 +106,11 @@ def _lines(store: Store | None, loaded: Loaded) -> Iterator[tuple[str, Json]]:
     yield "configuration", {"sha256": digest, "files": list(loaded.files), "managed_sha256": managed}
     if store is None:
         return
-    with store.looking() as cursor:
-        for kind, sql in QUERIES.items():
-            cursor.execute(sql)
-            names = [column[0] for column in cursor.description]
-            for row in cursor:
-                record = dict(zip(names, row, strict=True))
-                if kind == "settings":
-                    text = str(record.pop("json"))
-                    record["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-                yield kind, record
+    for kind, record in records(store):
+        if kind == "settings":
+            text = str(record.pop("json"))
+            record["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        yield kind, record
 
 
 def _opened(path: str) -> IO[bytes]:

@@ -21,6 +21,7 @@ from adderclaw.record import NamedTuple
 from adderclaw.store import Store, damage
 from adderclaw.store.files import IMAGE, folder_of
 from adderclaw.store.logfile import Lock, open_log, read_key
+from adderclaw.store.queries import databases
 from adderclaw.store.verify import Verification, verify
 from adderclaw.types import Json
 
@@ -172,7 +173,7 @@ class _Backup:
         with closing(sqlite3.connect(self._copy)) as copy:
             if why := damage.found_in(copy):
                 raise StoreError(f"{damage.message(self._places.database, why)}. No backup was written")
-            if self._length() and not copy.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            if self._length() and not databases.tables(copy):
                 raise StoreError(damage.lost(self._places.database, self._places.log))
         return True
 
@@ -189,8 +190,7 @@ class _Backup:
         try:
             with closing(sqlite3.connect(name, uri=True, timeout=30, isolation_level=None)) as source:
                 with self._still():
-                    source.execute("BEGIN")
-                    source.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                    databases.begin_snapshot(source)
                     length = self._length()
                 os.close(os.open(self._copy, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_RDWR, 0o600))
                 with closing(sqlite3.connect(self._copy)) as target:
@@ -305,10 +305,7 @@ class _Backup:
         """Folder in the archive → the folder of a run, as the database knows them; those that are gone are left out."""
         found: dict[str, str] = {}
         with closing(sqlite3.connect(f"file:{quote(self._copy)}?mode=ro", uri=True)) as copy:
-            if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'traces'").fetchone():
-                return found
-            for run_id, root, way in copy.execute("SELECT DISTINCT run_id, root, way FROM traces ORDER BY run_id"):
-                folder = os.path.dirname(os.path.join(os.fsdecode(root), os.fsdecode(way)))
+            for run_id, folder in databases.run_folders(copy):
                 name = f"runs/{run_id}"
                 inside = beneath(followed(folder), followed(self._places.home))
                 if (
@@ -337,7 +334,7 @@ class _Backup:
     # -------------------------------------------------------------- is it true?
 
     def _verified(self, has_database: bool) -> Verification:
-        """Of the copies, so that it is the backup that was looked at; a copy of an earlier schema is migrated first."""
+        """Verify the copies, which are what is backed up; a copy of an earlier version is migrated first."""
         try:
             store = Store.open(self._copy) if has_database else None
         except StoreError as error:

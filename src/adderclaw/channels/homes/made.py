@@ -82,9 +82,11 @@ def is_database(path: str) -> bool:
         return False
     from urllib.parse import quote
 
+    from adderclaw.store.queries import databases
+
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as found:
-            return {name for (name,) in found.execute("SELECT name FROM sqlite_master")} >= TABLES
+            return databases.tables(found) >= TABLES
     except sqlite3.Error:
         return False
 

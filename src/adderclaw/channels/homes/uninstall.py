@@ -237,6 +237,7 @@ def _crontab() -> list[str]:
 
 def _run_folders(home: str) -> list[str]:
     from adderclaw.store import Store
+    from adderclaw.store.queries.databases import trace_folders
 
     path = os.path.join(home, "memory.sqlite")
     if not Store.exists(path):
@@ -246,10 +247,9 @@ def _run_folders(home: str) -> list[str]:
     except StoreError:
         return []
     try:
-        rows = store.read("SELECT DISTINCT root, way FROM traces")
+        folders = trace_folders(store)
     finally:
         store.close()
-    folders = {os.path.dirname(os.path.join(os.fsdecode(root), os.fsdecode(way))) for root, way in rows}
     return sorted(one for one in folders if os.path.isdir(one) and not beneath(followed(one), followed(home)))
 
 

@@ -17,6 +17,7 @@ from adderclaw.channels.facts.ledger import Watch
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.errors import AdderClawError
 from adderclaw.store import Store
+from adderclaw.store.queries.metrics import COUNTED, TOKENS, count_after
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -24,28 +25,18 @@ if TYPE_CHECKING:
     from adderclaw.channels.server.house import House
 
 STATES = ("idle", "working", "asking")
-_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-
-_SUMS = ", ".join(f"sum(json_extract(usage_json, '$.{name}'))" for name in _TOKENS)
-_COUNTED = {
-    "conversations": "SELECT max(rowid), count(*) FROM conversations WHERE rowid > ?",
-    "tool_calls": "SELECT max(id), sum(entry_type = 'tool_use') FROM transcript_entries WHERE id > ?",
-    "tool_denials": "SELECT max(id), sum(decision = 'deny') FROM tool_permission_log WHERE id > ?",
-    "model_calls": f"SELECT max(id), count(*), sum(status <> 'ok'), sum(cost), {_SUMS} FROM model_calls WHERE id > ?",  # noqa: S608
-}
-"""Each counts the rows behind the last that was counted, so that a look costs what happened since the one before."""
 
 
 class Counts:
     """Sums over rows that are only added; what is cleared was counted."""
 
     def __init__(self) -> None:
-        self._last = dict.fromkeys(_COUNTED, 0)
+        self._last = dict.fromkeys(COUNTED, 0)
         self._sums: dict[str, list[float]] = {}
 
     def of(self, store: Store) -> dict[str, list[float]]:
-        for name, sql in _COUNTED.items():
-            last, *more = store.read(sql, (self._last[name],))[0]
+        for name in COUNTED:
+            last, more = count_after(store, name, self._last[name])
             before = self._sums.get(name, [0.0] * len(more))
             if last is not None:
                 self._last[name] = last
@@ -87,7 +78,7 @@ class Meter(Collector):
         yield _counter("provider_errors", "Calls of models that failed.", failed)
         yield _counter("cost_dollars", "US dollars of the calls with a known price.", cost)
         used = CounterMetricFamily("adderclaw_tokens", "Tokens of model calls.", labels=["kind"])
-        for kind, number in zip(_TOKENS, tokens, strict=True):
+        for kind, number in zip(TOKENS, tokens, strict=True):
             used.add_metric([kind.removesuffix("_tokens")], number)
         yield used
         yield from self._now()

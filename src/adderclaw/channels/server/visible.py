@@ -11,6 +11,7 @@ from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.store import Store
+from adderclaw.store.queries import conversations
 from adderclaw.store.text import plain
 
 if TYPE_CHECKING:
@@ -19,18 +20,6 @@ if TYPE_CHECKING:
 NONE = ("no folder",)
 """A folder that matches nothing: real folders are absolute, and records of the whole machine have an empty one."""
 
-_CONVERSATIONS = "SELECT project_dir FROM conversations c"
-_SESSIONS = f"{_CONVERSATIONS} JOIN sessions s ON s.conversation_id = c.id"
-_FOLDERS = {
-    "conversation": f"{_CONVERSATIONS} WHERE c.id = ?",
-    "session": f"{_SESSIONS} WHERE s.session_id = ?",
-    "run": f"{_CONVERSATIONS} JOIN runs r ON r.conversation_id = c.id WHERE r.run_id = ?",
-    "question": f"{_SESSIONS} JOIN approvals a ON a.session_id = s.session_id WHERE a.id = ?",
-    "checkpoint": f"{_CONVERSATIONS} JOIN checkpoints p ON p.conversation_id = c.id WHERE p.id = ?",
-    "receipt": f"{_SESSIONS} JOIN receipts r ON r.session_id = s.session_id WHERE r.archive = '' AND r.seq = ?",
-    "schedule": "SELECT workspace FROM schedules WHERE ? IN (name, id)",
-}
-"""The folder of what a path, a query or a body names."""
 _NAMES = {
     "workspace": "folder",
     "project": "folder",
@@ -90,7 +79,7 @@ def _folders(store: Store, kind: str, value: str) -> list[str]:
         case "response":
             return _folders(store, "conversation", value.partition("_")[2].partition("_")[2])
         case _:
-            return [str(row[0]) for row in store.read(_FOLDERS[kind], (plain(value),))]
+            return conversations.folders_of(store, kind, plain(value))
 
 
 def places(called: Called) -> tuple[str, ...]:
@@ -98,8 +87,7 @@ def places(called: Called) -> tuple[str, ...]:
     client, house = called.client, called.house
     if not client.folders:
         return ()
-    held = [str(row[0]) for row in house.store.read("SELECT DISTINCT project_dir FROM conversations")]
-    return tuple(folder for folder in held if client.sees(folder)) or NONE
+    return tuple(folder for folder in conversations.projects(house.store) if client.sees(folder)) or NONE
 
 
 def options(called: Called, workspace: str | None = None) -> Options:

@@ -91,7 +91,7 @@ class Report:
         return ToolResult("Taken down.", ends=True, own=True)
 
     def take(self, given: Json) -> None:
-        """The result, as it was signalled, also by a session of an earlier version (`achieved` and `converged`)."""
+        """The result, as it was signalled."""
         outcome = given.get("outcome")
         achieved: bool = outcome != "not_reached" if outcome is not None else given["achieved"]
         ends = outcome == "converged" if outcome is not None else achieved and self.loop is not None and self.loop.alone
@@ -99,7 +99,7 @@ class Report:
             achieved=achieved,
             summary=given["summary"][:MAX_TEXT],
             outputs={str(name): _as_text(value) for name, value in given.get("outputs", {}).items()},
-            converged=given.get("converged", ends),
+            converged=ends,
         )
 
     def missing(self) -> str | None:

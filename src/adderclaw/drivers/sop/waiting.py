@@ -14,15 +14,7 @@ WAITING = ("needs_input", "stopped", "interrupted")
 def ready(store: Store, now: float | None = None) -> list[str]:
     """Ids of SOP runs whose question was answered, or whose time to answer is over, and nobody acted on it yet."""
     late = iso(time.time() if now is None else now)
-    rows = store.read(
-        # from the few open questions to their runs: each tick looks, and there may be many runs
-        "SELECT DISTINCT r.run_id FROM approvals a INDEXED BY idx_approvals_open CROSS JOIN runs r"
-        " ON r.session_id = a.session_id WHERE r.kind = 'sop' AND a.stays AND a.used_at IS NULL"
-        " AND (a.answer IS NOT NULL OR a.expires_at <= ?)"
-        " AND (r.outcome IS NULL OR r.outcome IN ('needs_input', 'stopped')) ORDER BY r.rowid",
-        (late,),
-    )
-    found = (runs.get(store, row[0]) for row in rows)
+    found = (runs.get(store, id) for id in approvals.decided_sops(store, late))
     return [run.run_id for run in found if run is not None and run.status in WAITING]
 
 

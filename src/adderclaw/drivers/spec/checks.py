@@ -15,7 +15,7 @@ from adderclaw.errors import AdderClawError, LimitError, Refused
 from adderclaw.framing import cut, framed, sealed
 from adderclaw.kernel.session import Session
 from adderclaw.record import NamedTuple
-from adderclaw.store import checks
+from adderclaw.store import checks, transcript
 from adderclaw.store.checks import Check
 from adderclaw.types import EndedBy, Json, Outcome
 from adderclaw.workspace import Place
@@ -255,11 +255,7 @@ class Checker:
         before = "" if check.claimed_by else ", after it had counted as passed"
         text = f"{check.scenario_id} ({check.verdict}{before}): {check.reason}"
         for cited in check.evidence[:3]:
-            rows = self._session.store.read(
-                "SELECT json_extract(payload_json, '$.content') FROM transcript_entries"
-                " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_result' ORDER BY sequence",
-                (check.checked_by, cited["tool_use_id"]),
-            )
-            said = next((str(row[0]) for row in rows if str(row[0]).startswith(f"[{cited['id']}]\n")), "")
+            results = transcript.results_of(self._session.store, check.checked_by, cited["tool_use_id"])
+            said = next((result for result in results if result.startswith(f"[{cited['id']}]\n")), "")
             text += f"\n\n{cited['tool']} {cut(str(cited['input']), 300)}\n{cut(said, TOLD_CHARS)}"
         yield framed(sealed(text), text)

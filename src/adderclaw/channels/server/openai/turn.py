@@ -15,7 +15,8 @@ from adderclaw.errors import AdderClawError
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.record import NamedTuple
 from adderclaw.runtime.start import loaded_by
-from adderclaw.store import Store, transcript
+from adderclaw.store import transcript
+from adderclaw.store.queries import conversations
 from adderclaw.store.text import plain
 from adderclaw.types import Outcome
 from adderclaw.view.items import Call
@@ -73,7 +74,7 @@ class Turn:
     def __init__(self, called: Called, conversation: Conversation, model: str) -> None:
         self.called, self.conversation, self.model = called, conversation, model
         self.created = int(time.time())
-        self.number = 1 + _turns(called.house.store, conversation.id)
+        self.number = 1 + conversations.turn_count(called.house.store, conversation.id)
         """Which turn of its conversation it is."""
         self._after = conversation.updates.last
         self._turn = ""
@@ -210,15 +211,6 @@ def _failed(outcome: Outcome, reason: str) -> Refusal:
             return Refusal(502, "agent_error", reason or "the agent gave no answer")
 
 
-def _turns(store: Store, conversation: str) -> int:
-    """How many turns a conversation has had, without those of subagents."""
-    sql = (
-        "SELECT count(*) FROM turns JOIN sessions USING (session_id) WHERE conversation_id = ?"
-        " AND session_id NOT IN (SELECT session_id FROM subagents)"
-    )
-    return int(store.read(sql, (conversation,))[0][0])
-
-
 def response_id(turn: Turn) -> str:
     return f"resp_{turn.number}_{turn.conversation.id}"
 
@@ -228,7 +220,7 @@ def resumed(called: Called, id: str) -> str:
     store = called.house.store
     mark, _, rest = id.partition("_")
     number, _, conversation = rest.partition("_")
-    turns = _turns(store, plain(conversation))
+    turns = conversations.turn_count(store, plain(conversation))
     if mark != "resp" or not turns or not number.isascii() or not number.isdecimal() or len(number) > 15:
         raise missing("response", id)
     if turns != int(number):

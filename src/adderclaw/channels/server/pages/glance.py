@@ -11,6 +11,7 @@ from adderclaw.hosted.conversation import Conversation
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, approvals, runs, threads, transcript
 from adderclaw.store.approvals import Approval
+from adderclaw.store.queries import conversations
 from adderclaw.store.runs import Run
 from adderclaw.view.items import Call
 from adderclaw.view.rows import Rows
@@ -86,7 +87,7 @@ def waiting(called: Called, conversation: str | None = None) -> list[Asked]:
 def asked(called: Called, row: Approval) -> Asked:
     """A question with where it was asked."""
     store = called.house.store
-    id = _conversation_of(store, row.session_id)
+    id = conversations.of_session(store, row.session_id)
     folder = transcript.workspace_of(store, id) if id else ""
     here = called.house.conversations.get(id)
     request = here.questions.get(row.id) if here is not None else None
@@ -98,21 +99,12 @@ def one(called: Called, id: str) -> Asked | None:
     return asked(called, row) if row is not None else None
 
 
-def _conversation_of(store: Store, session_id: str) -> str:
-    rows = store.read("SELECT conversation_id FROM sessions WHERE session_id = ?", (session_id,))
-    return str(rows[0][0]) if rows else ""
-
-
 def title(store: Store, id: str) -> str:
     """Its name; where it has none, the beginning of its first message."""
     if named := transcript.title(store, id):
         return named
-    rows = store.read(
-        "SELECT e.payload_json FROM sessions s JOIN transcript_entries e USING (session_id)"
-        " WHERE s.conversation_id = ? AND e.entry_type = 'user' ORDER BY e.id LIMIT 1",
-        (id,),
-    )
-    return transcript.beginning(rows[0][0]) if rows else ""
+    first = conversations.first_message(store, id)
+    return transcript.beginning(first) if first else ""
 
 
 # ------------------------------------------------------------------ what runs
@@ -141,14 +133,10 @@ def _step_here(one: Conversation) -> Step | None:
 
 def step(store: Store, session_id: str, folder: str) -> Step | None:
     """What is done in a session, by its latest entry; None where it waits for the next message."""
-    rows = store.read(
-        "SELECT entry_type, tool_use_id, payload_json FROM transcript_entries WHERE session_id = ?"
-        " ORDER BY sequence DESC LIMIT 1",
-        (session_id,),
-    )
-    if not rows:
+    entry = conversations.latest_entry(store, session_id)
+    if entry is None:
         return None
-    kind, use, _ = rows[0]
+    kind, use = entry
     if kind == "tool_use":
         return Step("runs a tool", Rows(store, clean, folder).call(session_id, str(use)))
     return Step("waits for the model") if kind in ("user", "tool_result") else None

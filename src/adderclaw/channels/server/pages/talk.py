@@ -7,6 +7,7 @@ from adderclaw.channels.server.pages.parts import state
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, locks, transcript
+from adderclaw.store.queries import conversations
 from adderclaw.view.html import Html, el
 from adderclaw.view.items import Call, Item, Words
 from adderclaw.view.rows import Rows
@@ -48,16 +49,7 @@ def is_elsewhere(store: Store, one: Conversation) -> bool:
 
 
 def used(store: Store, id: str) -> Used:
-    rows = store.read(
-        "SELECT count(*), sum(json_extract(usage_json, '$.input_tokens')),"
-        " sum(json_extract(usage_json, '$.output_tokens')),"
-        " (SELECT model FROM model_calls m JOIN sessions USING (session_id) WHERE conversation_id = ?"
-        "  ORDER BY m.id DESC LIMIT 1),"
-        " (SELECT sum(cost) FROM runs WHERE conversation_id = ?)"
-        " FROM model_calls JOIN sessions USING (session_id) WHERE conversation_id = ?",
-        (id, id, id),
-    )
-    count, put, got, model, cost = rows[0]
+    count, put, got, model, cost = conversations.usage(store, id)
     return Used(count, int(put or 0) + int(got or 0), float(cost or 0), clean(str(model or "")))
 
 
