@@ -36,9 +36,6 @@ INDEXED_CHARS = {"user": 8192, "assistant": 8192, "tool_result": 2048}
 a page of source text costs more to index than all the rest of its row."""
 
 
-INTERRUPTED = "Interrupted before it ended: the outcome is unknown."
-"""How the result begins that a resumed session gives a call whose own was lost with the process."""
-
 OPAQUE = frozenset({"opaque", "media"})
 """Blocks that are kept in our own table beside the entry, since the entries' own blocks are a closed set."""
 

@@ -500,7 +500,7 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, dropped: 
         printed = f"{printed.rstrip(chr(10))}\n{note}" if printed else note
     if done.timed_out:
         ended = f"Command timed out after {seconds:g} s and was killed\n{printed}"
-        return replace(internal_failure(ended, own=not printed), metadata={**lost, "timed_out": True})
+        return replace(internal_failure(ended, "timed_out", own=not printed), metadata=lost)
     if _met_git(command, done):
         printed += NOT_ALONE if _is_git(command) else ALONE_MAY
     about = {"exit_code": done.returncode, "truncated": done.truncated, **lost}
@@ -509,7 +509,7 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, dropped: 
     failed = f"Exit code {_code(done.returncode)}\n{printed}"
     if done.returncode > 0:  # else a signal ended it
         about["ran"] = True
-    return ToolResult(failed, "tool_rejected", about)
+    return ToolResult(failed, "rejected", about)
 
 
 def _unreached(judged: Judged, done: Finished) -> str:

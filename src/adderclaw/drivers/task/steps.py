@@ -71,11 +71,13 @@ def _status(done: Done) -> Status:
         return "unanswered"
     if not result.is_error:
         return "ok"
-    if result.metadata.get("unknown"):
-        return "unknown"
-    if result.error_class == "internal_failure":
-        return "timeout" if "timed out" in result.content[:200] else "failed"
-    return "failed" if "exit_code" in result.metadata else "invalid"
+    match result.outcome:
+        case "unknown" | "failed":
+            return result.outcome
+        case "timed_out":
+            return "timeout"
+        case _:
+            return "failed" if "exit_code" in result.metadata else "invalid"
 
 
 def _streams(content: str) -> tuple[str, str]:

@@ -145,7 +145,7 @@ def _result(report: ChildReport, most: int, ctx: ToolContext) -> ToolResult:
         "totalToolUseCount": report.tool_calls,
         "resolvedModel": report.model,
     }
-    return ToolResult(told(report, most, ctx.keep), "tool_rejected" if failed else "success", facts)
+    return ToolResult(told(report, most, ctx.keep), "rejected" if failed else "ok", facts)
 
 
 def _name(order: Child, ctx: ToolContext) -> str:
