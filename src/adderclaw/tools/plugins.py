@@ -68,7 +68,7 @@ def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
     for other in others:
         taken |= {tool.name.lower(): f"the plugin {other.name!r} brings a tool of that name" for tool in other.tools}
     return [
-        f"tools: {tool.name!r} cannot be the name of a tool, since {taken[tool.name.lower()]}"
+        f"{tool.name!r} cannot be the name of a tool, since {taken[tool.name.lower()]}"
         for tool in manifest.tools
         if tool.name.lower() in taken
     ]

@@ -15,6 +15,7 @@ from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between
+from adderclaw.framing import STDERR, exit_line
 from adderclaw.gate.looking import only_looks
 from adderclaw.gate.paths import DEVICES
 from adderclaw.gate.programs import git_alone
@@ -506,7 +507,7 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, dropped: 
     about = {"exit_code": done.returncode, "truncated": done.truncated, **lost}
     if done.returncode == 0 or (done.returncode == 1 and _answers(_last(command))):
         return ToolResult(printed, metadata=about)
-    failed = f"Exit code {_code(done.returncode)}\n{printed}"
+    failed = f"{exit_line(_code(done.returncode))}{printed}"
     if done.returncode > 0:  # else a signal ended it
         about["ran"] = True
     return ToolResult(failed, "rejected", about)
@@ -537,7 +538,7 @@ def _is_git(command: Plan | Raw) -> bool:
 def _streams(done: Finished) -> str:
     """Seed 003's form: stdout, then stderr under its heading where there is any."""
     out, err = _text(done.stdout, cut=done.stdout_cut), _text(done.stderr, cut=done.stderr_cut)
-    return f"{out}\n--- stderr ---\n{err}" if err else out
+    return f"{out}\n{STDERR}{err}" if err else out
 
 
 def _text(stream: bytes, *, cut: bool) -> str:
