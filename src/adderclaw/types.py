@@ -19,21 +19,10 @@ type Risk = Literal["low", "medium", "high"]
 type Verdict = Literal["allow", "ask", "deny"]
 type Outcome = Literal["completed", "denied", "error", "limit", "stopped", "needs_input"]
 type ProviderErrorKind = Literal[
-    "authentication_failed",
-    "billing_error",
-    "rate_limit",
-    "invalid_request",
-    "server_error",
-    "max_output_tokens",
-    "unknown",
-    # ours, beside the seven that StopFailure knows (`stop_failure` maps them)
-    "network",
-    "timeout",
-    "context_overflow",
-    "malformed",
-    "missing_key",
-    "script",
-]
+    "authentication_failed", "billing_error", "rate_limit", "invalid_request", "server_error", "max_output_tokens",
+    "unknown", "network", "timeout", "context_overflow", "malformed", "missing_key", "script",
+]  # fmt: skip
+"""The last six are ours, beside the seven that StopFailure knows (`ProviderError.stop_failure` maps them)."""
 MISSING_KEY = "missing_provider_api_key"
 """What `missing_key` is called where a run says why it failed."""
 type EndedBy = (
@@ -44,23 +33,19 @@ type EndedBy = (
     ]
     | ProviderErrorKind
 )  # fmt: skip
-"""What ended a turn before it was done: a limit (by its name in `--limit`, where it has one; the length of a reply, the
-decisions of a task and the room for its prompt are limits, too), a hook, an answer that never had the shape that was
-asked for, a model without a price where the cost is limited, a script with steps left over, a task's own reasons, or
-the kind of error of the model call."""
+"""What ended a turn before it was done: a limit (by its name in `--limit`, where it has one), a hook, an answer without
+the shape that was asked for, a model without a price where the cost is limited, a script with steps left over, a reason
+of a task's own, or the kind of error of the model call."""
 type Autonomy = Literal["readonly", "supervised", "full"]
 type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk"]
 type Phase = Literal["idle", "planning", "implement", "test", "verify", "done"]
 PHASES: tuple[Phase, ...] = ("idle", "planning", "implement", "test", "verify", "done")
 type ErrorClass = Literal["success", "tool_rejected", "internal_failure"]
 type CallOutcome = Literal["ok", "rejected", "failed", "timed_out", "invalid", "denied", "not_run", "unknown"]
-"""How a tool call ended. rejected: the tool ran and reports an error, such as a missing file or an exit status.
-failed: the tool itself broke. invalid: there is no such tool, or the arguments do not fit it. denied: a guard, a rule,
-a hook, a limit or a person refused it. not_run: it was interrupted before it began. unknown: it had begun when it was
-interrupted, so what it did is not known."""
-type DenialKind = Literal[
-    "policy", "hook", "operator", "no_operator", "timeout", "interrupted", "changed", "limit", "estop"
-]
+"""How a tool call ended. rejected: the tool reports an error, such as an exit status. failed: the tool itself broke.
+invalid: there is no such tool, or the arguments do not fit it. denied: something or somebody refused it. not_run: it
+was interrupted before it began. unknown: it was interrupted after it began, so what it did is not known."""
+type DenialKind = Literal["policy", "hook", "operator", "no_operator", "timeout", "changed", "limit", "estop"]
 """What refused a call. policy: the gate, or a tool that found a path changed. timeout: nobody answered in time."""
 DENIAL_KINDS: Mapping[str, DenialKind] = {kind: kind for kind in DenialKind.__value__.__args__}
 type StopReason = Literal["end", "tool_use", "max_tokens", "refusal", "other"]
@@ -417,13 +402,9 @@ class ToolResult:
 
     @property
     def error_class(self) -> ErrorClass:
-        match self.outcome:
-            case "ok":
-                return "success"
-            case "failed" | "timed_out":
-                return "internal_failure"
-            case "rejected" | "invalid" | "denied" | "not_run" | "unknown":
-                return "tool_rejected"
+        if self.outcome == "ok":
+            return "success"
+        return "internal_failure" if self.outcome in ("failed", "timed_out") else "tool_rejected"
 
     @property
     def is_error(self) -> bool:
@@ -447,13 +428,11 @@ def rejected(message: str, outcome: CallOutcome = "rejected", *, own: bool = Tru
 
 
 def refused(message: str, kind: DenialKind, reason: str = "") -> ToolResult:
-    """A denied call; `reason` is the receipt's, where it differs from what the model is told."""
+    """A denied call; the receipt has the `reason`, where it is not the message."""
     return ToolResult(message, "denied", denial=Denial(kind, reason or message), own=True)
 
 
-def internal_failure(
-    message: str, outcome: Literal["failed", "timed_out"] = "failed", *, own: bool = True
-) -> ToolResult:
+def internal_failure(message: str, outcome: CallOutcome = "failed", *, own: bool = True) -> ToolResult:
     return ToolResult(f"[SDLC_INTERNAL] {message}", outcome, own=own)
 
 
