@@ -19,8 +19,14 @@ class Invalid(AdderClawError):
 
     exit_code = EXIT_USAGE
 
-    def __init__(self, problems: list[tuple[str, str]]) -> None:
-        self.problems = problems
+    def __init__(
+        self,
+        problems: list[tuple[str, str]],
+        missing: frozenset[str] = frozenset(),
+        unknown: frozenset[str] = frozenset(),
+    ) -> None:
+        """Of the keys in `problems`, `missing` are only absent, and `unknown` are not keys of the type."""
+        self.problems, self.missing, self.unknown = problems, missing, unknown
         super().__init__("\n".join(f"{key}: {message}" if key else message for key, message in problems))
 
 
@@ -90,8 +96,10 @@ def _validated[T](kind: type[T], data: object) -> T:
     except ValidationError as error:
         if (count := error.error_count()) > MOST_PROBLEMS:
             raise Invalid([("", f"has {count:,} problems: this is meant for something else")]) from None
-        found = (_problem(kind, data, cast(Json, one)) for one in error.errors(include_url=False))
-        raise Invalid(_joined(found)) from None
+        found = [_problem(kind, data, cast(Json, one)) for one in error.errors(include_url=False)]
+        unknown, missing = _keys_of(found, _UNKNOWN_KEY), _keys_of(found, _MISSING)
+        others = {one.key for one in found if one.type not in _MISSING}
+        raise Invalid(_joined(found), missing - others, unknown) from None
 
 
 # ------------------------------------------------------------------ data that plainly fits
@@ -248,10 +256,25 @@ def _record_fitter(kind: type) -> _Fit:
 # ------------------------------------------------------------------ problems
 
 
-def _joined(problems: Any) -> list[tuple[str, str]]:
+class _Problem(NamedTuple):
+    key: str
+    message: str
+    type: str
+    """As pydantic calls it."""
+
+
+_MISSING = frozenset({"missing", "missing_keyword_only_argument", "missing_argument"})
+_UNKNOWN_KEY = frozenset({"unexpected_keyword_argument", "extra_forbidden"})
+
+
+def _keys_of(problems: list[_Problem], types: frozenset[str]) -> frozenset[str]:
+    return frozenset(one.key for one in problems if one.type in types)
+
+
+def _joined(problems: list[_Problem]) -> list[tuple[str, str]]:
     """One line for each key: the arms of a union complain one by one."""
     by_key: dict[str, list[str]] = {}
-    for key, message in problems:
+    for key, message, _ in problems:
         messages = by_key.setdefault(key, [])
         if message not in messages:
             messages.append(message)
@@ -273,24 +296,29 @@ _EXPECTED = {
 }
 
 
-def _problem(kind: Any, data: object, error: Json) -> tuple[str, str]:
-    path = _real_path(data, error["loc"])
-    key = dotted(path)
-    what, value = error["type"], error["input"]
+def _problem(kind: Any, data: object, error: Json) -> _Problem:
+    path, what = _real_path(data, error["loc"]), str(error["type"])
+    if what in _MISSING and error["loc"][-1:] != path[-1:]:
+        path = (*path, *error["loc"][-1:])
+    return _Problem(dotted(path), _message(kind, path, what, error), what)
+
+
+def _message(kind: Any, path: tuple[Any, ...], what: str, error: Json) -> str:
+    value = error["input"]
     match what:
-        case "missing" | "missing_keyword_only_argument" | "missing_argument":
-            return dotted((*path, *error["loc"][-1:])) if error["loc"][-1:] != path[-1:] else key, "is required"
-        case "unexpected_keyword_argument" | "extra_forbidden":
-            return key, f"unknown key{nearest(str(error['loc'][-1]), _known(kind, path[:-1]))}"
+        case _ if what in _MISSING:
+            return "is required"
+        case _ if what in _UNKNOWN_KEY:
+            return f"unknown key{nearest(str(error['loc'][-1]), _known(kind, path[:-1]))}"
         case "literal_error" | "enum":
-            return key, f"{shown(value)} is not allowed; allowed: {_alternatives(error['ctx']['expected'])}"
+            return f"{shown(value)} is not allowed; allowed: {_alternatives(error['ctx']['expected'])}"
         case "between":
-            return key, f"{shown(value)} is not allowed; it {error['msg']}"
+            return f"{shown(value)} is not allowed; it {error['msg']}"
         case _ if what in _EXPECTED:
-            return key, f"{_EXPECTED[what]}, not {shown(value)}"
+            return f"{_EXPECTED[what]}, not {shown(value)}"
         case _:
             message = str(error["msg"])
-            return key, f"{message[:1].lower()}{message[1:]}, not {shown(value)}"
+            return f"{message[:1].lower()}{message[1:]}, not {shown(value)}"
 
 
 def _alternatives(expected: str) -> str:

@@ -17,10 +17,8 @@ AdderClawError                 1   anything the operator must read
 An outcome of a run has the exit code of the error of its name (`EXIT_CODES`). Signals end with 130 and 143.
 """
 
-from typing import Literal
-
 from adderclaw.record import NamedTuple
-from adderclaw.types import EndedBy, Outcome
+from adderclaw.types import MISSING_KEY, EndedBy, Outcome, ProviderErrorKind
 
 EXIT_CODES: dict[Outcome, int] = {
     "completed": 0,
@@ -94,24 +92,6 @@ class LedgerError(AdderClawError):
     pass
 
 
-type ProviderErrorKind = Literal[
-    "authentication_failed",
-    "billing_error",
-    "rate_limit",
-    "invalid_request",
-    "server_error",
-    "max_output_tokens",
-    "unknown",
-    # ours, beside the seven that StopFailure knows (`stop_failure` maps them)
-    "network",
-    "timeout",
-    "context_overflow",
-    "malformed",
-    "missing_key",
-    "script",
-]
-
-
 class ProviderError(AdderClawError):
     """A model call that failed. `kind` decides on retry and fallback; `retry_after` is the server's own word."""
 
@@ -139,6 +119,11 @@ class ProviderError(AdderClawError):
     @property
     def retryable(self) -> bool:
         return self.kind in self.RETRYABLE
+
+    @property
+    def summary(self) -> str:
+        """The kind and the message, as the reason of a run that it ended."""
+        return f"{MISSING_KEY if self.kind == 'missing_key' else self.kind}: {self}"
 
     @property
     def stop_failure(self) -> str:
@@ -191,6 +176,17 @@ class StaysOpen(NeedsInput):
 
 class Stopped(AdderClawError):
     exit_code = EXIT_CODES["stopped"]
+
+
+def ended_by(error: AdderClawError) -> EndedBy:
+    """What an error says of the run that it ended, for a program to act on."""
+    match error:
+        case LimitError():
+            return error.by
+        case ProviderError():
+            return error.kind
+        case _:
+            return ""
 
 
 def outcome_of(error: AdderClawError) -> Outcome:

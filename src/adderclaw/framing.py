@@ -16,6 +16,15 @@ class Frame(NamedTuple):
     """Characters, from the beginning; what follows are words of our own and of hooks."""
 
 
+STDERR = "--- stderr ---\n"
+"""Stands between the two streams of a command in its result."""
+
+
+def exit_line(code: int | str) -> str:
+    """What the result of a command that failed begins with."""
+    return f"Exit code {code}\n"
+
+
 def framed(mark: str, text: str) -> str:
     """What came from outside, as a model is shown it: data, which cannot write its own end."""
     return f"<outside-{mark}>\n{text}\n</outside-{mark}>"

@@ -8,6 +8,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from typing import Literal, TypedDict
 
 from adderclaw import __version__
+from adderclaw.record import NamedTuple
 
 type Way = Literal["checkout", "image", "single file", "uv tool", "pipx", "uv pip", "pip"]
 
@@ -34,9 +35,17 @@ def found() -> Installed:
     return {"version": __version__, "way": way, "where": where, "source": source, "update": update, "remove": remove}
 
 
-def lacking(extra: str, missing: str | None) -> str:
+class Lacking(NamedTuple):
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.why}: {self.fix}"
+
+
+def lacking(extra: str, missing: str | None) -> Lacking:
     """What a person is told where an extra is not installed: every message about one is this."""
-    return f"the extra `{extra}` is not installed ({missing} is missing): `{bring(extra)}` brings it"
+    return Lacking(f"the extra `{extra}` is not installed ({missing} is missing)", f"`{bring(extra)}` brings it")
 
 
 def bring(extra: str) -> str:

@@ -18,18 +18,36 @@ type Json = dict[str, Any]
 type Risk = Literal["low", "medium", "high"]
 type Verdict = Literal["allow", "ask", "deny"]
 type Outcome = Literal["completed", "denied", "error", "limit", "stopped", "needs_input"]
-type EndedBy = Literal[
-    "", "cost_usd", "tokens", "tool_calls", "seconds", "rounds", "child_rounds", "repeats", "reply", "turns",
-    "hook", "shape", "price",
+type ProviderErrorKind = Literal[
+    "authentication_failed", "billing_error", "rate_limit", "invalid_request", "server_error", "max_output_tokens",
+    "unknown", "network", "timeout", "context_overflow", "malformed", "missing_key", "script",
 ]  # fmt: skip
-"""What ended a turn before it was done: a limit (by its name in `--limit`, where it has one; the length of a reply and
-the decisions of a task are limits, too), a hook, an answer that never had the shape that was asked for, or a model
-without a price where the cost is limited."""
+"""The last six are ours, beside the seven that StopFailure knows (`ProviderError.stop_failure` maps them)."""
+MISSING_KEY = "missing_provider_api_key"
+"""What `missing_key` is called where a run says why it failed."""
+type EndedBy = (
+    Literal[
+        "", "cost_usd", "tokens", "tool_calls", "seconds", "rounds", "child_rounds", "repeats", "reply", "turns",
+        "prompt_over_budget", "hook", "shape", "price", "unplayed", "skill_catalog_failed", "no_candidate_skills",
+        "skills_changed", "invalid_decision", "step_failed", "ask_user",
+    ]
+    | ProviderErrorKind
+)  # fmt: skip
+"""What ended a turn before it was done: a limit (by its name in `--limit`, where it has one), a hook, an answer without
+the shape that was asked for, a model without a price where the cost is limited, a script with steps left over, a reason
+of a task's own, or the kind of error of the model call."""
 type Autonomy = Literal["readonly", "supervised", "full"]
 type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk"]
 type Phase = Literal["idle", "planning", "implement", "test", "verify", "done"]
 PHASES: tuple[Phase, ...] = ("idle", "planning", "implement", "test", "verify", "done")
 type ErrorClass = Literal["success", "tool_rejected", "internal_failure"]
+type CallOutcome = Literal["ok", "rejected", "failed", "timed_out", "invalid", "denied", "not_run", "unknown"]
+"""How a tool call ended. rejected: the tool reports an error, such as an exit status. failed: the tool itself broke.
+invalid: there is no such tool, or the arguments do not fit it. denied: something or somebody refused it. not_run: it
+was interrupted before it began. unknown: it was interrupted after it began, so what it did is not known."""
+type DenialKind = Literal["policy", "hook", "operator", "no_operator", "timeout", "changed", "limit", "estop"]
+"""What refused a call. policy: the gate, or a tool that found a path changed. timeout: nobody answered in time."""
+DENIAL_KINDS: Mapping[str, DenialKind] = {kind: kind for kind in DenialKind.__value__.__args__}
 type StopReason = Literal["end", "tool_use", "max_tokens", "refusal", "other"]
 type Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -350,15 +368,22 @@ class CommandFact(Protocol):
     def shown(self) -> str: ...
 
 
+class Denial(NamedTuple):
+    """Why a call was refused."""
+
+    kind: DenialKind
+    reason: str
+
+
 @record
 class ToolResult:
     """One result for the model. `content` and `media` are all that it sees."""
 
     content: str
-    error_class: ErrorClass = "success"
+    outcome: CallOutcome = "ok"
     metadata: Json = field(default_factory=dict[str, Any])
-    denied: str | None = None
-    """Set when the call was refused while it ran (a path that changed under us): the receipt then says denied."""
+    denial: Denial | None = None
+    """Set when the call was refused. Where the tool itself refused it, the receipt gets the reason from here."""
     receipt_id: str | None = None
     media: tuple[MediaBlock, ...] = ()
     """Images and documents that are shown beside the text, where the model can see them."""
@@ -376,8 +401,14 @@ class ToolResult:
     """What became of a file, as a unified diff, where `content` does not say it: no model sees it."""
 
     @property
+    def error_class(self) -> ErrorClass:
+        if self.outcome == "ok":
+            return "success"
+        return "internal_failure" if self.outcome in ("failed", "timed_out") else "tool_rejected"
+
+    @property
     def is_error(self) -> bool:
-        return self.error_class != "success"
+        return self.outcome != "ok"
 
     @property
     def success(self) -> bool:
@@ -392,12 +423,17 @@ class ToolResult:
         return self.content if self.is_error else None
 
 
-def rejected(message: str, *, own: bool = True) -> ToolResult:
-    return ToolResult(message, "tool_rejected", own=own)
+def rejected(message: str, outcome: CallOutcome = "rejected", *, own: bool = True) -> ToolResult:
+    return ToolResult(message, outcome, own=own)
 
 
-def internal_failure(message: str, *, own: bool = True) -> ToolResult:
-    return ToolResult(f"[SDLC_INTERNAL] {message}", "internal_failure", own=own)
+def refused(message: str, kind: DenialKind, reason: str = "") -> ToolResult:
+    """A denied call; the receipt has the `reason`, where it is not the message."""
+    return ToolResult(message, "denied", denial=Denial(kind, reason or message), own=True)
+
+
+def internal_failure(message: str, outcome: CallOutcome = "failed", *, own: bool = True) -> ToolResult:
+    return ToolResult(f"[SDLC_INTERNAL] {message}", outcome, own=own)
 
 
 def own_words(message: str, metadata: Json | None = None) -> ToolResult:

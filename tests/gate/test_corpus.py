@@ -9,7 +9,7 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Security
-from adderclaw.gate.case import Case, Decision, Denial, Policy
+from adderclaw.gate.case import Case, CommandDenial, Decision, Policy
 from adderclaw.gate.programs.allowlist import PROGRAMS
 from adderclaw.sandbox.process import Order, Started
 from adderclaw.tools import shell
@@ -123,7 +123,7 @@ def sections(name: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-REASONS = frozenset(get_args(Denial.__value__))
+REASONS = frozenset(get_args(CommandDenial.__value__))
 
 
 def said(commands: list[str], world: World, autonomy: Autonomy, *, sandboxed: bool = False) -> dict[str, Decision]:

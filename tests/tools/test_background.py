@@ -103,7 +103,7 @@ def test_output_is_shown_once_both_streams_as_they_came_and_all_of_it_stays_read
         path = f"{yard.keep.folder}/{task}.txt"
         whole = await yard.call("Read", file_path=path)
         assert [line.split("\t")[-1] for line in whole.content.splitlines()[:3]] == ["one", "two [redacted]", "three"]
-        assert (await yard.call("Write", file_path=path, content="x")).denied
+        assert (await yard.call("Write", file_path=path, content="x")).denial
 
     asyncio.run(go())
 

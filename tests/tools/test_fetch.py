@@ -165,7 +165,7 @@ def browser(port: int) -> Browser:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/", "http://localhost:{port}/", "http://[::1]:{port}/"])
 def test_private_addresses_that_are_not_listed(url: str, port: int) -> None:
     result = made(port, allowed=False).fetch(url.format(port=port))
-    assert result.denied
+    assert result.denial
     assert Handler.asked == []
 
 

@@ -28,7 +28,7 @@ CHANGED = "File has been modified since it was read. Read it again before changi
 def test_what_cannot_be_read(path: str, said: str, bench: Bench) -> None:
     result = bench.call("Read", file_path=path)
     assert result.error_class == "tool_rejected"
-    assert result.denied is None
+    assert result.denial is None
     assert said in result.content
 
 
@@ -183,7 +183,7 @@ def test_a_file_that_changed_since_is_not_overwritten(name: str, bench: Bench) -
 def test_what_cannot_be_written(path: str, said: str, bench: Bench) -> None:
     result = bench.call("Write", file_path=path, content="x")
     assert result.error_class == "tool_rejected"
-    assert said in result.content or result.denied
+    assert said in result.content or result.denial
 
 
 def test_a_full_disk_leaves_the_old_file(bench: Bench) -> None:
@@ -333,7 +333,7 @@ def test_outside_reads_when_the_operator_lifts_the_boundary(bench: Bench, tmp_pa
     lifted = bench._replace(config=Config(security=Security(workspace_only=False)))
     assert "outside-secret" in lifted.call("Read", file_path=str(bench.outside / "secret.txt")).content
     assert "secret.txt" in lifted.call("LS", path=str(bench.outside)).content
-    assert lifted.call("write", path=str(bench.outside / "x"), content="x").denied
+    assert lifted.call("write", path=str(bench.outside / "x"), content="x").denial
 
 
 # ------------------------------------------------------------------ what is kept of a change

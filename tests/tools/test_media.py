@@ -290,7 +290,7 @@ def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path)
     assert file.read_text() == "[redacted] " + "x" * 50_000
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert bench.call("Read", file_path=str(file)).content.startswith("     1\t[redacted]")
-    assert bench.call("Write", file_path=str(file), content="x").denied, "it is there to be read"
+    assert bench.call("Write", file_path=str(file), content="x").denial, "it is there to be read"
     old = tmp_path / "out" / "old"
     old.mkdir()
     os.utime(old, (0, 0))

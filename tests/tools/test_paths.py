@@ -80,7 +80,7 @@ def test_no_trick_leads_out(trick: str, tool: str, bench: Bench) -> None:
     result = bench.call(tool, file_path=path, **more[tool])
     assert result.is_error
     # a socket cannot even be opened: the system's own error says so
-    assert result.denied or (trick == "socket" and tool == "Read"), result.content
+    assert result.denial or (trick == "socket" and tool == "Read"), result.content
     assert SECRET not in result.content
     assert sorted(bench.outside.iterdir()) == before
     assert (bench.outside / "secret.txt").read_text() == SECRET + "\n"
@@ -92,7 +92,7 @@ def test_no_trick_leads_a_search_out(trick: str, tool: str, bench: Bench) -> Non
     path = OUTSIDE[trick](bench).removesuffix("/secret.txt")
     pattern = {} if tool == "LS" else {"pattern": "*"} if tool == "Glob" else {"pattern": "."}
     result = bench.call(tool, path=path, **pattern)
-    assert result.denied, result.content
+    assert result.denial, result.content
     assert "secret.txt" not in result.content.replace(path, "")
 
 
@@ -105,7 +105,7 @@ def test_what_is_not_unicode_is_refused(name: str, bench: Bench) -> None:
 def test_a_second_name_of_a_file_is_not_written(bench: Bench) -> None:
     os.link(bench.outside / "secret.txt", bench.root / "twin")
     result = bench.call("write", path="twin", content="x")
-    assert result.denied
+    assert result.denial
     assert "2 names" in result.content
     assert (bench.outside / "secret.txt").read_text() == SECRET + "\n"
 
@@ -115,16 +115,16 @@ def test_a_link_to_a_file_inside_is_read_but_not_written(bench: Bench) -> None:
     link(bench, "absolute", bench.root / "a.txt")
     assert "line1" in bench.call("Read", file_path="inside").content
     assert "line1" in bench.call("Read", file_path="absolute").content
-    assert "symbolic link" in (bench.call("write", path="inside", content="x").denied or "")
+    assert "symbolic link" in str(bench.call("write", path="inside", content="x").denial)
     assert (bench.root / "inside").is_symlink()
 
 
 def test_free_reads_are_reads_only(bench: Bench) -> None:
     bench.ctx.free_reads = True
     assert SECRET in bench.call("Read", file_path=str(bench.outside / "secret.txt")).content
-    assert bench.call("Read", file_path="/dev/zero").denied
-    assert bench.call("write", path=str(bench.outside / "new.txt"), content="x").denied
-    assert bench.call("edit", path=str(bench.outside / "secret.txt"), old=SECRET, new="x").denied
+    assert bench.call("Read", file_path="/dev/zero").denial
+    assert bench.call("write", path=str(bench.outside / "new.txt"), content="x").denial
+    assert bench.call("edit", path=str(bench.outside / "secret.txt"), old=SECRET, new="x").denial
 
 
 # ------------------------------------------------------------------ facts

@@ -184,7 +184,7 @@ def test_one_that_changed_does_not_run(bench: Bench) -> None:
     (bench.folder / "text").write_text(before.replace("hello", "pwned"))
     try:
         result = bench.result(prepared)
-        assert result.denied
+        assert result.denial
         assert "has changed since you trusted it" in result.content
         with pytest.raises(Disabled, match="plugin enable p"):
             tools["number"].prepare({}, bench.context)

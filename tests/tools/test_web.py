@@ -57,7 +57,7 @@ from tests.tools.conftest import Bench
 def test_addresses_that_nobody_can_read_two_ways(url: str, bench: Bench) -> None:
     with pytest.raises(Refused):
         parse(url)
-    assert bench.call("Http", url=url).denied
+    assert bench.call("Http", url=url).denial
 
 
 @rows(
@@ -264,13 +264,13 @@ def _patient(bench: Bench, port: int, seconds: float) -> Bench:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"])
 def test_a_private_address_that_is_not_listed(host: str, bench: Bench, port: int) -> None:
     result = bench.call("Http", url=f"http://{host}:{port}/")
-    assert result.denied or "cannot be resolved" in result.content
+    assert result.denial or "cannot be resolved" in result.content
     assert "hello" not in result.content
 
 
 def test_another_port_of_a_listed_one_is_not_listed(web: Bench, port: int) -> None:
-    assert web.call("Http", url=f"http://localhost:{port}/").denied
-    assert web.call("Http", url=f"http://127.0.0.1:{port + 1}/").denied
+    assert web.call("Http", url=f"http://localhost:{port}/").denial
+    assert web.call("Http", url=f"http://127.0.0.1:{port + 1}/").denial
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_redirects_that_are_not_followed(path: str, said: str, web: Bench, port:
 def test_servers_that_misbehave(path: str, said: str, web: Bench, port: int) -> None:
     result = web.call("Http", url=f"http://127.0.0.1:{port}{path}")
     assert result.error_class == "tool_rejected"
-    assert result.denied is None
+    assert result.denial is None
     assert said in result.content
 
 

@@ -130,8 +130,6 @@ class Composition:
         self._drop_invalid_rules(mapped)
         self.problems += [Problem(mapped.file, key, message) for key, message in secret.items()]
         for key, message in _invalid(mapped.data):
-            if message == "is required":
-                continue  # a layer need not be complete; the whole is checked at the end
             written = _as_written(key, mapped.written)
             if written not in secret:
                 self.problems.append(Problem(mapped.file, written, message))
@@ -540,7 +538,8 @@ def _invalid(data: Json) -> list[tuple[str, str]]:
     try:
         decode(Config, data)
     except Invalid as error:
-        return error.problems
+        # a layer need not be complete; the whole is checked at the end
+        return [(key, message) for key, message in error.problems if key not in error.missing]
     return []
 
 

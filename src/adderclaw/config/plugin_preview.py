@@ -21,6 +21,8 @@ WORD = re.compile(r"[A-Za-z0-9_+/=~.-]{16,}")
 """What a secret may be, and no command: nothing that a shell would take for more than one word."""
 GRANTS = ("allowed-tools", "tools", "disallowedTools", "disallowed-tools", "model", "permissionMode", "context")
 """What of a head says more than what the text is about."""
+NOT_INSTALLED = "nothing was installed"
+"""What the report of a dry run ends with."""
 IGNORED = ("permissionMode", "hooks", "mcpServers")
 """What has no effect in the head of an agent."""
 

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import Any, cast
 
 from adderclaw.record import NamedTuple
+from adderclaw.types import MISSING_KEY
 
 MARK = "[redacted]"
 MINIMUM = 6
@@ -17,6 +18,7 @@ SPLIT = 16
 DEPTH = 64
 _PLAIN = frozenset({bool, int, float})
 REMEMBERED = 80
+LONGEST_WORD = 20
 LOOK_BACK = 400
 """Characters of a line before a word that may decide whether the word is a secret."""
 
@@ -238,6 +240,8 @@ def _labelled(match: re.Match[str]) -> str:
     bare = value.rstrip(".!?:")
     if ":" in between and (value.lower() in _ORDINARY or bare.lower() in _ORDINARY):
         return match[0]
+    if ":" in between and _names_error(match) and _is_prose(value):
+        return match[0]
     if label.lower() == "pwd" and value.startswith(("/", "~/", "./")):
         return match[0]
     behind = match.string[match.end() : match.end() + 2]
@@ -251,10 +255,24 @@ def _labelled(match: re.Match[str]) -> str:
     return match[0] if sentence else kept
 
 
+def _names_error(match: re.Match[str]) -> bool:
+    """Whether the label is the end of the code of an error, after which comes a sentence of ours."""
+    start = match.end(1) - len(MISSING_KEY)
+    whole = match.string[max(0, start) : match.end(1)]
+    before = match.string[start - 1 : start] if start > 0 else ""
+    return whole == MISSING_KEY and not (before.isalnum() or before in ("_", "-"))
+
+
+def _is_prose(value: str) -> bool:
+    """Whether a value is made of words and of nothing that a key is made of: digits, mixed case, long runs."""
+    parts = re.findall(r"[A-Za-z0-9]+", value)
+    return all(_is(_WORD, part) and len(part) <= LONGEST_WORD for part in parts)
+
+
 def _scheme(match: re.Match[str]) -> str:
     """`Bearer …`: a credential, unless it goes on with a word, as "basic authentication" does."""
     ahead = match.string[max(0, match.start() - 40) : match.start()].lower()
-    if _is(_WORD, match[3]) and len(match[3]) <= 20 and "authorization" not in ahead:
+    if _is(_WORD, match[3]) and len(match[3]) <= LONGEST_WORD and "authorization" not in ahead:
         return match[0]
     return f"{match[1]}{match[2]}{MARK}"
 

@@ -139,6 +139,8 @@ class McpServer(TypedDict):
     server: str
     state: Literal["starting", "ready", "failed", "closed", "changed", "pinned"]
     detail: str
+    login: NotRequired[bool]
+    """It failed since a person has to log in."""
 
 
 class PluginLoaded(TypedDict):

@@ -12,7 +12,7 @@ from adderclaw.types import Autonomy, Json, PermissionMode, Phase, Risk, Touch, 
 if TYPE_CHECKING:
     from adderclaw.gate.policy_file import PolicyFile
 
-type Denial = Literal["forbidden", "destructive", "protected", "outside", "no sandbox", "not listed"]
+type CommandDenial = Literal["forbidden", "destructive", "protected", "outside", "no sandbox", "not listed"]
 """Why a command is denied: there is no other reason."""
 
 STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -31,7 +31,7 @@ class Opinion(NamedTuple):
     by: str
     verdict: Verdict | None
     reason: str
-    denial: Denial | None = None
+    denial: CommandDenial | None = None
     """Which of the reasons it denies a command for."""
 
 
@@ -131,7 +131,7 @@ class Decision:
     by: str
     opinions: tuple[Opinion, ...] = ()
     tool: str = ""
-    denial: Denial | None = None
+    denial: CommandDenial | None = None
     """Which of the reasons a command is denied for."""
 
     def as_json(self) -> Json:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from adderclaw.gate import stars
-from adderclaw.net.addresses import clean, connection, is_named, is_public, odd_port, with_port
+from adderclaw.net.addresses import Unlisted, clean, connection, is_named, is_public, odd_port, with_port
 from adderclaw.types import HostFact
 
 PLAIN_METHODS = frozenset({"GET", "HEAD"})
@@ -15,7 +15,11 @@ _NAME = rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*"
 
 def refusal(fact: HostFact, allowed: Iterable[str]) -> str | None:
     """Why a host may not be asked at all."""
-    return _malformed(fact) or _private(fact, allowed) or odd_port(clean(fact.host), fact.port, allowed)
+    return _malformed(fact) or _private(fact, allowed) or _why(odd_port(clean(fact.host), fact.port, allowed))
+
+
+def _why(unlisted: Unlisted | None) -> str | None:
+    return None if unlisted is None else str(unlisted)
 
 
 def _malformed(fact: HostFact) -> str | None:
@@ -78,7 +82,7 @@ def tunnel(host: str, port: int, addresses: Collection[str] | None, allowed: Col
     if not any(covers(pattern, host, port) for pattern in allowed):
         return f"{host} is not in security.allowed_domains, and no registry that was let in"
     fact = HostFact("CONNECT", f"https://{f'[{host}]' if ':' in host else host}:{port}/", host, port, "https")
-    return refusal(fact, allowed) or connection(host, port, addresses or (), allowed)
+    return refusal(fact, allowed) or _why(connection(host, port, addresses or (), allowed))
 
 
 def covers(pattern: str, host: str, port: int | None = None) -> bool:

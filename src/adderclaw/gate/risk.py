@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from adderclaw.config.paths import beneath
 from adderclaw.gate import inline
-from adderclaw.gate.case import Case, Denial
+from adderclaw.gate.case import Case, CommandDenial
 from adderclaw.gate.commands import endless, unlisted, unnamed
 from adderclaw.gate.hosts import PLAIN_METHODS, is_listed
 from adderclaw.gate.looking import has_look_room
@@ -20,7 +20,7 @@ ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2}
 class Weighed(NamedTuple):
     risk: Risk
     why: str
-    denial: Denial | None = None
+    denial: CommandDenial | None = None
     """Under which name a command is denied that is too great a risk."""
 
 

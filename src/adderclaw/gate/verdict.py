@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from adderclaw.gate import guards, judges, modes, remotes, removal
-from adderclaw.gate.case import STRICTNESS, Case, Decision, Denial, Opinion
+from adderclaw.gate.case import STRICTNESS, Case, CommandDenial, Decision, Opinion
 from adderclaw.gate.risk import Weighed, risk_of
 from adderclaw.gate.shell.planner import Raw
 from adderclaw.workspace.names import names
@@ -26,7 +26,7 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("workspace", guards.workspace),
     ("hosts", guards.web_hosts),
 )
-DENIALS: dict[str, Denial] = {
+DENIALS: dict[str, CommandDenial] = {
     "forbidden_commands": "forbidden",
     "forbidden_paths": "forbidden",
     "destructive": "destructive",

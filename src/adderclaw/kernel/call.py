@@ -20,14 +20,13 @@ from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.record import NamedTuple
 from adderclaw.store.chain import Status
 from adderclaw.tools import unwrapped
-from adderclaw.types import Json, ToolCall, ToolResult, Touch, internal_failure, rejected
+from adderclaw.types import DENIAL_KINDS, Json, ToolCall, ToolResult, Touch, internal_failure, refused, rejected
 
 if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Watch
 
 
 ASKED = "Not run: interrupted while the operator or a hook was asked"
-"""Like all that is said of a call that never ran, it begins with these two words."""
 
 SHOWN = 400
 """Characters of a call's input that are shown of one whose outcome nobody knows."""
@@ -136,13 +135,16 @@ async def conclude(session: Session, ruling: Ruling) -> Done:
         begin(session, (ruling,))
         return await finish(session, ruling, lambda: run(session, ruling))
     considered, life, how, message, told = ruling
+    if considered.error is not None:
+        return leave(session, considered, rejected(message, "invalid"), "failed", how, life)
+    kind = DENIAL_KINDS.get(how["by"], "policy")
     try:
         if told:
             message += await call_hooks.denied(session, considered, how, life)
     except asyncio.CancelledError:
-        leave(session, considered, rejected(message), "denied", how, life)
+        leave(session, considered, refused(message, kind, how["reason"]), "denied", how, life)
         raise
-    return leave(session, considered, rejected(message), "denied" if considered.error is None else "failed", how, life)
+    return leave(session, considered, refused(message, kind, how["reason"]), "denied", how, life)
 
 
 def judged_again(session: Session, judged: Judged) -> Judged:
@@ -178,7 +180,7 @@ def not_run(session: Session, considered: Considered, life: Life, note: str = AS
     """An interruption came before the call began."""
     how = {**_how(session, considered, None), "verdict": "deny", "by": "interrupted"}
     life.keep = None
-    return leave(session, considered, rejected(note), "denied", how, life)
+    return leave(session, considered, rejected(note, "not_run"), "denied", how, life)
 
 
 def stopped(session: Session, ruling: Ruling) -> Ruling:
@@ -275,8 +277,8 @@ async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[R
 
 
 def _ended_as(result: ToolResult, how: Json) -> tuple[Status, Json]:
-    if result.denied:
-        return "denied", {**how, "verdict": "deny", "by": "open", "reason": result.denied}
+    if result.denial is not None:
+        return "denied", {**how, "verdict": "deny", "by": "open", "reason": result.denial.reason}
     if result.metadata.get("ran"):  # a test that fails is a command that ran: the tool has done its work
         return "allowed", {**how, "exit_code": result.metadata["exit_code"]}
     return "failed" if result.is_error else "allowed", how
@@ -302,7 +304,7 @@ def unknown(session: Session, ruling: Ruling) -> Done:
     """A call that had begun was interrupted."""
     session.tape.cut_off("run", session)
     ruling.life.keep = None
-    result = rejected("interrupted before it ended; the outcome is unknown")
+    result = rejected("interrupted before it ended; the outcome is unknown", "unknown")
     return leave(session, ruling.considered, result, "failed", ruling.how, ruling.life)
 
 
@@ -485,10 +487,9 @@ async def run(session: Session, ruling: Ruling) -> Ran:
 
     def look() -> ToolResult | None:
         if session.scene.stopped():
-            stopped = rejected("stopped by the emergency stop while it ran; the outcome is unknown")
-            return replace(stopped, metadata={"unknown": True})
+            return rejected("stopped by the emergency stop while it ran; the outcome is unknown", "unknown")
         if session.clock.monotonic() >= began + seconds:
-            return internal_failure(f"{tool.name} timed out after {seconds:g} s")
+            return internal_failure(f"{tool.name} timed out after {seconds:g} s", "timed_out")
         return None
 
     # what a tool does comes back as its result: the tape notes that, and not its steps

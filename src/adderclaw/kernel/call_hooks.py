@@ -195,8 +195,8 @@ async def after(session: Session, considered: Considered, result: ToolResult, li
 
 async def _heard(session: Session, considered: Considered, result: ToolResult, life: Life) -> ToolResult:
     """PostToolUse, PostToolUseFailure or PermissionDenied, as it ended; the result, which a hook may replace."""
-    if result.denied:
-        how = {"by": "open", "reason": result.denied}
+    if result.denial is not None:
+        how = {"by": "open", "reason": result.denial.reason}
         note = await denied(session, considered, how, life)
         return replace(result, content=result.content + note) if note else result
     event = "PostToolUseFailure" if result.is_error else "PostToolUse"

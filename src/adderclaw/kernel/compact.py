@@ -225,8 +225,9 @@ def _skills(texts: list[str], room: int) -> list[str]:
 
 
 def _denials(entries: list[Entry]) -> list[str]:
-    results = [str(entry.payload["content"]) for entry in entries if entry.entry_type == "tool_result"]
-    return list(dict.fromkeys(text.splitlines()[0] for text in results if text.startswith("Denied by ")))
+    results = [entry.payload for entry in entries if entry.entry_type == "tool_result"]
+    refused = (str(result["content"]) for result in results if result.get("outcome") == "denied")
+    return list(dict.fromkeys(text.partition("\n")[0] for text in refused))
 
 
 # ------------------------------------------------------------------ the summary

@@ -157,9 +157,7 @@ async def _turn(
         if error.kind == "max_output_tokens":
             session.bus.tell({"event_type": "limit_reached", "reason": str(error)})
             return TurnResult("limit", turn.text, str(error), ended_by="reply")
-        reason = "missing_provider_api_key" if error.kind == "missing_key" else error.kind
-        # no colon after a word that ends in "key": what follows would be taken for one and redacted
-        return TurnResult("error", turn.text, f"{reason}, {error}" if reason.endswith("_key") else f"{reason}: {error}")
+        return TurnResult("error", turn.text, error.summary, ended_by=error.kind)
     finally:
         kept = max(len(session.state.history.messages) - before, 0)
         session.bus.tell(
@@ -383,7 +381,7 @@ def _cut_short(session: Session, call: ToolCall, life: Life | None, *, interrupt
     if life is not None and life.begun:
         return ToolResultBlock(call.id, resume.UNKNOWN, is_error=True)
     if interrupted:
-        return resume.close(session, call, resume.NOT_RUN, begun=False)
+        return resume.close_unbegun(session, call)
     return ToolResultBlock(call.id, resume.NOT_RUN, is_error=True)
 
 

@@ -29,6 +29,8 @@ class Considered:
     decision: Decision
     error: str | None = None
     """Why it cannot even be judged: unknown tool, arguments that do not fit."""
+    misfit: str = ""
+    """What is wrong with the arguments, in the words of the decoder alone."""
     case: Case | None = None
     """What the gate was shown, if it came to that."""
     rewritten: bool = False
@@ -61,7 +63,8 @@ def consider(
     except Invalid as error:
         schema = f"; its schema: {canonical(tool.parameters)}" if tool.deferred else ""
         cut = CUT if call.cut else ""
-        return unfit(call, tool, f"the arguments of {call.name} do not fit: {error}{schema}{cut}")
+        why = f"the arguments of {call.name} do not fit: {error}{schema}{cut}"
+        return replace(unfit(call, tool, why), misfit=str(error))
     context = replace(scene.context, called_as=call.name, tool_use_id=call.id, rewritten=rewritten, approved=approved)
     try:
         prepared = tool.prepare(arguments, context)

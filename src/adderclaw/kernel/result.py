@@ -99,6 +99,9 @@ def framed_in(session: Session, result: ToolResult) -> ToolResult:
 def entry_of(call: ToolCall, result: ToolResult) -> Json:
     """A result as the transcript keeps it: bare, and how it is framed for the model."""
     payload: Json = {"tool_use_id": call.id, "content": result.content, "is_error": result.is_error}
+    payload["outcome"] = result.outcome
+    if result.denial is not None:
+        payload["denied_by"] = result.denial.kind
     if result.diff:
         payload["diff"] = result.diff
     return payload if result.frame is None else {**payload, "frame": list(result.frame)}

@@ -27,7 +27,7 @@ from adderclaw.types import (
 )
 from adderclaw.workspace import is_directory
 
-UNKNOWN = f"{transcript.INTERRUPTED} It was not run again. Look before you repeat it."
+UNKNOWN = "Interrupted before it ended: the outcome is unknown. It was not run again. Look before you repeat it."
 LOST = (
     "[Background task {id} ({title}) ended before this session was resumed: {status}."
     " What it printed is in {kept}/{id}.txt. Start it again if it is still needed.]"
@@ -36,7 +36,6 @@ ENDED = "[Background task {id} ({title}) ended before this session was resumed: 
 TOLD = ("background_task", "cut_off", "instructions", "hook")
 """Attachments that the model was told together with the results before them."""
 NOT_RUN = "Not run: the turn was interrupted before this call began."
-"""Like all that is said of a call that never ran, it begins with these two words."""
 
 
 class StoredSession(NamedTuple):
@@ -141,8 +140,8 @@ def read(store: Store, session_id: str) -> StoredSession:
 
 def never_ran(store: Store, session_id: str, tool_use_id: str) -> bool:
     """Whether an interruption came before a call began: then it can be made after all."""
-    results = transcript.results_of(store, session_id, tool_use_id)
-    return not results or results[0].startswith(("Not run:", "Denied by limit:"))
+    outcomes = transcript.outcomes_of(store, session_id, tool_use_id)
+    return not outcomes or outcomes[0][0] == "not_run" or outcomes[0][1] == "limit"
 
 
 def _joined(messages: list[Message]) -> list[Message]:
@@ -193,7 +192,7 @@ def restore(session: Session, *, go_on: bool) -> None:
     asks = tuple(call for call in kept.begun if go_on and _asks(session, call))
     answered = [*kept.answered, *(_close_begun(session, call) for call in kept.begun if call not in asks)]
     if not go_on:
-        answered += [close(session, call, NOT_RUN, begun=False) for call in kept.unbegun]
+        answered += [close_unbegun(session, call) for call in kept.unbegun]
     for message in kept.messages:
         session.state.history.append(message)
     if go_on:
@@ -243,22 +242,27 @@ def _close_begun(session: Session, call: ToolCall) -> ToolResultBlock:
     """A call whose outcome is unknown; unless it began a subagent that had ended before the interruption."""
     child = subagents.of_call(session.store, session.session_id, call.id)
     if child is None:
-        return close(session, call, UNKNOWN, begun=True)
+        return _close(session, call, rejected(UNKNOWN, "unknown"), begun=True)
     if child.outcome is None:
         with session.store.write() as cursor:
             subagents.finish(cursor, child.session_id, "stopped", "", subagents.INTERRUPTED)
-        return close(session, call, f"{UNKNOWN} (The subagent's session: {child.session_id})", begun=True)
+        told = f"{UNKNOWN} (The subagent's session: {child.session_id})"
+        return _close(session, call, rejected(told, "unknown"), begun=True)
     if child.outcome == "completed":
-        return close(session, call, ToolResult(child.answer), begun=True)
+        return _close(session, call, ToolResult(child.answer), begun=True)
     ended = f"The subagent ended: {child.outcome}: {child.reason}\n{child.answer}"
-    return close(session, call, rejected(ended, own=False), begun=True)
+    return _close(session, call, rejected(ended, own=False), begun=True)
 
 
-def close(session: Session, call: ToolCall, told: str | ToolResult, *, begun: bool) -> ToolResultBlock:
+def close_unbegun(session: Session, call: ToolCall) -> ToolResultBlock:
+    """Record that an interruption came before a call began."""
+    return _close(session, call, rejected(NOT_RUN, "not_run"), begun=False)
+
+
+def _close(session: Session, call: ToolCall, result: ToolResult, *, begun: bool) -> ToolResultBlock:
     """Give an interrupted call its one result and its one receipt."""
     call = unwrapped(call)
-    result = session.scene.shortened(rejected(told) if isinstance(told, str) else told)
-    result = framed_in(session, result)
+    result = framed_in(session, session.scene.shortened(result))
 
     def rows(cursor: Any) -> None:
         if not begun:

@@ -34,6 +34,19 @@ PROGRESS_SECONDS = 5
 SHOWN = 300
 
 
+class LoginNeeded(AdderClawError):
+    """A server wants a person to log in."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(f"it wants a login: `adderclaw mcp login {server}`")
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
 class Unavailable(AdderClawError):
     """The server cannot be used now; the message says why, and what to do."""
 
@@ -287,27 +300,33 @@ class Connection:
         self._failures += 1
         pause = min(LONGEST_PAUSE, 0.5 * 2 ** (self._failures - 1))
         self._not_before = self._wires.clock.monotonic() + pause
-        self._ended("failed", self._why(error))
+        self._ended("failed", self._why(error), login=self._wants_login(error))
         if not ready.done():
             ready.set_exception(Unavailable(f"the MCP server {self.entry.given!r} is not there: {self.reason}"))
 
-    def _ended(self, state: Literal["closed", "failed"], reason: str) -> None:
+    def _ended(self, state: Literal["closed", "failed"], reason: str, *, login: bool = False) -> None:
         if self._is_current():
             self.state, self.reason = "failed" if state == "failed" else "idle", reason
-        self._tell(state, reason)
+        self._tell(state, reason, login=login)
+
+    def _is_unauthorized(self, error: BaseException) -> bool:
+        # the status, not a part of an address
+        return self.entry.server.command is None and re.search(r"(?<![\d.:])401(?!\d)", str(error)) is not None
+
+    @property
+    def _has_key(self) -> bool:
+        return any(name.lower() == "authorization" for name in self.entry.server.headers)
+
+    def _wants_login(self, error: BaseException) -> bool:
+        inner = _innermost(error)
+        return isinstance(inner, LoginNeeded) or (self._is_unauthorized(inner) and not self._has_key)
 
     def _why(self, error: BaseException) -> str:
         """The first sentence of the innermost error, and the last words of the process."""
-        inner: Any = error
-        while isinstance(inner, BaseExceptionGroup):
-            inner = cast(Any, inner).exceptions[0]
+        inner = _innermost(error)
         said = str(inner) or type(inner).__name__
-        if self.entry.server.command is None and re.search(
-            r"(?<![\d.:])401(?!\d)", said
-        ):  # the status, not a part of an address
-            keyed = any(name.lower() == "authorization" for name in self.entry.server.headers)
-            login = f"it wants a login: `adderclaw mcp login {self.entry.name}`"
-            said = "it refuses the key in its headers (401)" if keyed else login
+        if self._is_unauthorized(inner):
+            said = "it refuses the key in its headers (401)" if self._has_key else str(LoginNeeded(self.entry.name))
         if self._child is not None:
             code = self._child.returncode
             last = " ".join(self._child.errors.split())[-SHOWN:]
@@ -316,8 +335,12 @@ class Connection:
             said += f"; its last words: {last}" if last else ""
         return visible(self._wires.secrets.scrub(said), keep_newlines=False)[: 2 * SHOWN]
 
-    def _tell(self, state: Literal["starting", "ready", "failed", "closed"], detail: str) -> None:
-        self._wires.tell({"event_type": "mcp_server", "server": self.entry.name, "state": state, "detail": detail})
+    def _tell(
+        self, state: Literal["starting", "ready", "failed", "closed"], detail: str, *, login: bool = False
+    ) -> None:
+        more: dict[Literal["login"], bool] = {"login": True} if login else {}
+        name = self.entry.name
+        self._wires.tell({"event_type": "mcp_server", "server": name, "state": state, "detail": detail, **more})
 
     # ------------------------------------------------------------------ what it is made of
 

@@ -24,6 +24,7 @@ from adderclaw.config.servers import Entry, ServerLogin
 from adderclaw.credentials.oauth import check_address
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError
+from adderclaw.mcp.connection import LoginNeeded
 from adderclaw.types import Clock, Json
 
 EARLY = 60.0
@@ -263,7 +264,7 @@ def provider(entry: Entry, url: str, kept: StoredLogin, person: Person | None) -
 
     async def show(address: str) -> None:
         if person is None:
-            raise AdderClawError(f"it wants a login: `adderclaw mcp login {entry.name}`")
+            raise LoginNeeded(entry.name)
         check_address(address, "the page that the server named")
         await person.show(address)
 

@@ -24,7 +24,7 @@ def of_call(result: Any) -> ToolResult:
     if structured is not None and not _says(texts, structured):
         texts.append(f"structured content: {canonical(structured)}")
     body = shown("\n".join(texts) or "(nothing)")
-    return ToolResult(body, "tool_rejected" if result.is_error else "success", media=tuple(media))
+    return ToolResult(body, "rejected" if result.is_error else "ok", media=tuple(media))
 
 
 def _says(texts: list[str], structured: Any) -> bool:

@@ -13,7 +13,18 @@ from adderclaw.mcp.definitions import Definition, Listing, described, server_of,
 from adderclaw.mcp.pins import Pin
 from adderclaw.mcp.snapshots import Snapshots
 from adderclaw.store import Store
-from adderclaw.types import Disabled, Json, Prepared, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
+from adderclaw.types import (
+    Disabled,
+    Json,
+    Prepared,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    internal_failure,
+    refused,
+    rejected,
+)
 
 type Offer = Callable[[Tool[Any]], None]
 type Login = Callable[[Entry, str], Awaitable[Any]]
@@ -245,7 +256,7 @@ class Servers:
         pin = self._pins[entry.name].get(tool)
         if pin is None or not pin.usable:
             reason = self._unapproved(entry, tool, pin)
-            return ToolResult(reason, "tool_rejected", denied=reason, own=True)
+            return refused(reason, "policy")
         if tool not in self._listed.get(entry.name, ()):
             return rejected(f"the MCP server {entry.given!r} no longer has a tool {tool!r}")
         if (blind := self._snapshots.refusal(entry.name, tool, arguments)) is not None:

@@ -2,6 +2,18 @@
 
 from collections.abc import Collection, Iterable
 
+from adderclaw.record import NamedTuple
+
+
+class Unlisted(NamedTuple):
+    """Why a host is not reached unless the operator lists it, and how."""
+
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.why}; {self.fix}"
+
 
 def clean(host: str) -> str:
     return host.strip("[]").rstrip(".").lower()
@@ -40,12 +52,15 @@ def is_named(host: str, port: int, allowed: Iterable[str]) -> bool:
     return not spellings.isdisjoint(entry.lower().rstrip(".") for entry in allowed)
 
 
-def odd_port(host: str, port: int, allowed: Iterable[str]) -> str | None:
+def odd_port(host: str, port: int, allowed: Iterable[str]) -> Unlisted | None:
     """Why a port is not asked: another protocol lives there, unless the operator listed the host."""
     if port >= 1024 or port in WEB_PORTS or is_named(host, port, allowed):
         return None
-    fix = f'add "{with_port(host, port)}" to security.allowed_domains if that is wanted'
-    return f"port {port} of {host} is not a web port; {fix}"
+    return Unlisted(f"port {port} of {host} is not a web port", _listed(host, port))
+
+
+def _listed(host: str, port: int) -> str:
+    return f'add "{with_port(host, port)}" to security.allowed_domains if that is wanted'
 
 
 def with_port(host: str, port: int) -> str:
@@ -71,7 +86,7 @@ def _means_private(host: str, port: int, allowed: Collection[str]) -> bool:
     return True
 
 
-def connection(host: str, port: int, addresses: Iterable[str], allowed: Collection[str]) -> str | None:
+def connection(host: str, port: int, addresses: Iterable[str], allowed: Collection[str]) -> Unlisted | None:
     """Why no connection may be made to a host at the addresses that its name stands for; asked by every client."""
     if _means_private(host, port, allowed):
         return None
@@ -79,6 +94,5 @@ def connection(host: str, port: int, addresses: Iterable[str], allowed: Collecti
         return odd
     for address in addresses:
         if not is_public(address):
-            fix = f'; add "{with_port(host, port)}" to security.allowed_domains if that is wanted'
-            return f"{host} leads to the private or special address {address}{fix}"
+            return Unlisted(f"{host} leads to the private or special address {address}", _listed(host, port))
     return None

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from adderclaw.errors import Refused
-from adderclaw.net.addresses import connection
+from adderclaw.net.addresses import Unlisted, connection
 from adderclaw.types import HostFact
 
 MAX_URL = 8192
@@ -56,6 +56,14 @@ def _host(host: str, url: str) -> str:
     return host
 
 
+class NotListed(Refused):
+    """A host that is reached only if the operator lists it."""
+
+    def __init__(self, unlisted: Unlisted) -> None:
+        super().__init__(str(unlisted))
+        self.why = unlisted.why
+
+
 class Hosts(NamedTuple):
     """Which hosts the operator listed by name: only those may be on an unusual port, and some of them private."""
 
@@ -72,5 +80,5 @@ class Hosts(NamedTuple):
 
     def check(self, host: str, port: int, addresses: list[str]) -> None:
         """Raises Refused unless every address that the name stands for may be connected to."""
-        if why := connection(host, port, addresses, self.allowed):
-            raise Refused(why)
+        if unlisted := connection(host, port, addresses, self.allowed):
+            raise NotListed(unlisted)

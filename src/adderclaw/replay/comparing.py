@@ -17,9 +17,8 @@ from adderclaw.replay import cases, playing, told
 from adderclaw.replay.cases import Case
 from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Played, Rules
-from adderclaw.replay.proving import UNPLAYED
 from adderclaw.replay.rejudging import Judged, judged_in
-from adderclaw.store import Store, tape
+from adderclaw.store import Store, runs, tape
 from adderclaw.store.queries import recordings
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
@@ -178,7 +177,7 @@ def _played(store: Store, run: Run, session_id: str, rules: Rules) -> Iterator[C
             yield Changed("course of the run", "as recorded", played.ended, session_id)
         yield from _events(store, run, played, session_id, last=last)
         if last and session_id == run.session_id and not played.ended:
-            yield from _outcome(run, played)
+            yield from _outcome(store, run, played)
 
 
 def _events(store: Store, run: Run, played: Played, session_id: str, *, last: bool) -> Iterator[Changed]:
@@ -210,11 +209,11 @@ def _without_words(events: Iterator[tuple[str, Json]]) -> list[tuple[str, Json]]
     return [(kind, {key: value for key, value in body.items() if key not in UNCOMPARED}) for kind, body in events]
 
 
-def _outcome(run: Run, played: Played) -> Iterator[Changed]:
+def _outcome(store: Store, run: Run, played: Played) -> Iterator[Changed]:
     if not played.results or run.kind not in ("agent", "message", "task", "sop"):
         return
     ended = played.results[-1]
-    scripted = run.outcome == "error" and ended.outcome == "completed" and UNPLAYED in (run.reason or "")
+    scripted = ended.outcome == "completed" and runs.left_steps(store, run)
     if run.outcome != ended.outcome and not scripted:
         yield Changed("outcome of the run", run.outcome, ended.outcome, run.session_id, reason=ended.reason)
     if (run.answer or "") != ended.answer:

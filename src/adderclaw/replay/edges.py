@@ -14,7 +14,6 @@ from adderclaw.hook_outcome import Merged
 from adderclaw.json_text import canonical
 from adderclaw.kernel.instructions import File, Instructions
 from adderclaw.kernel.limits import Pace
-from adderclaw.kernel.permission_check import CUT
 from adderclaw.kernel.session import Chain, Planning, Rows, Session
 from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, replied
 from adderclaw.store.model_calls import Call
@@ -23,6 +22,7 @@ from adderclaw.store.transcript import Entry
 from adderclaw.types import (
     ChatRequest,
     ChatResponse,
+    Denial,
     Disabled,
     Json,
     MediaBlock,
@@ -67,7 +67,7 @@ UNASKED = frozenset({"stop", "tools", "permissions", "lent"})
 """What happens to a session without its asking."""
 SETTLED = UNASKED - {"stop"}
 """Those of them that are looked for by name: they count from what came before on."""
-METADATA = {"exit": "exit_code", **{name: name for name in ("ran", "unknown", "changed_later", "answered")}}
+METADATA = {"exit": "exit_code", **{name: name for name in ("ran", "changed_later", "answered")}}
 """What a tape says of a result, and what a driver knows it by."""
 ASIDE = frozenset({None, "compaction"})
 """Purposes of model calls that the loop itself makes; others belong to a tool or a hook."""
@@ -126,8 +126,8 @@ class Recorded:
                 media = (block for block in self._opaque.get(entry.sequence, []) if block["type"] == "media")
                 return ToolResult(
                     str(entry.payload["content"])[: body["length"]],
-                    body["class"],
-                    denied=body.get("denied"),
+                    body["outcome"],
+                    denial=Denial(*body["denial"]) if "denial" in body else None,
                     metadata={known: body[name] for name, known in METADATA.items() if name in body},
                     media=tuple(MediaBlock(one["media_type"], one["data"], one["name"]) for one in media),
                     unanswered=body.get("unanswered", False),
@@ -302,8 +302,7 @@ class Reel:
         body = self.take("touch")
         parameters.clear()
         parameters.update(body["parameters"])
-        said = body["unfit"].removeprefix(f"the arguments of {body['as']} do not fit: ").removesuffix(CUT)
-        raise Invalid([("", said.removesuffix(f"; its schema: {canonical(parameters)}"))])
+        raise Invalid([("", body["unfit"])])
 
     def answered(self, tool_use_id: str) -> str:
         return self._recorded.content(tool_use_id)

@@ -14,7 +14,7 @@ from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Difference, Played
 from adderclaw.replay.told import as_object, kernel_events, until_the_next_process
 from adderclaw.replay.trace_file import Trace
-from adderclaw.store import Store, model_calls, subagents, tape, transcript, verify, workflows
+from adderclaw.store import Store, model_calls, runs, subagents, tape, transcript, verify, workflows
 from adderclaw.store.imprints import was_at
 from adderclaw.store.queries import recordings
 from adderclaw.store.runs import Run
@@ -23,8 +23,6 @@ from adderclaw.store.workflows import Begun, Finished
 from adderclaw.types import Json
 
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
-UNPLAYED = "steps were not played"
-"""What a scripted model complains about when all is over."""
 SOON = 0.01
 """Seconds by which the time of an event may be rounded; no process takes over from another as fast."""
 NOTHING: tuple[str, Json] = ("nothing", {})
@@ -192,7 +190,7 @@ class _Session:
         if not played.results or run.kind not in ("agent", "message", "task", "sop"):
             return
         last = played.results[-1]
-        scripted = run.outcome == "error" and last.outcome == "completed" and UNPLAYED in (run.reason or "")
+        scripted = last.outcome == "completed" and runs.left_steps(self._store, run)
         if run.outcome != last.outcome and not scripted:
             self._differ("outcome of the run", run.outcome, last.outcome, last.reason)
         if (run.answer or "") != last.answer:

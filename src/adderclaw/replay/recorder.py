@@ -190,7 +190,7 @@ class Recorder(Tape):
                 return found
             if found.tool.decode is None and found.tool.name in NAMES:
                 return found  # its type says it again
-            body |= {"unfit": found.error, "parameters": found.tool.parameters if found.tool.deferred else {}}
+            body |= {"unfit": found.misfit, "parameters": found.tool.parameters if found.tool.deferred else {}}
         elif found.case is None:
             body |= {"refused": decision.reason, "by": decision.by}
         else:
@@ -238,9 +238,8 @@ class Recorder(Tape):
             raise
 
     def ran(self, session: "Session", result: ToolResult) -> None:
-        body: Json = {"class": result.error_class, "length": len(session.secrets.scrub(result.content))}
-        flags: Json = {"denied": result.denied, "unanswered": result.unanswered, "ends": result.ends}
-        flags["unknown"] = result.metadata.get("unknown", False)
+        body: Json = {"outcome": result.outcome, "length": len(session.secrets.scrub(result.content))}
+        flags: Json = {"denial": result.denial, "unanswered": result.unanswered, "ends": result.ends}
         flags["changed_later"] = result.metadata.get("changed_later")
         flags["answered"] = result.metadata.get("answered")
         flags["ran"] = result.metadata.get("ran", False)

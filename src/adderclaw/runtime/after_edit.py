@@ -103,7 +103,7 @@ class Checks:
 
     def _read(self, one: Checker, paths: Sequence[str], done: ToolResult) -> list[str]:
         named = ", ".join(paths)
-        if done.metadata.get("timed_out"):
+        if done.outcome == "timed_out":
             self._late[one.name] = late = self._late.get(one.name, 0) + 1
             left_out = " It is left out until the session ends." if late >= TIMES else ""
             return [f"{one.name} did not end within {self._seconds:g} s, so nothing is known of {named}.{left_out}"]

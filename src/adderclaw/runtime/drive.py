@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from adderclaw.errors import EXIT_CODES, AdderClawError, StoreError, outcome_of
+from adderclaw.errors import EXIT_CODES, AdderClawError, StoreError, ended_by, outcome_of
 from adderclaw.kernel.session import TurnResult
 from adderclaw.record import NamedTuple
 from adderclaw.runtime.run import Run
@@ -75,7 +75,8 @@ async def drive(
         result = await work
     except AdderClawError as error:  # refused when the run had begun: it has its outcome, too
         await run.settle()
-        run.finish(TurnResult(outcome_of(error), "", str(error)), exit_code=error.exit_code, mode=mode)
+        ended = TurnResult(outcome_of(error), "", str(error), ended_by=ended_by(error))
+        run.finish(ended, exit_code=error.exit_code, mode=mode)
         await run.close()
         raise
     except asyncio.CancelledError:  # whoever waited is gone: the run has its outcome all the same
@@ -106,7 +107,7 @@ def checked(run: Run, result: TurnResult) -> TurnResult:
     left = getattr(run.session.provider, "finished", None)
     played = run.session.budget.steps > 0 and result.outcome == "completed"
     complaint: str | None = left() if left is not None and played else None
-    return TurnResult("error", result.answer, complaint) if complaint else result
+    return TurnResult("error", result.answer, complaint, ended_by="unplayed") if complaint else result
 
 
 def _advised(result: TurnResult, resume: str) -> TurnResult:

@@ -194,8 +194,8 @@ class Fetch:
         def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
             return gate.unreachable(policy, host, port) or hosts.tunnel(host, port, addresses, allowed)
 
-        def tell(message: str) -> None:
-            said.append(message.replace("a command in the sandbox", "it"))
+        def tell(place: str, why: str) -> None:
+            said.append(f"it was kept from {place}: {why}")
 
         proxy = Proxy(judge, tell=tell, named=lambda host, port: is_named(host, port, allowed))
         room = Room(
@@ -207,7 +207,7 @@ class Fetch:
             cache=self.folder,
             cache_at=self.folder,
         )
-        return confinement.box("bubblewrap", room, proxy=proxy, tell=tell)
+        return confinement.box("bubblewrap", room, proxy=proxy, tell=said.append)
 
     def end(self, *, came: bool) -> None:
         self._fetches.ways.shut(self._opened)

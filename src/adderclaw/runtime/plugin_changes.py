@@ -56,7 +56,10 @@ def _more_problems(home: str, plugin: Plugin) -> list[str]:
     from adderclaw.tools import plugins as plugin_tools
 
     others = [other.manifest for other in plugins.enabled(home) if other.name != plugin.name]
-    return [*plugin_tools.clashes(plugin.manifest, others), *plugin_tools.unusable(plugin.manifest)]
+    return [
+        *(f"tools: {why}" for why in plugin_tools.clashes(plugin.manifest, others)),
+        *plugin_tools.unusable(plugin.manifest),
+    ]
 
 
 def _warnings(plugin: Plugin) -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from adderclaw.runtime.start import Runtime, credentials, loaded_by, warn
 from adderclaw.sinks import database, jsonl
 from adderclaw.store import Store, locks, runs, settings, transcript
 from adderclaw.store import later_files as rows
-from adderclaw.types import Json
+from adderclaw.types import MISSING_KEY, EndedBy, Json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from adderclaw.runtime.later_record import Later
 
+RUN_FAILED: Mapping[EndedBy, str] = {"missing_key": MISSING_KEY, "turns": "max_turns_exceeded"}
+"""Reasons of `run_failed` that have names of their own."""
 NOT_ACKNOWLEDGED = (
     "changes of what other programs run later, which nobody has acknowledged: {names}; look at them, then "
     "`adderclaw later accept` or `adderclaw later set-aside`"
@@ -108,7 +110,7 @@ class Run(NamedTuple):
             }
             bus.tell({"event_type": "run_finished", **body, **counts})  # pyright: ignore[reportArgumentType]
         else:
-            reason = result.reason.replace(",", ":").split(":")[0]
+            reason = RUN_FAILED.get(result.ended_by, result.ended_by) or result.outcome
             bus.tell(
                 {"event_type": "run_failed", "outcome": result.outcome, "reason": reason, "message": result.reason}
             )

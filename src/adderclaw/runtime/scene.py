@@ -277,7 +277,10 @@ def box_of(runtime: Runtime, kind: str, room: "Room", ways: WaysOut | None, *, b
     def tell(message: str) -> None:
         warn(runtime, message)
 
-    proxy = Proxy(ways.judge, tell=tell, named=ways.is_named) if ways is not None and ways.is_any else None
+    def kept_from(place: str, why: str) -> None:
+        warn(runtime, f"a command in the sandbox was kept from {place}: {why}")
+
+    proxy = Proxy(ways.judge, tell=kept_from, named=ways.is_named) if ways is not None and ways.is_any else None
     if beside:
         return confinement.box(kind, room, proxy=proxy, tell=tell)
     return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)

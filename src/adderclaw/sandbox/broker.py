@@ -223,7 +223,7 @@ class Broker:
             other = self._reach(host, port, addresses) if self._reach is not None else ""
             return None if other is None else "only what was approved for this call is reached"
 
-        way = Proxy(judge, tell=lambda _: None, named=lambda host, port: (host, port) in approved)
+        way = Proxy(judge, tell=lambda _place, _why: None, named=lambda host, port: (host, port) in approved)
         self._serve_way(way, listener)  # git says it itself
         for one in near:
             if self._only is not None:

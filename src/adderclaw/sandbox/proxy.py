@@ -44,7 +44,7 @@ class Proxy:
         self,
         judge: Judge,
         *,
-        tell: Callable[[str], None],
+        tell: Callable[[str, str], None],
         look_up: Looker = look_up,
         named: Named = lambda _host, _port: False,
     ) -> None:
@@ -153,7 +153,7 @@ class Proxy:
         place = f"{host}:{port}"
         if place not in self._told and len(self._told) < 1000:  # once each, however often it is tried
             self._told.add(place)
-            self._tell(f"a command in the sandbox was kept from {place}: {why}")
+            self._tell(place, why)
         raise Refused(why)
 
 
@@ -161,7 +161,7 @@ class Forward(Proxy):
     """A listening socket that stands for one host and port: whoever connects to it is connected with that."""
 
     def __init__(self, judge: Judge, place: tuple[str, int]) -> None:
-        super().__init__(judge, tell=lambda _: None)
+        super().__init__(judge, tell=lambda _place, _why: None)
         self._place = place
 
     async def _opened(self, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter, /) -> Pipe | None:

@@ -30,12 +30,20 @@ class Reserved(NamedTuple):
     why: str = ""
 
 
-def claim(cursor: Cursor, schedule: Schedule, at: str, by: Claiming, *, queue: bool = False) -> int | None:
+class Claimed(NamedTuple):
+    """A due time's row; `id` is None where another process has made it."""
+
+    id: int | None
+    over_budget: str = ""
+    """Why its budget keeps it from beginning."""
+
+
+def claim(cursor: Cursor, schedule: Schedule, at: str, by: Claiming, *, queue: bool = False) -> Claimed:
     """The row of one due time, in the state that the schedule's terms give it."""
     terms, is_open = terms_of(schedule.terms), rows.open_states(cursor, schedule.id)
 
-    def row(state: rows.State, reason: str = "", dollars: float = 0.0) -> int | None:
-        return rows.claim(
+    def row(state: rows.State, reason: str = "", dollars: float = 0.0) -> Claimed:
+        id = rows.claim(
             cursor,
             schedule.id,
             at,
@@ -47,6 +55,7 @@ def claim(cursor: Cursor, schedule: Schedule, at: str, by: Claiming, *, queue: b
             inputs=by.inputs,
             reserved=dollars,
         )
+        return Claimed(id)
 
     if is_open and (queue or terms.overlap != "allow"):
         if not (queue or terms.queues):
@@ -56,7 +65,7 @@ def claim(cursor: Cursor, schedule: Schedule, at: str, by: Claiming, *, queue: b
         return row("queued", "the run before is still under way")
     reserved = reserve(cursor, schedule, by.now, by.cap)
     if reserved.why:
-        return row("skipped", reserved.why)
+        return row("skipped", reserved.why)._replace(over_budget=reserved.why)
     return row("claimed", dollars=reserved.dollars)
 
 

@@ -21,7 +21,7 @@ from adderclaw.errors import AdderClawError, Completed, InUse, Stopped, UsageErr
 from adderclaw.hosted.watched import Full
 from adderclaw.schedules import files, work
 from adderclaw.schedules import when as times
-from adderclaw.schedules.claims import Claiming, claim, reserve
+from adderclaw.schedules.claims import Claimed, Claiming, claim, reserve
 from adderclaw.schedules.due import due, missed_text
 from adderclaw.schedules.terms import of_json as terms_of
 from adderclaw.schedules.when import of_json as when_of
@@ -191,13 +191,14 @@ class Scheduler:
         )
         cap = await self._cap(schedule) if found.fire else 0.0
         claiming = Claiming("time", now, self._ticker, cap, {})
-        made: list[int | None] = []
+        made: list[Claimed] = []
         with self._store.write() as cursor:
             if not rows.advance(cursor, schedule, found.until, times.after(when, found.until)):
                 return []  # another process ticks, too, and was first
             if found.number:
                 text, at = missed_text(when, found), f"missed-{iso(found.missed[1])}"
-                made.append(rows.claim(cursor, schedule.id, at, cause="time", state="missed", now=now, reason=text))
+                missed = rows.claim(cursor, schedule.id, at, cause="time", state="missed", now=now, reason=text)
+                made.append(Claimed(missed))
             for place, at in enumerate(found.fire):
                 made.append(claim(cursor, schedule, iso(at), claiming, queue=place > 0))
         if found.number:
@@ -212,13 +213,13 @@ class Scheduler:
         except AdderClawError:  # a configuration that is wrong: the run says so when it is to begin
             return 0.0
 
-    def _known(self, schedule: Schedule, made: Sequence[int | None]) -> list[int]:
+    def _known(self, schedule: Schedule, made: Sequence[Claimed]) -> list[int]:
         """The rows that are ours; what keeps a run from beginning is told."""
-        ids = [id for id in made if id is not None]
-        for row in self._still(ids):
-            if row.state == "skipped" and "budget" in row.reason:
-                self._notify("budget", schedule, row.reason)
-        return ids
+        ours = [row for row in made if row.id is not None]
+        for row in ours:
+            if row.over_budget:
+                self._notify("budget", schedule, row.over_budget)
+        return [row.id for row in ours if row.id is not None]
 
     def _refuse(self, schedule: Schedule, now: float) -> list[int]:
         """The row is not what the operator's key made: it begins nothing, and says so once a day."""
@@ -329,7 +330,7 @@ class Scheduler:
         claiming = Claiming(cause, self._clock.now(), self._ticker, await self._cap(schedule), inputs)
         with self._store.write() as cursor:
             rows.try_again(cursor, schedule.id, at)
-            id = claim(cursor, schedule, at, claiming)
+            id = claim(cursor, schedule, at, claiming).id
         if id is None:
             raise NotBegun(f"schedule {schedule.name} has begun for {at} already")
         row = rows.fired(self._store, id)

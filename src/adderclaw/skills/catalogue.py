@@ -340,15 +340,15 @@ def _broken(name: str, folder: str, scope: Scope, why: str, file: str = "SKILL.m
 
 def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: str) -> Skill:
     fields = head.fields
-    wrong = checks.wrong(fields, named)
+    wrong_name, wrong = checks.of_name(fields, named), checks.of_others(fields)
     repairs = list(head.repairs)
     if scope == "plugin" and COMMAND.fullmatch(named):  # there a name is a title, and the folder's is the name
-        repairs += [text for text in wrong if text.startswith("name:")]
-        wrong = [text for text in wrong if not text.startswith("name:")]
+        repairs += wrong_name
+        wrong_name = []
         fields = {**fields, "name": named}
-    told = [visible(text, keep_newlines=False) for text in (*wrong, *checks.strange(fields))]
+    told = [visible(text, keep_newlines=False) for text in (*wrong_name, *wrong, *checks.strange(fields))]
     name = fields.get("name")
-    own = isinstance(name, str) and not any(text.startswith("name:") for text in wrong)
+    own = isinstance(name, str) and not wrong_name
     metadata: Any = fields.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         repairs.append("metadata is no mapping of names to texts and was passed over")

@@ -11,9 +11,9 @@ LONGEST_DESCRIPTION = 1024
 LONGEST_COMPATIBILITY = 500
 
 
-def wrong(fields: Json, folder: str) -> list[str]:
-    """What keeps it from being used: `folder` is the name of the folder that it stands in."""
-    return [*_name(fields, folder), *_description(fields), *_compatibility(fields)]
+def of_others(fields: Json) -> list[str]:
+    """What else keeps it from being used."""
+    return [*_description(fields), *_compatibility(fields)]
 
 
 def strange(fields: Json) -> list[str]:
@@ -38,7 +38,8 @@ def normal(name: str) -> str:
     return unicodedata.normalize("NFKC", name.strip())
 
 
-def _name(fields: Json, folder: str) -> list[str]:
+def of_name(fields: Json, folder: str) -> list[str]:
+    """What is wrong with its name: `folder` is the name of the folder that it stands in."""
     if "name" not in fields:
         return ["name: it is missing"]
     given: Any = fields["name"]

@@ -453,7 +453,7 @@ def _patiently(path: str, attempt: Callable[[], Store]) -> Store:
             if _primary(error) not in BUSY or time.monotonic() > deadline:
                 raise explained(path, error) from error
             if not locks.work_in(folder := os.path.dirname(path)):
-                raise Unwritable(locks.without(folder)) from error
+                raise Unwritable(": ".join(locks.without(folder))) from error
             time.sleep(0.01)
         else:
             store.wait()

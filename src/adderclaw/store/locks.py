@@ -27,11 +27,12 @@ def work_in(folder: str) -> bool:
     return True
 
 
-def without(folder: str) -> str:
-    """The error message for a folder without locks, with the fix."""
+def without(folder: str) -> tuple[str, str]:
+    """Why SQLite cannot use a folder without locks, and what to do."""
     return (
-        f"the file system of {folder} has no working locks, and SQLite needs them: set ADDERCLAW_HOME to a folder on a "
-        'local disk, or use the file store, for one process at a time: `[session]` with `store = "file"`'
+        f"the file system of {folder} has no working locks, and SQLite needs them",
+        "set ADDERCLAW_HOME to a folder on a "
+        'local disk, or use the file store, for one process at a time: `[session]` with `store = "file"`',
     )
 
 

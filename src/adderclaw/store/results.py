@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, cast
 
 from adderclaw.json_text import digest
 from adderclaw.store import Store
-from adderclaw.store.transcript import INTERRUPTED
 from adderclaw.types import Json
 
 PAGE = 32
@@ -124,7 +123,7 @@ def _kept(payload: str, blocks: str | None) -> _Kept:
     if not isinstance(body, dict):
         return _Kept("", resumed=False)
     content = cast(Json, body).get("content")
-    resumed = bool(cast(Json, body).get("resumed")) or str(content).startswith(INTERRUPTED)
+    resumed = bool(cast(Json, body).get("resumed"))
     return _Kept(digest([content, *media] if media else content), resumed)
 
 

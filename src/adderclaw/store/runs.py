@@ -278,6 +278,12 @@ def told(store: Store, run: Run, types: Sequence[str], limit: int) -> list[Event
     return [Event(row[0], row[1] or "", row[2], json.loads(row[3])) for row in rows]
 
 
+def left_steps(store: Store, run: Run) -> bool:
+    """Whether a run failed only because its scripted model had steps left over."""
+    failed = told(store, run, ("run_failed",), 10_000) if run.outcome == "error" else []
+    return bool(failed) and failed[-1].payload["reason"] == "unplayed"
+
+
 def event_range(store: Store, run_id: str) -> tuple[int, int]:
     """The id of the last event before a run, and an id after its last event."""
     (row,) = store.read("SELECT began_json, finished_at FROM runs WHERE run_id = ?", (run_id,))

@@ -36,9 +36,6 @@ INDEXED_CHARS = {"user": 8192, "assistant": 8192, "tool_result": 2048}
 a page of source text costs more to index than all the rest of its row."""
 
 
-INTERRUPTED = "Interrupted before it ended: the outcome is unknown."
-"""How the result begins that a resumed session gives a call whose own was lost with the process."""
-
 OPAQUE = frozenset({"opaque", "media"})
 """Blocks that are kept in our own table beside the entry, since the entries' own blocks are a closed set."""
 
@@ -311,6 +308,17 @@ def results_of(store: Store, session_id: str, tool_use_id: str) -> list[str]:
         (session_id, tool_use_id),
     )
     return [str(row[0]) for row in rows]
+
+
+def outcomes_of(store: Store, session_id: str, tool_use_id: str) -> list[tuple[str, str | None]]:
+    """The outcome of each result of a call, and what denied it; an id can come again."""
+    rows = store.read(
+        "SELECT json_extract(payload_json, '$.outcome'), json_extract(payload_json, '$.denied_by')"
+        " FROM transcript_entries"
+        " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_result' ORDER BY sequence",
+        (session_id, tool_use_id),
+    )
+    return [(row[0], row[1]) for row in rows]
 
 
 def last_conversation(store: Store, project_dir: str | None) -> str | None:

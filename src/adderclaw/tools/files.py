@@ -215,7 +215,7 @@ def _shown(place: PathFact, arguments: ReadArguments, content: Content, ctx: Too
 
 def _closing(first: int, last: int, total: str, *, whole: bool, asked: bool) -> str:
     if whole:
-        return "(1 line)" if total == "1 lines" else f"({total})"
+        return "(1 line)" if last == 1 else f"({total})"
     if asked:
         return f"(lines {first}-{last} of {total})"
     return f"(PARTIAL view: lines {first}-{last} of {total}. Go on with offset={last + 1}; Edit needs such a range.)"

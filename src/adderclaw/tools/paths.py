@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.errors import Refused
-from adderclaw.types import PathFact, Prepare, Prepared, ToolContext, ToolResult, rejected
+from adderclaw.types import PathFact, Prepare, Prepared, ToolContext, ToolResult, refused, rejected
 from adderclaw.workspace import MAX_BYTES, Old, Place, read_all, shown
 
 __all__ = ("MAX_BYTES", "Old", "Refused", "read_all", "shown")
@@ -21,7 +21,7 @@ MAX_NAME = 255
 
 
 def denied(refusal: Refused) -> ToolResult:
-    return ToolResult(f"Denied: {refusal.reason}", "tool_rejected", denied=refusal.reason, own=True)
+    return refused(f"Denied: {refusal.reason}", "policy", refusal.reason)
 
 
 # ------------------------------------------------------------------ facts

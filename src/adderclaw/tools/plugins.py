@@ -14,7 +14,18 @@ from adderclaw.decode import Invalid, shown
 from adderclaw.json_text import canonical, no_constant
 from adderclaw.sandbox import process
 from adderclaw.sandbox.process import Finished
-from adderclaw.types import Disabled, Json, Prepared, Tool, ToolContext, ToolResult, Touch, internal_failure, rejected
+from adderclaw.types import (
+    Disabled,
+    Json,
+    Prepared,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    internal_failure,
+    refused,
+    rejected,
+)
 
 if TYPE_CHECKING:
     from adderclaw.config.loaded_plugin import LoadedPlugin
@@ -57,7 +68,7 @@ def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
     for other in others:
         taken |= {tool.name.lower(): f"the plugin {other.name!r} brings a tool of that name" for tool in other.tools}
     return [
-        f"tools: {tool.name!r} cannot be the name of a tool, since {taken[tool.name.lower()]}"
+        f"{tool.name!r} cannot be the name of a tool, since {taken[tool.name.lower()]}"
         for tool in manifest.tools
         if tool.name.lower() in taken
     ]
@@ -117,7 +128,7 @@ async def _run(
     plugin: "LoadedPlugin", one: PluginTool, arguments: Json, context: ToolContext, start: "Start | None"
 ) -> ToolResult:
     if why := plugin.changed():  # what was asked about is what runs
-        return ToolResult(why, "tool_rejected", denied=why, own=True)
+        return refused(why, "policy")
     place = context.workspace
     cwd = place.cwd if workspace.is_directory(place.cwd) else place.root
     asked = {"tool": one.name, "arguments": arguments, "workspace": place.root}

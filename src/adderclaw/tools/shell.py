@@ -15,6 +15,7 @@ from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.decode import Between
+from adderclaw.framing import STDERR, exit_line
 from adderclaw.gate.looking import only_looks
 from adderclaw.gate.paths import DEVICES
 from adderclaw.gate.programs import git_alone
@@ -500,16 +501,16 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, dropped: 
         printed = f"{printed.rstrip(chr(10))}\n{note}" if printed else note
     if done.timed_out:
         ended = f"Command timed out after {seconds:g} s and was killed\n{printed}"
-        return replace(internal_failure(ended, own=not printed), metadata={**lost, "timed_out": True})
+        return replace(internal_failure(ended, "timed_out", own=not printed), metadata=lost)
     if _met_git(command, done):
         printed += NOT_ALONE if _is_git(command) else ALONE_MAY
     about = {"exit_code": done.returncode, "truncated": done.truncated, **lost}
     if done.returncode == 0 or (done.returncode == 1 and _answers(_last(command))):
         return ToolResult(printed, metadata=about)
-    failed = f"Exit code {_code(done.returncode)}\n{printed}"
+    failed = f"{exit_line(_code(done.returncode))}{printed}"
     if done.returncode > 0:  # else a signal ended it
         about["ran"] = True
-    return ToolResult(failed, "tool_rejected", about)
+    return ToolResult(failed, "rejected", about)
 
 
 def _unreached(judged: Judged, done: Finished) -> str:
@@ -537,7 +538,7 @@ def _is_git(command: Plan | Raw) -> bool:
 def _streams(done: Finished) -> str:
     """Seed 003's form: stdout, then stderr under its heading where there is any."""
     out, err = _text(done.stdout, cut=done.stdout_cut), _text(done.stderr, cut=done.stderr_cut)
-    return f"{out}\n--- stderr ---\n{err}" if err else out
+    return f"{out}\n{STDERR}{err}" if err else out
 
 
 def _text(stream: bytes, *, cut: bool) -> str:

@@ -153,7 +153,7 @@ def _result(target: HostFact, answer: "Answer") -> ToolResult:
     metadata["truncated"] = answer.cut
     body = _text(answer.body, kind) + (f"\n{TRUNCATED}" if answer.cut else "")
     content = "\n".join(lines) + f"\n\n{body}"
-    return ToolResult(content, "tool_rejected" if answer.status >= 400 else "success", metadata)
+    return ToolResult(content, "rejected" if answer.status >= 400 else "ok", metadata)
 
 
 def _text(body: bytes, kind: str) -> str:

@@ -133,7 +133,7 @@ class Rows:
     def _returned(self, made: Call, payload: Json, line: Json, seq: int | None) -> Call:
         payload = self.clean(payload)
         state = STATES.get(str(line.get("status", ""))) or ("failed" if payload.get("is_error") else "ran")
-        if payload.get("resumed") or "outcome is unknown" in str(payload.get("content", ""))[:80]:
+        if payload.get("resumed") or payload.get("outcome") == "unknown":
             state = "unknown"
         change = calls.change(made.tool, made.input, payload)
         code = line.get("decision", {}).get("exit_code")

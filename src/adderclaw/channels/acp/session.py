@@ -262,7 +262,7 @@ class Editing:
     async def _end(self, run: Run, result: TurnResult, before: Usage) -> schema.PromptResponse:
         await self._tell_usage(run)
         if result.outcome == "error":
-            if result.reason.startswith(("missing_provider_api_key", "authentication_failed")):
+            if result.ended_by in ("missing_key", "authentication_failed"):
                 raise RequestError(-32000, result.reason)
             raise RequestError(-32603, result.reason)
         reason = updates.stop_reason(result, self._stop, cancelled=self._cancelled)

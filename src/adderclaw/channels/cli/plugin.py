@@ -12,7 +12,7 @@ from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.restoring import asker
 from adderclaw.config import home, plugins
-from adderclaw.config.plugin_preview import lines, question, seen
+from adderclaw.config.plugin_preview import NOT_INSTALLED, lines, question, seen
 from adderclaw.config.plugin_tree import NOT_COPIED
 from adderclaw.config.plugins import Plugin
 from adderclaw.credentials.redaction import Secrets, visible
@@ -88,13 +88,13 @@ def install(
     agree = _Agree(trust, only_show=dry_run, as_json=as_json)
     made = plugin_changes.install(home(), source, agree, wanted=plugin, upgrade=upgrade)
     if made is None and not dry_run:
-        raise DeniedError("not trusted, so nothing was installed")
+        raise DeniedError(f"not trusted, so {NOT_INSTALLED}")
     if as_json:
         print_json(
             {**_offered(agree.last), "installed": made is not None, "state": made.state if made else "untrusted"}
         )
     elif made is None:
-        say(f"nothing was installed; to install it: {agree.again(source)}")
+        say(f"{NOT_INSTALLED}; to install it: {agree.again(source)}")
     else:
         say(f"installed and enabled: {made.name} ({made.sha256})")
 

@@ -22,7 +22,7 @@ def written(name: str, kind: str, into: str) -> tuple[str, list[str]]:
     folder = os.path.join(os.path.abspath(os.path.expanduser(into)), name)
     words = {"@name@": name, "@tool@": re.sub(r"[^A-Za-z0-9_-]", "_", name)}
     if kind == "tool" and (taken := clashes(_brings(words["@tool@"]), ())):
-        raise UsageError(f"{taken[0].removeprefix('tools: ')}: choose another name")
+        raise UsageError(f"{taken[0]}: choose another name")
     made: list[str] = []
     try:
         os.mkdir(folder)

@@ -122,9 +122,9 @@ def _telemetry(loaded: Loaded) -> Iterator[Check]:
         return
     from adderclaw.sinks import telemetry
 
-    why, _, fix = telemetry.lacking(wanted.protocol).partition(": ")
+    lacking = telemetry.lacking(wanted.protocol)
     shown = f"{wanted.protocol} to {wanted.endpoint or wanted.path}"
-    yield Check("telemetry", "broken", why, fix) if why else Check("telemetry", "ok", shown)
+    yield Check("telemetry", "broken", *lacking) if lacking else Check("telemetry", "ok", shown)
 
 
 def _schedules(path: str) -> Iterator[Check]:
@@ -308,8 +308,7 @@ def _store(path: str, log: str) -> Check:
 
     folder = os.path.dirname(path)
     if os.path.isdir(folder) and not locks.work_in(folder) and not os.path.isdir(folder_of(path)):
-        why, _, mend = locks.without(folder).partition(": ")
-        return Check("store", "broken", why, mend)
+        return Check("store", "broken", *locks.without(folder))
     fix = f"{damage.last_backup(path)}; else save what can be read: `sqlite3 {path} .recover`"
     if not Store.exists(path):
         if os.path.exists(log) and os.path.getsize(log):

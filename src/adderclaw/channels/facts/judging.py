@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 from adderclaw.channels.facts import clean, looking
 from adderclaw.config.options import Options
-from adderclaw.gate.case import Denial, Verdict
+from adderclaw.gate.case import CommandDenial, Verdict
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
 from adderclaw.runtime import look, scene
@@ -26,7 +26,7 @@ class Explained(TypedDict):
     reason: str
     by: str
     """The guard, judge or mode that decided."""
-    denial: Denial | None
+    denial: CommandDenial | None
     opinions: list[OpinionRow]
 
 

@@ -262,8 +262,7 @@ class _Restore:
         ):
             table, key = settings.get(section), f"{section}.path"
             path = cast(Json, table).get("path") if isinstance(table, dict) else None
-            known = any(note.startswith(f"{key} is ") for note in self._notes)
-            if not name or known or not isinstance(path, str):
+            if not name or not isinstance(path, str):
                 continue
             path = os.path.join(self._home, os.path.expanduser(path))
             here = os.path.join(self._home, os.path.relpath(self._named(name, usual), self._staging))

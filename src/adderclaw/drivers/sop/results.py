@@ -45,7 +45,7 @@ def of_call(result: ToolResult, *, denied: bool) -> StepResult:
     text = result.content[: result.frame.length] if result.frame is not None else result.content
     if denied:
         return StepResult("denied", error=text)
-    if result.metadata.get("unknown"):
+    if result.outcome == "unknown":
         return StepResult("unknown", error=text)
     if result.is_error or result.unanswered or result.metadata.get("exit_code"):
         return StepResult("failed", error=text)

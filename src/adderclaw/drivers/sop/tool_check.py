@@ -89,6 +89,6 @@ def _arguments(step: Step, there: Known) -> Iterator[str]:
         own = {name: key for key in (*(step.args or {}), *later) for name in arguments_of(alias, {key: ""})}
         for key, message in error.problems:
             top = key.split(".")[0].split("[")[0]
-            if top in filled and not message.startswith("unknown key"):
+            if top in filled and key not in error.unknown:
                 continue  # its value is not known yet
             yield f"args{f'.{own.get(top, key)}' if key else ''}: {message} (tool {step.tool})"

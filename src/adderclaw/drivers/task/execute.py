@@ -148,18 +148,20 @@ class TaskExecution:
     def _load(self) -> None:
         self.machine.to("LOAD_SKILL_CATALOG")
         if failed := self._shown.load_catalogue():
-            raise RunEnds("error", failed)
+            raise RunEnds("error", failed, "skill_catalog_failed")
 
     def _route(self) -> None:
         self.machine.to("PREFILTER_SKILLS")
         if self._shown.route(self.task) == "fail_fast":
             fix = "say it otherwise, or set skills.prefilter_zero_candidate_strategy to fallback_all_skills"
-            raise RunEnds("error", f"no_candidate_skills: no skill is similar enough to the task; {fix}")
+            why = f"no_candidate_skills: no skill is similar enough to the task; {fix}"
+            raise RunEnds("error", why, "no_candidate_skills")
         self.machine.to("DISCLOSE_CONTEXT_STAGE")
         self._shown.metadata()
         known = digest([self._shown.offered, self._shown.about()])
         if self._kept is not None and not self._kept.same_candidates(known):
-            raise RunEnds("error", "skills_changed: other skills fit the task than when the run began; run it anew")
+            why = "skills_changed: other skills fit the task than when the run began; run it anew"
+            raise RunEnds("error", why, "skills_changed")
 
     # -------------------------------------------------------------- reasoning
 
@@ -198,8 +200,8 @@ class TaskExecution:
         if self._known_decision() is None:
             self._within_turns()
             self._live = True
-            if not self.requests and (unready := await self._asking.unready()):
-                raise RunEnds("error", unready)
+            if not self.requests:
+                await self._asking.require_ready()
             self.composed = await self._asking.compose(self._parts(), self.turn, dry=False)
         return False
 
@@ -254,9 +256,8 @@ class TaskExecution:
             message = decisions.reminder(problems)
         said = "; ".join(problems)
         fix = "`adderclaw -p` works on a task without decisions"
-        raise RunEnds(
-            "error", f"invalid_decision: twice the model gave no decision that can be carried out: {said}; {fix}"
-        )
+        why = f"invalid_decision: twice the model gave no decision that can be carried out: {said}; {fix}"
+        raise RunEnds("error", why, "invalid_decision")
 
     async def _asked(self, message: str, taken: Taken) -> str:
         result = await self._asking.ask(message, taken)
@@ -411,7 +412,8 @@ class TaskExecution:
                     return self._goes_on(step_id, result)
                 case "abort":
                     outcome = "denied" if result.status == "denied" else "error"
-                    raise RunEnds(outcome, f"step_failed: step {step_id} ({action.type}) {_how(result)}")
+                    why = f"step_failed: step {step_id} ({action.type}) {_how(result)}"
+                    raise RunEnds(outcome, why, "step_failed")
 
     def _skill_of(self, action: ActionStep) -> str:
         return decode(CallSkill, action.params).skill or self.selected if action.type == "call_skill" else ""
@@ -432,7 +434,7 @@ class TaskExecution:
         try:
             call = steps.call_of(action, skill, self._shown.argv, session.ids("call"), seconds)
         except Refused as error:  # it was there when the decision was looked at
-            raise RunEnds("error", f"step_failed: step {step_id}: {error.reason}") from error
+            raise RunEnds("error", f"step_failed: step {step_id}: {error.reason}", "step_failed") from error
         self._commands[step_id] = steps.summary(steps.shown(call))
         owner = skill or self.selected
         done = await self._called(call, owner, self._kept.begins(step_id, retries, call))
@@ -495,7 +497,7 @@ class TaskExecution:
             self._unanswered = 0
             return self._goes_on(step_id, result)
         if self._unanswered > 1:
-            raise RunEnds("needs_input", "ask_user: nobody is there to answer; run it where somebody is")
+            raise RunEnds("needs_input", "ask_user: nobody is there to answer; run it where somebody is", "ask_user")
         return True
 
     def _fallback(self) -> str:

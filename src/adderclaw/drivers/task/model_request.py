@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from adderclaw.drivers.driver import RunEnds
 from adderclaw.drivers.task import decision as decisions
 from adderclaw.drivers.task import prompts
 from adderclaw.drivers.task.decision import Taken
@@ -67,17 +68,17 @@ class Asking:
 
     # -------------------------------------------------------------- the model
 
-    async def unready(self) -> str:
-        """Why nobody can be asked, if so: a key that is missing is said before anything is sent."""
-        return str((await self._session.ask("ready", {}, self._readiness()))["error"])
+    async def require_ready(self) -> None:
+        """Ends the run where the model cannot be asked, as without a key, before anything is sent."""
+        found = await self._session.ask("ready", {}, self._readiness())
+        if found["error"]:
+            raise RunEnds("error", found["error"], found["by"])
 
     async def _readiness(self) -> Json:
         try:
             await self._session.provider.ready()
         except ProviderError as error:
-            # no colon after a word that ends in "key": what follows would be taken for one and redacted
-            missing = error.kind == "missing_key"
-            return {"error": f"missing_provider_api_key, {error}" if missing else f"{error.kind}: {error}"}
+            return {"error": error.summary, "by": error.kind}
         return {"error": ""}
 
     async def ask(self, message: str, taken: Taken) -> TurnResult:

@@ -223,7 +223,8 @@ def _fit(draft: _Draft, head: int, room: int, scale: float) -> bool:
 def _too_large(window: Window, tokens: int) -> LimitError:
     return LimitError(
         f"prompt_over_budget: the instructions and the task alone take about {tokens:,} tokens of {window.room:,};"
-        " raise runtime.max_context_tokens, or say less"
+        " raise runtime.max_context_tokens, or say less",
+        "prompt_over_budget",
     )
 
 

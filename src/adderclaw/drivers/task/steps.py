@@ -1,23 +1,20 @@
 """One planned action as a tool call of the session: what it asks for, and what came of it."""
 
-import re
 import shlex
 from collections.abc import Callable, Sequence
 
 from adderclaw.credentials.redaction import visible
 from adderclaw.decode import decode
 from adderclaw.drivers.task.contracts import ActionStep, AskUser, CallSkill, RunCommand, Status, StepExecutionResult
+from adderclaw.framing import STDERR, exit_line
 from adderclaw.kernel.result import Done
 from adderclaw.types import Json, ToolCall
 
 MOST = 4_000
 """Characters of an output that the model is told: its beginning, and its end."""
 TAIL = 1_000
-STDERR = "--- stderr ---\n"
 RETRYABLE: frozenset[Status] = frozenset({"failed", "timeout"})
 MAX_MS = 600_000
-_HEAD = re.compile(r"\AExit code \d+\n")
-"""What Bash's result begins with where a command failed: no part of what it printed."""
 
 
 type Starts = Callable[[str, str], Sequence[str]]
@@ -52,7 +49,7 @@ def shown(call: ToolCall) -> str:
 def result_of(step_id: str, done: Done, retries: int) -> StepExecutionResult:
     result = done.result
     code = result.metadata.get("exit_code")
-    out, err = _streams(_HEAD.sub("", result.content) if code else result.content)
+    out, err = _streams(result.content.removeprefix(exit_line(code)) if code else result.content)
     return StepExecutionResult(
         step_id=step_id,
         exit_code=code if isinstance(code, int) else None,
@@ -71,11 +68,13 @@ def _status(done: Done) -> Status:
         return "unanswered"
     if not result.is_error:
         return "ok"
-    if result.metadata.get("unknown"):
-        return "unknown"
-    if result.error_class == "internal_failure":
-        return "timeout" if "timed out" in result.content[:200] else "failed"
-    return "failed" if "exit_code" in result.metadata else "invalid"
+    match result.outcome:
+        case "unknown" | "failed":
+            return result.outcome
+        case "timed_out":
+            return "timeout"
+        case _:
+            return "failed" if "exit_code" in result.metadata else "invalid"
 
 
 def _streams(content: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Literal
 
-from adderclaw.gate.case import Denial
+from adderclaw.gate.case import CommandDenial
 from adderclaw.record import NamedTuple
 
 type Words = tuple[str, ...]
@@ -21,7 +21,7 @@ class Objection(NamedTuple):
     """Where code that it runs may stand: among its words, or in its standard input, which its words do not say."""
 
     @property
-    def denial(self) -> Denial:
+    def denial(self) -> CommandDenial:
         return "not listed" if self.entry else "outside" if self.outside else "no sandbox"
 
 

@@ -86,7 +86,7 @@ class Listener:
             case "approval_answered" | "approval_expired":
                 about, now = str(payload.get("approval_id", "")), record.timestamp
                 self._scene.store.soon(lambda cursor: rows.settle(cursor, about, now))
-            case "mcp_server" if payload.get("state") == "failed" and "mcp login" in str(payload.get("detail", "")):
+            case "mcp_server" if payload.get("login"):
                 self._login(record)
             case "turn_finished" if self._talks and record.session_id == self._root and payload.get("outcome"):
                 self._turn_over(record)

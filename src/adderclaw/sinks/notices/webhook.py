@@ -77,7 +77,7 @@ async def deliver(letter: Letter) -> None:
 
     from adderclaw.net import signing
     from adderclaw.net.client import Failed, request
-    from adderclaw.net.urls import Hosts, parse
+    from adderclaw.net.urls import Hosts, NotListed, parse
 
     url, target = letter.parts.get("url", ""), letter.target
     secrets = Secrets()
@@ -102,10 +102,11 @@ async def deliver(letter: Letter) -> None:
         answer = await request(
             place, headers=headers, hosts=hosts, seconds=seconds, limit=ANSWER_BYTES, content=made.body, trust=trust
         )
+    except NotListed as error:
+        why = f"{secrets.shown(error.why)}; set private = true for this target if that is wanted"
+        raise Undelivered(why, again=False) from None
     except Refused as error:
-        why = secrets.shown(str(error)).partition("; add ")[0]
-        fix = "; set private = true for this target if that is wanted" if "private" in why or "web port" in why else ""
-        raise Undelivered(f"{why}{fix}", again=False) from None
+        raise Undelivered(secrets.shown(str(error)), again=False) from None
     except (Failed, OSError) as error:
         raise Undelivered(f"{host} was not reached: {secrets.shown(str(error))}") from None
     except AdderClawError as error:

@@ -16,6 +16,7 @@ from adderclaw.events import EventRecord, Sink
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config
+    from adderclaw.installed import Lacking
 
 MOST_WAITING = 2_048
 """Events that wait to be sent."""
@@ -45,7 +46,7 @@ def sink(
     if not wanted.enabled or wanted.protocol == "noop":
         return None
     if why := lacking(wanted.protocol):
-        raise UsageError(why)
+        raise UsageError(str(why))
     for name in [name for name in os.environ if managed and name.startswith("OTEL_") and not name.endswith(LOGIN)]:
         del os.environ[name]
 
@@ -56,21 +57,21 @@ def sink(
     return outbox.put, outbox.close
 
 
-def lacking(protocol: str) -> str:
-    """Why this protocol cannot be spoken here, with what mends it; empty where it can."""
+def lacking(protocol: str) -> "Lacking | None":
+    """Why this protocol cannot be spoken here, with what mends it; None where it can."""
     if protocol != "otlp":
-        return ""
+        return None
     from importlib.util import find_spec
 
     try:
         if find_spec(EXTRA):
-            return ""
+            return None
     except ModuleNotFoundError:  # not even what it is a part of
         pass
     from adderclaw import installed
 
-    why, _, fix = installed.lacking("telemetry", EXTRA).partition(": ")
-    return f'{why}, and telemetry.protocol is "otlp": {fix}; "http" and "file" need none'
+    why, fix = installed.lacking("telemetry", EXTRA)
+    return installed.Lacking(f'{why}, and telemetry.protocol is "otlp"', f'{fix}; "http" and "file" need none')
 
 
 def _exporter(config: "Config", session: str, say: Callable[[str], None], workspace: str, *, managed: bool) -> Exporter:

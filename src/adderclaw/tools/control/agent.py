@@ -145,7 +145,7 @@ def _result(report: ChildReport, most: int, ctx: ToolContext) -> ToolResult:
         "totalToolUseCount": report.tool_calls,
         "resolvedModel": report.model,
     }
-    return ToolResult(told(report, most, ctx.keep), "tool_rejected" if failed else "success", facts)
+    return ToolResult(told(report, most, ctx.keep), "rejected" if failed else "ok", facts)
 
 
 def _name(order: Child, ctx: ToolContext) -> str:
@@ -210,6 +210,8 @@ def _in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -
     return own_words(f"The subagent runs in the background as {task.id}. {note}", {"agentId": task.id})
 
 
+BUILT_IN = "built in"
+"""The source of a type of subagent that the program brings."""
 FOLDERS = (".claude/agents", ".adderclaw/agents")
 """Where a project keeps definitions; of two with the same name, the later folder's counts."""
 LISTED = 4_000
@@ -224,7 +226,7 @@ def _described(kit: "Kit", text: str) -> str:
     if not given and (not kit.home or not any(map(workspace.is_directory, folders))):
         return text
     found = _known(kit).by_name.values()
-    lines = [f"\n- {one.name}: {one.description[:300]}" for one in found if one.source != "built in"]
+    lines = [f"\n- {one.name}: {one.description[:300]}" for one in found if one.source != BUILT_IN]
     return (text + "".join(lines))[: len(text) + LISTED]
 
 

@@ -11,7 +11,7 @@ from adderclaw.config.paths import followed
 from adderclaw.config.places import foreign_homes
 from adderclaw.errors import ConfigError, Refused
 from adderclaw.gate.rules import READERS
-from adderclaw.tools.control.agent import FOLDERS
+from adderclaw.tools.control.agent import BUILT_IN, FOLDERS
 from adderclaw.types import DEFAULT_THINKING, EFFORTS, Json, PermissionMode, Thinking, effort_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Definition(NamedTuple):
     max_rounds: int | None = None
     background: bool = False
     thinking: Thinking = DEFAULT_THINKING
-    source: str = "built in"
+    source: str = BUILT_IN
 
 
 class Known(NamedTuple):

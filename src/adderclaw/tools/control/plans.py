@@ -7,7 +7,7 @@ from adderclaw.json_text import digest
 from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.record import record
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
+from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, refused, rejected
 
 if TYPE_CHECKING:
     from adderclaw.store import Store
@@ -134,8 +134,8 @@ def _refused(answer: Answer, number: int) -> ToolResult:
         )
     denied = f"the operator did not approve the plan{comment}"
     by = {"by": answer.by, **({"answered_by": answer.who} if answer.who else {})}
-    refused = rejected(f"Denied: {denied}. Planning goes on: change the plan, or ask.")
-    return replace(refused, denied=denied, metadata={"answered": by})
+    message = f"Denied: {denied}. Planning goes on: change the plan, or ask."
+    return replace(refused(message, "operator", denied), metadata={"answered": by})
 
 
 # ------------------------------------------------------------------ the tools

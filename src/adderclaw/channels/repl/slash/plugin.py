@@ -6,7 +6,7 @@ import shlex
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash import command_line
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.config.plugin_preview import question
+from adderclaw.config.plugin_preview import NOT_INSTALLED, question
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import UsageError
 from adderclaw.runtime import Run
@@ -46,7 +46,7 @@ async def _agreed(run: Run, words: list[str]) -> list[str] | None:
     text = await command_line.output(run, looking)
     if f"  sha256 {shown['sha256']}" not in text.splitlines():  # no line of a plugin's own words begins so
         raise UsageError(f"{visible(words[1])} changed while it was looked at: nothing was trusted; look again")
-    print("\n".join(line for line in text.splitlines() if not line.startswith("nothing was installed")))
+    print("\n".join(line for line in text.splitlines() if not line.startswith(NOT_INSTALLED)))
     asked = question(visible(shown["name"], keep_newlines=False), shown.get("brings", []))
     if (await here.answer(run, asked) or "").strip().lower() not in here.YES:
         return None

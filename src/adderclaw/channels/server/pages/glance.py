@@ -25,6 +25,8 @@ class Step(NamedTuple):
 
     words: str
     call: Call | None = None
+    asks: bool = False
+    """It waits for a person."""
 
 
 class Working(NamedTuple):
@@ -128,7 +130,8 @@ def _step_here(one: Conversation) -> Step | None:
     if one.state == "idle":
         return None
     calls = [call for call in one.running.values() if call.state in ("asked", "running")]
-    return Step("waits for you" if one.state == "asking" else "waits for the model", calls[-1] if calls else None)
+    asks = one.state == "asking"
+    return Step("waits for you" if asks else "waits for the model", calls[-1] if calls else None, asks)
 
 
 def step(store: Store, session_id: str, folder: str) -> Step | None:

@@ -142,7 +142,7 @@ def _working(one: Working) -> Html:
         if call is not None
         else el("p", one.step.words, class_="quiet")
     )
-    word = "asking" if (call is not None and call.state == "asked") or one.step.words == "waits for you" else "working"
+    word = "asking" if (call is not None and call.state == "asked") or one.step.asks else "working"
     where = el("a", one.title or one.run.run_id, href=f"/ui/conversations/{one.run.conversation_id}", class_="title")
     about = el(
         "p", f"{one.run.kind} · {one.folder} · since ", moment(iso_seconds(one.run.started_at)), class_="quiet small"
