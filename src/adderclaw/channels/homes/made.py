@@ -17,7 +17,7 @@ OTHERS = frozenset({"ESTOP", "repl_history", "plugins.json", "keys-declined", "s
 FILES = SETTINGS | SECRETS | FLEET | OTHERS | {"webhooks.json", "webhooks.lock", "models.json"}
 """Files that the program writes at the top of a home."""
 CACHES = frozenset({"cache", "caches", "fetched"})
-RECORDS = frozenset({"runs", "checkpoints", "set-aside", "bench", "fleet-runs", "restored-runs", "memory.sqlite.files"})
+RECORDS = frozenset({"runs", "checkpoints", "set-aside", "fleet-runs", "restored-runs", "memory.sqlite.files"})
 RUNNING = frozenset({"server", "service", "locks", ".memory.sqlite.locks"})
 FOLDERS = CACHES | RECORDS | RUNNING | {"plugins", "plugin_data"}
 """Folders that it makes there; all that is in them is its own."""
