@@ -105,13 +105,6 @@ def is_completion(path: str) -> bool:
     return COMPLETION in text or text.startswith(MANUAL)
 
 
-def is_unit(path: str) -> bool:
-    """Whether it is the service's file, as `service install` wrote it."""
-    from adderclaw.channels.service.sealed import is_unchanged
-
-    return is_unchanged(beginning(path))
-
-
 def beginning(path: str) -> str:
     """The first bytes of a regular file, as text; nothing of anything else, and through no link."""
     try:
