@@ -30,10 +30,6 @@ LONG = {
         test_a_turn_that_loses_its_editor_is_gone_on_with
         test_prompts_bring_words_data_and_files_and_nothing_from_outside
     """,
-    "tests/acceptance/test_bench.py": """
-        test_an_idle_and_a_cheating_model_pass_nothing_and_see_no_check
-        test_ctrl_c_keeps_what_is_done_and_resume_goes_on
-    """,
     "tests/acceptance/test_conversations.py": """
         test_the_small_model_names_it_once_and_a_name_by_hand_stays
     """,
@@ -72,6 +68,10 @@ LONG = {
     "tests/acceptance/test_tasks.py": """
         test_a_script_that_misbehaves_does_no_harm
         test_each_demo_skill_runs_on_each_wire
+    """,
+    "tests/bench/test_run.py": """
+        test_an_idle_and_a_cheating_model_pass_nothing_and_see_no_check
+        test_an_interrupted_bench_continues_with_the_same_file
     """,
     "tests/bench/test_tasks.py": """
         test_checks_tell_right_from_wrong

@@ -41,7 +41,7 @@ def has_browser() -> bool:
     if os.environ.get("SSH_CONNECTION"):
         return False
     screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    return sys.platform in ("darwin", "win32") or bool(screen)
+    return sys.platform == "darwin" or bool(screen)
 
 
 async def log_in(client: Client, method: Method, person: Person) -> Tokens:

@@ -14,7 +14,6 @@ NAMES = "keyring-names"
 
 BACK_ENDS: tuple[tuple[str, str], ...] = (
     ("keyring.backends.macOS", "Keyring"),
-    ("keyring.backends.Windows", "WinVaultKeyring"),
     ("keyring.backends.SecretService", "Keyring"),
     ("keyring.backends.libsecret", "Keyring"),
     ("keyring.backends.kwallet", "DBusKeyring"),

@@ -1,13 +1,9 @@
-"""SIGINT, SIGTERM and SIGHUP end a run cleanly: children killed, everything written; a second one ends it at once.
-
-On Windows these are Ctrl-C and Ctrl-Break.
-"""
+"""SIGINT, SIGTERM and SIGHUP end a run cleanly: children killed, everything written; a second one ends it at once."""
 
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Sequence
 
 from adderclaw.errors import AdderClawError
 from adderclaw.kernel.session import TurnResult
@@ -15,16 +11,13 @@ from adderclaw.runtime.run import Run
 
 
 def ending() -> tuple[signal.Signals, ...]:
-    """The signals that end a run: Ctrl-C, a request to end, on Windows Ctrl-Break, elsewhere the terminal's end.
+    """The signals that end a run: Ctrl-C, a request to end, and the end of the terminal.
 
-    Whoever started us to outlive the terminal has SIGHUP ignored: then it stays so.
+    A program that was started to outlive the terminal (nohup) has SIGHUP ignored: then it stays ignored.
     """
-    found = [signal.SIGINT, signal.SIGTERM]
-    for name in ("SIGBREAK", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            found.append(number)
-    return tuple(found)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return signal.SIGINT, signal.SIGTERM
+    return signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 async def until_signal(
@@ -52,7 +45,7 @@ async def until_signal(
 
     signals = ending()
     for number in signals:
-        _listen(loop, number, stop)
+        loop.add_signal_handler(number, stop, number)
     try:
         result = await task
         if not got or result.outcome != "stopped":
@@ -94,20 +87,9 @@ def _listen_no_more(loop: asyncio.AbstractEventLoop, signals: Sequence[signal.Si
             os._exit(128 + number)
         heard.append(number)
 
-    mask = getattr(signal, "pthread_sigmask", None)  # Windows has none: there a signal in this moment ends us at once
-    held = mask(signal.SIG_BLOCK, signals) if mask is not None else ()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     for number in signals:
-        with suppress(NotImplementedError):
-            loop.remove_signal_handler(number)
+        loop.remove_signal_handler(number)
         if not goes_on:
             signal.signal(number, wait)
-    if mask is not None:
-        mask(signal.SIG_SETMASK, held)
-
-
-def _listen(loop: asyncio.AbstractEventLoop, number: signal.Signals, stop: Callable[[int], None]) -> None:
-    """Have the loop call `stop`. Where loops know no signals, as on Windows, Python's own handler wakes it."""
-    try:
-        loop.add_signal_handler(number, stop, number)
-    except NotImplementedError:
-        signal.signal(number, lambda got, _frame: loop.call_soon_threadsafe(stop, got) and None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

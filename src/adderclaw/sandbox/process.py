@@ -14,7 +14,6 @@ from typing import Literal, Protocol
 
 from adderclaw.credentials.unconfined import pidfd
 from adderclaw.record import NamedTuple
-from adderclaw.sandbox import process_groups
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import search_path
@@ -383,7 +382,6 @@ class Bare:
     def __init__(self, order: Order) -> None:
         from subprocess import Popen
 
-        self._groups = process_groups.of_system()
         self._dog = watchdog()
         self._mark = self._dog.mark()
         given, out, err = order.streams
@@ -397,7 +395,7 @@ class Bare:
                 stdout=out,
                 stderr=err,
                 pass_fds=order.pass_fds,
-                **self._groups.options(),
+                start_new_session=True,
             )
         except BaseException:
             self._dog.kill_marked(self._mark)
@@ -411,10 +409,11 @@ class Bare:
 
     def signal(self, number: int) -> None:
         # The leader is not reaped yet, so its number cannot belong to anybody else.
-        self._groups.signal(self._process.pid, number)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
-        self._groups.kill(self._process.pid)
+        self.signal(signal.SIGKILL)
         self._dog.kill_marked(self._mark)
 
     def close(self) -> int:

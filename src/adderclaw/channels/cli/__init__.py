@@ -75,7 +75,6 @@ COMMANDS: dict[str, Command] = {
     "restore": Command("homes", "Make a home of a backup, once every byte and receipt is checked."),
     "uninstall": Command("homes", "List and remove what this program made."),
     "update": Command("update", "Say how to bring the next version, for the way that this one was installed."),
-    "bench": Command("bench", "Measure a model at work: 50 small tasks with hidden checks."),
     "doctor": Command("doctor", "Check this installation and say how to mend it."),
 }
 

@@ -127,11 +127,8 @@ def _hinted(error: Any) -> None:
         error.message = f"No such option: {visible(name)}{hint}"
         error.possibilities = None
     elif isinstance(command, TyperGroup) and (unknown := UNKNOWN.match(error.message)):
-        from adderclaw.channels.elsewhere import typed_at_the_shell
-
         option = OPTIONS.get(unknown[1])
-        hint = f": that is `adderclaw {option}`" if option else ""
-        hint = hint or typed_at_the_shell(unknown[1]) or meant(unknown[1], command.commands)
+        hint = f": that is `adderclaw {option}`" if option else meant(unknown[1], command.commands)
         error.message = f"No such command {unknown[1]!r}{hint}"
 
 

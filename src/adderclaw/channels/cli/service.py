@@ -1,4 +1,4 @@
-"""`adderclaw service`: the server in the background, kept by the system's manager or by a supervisor of our own."""
+"""`adderclaw service`: the server in the background, run by systemd or launchd."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import typer
 from adderclaw import config
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.service import backend, sealed
+from adderclaw.channels.service import backend
 from adderclaw.channels.service.backend import NOT_INSTALLED, Backend, BackendName, Status
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError, UsageError
@@ -23,7 +23,7 @@ NOT_RUNNING = 3
 
 By = Annotated[
     BackendName | None,
-    typer.Option("--backend", help="What keeps it; by default what is installed, else what works here."),
+    typer.Option("--backend", help="systemd or launchd; by default the installed one, else the one that works here."),
 ]
 
 
@@ -32,7 +32,7 @@ def install(
     context: typer.Context,
     by: By = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written, and write nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also over a file that was edited by hand.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also over a file that `install` did not write.")] = False,
 ) -> None:
     """Write the unit that runs `adderclaw serve` in the background. Every option of `serve` can follow.
 
@@ -41,22 +41,18 @@ def install(
     from adderclaw.channels.service import plan
 
     chosen = backend.chosen(by)
-    text = sealed.sealed(chosen.text(plan.made(context.args, force=force, unit=chosen.unit)))
+    text = chosen.text(plan.made(context.args, force=force, unit=chosen.unit))
     if dry_run:
         print(f"# {chosen.unit}", file=sys.stderr)
         print(text, end="")
         return
     _refuse_second(chosen)
-    before = sealed.read(chosen.unit) if os.path.lexists(chosen.unit) and not force else None
-    if before is not None and not sealed.is_unchanged(before):
-        fix = "`--dry-run` shows what would be written, `--force` writes it over yours"
-        raise UsageError(f"{chosen.unit} was edited by hand, and is left as it is: {fix}")
-    if before != text:
-        sealed.write(chosen.unit, text)
-    print(f"{'unchanged' if before == text else 'written'}: {chosen.unit} ({chosen.name})")
-    if before != text:
-        print("".join(f"  {line}\n" for line in text.splitlines()), end="")
-    for sentence in chosen.installed():
+    if os.path.lexists(chosen.unit) and not force and not backend.is_ours(chosen.unit):
+        raise UsageError(f"{chosen.unit} was not written by `adderclaw service install`: `--force` replaces it")
+    backend.write(chosen.unit, text)
+    print(f"written: {chosen.unit} ({chosen.name})")
+    print("".join(f"  {line}\n" for line in text.splitlines()), end="")
+    for sentence in chosen.register():
         print(sentence)
     running = chosen.status().state in ("running", "starting")
     print(f"`adderclaw service {'restart` runs it as it is now' if running else 'start` starts it'}.")
@@ -76,8 +72,8 @@ def uninstall(by: By = None) -> None:
 
     Example: adderclaw service uninstall
     """
-    chosen = backend.chosen(by)
-    if not os.path.lexists(chosen.unit):
+    chosen = backend.installed(by)
+    if chosen is None:
         print("not installed: there is nothing to remove")
         return
     chosen.uninstall()
@@ -124,20 +120,19 @@ def restart(by: By = None) -> None:
 
 @app.command()
 def status(by: By = None, output_format: OutputFormat = "text") -> None:
-    """Say how the service stands. The exit code is 0 while it runs, else 3.
+    """Say how the service is doing. The exit code is 0 while it runs, else 3.
 
     Example: adderclaw service status
     """
-    chosen = backend.chosen(by)
-    installed = os.path.lexists(chosen.unit)
-    found = chosen.status() if installed else Status("stopped", NOT_INSTALLED)
+    chosen = backend.installed(by)
+    found = chosen.status() if chosen is not None else _without_service()
     about: Json = {
-        "backend": chosen.name,
-        "installed": installed,
+        "backend": chosen.name if chosen is not None else "",
+        "installed": chosen is not None,
         **found._asdict(),
         "address": _address(found),
         "schedules": _schedules(),
-        "unit": chosen.unit,
+        "unit": chosen.unit if chosen is not None else "",
         "estop": os.path.lexists(os.path.join(config.home(), "ESTOP")),
     }
     if output_format == "json":
@@ -157,14 +152,24 @@ def logs(
 
     Example: adderclaw service logs -n 20
     """
-    backend.chosen(by).logs(lines, follow=follow)
+    _installed(by).logs(lines, follow=follow)
 
 
 def _installed(by: BackendName | None) -> Backend:
-    chosen = backend.chosen(by)
-    if not os.path.lexists(chosen.unit):
+    chosen = backend.installed(by)
+    if chosen is None:
         raise UsageError(NOT_INSTALLED)
     return chosen
+
+
+def _without_service() -> Status:
+    """A server may run in a terminal, or under a supervisor of the operator's."""
+    from adderclaw.channels.server import listening
+
+    running = listening.running()
+    if running is None:
+        return Status("stopped", NOT_INSTALLED)
+    return Status("running", "not installed as a service: it was started in another way", pid=running.pid)
 
 
 def _address(found: Status) -> str:
@@ -201,7 +206,7 @@ def _print(about: Json) -> None:
     plans = about["schedules"]
     shown = {
         "service": f"{about['state']}" + (f": {about['detail']}" if about["detail"] else ""),
-        "kept by": about["backend"],
+        "run by": about["backend"],
         "process": about["pid"],
         "since": about["since"],
         "address": about["address"],
@@ -211,7 +216,7 @@ def _print(about: Json) -> None:
         "schedules": f"{plans['waiting']} waiting" + (f", next at {plans['next']}" if plans["next"] else "")
         if plans["waiting"]
         else "",
-        "unit": about["unit"] if about["installed"] else "",
+        "unit": about["unit"],
         "estop": "set: no tool runs" if about["estop"] else "",
     }
     for name, value in shown.items():

@@ -17,7 +17,7 @@ OTHERS = frozenset({"ESTOP", "repl_history", "plugins.json", "keys-declined", "s
 FILES = SETTINGS | SECRETS | FLEET | OTHERS | {"webhooks.json", "webhooks.lock", "models.json"}
 """Files that the program writes at the top of a home."""
 CACHES = frozenset({"cache", "caches", "fetched"})
-RECORDS = frozenset({"runs", "checkpoints", "set-aside", "bench", "fleet-runs", "restored-runs", "memory.sqlite.files"})
+RECORDS = frozenset({"runs", "checkpoints", "set-aside", "fleet-runs", "restored-runs", "memory.sqlite.files"})
 RUNNING = frozenset({"server", "service", "locks", ".memory.sqlite.locks"})
 FOLDERS = CACHES | RECORDS | RUNNING | {"plugins", "plugin_data"}
 """Folders that it makes there; all that is in them is its own."""
@@ -105,13 +105,6 @@ def is_completion(path: str) -> bool:
     """Whether it is a shell's completion or a manual page that this program printed."""
     text = beginning(path)
     return COMPLETION in text or text.startswith(MANUAL)
-
-
-def is_unit(path: str) -> bool:
-    """Whether it is the service's file, as `service install` wrote it."""
-    from adderclaw.channels.service.sealed import is_unchanged
-
-    return is_unchanged(beginning(path))
 
 
 def beginning(path: str) -> str:

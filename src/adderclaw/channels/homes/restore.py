@@ -124,8 +124,6 @@ def _mounted(home: str) -> UsageError:
 
 def in_use(home: str) -> str:
     """Who uses a home now, or nothing."""
-    if _locked(os.path.join(home, "service", "supervisor.pid")):
-        return "the service runs: `adderclaw service stop`"
     for path in _databases(home):
         if _locked(os.path.join(f"{path}.files", "lock")):
             return "a session is open"

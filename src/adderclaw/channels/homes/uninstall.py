@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from adderclaw import installed
 from adderclaw.channels.homes import made
 from adderclaw.channels.homes.restore import in_use
-from adderclaw.channels.service.backend import BACKENDS
+from adderclaw.channels.service.backend import BACKENDS, is_ours
 from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import AdderClawError, StoreError, UsageError
 from adderclaw.record import NamedTuple
@@ -89,7 +89,7 @@ def _parts(home: str) -> Iterator[tuple[Item, Remove]]:
 def _services() -> Iterator[tuple[Item, Remove]]:
     for name, make in BACKENDS.items():
         found = make()
-        if made.is_unit(found.unit):
+        if is_ours(found.unit):
             yield Item(f"service ({name})", found.unit), found.uninstall
 
 
@@ -200,8 +200,8 @@ def _left(home: str) -> Iterator[str]:
         if not made.is_completion(path):
             yield f"{path}, which adderclaw did not write as it is"
     for name, make in BACKENDS.items():
-        if os.path.lexists(unit := make().unit) and not made.is_unit(unit):
-            yield f"{unit}, which was edited: `adderclaw service uninstall --backend {name}` removes it"
+        if os.path.lexists(unit := make().unit) and not is_ours(unit):
+            yield f"{unit}, which adderclaw did not write: `adderclaw service uninstall --backend {name}` removes it"
     for what, path in _outside(home):
         if other := made.home_around(path):
             yield f"{path}, the {what} of another home: {other}"

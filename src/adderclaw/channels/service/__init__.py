@@ -1,1 +1,1 @@
-"""`adderclaw serve` in the background: one interface, and systemd, launchd or a supervisor of our own behind it."""
+"""`adderclaw serve` in the background, started and restarted by systemd or launchd."""

@@ -1,17 +1,27 @@
-"""What starts and keeps the server: one small interface with three back ends, chosen by asking the system."""
+"""What starts and restarts the server: one small interface with two back ends, chosen by asking the system."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Literal, Protocol
 
 from adderclaw import config
 from adderclaw.channels.service.plan import Plan
+from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.record import NamedTuple
 
-BackendName = Literal["systemd", "launchd", "detached"]
+BackendName = Literal["systemd", "launchd"]
 State = Literal["running", "starting", "stopping", "stopped", "failed"]
 
 NOT_INSTALLED = "the service is not installed: `adderclaw service install` installs it"
+NO_MANAGER = (
+    "neither systemd nor launchd answers for this user. Run `{program} serve` under the supervisor that you have "
+    "(a container's restart policy, supervisord, runit), or from cron with `@reboot {program} serve`; docs/service.md "
+    "has examples"
+)
+MARK = "Written by `adderclaw service install`"
+"""A unit without these words is somebody else's, and is neither replaced nor removed unasked."""
+MOST_BYTES = 262_144
 
 
 class Status(NamedTuple):
@@ -39,11 +49,11 @@ class Backend(Protocol):
     """The file that says what is run."""
 
     def text(self, plan: Plan) -> str:
-        """What `unit` holds for a plan, without its seal."""
+        """What `unit` contains for a plan."""
         ...
 
-    def installed(self) -> list[str]:
-        """`unit` was written: make it known. What the operator has yet to do, in sentences."""
+    def register(self) -> list[str]:
+        """Tell the manager about the new `unit`. Returns what the operator has yet to do, in sentences."""
         ...
 
     def uninstall(self) -> None: ...
@@ -90,32 +100,59 @@ def _launchd() -> Backend:
     return Launchd()
 
 
-def _detached() -> Backend:
-    from adderclaw.channels.service.detached import Detached
-
-    return Detached()
-
-
-BACKENDS: dict[BackendName, Callable[[], Backend]] = {
-    "systemd": _systemd,
-    "launchd": _launchd,
-    "detached": _detached,
-}
+BACKENDS: dict[BackendName, Callable[[], Backend]] = {"systemd": _systemd, "launchd": _launchd}
 
 
 def chosen(name: BackendName | None) -> Backend:
-    """The back end that was named; else the one that is installed; else the one that works here."""
+    """The back end with this name; else the installed one; else the one whose manager answers here."""
+    backend = installed(name)
+    if backend is not None:
+        return backend
     if name is not None:
         return BACKENDS[name]()
-    for make in BACKENDS.values():
-        if os.path.lexists((found := make()).unit):
-            return found
-    return BACKENDS[_working()]()
-
-
-def _working() -> BackendName:
-    from adderclaw.channels.service import launchd, systemd
+    from adderclaw.channels.service import launchd, plan, systemd
 
     if launchd.answers():
-        return "launchd"
-    return "systemd" if systemd.answers() else "detached"
+        return _launchd()
+    if systemd.answers():
+        return _systemd()
+    raise UsageError(NO_MANAGER.format(program=plan.installed_program()))
+
+
+def installed(name: BackendName | None = None) -> Backend | None:
+    """The back end, of this name or of any, whose unit was written."""
+    backends = [make() for key, make in BACKENDS.items() if name in (None, key)]
+    return next((backend for backend in backends if os.path.lexists(backend.unit)), None)
+
+
+def is_ours(unit: str) -> bool:
+    """Whether `service install` wrote this file."""
+    try:
+        with open(os.open(unit, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return MARK.encode() in file.read(MOST_BYTES)
+    except OSError:
+        return False
+
+
+def write(path: str, text: str) -> None:
+    """Replace a file as a whole; a link in its place is replaced, not followed."""
+    new = f"{path}.{os.getpid()}.new"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(new, path)
+    except OSError as error:
+        raise AdderClawError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise AdderClawError(f"{path} cannot be removed: {error.strerror}") from error

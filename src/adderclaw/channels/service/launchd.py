@@ -6,15 +6,15 @@ import sys
 from importlib.resources import files
 from xml.sax.saxutils import escape
 
-from adderclaw.channels.service import log_files, sealed
-from adderclaw.channels.service.backend import BackendName, Status, folder, instance
-from adderclaw.channels.service.command import Done, ran
+from adderclaw.channels.service.backend import BackendName, Status, folder, instance, remove
+from adderclaw.channels.service.command import Done, printed, ran
 from adderclaw.channels.service.plan import Plan
 from adderclaw.errors import AdderClawError
 
 DELAY = 30
 """Seconds between two starts: launchd knows no limit on how often, so it is slower than the others."""
-LOG_BYTES, LOG_FILES = 5_000_000, 5
+LOG_BYTES = 5_000_000
+"""A longer log becomes `serve.log.1` at the next start: launchd only appends."""
 
 
 def answers() -> bool:
@@ -44,7 +44,6 @@ class Launchd:
     def text(self, plan: Plan) -> str:
         template = files("adderclaw.channels.service").joinpath("agent.plist").read_text("utf-8")
         return template.format(
-            seal=sealed.SEAL,
             label=escape(self.label),
             command="\n".join(f"\t\t<string>{escape(word)}</string>" for word in plan.command),
             folder=escape(os.path.expanduser("~")),
@@ -55,13 +54,13 @@ class Launchd:
             log=escape(self.log),
         )
 
-    def installed(self) -> list[str]:
+    def register(self) -> list[str]:
         self._ready_log()
         return ["launchd reads no file of variables: keep keys in the keychain (`adderclaw auth status` shows them)."]
 
     def uninstall(self) -> None:
         self.stop()
-        sealed.remove(self.unit)
+        remove(self.unit)
 
     def start(self) -> None:
         if self.status().state == "running":
@@ -88,9 +87,9 @@ class Launchd:
         )
 
     def logs(self, lines: int, *, follow: bool) -> None:
-        from adderclaw.channels.service.detached import print_log
-
-        print_log(self.log, lines, follow=follow)
+        if not os.path.exists(self.log):
+            raise AdderClawError(f"there is no log yet: {self.log}")
+        printed("tail", "-n", str(lines), *(("-F",) if follow else ()), self.log)
 
     def _loaded(self) -> bool:
         return _launchctl("print", self._target).code == 0
@@ -101,10 +100,9 @@ class Launchd:
             raise AdderClawError(f"`launchctl {' '.join(words)}` failed: {done.err.strip() or done.out.strip()}")
 
     def _ready_log(self) -> None:
-        """launchd only ever appends: a log that has grown too long is put behind at a start."""
-        files_ = log_files.LogFiles(self.log, LOG_BYTES, LOG_FILES)
-        files_.open()
-        files_.line(b"service: starting")
+        os.makedirs(os.path.dirname(self.log), mode=0o700, exist_ok=True)
+        if os.path.exists(self.log) and os.path.getsize(self.log) > LOG_BYTES:
+            os.replace(self.log, f"{self.log}.1")
 
 
 def _number(text: str, pattern: str) -> int | None:

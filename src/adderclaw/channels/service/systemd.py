@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib.resources import files
 
-from adderclaw.channels.service import restarts, sealed
-from adderclaw.channels.service.backend import BackendName, State, Status, instance
+from adderclaw.channels.service.backend import BackendName, State, Status, instance, remove
 from adderclaw.channels.service.command import ran
 from adderclaw.channels.service.plan import Plan
 from adderclaw.errors import AdderClawError
@@ -17,6 +16,10 @@ WALLS = "# walls:"
 """Where the lines begin that need no_new_privs, one way or another."""
 WITHOUT_WALLS = "# no walls: {bwrap} is setuid, and would not start sandboxes behind them\n"
 
+DELAY = 2
+"""Seconds before the server is started again after a failure."""
+MOST, WITHIN = 5, 300
+"""After so many failures within so many seconds it is no longer started."""
 STATES: dict[str, State] = {
     "active": "running",
     "reloading": "running",
@@ -54,11 +57,10 @@ class Systemd:
             before, _, walls = template.partition(WALLS)
             template = f"{before}{WITHOUT_WALLS.format(bwrap=bwrap)}{walls[walls.index('\n\n[Install]') + 1 :]}"
         return template.format(
-            seal=sealed.SEAL,
             name=instance(),
-            within=restarts.WITHIN,
-            most=restarts.MOST,
-            delay=restarts.DELAY,
+            within=WITHIN,
+            most=MOST,
+            delay=DELAY,
             command=" ".join(map(_argument, plan.command)),
             home=_quoted(f"ADDERCLAW_HOME={plan.home}"),
             path=_quoted(f"PATH={plan.path}"),
@@ -66,7 +68,7 @@ class Systemd:
             stop_seconds=plan.stop_seconds,
         )
 
-    def installed(self) -> list[str]:
+    def register(self) -> list[str]:
         self._systemctl("daemon-reload")
         if (where := self._show().get("FragmentPath", "")) != self.unit:
             read = f"reads {where} in its place" if where else "does not read that folder"
@@ -82,9 +84,9 @@ class Systemd:
         here = answers()
         if here and self._show().get("LoadState") == "loaded":
             self._systemctl("disable", "--now", self.service)
-        sealed.remove(self.unit)
+        remove(self.unit)
         # where no manager answers, the next one would follow what `enable` made
-        sealed.remove(os.path.join(os.path.dirname(self.unit), "default.target.wants", self.service))
+        remove(os.path.join(os.path.dirname(self.unit), "default.target.wants", self.service))
         if here:
             self._systemctl("daemon-reload")
             self._systemctl("reset-failed", self.service, fails=True)
@@ -127,7 +129,7 @@ class Systemd:
     def _systemctl(self, *words: str, fails: bool = False) -> str:
         done = ran("systemctl", "--user", "--no-pager", "--no-ask-password", *words, timeout=180)
         if done.code and not fails:
-            fix = "" if answers() else "; no systemd of this user answers here: `--backend detached` does without it"
+            fix = "" if answers() else "; no systemd answers for this user"
             raise AdderClawError(
                 f"`systemctl --user {' '.join(words)}` failed: {done.err.strip() or done.out.strip()}{fix}"
             )
@@ -156,7 +158,7 @@ def _lingers() -> bool:
 
 def _reason(result: str) -> str:
     if result == "start-limit-hit":
-        return f"it failed {restarts.MOST} times within {restarts.WITHIN} s and is left alone"
+        return f"it failed {MOST} times within {WITHIN} s and is left alone"
     return result.replace("-", " ")
 
 

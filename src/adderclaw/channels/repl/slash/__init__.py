@@ -46,12 +46,8 @@ def _found(run: Run, name: str) -> Does | None:
 
 
 def _unknown(run: Run, name: str) -> None:
-    from adderclaw.channels import elsewhere
     from adderclaw.channels.repl.slash.table import SLASH
 
-    if (instead := elsewhere.said(name)) is not None:
-        print(instead, file=sys.stderr)
-        return
     skills = run.session.scene.kit.skills
     offered, _ = skills.offered() if skills is not None else ((), True)
     meant = near(name, [*SLASH, *(known for known, _ in offered)])

@@ -1,4 +1,4 @@
-"""The tasks of `bench tasks`: each one file with a repository, what is asked, and checks that stay outside of it."""
+"""The tasks: each one file with a repository, what is asked, and checks that stay outside of it."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.near import meant
 from adderclaw.record import NamedTuple, record
 
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tasks")
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases")
 """Where they lie: no command of a run may read there."""
 
 

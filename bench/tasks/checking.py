@@ -13,13 +13,13 @@ import stat
 from collections.abc import Mapping
 
 from adderclaw import workspace
-from adderclaw.channels.bench.catalogue import FOLDER, Probe, Task
 from adderclaw.errors import AdderClawError, Refused
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.process import Finished, View, environment, in_view, run
 from adderclaw.workspace import Place
+from bench.tasks.catalogue import FOLDER, Probe, Task
 
 SECONDS = 30.0
 """What one command of a check has."""
@@ -41,7 +41,7 @@ IMPORT = (
 """Modules of the workspace go before installed ones, and behind Python's own: none of those is a run's."""
 
 
-class Bench:
+class Workspace:
     """A workspace of one task: its repository is made in it, and checked."""
 
     def __init__(self, root: str) -> None:
