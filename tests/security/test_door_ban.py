@@ -107,8 +107,6 @@ OWN = {
     "runtime.sandbox_setup": "what the sandbox shows of the network and of servers, in AdderClaw's own folder",
     "runtime.run": "whether the workspace itself is there; makes that of the defaults",
     "runtime.start": "ESTOP in AdderClaw's own folder",
-    "sinks.notices.courier": "ESTOP in AdderClaw's own folder",
-    "sinks.notices.desktop": "the session's message bus, and the terminal",
     "tools.clock": "/etc/localtime",
     "tools.identity": "AdderClaw's own folder, in which git is asked for the operator's name",
 }
