@@ -400,7 +400,7 @@ def test_the_manual_page_renders_and_names_every_command(tmp_path: Path, needs: 
         assert f"adderclaw {name}" in shown
         assert command.help.split(":")[0].split(";")[0] in " ".join(shown.split())
     assert "--output-format text|json|stream-json" in shown
-    for usage in ("adderclaw receipt anchor FILE", "adderclaw inspect [AGENTFILE]", "adderclaw run save NAME"):
+    for usage in ("adderclaw receipt anchor FILE", "adderclaw inspect [AGENTFILE]"):
         assert f"{usage}\n" in shown
     for option in ("--max-turns N", "--version, -V", "--resume, -r ID"):
         assert f"{option}\n" in shown, "what is read before any command"

@@ -101,7 +101,6 @@ OWN = {
     "runtime.plugin_sources": "whether a folder that the operator named is there; how much git has fetched into ours",
     "runtime.later_record": "the folder for what is set aside, in AdderClaw's own folder",
     "runtime.plugin_traces": "a plugin's folder of data, in AdderClaw's own folder",
-    "replay.comparing": "a folder of its own for the replay",
     "replay.proving": "a folder of its own for the replay",
     "replay.rejudging": "whether a policy that the operator named is there",
     "runtime.sandbox_setup": "what the sandbox shows of the network and of servers, in AdderClaw's own folder",
