@@ -196,11 +196,6 @@ def _file() -> dict[str, Any]:
         return generate.content()
 
 
-def is_read() -> bool:
-    """Whether the tables were read already: nothing that is only imported does."""
-    return _file.cache_info().currsize > 0
-
-
 @cache
 def _table(name: str) -> Options | None:
     given = _file()["programs"].get(name)
