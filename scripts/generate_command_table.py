@@ -16,7 +16,6 @@ from adderclaw.channels.cli.print_flags import FLAGS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 BLOCK = re.compile(r"(<!-- table: options -->\n).*?(<!-- end -->)", re.DOTALL)
-CASES = "adderclaw.channels.cli.run_cases"
 EVERYWHERE = {"--help", "--install-completion", "--show-completion"}
 
 
@@ -28,8 +27,6 @@ def commands() -> Iterator[tuple[str, Any]]:
             found = found.commands[name]
         if not isinstance(found, TyperGroup):
             yield name, found
-            found = get_command(app_of(import_module(CASES))) if name == "run" else None
-        if found is None:
             continue
         for inner, leaf in found.commands.items():
             yield f"{name} {inner}", leaf

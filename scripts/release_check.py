@@ -24,7 +24,7 @@ from release_shows import ROOT, SHOWS, Failed
 RECORD = ROOT / "acceptance/releases.toml"
 BUILDING = (
     *("pyproject.toml", "uv.lock", ".python-version", "LICENSE", "scripts/release_shows.py"),
-    *("scripts/build-packages", "scripts/find-python", "scripts/uv"),
+    *("scripts/build-packages", "scripts/find-python", "scripts/hatch_build.py", "scripts/uv"),
 )
 BUNDLING = ("scripts/build_single_file.py", "scripts/install-locked", "scripts/release-tool")
 RESTS_ON = {

@@ -2,12 +2,13 @@
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from adderclaw.checkpoints import baseline
-from adderclaw.checkpoints.blobs import moment, prune
+from adderclaw.checkpoints.blobs import Blobs, moment, prune
 from adderclaw.checkpoints.tree import NOBODYS, Limits
 from adderclaw.errors import StoreError
 from adderclaw.store import Store, baselines, plans
@@ -49,7 +50,8 @@ class Project:
         return number
 
     def lay_out(self, number: int) -> None:
-        baseline.lay_out(self.store, str(self.kept), number, str(self.here))
+        with closing(Blobs(str(self.kept), self.store)) as blobs:
+            baseline.write_out(blobs, baselines.entries(self.store, number), str(self.here), baseline.before(number))
 
     def packs(self) -> list[Path]:
         return sorted(self.kept.glob("pack-*"))

@@ -1,4 +1,4 @@
-"""Who receives notices in tests: an HTTP server with its moods, an SMTP server, a desktop on its own message bus."""
+"""Who receives notices in tests: an HTTP server with its moods, and an SMTP server."""
 
 import base64
 import datetime
@@ -6,14 +6,12 @@ import hashlib
 import hmac
 import ipaddress
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -208,45 +206,3 @@ class _Anywhere(Controller):
         server: Any = self.server
         self.port = int(server.sockets[0].getsockname()[1])
         super()._trigger_server()
-
-
-# ------------------------------------------------------------------ a desktop
-
-
-class Desktop:
-    """The notification service of a desktop, on a message bus of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.shown: list[tuple[Any, ...]] = []
-        self._jeepney: Any = import_module("jeepney")
-        self.address = f"unix:path={folder / 'bus'}"
-        command = ["dbus-daemon", "--session", "--nofork", f"--address={self.address}", "--print-address"]
-        self._bus = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert self._bus.stdout is not None
-        self._bus.stdout.readline()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def serve(self) -> Self:
-        """From now on somebody shows what comes; before that the bus has nobody for it."""
-        blocking: Any = import_module("jeepney.io.blocking")
-        self._connection = blocking.open_dbus_connection(self.address)
-        bus: Any = import_module("jeepney.bus_messages").message_bus
-        self._connection.send_and_get_reply(bus.RequestName("org.freedesktop.Notifications"))
-        threading.Thread(target=self._answer, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bus.kill()
-        self._bus.wait()
-
-    def _answer(self) -> None:
-        try:
-            while True:
-                message = self._connection.receive()
-                if message.header.fields.get(self._jeepney.HeaderFields.member) == "Notify":
-                    self.shown.append(tuple(message.body))
-                    self._connection.send(self._jeepney.new_method_return(message, "u", (1,)))
-        except (OSError, EOFError):
-            return

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from adderclaw.credentials.redaction import Secrets
 from adderclaw.events import Bus
 from adderclaw.kernel.clock import random_ids
 from adderclaw.net.signing import new_secret
-from adderclaw.sinks.notices import Notice, desktop, listener, mail, send, webhook
+from adderclaw.sinks.notices import Notice, listener, mail, send, webhook
 from adderclaw.sinks.notices.courier import Courier, Place
 from adderclaw.sinks.notices.letter import Letter
 from adderclaw.sinks.notices.listener import Scene
@@ -28,7 +27,7 @@ from adderclaw.store import Store
 from adderclaw.store import notices as rows_of
 from tests.credentials.making import Time
 from tests.rows import rows
-from tests.sinks.receivers import Certificate, Desktop, Mailbox, Receiver, certificate, until
+from tests.sinks.receivers import Certificate, Mailbox, Receiver, certificate, until
 
 SECRET_SHAPE = "sk-proj-abcdefghijklmnop0123456789ABCDEFGH"
 HOSTILE = "Bcc: evil@example.org\r\nX: y\r\n\r\n<!channel> @everyone \x1b]0;owned\x07 \u202e"
@@ -63,8 +62,7 @@ class Post:
 
     def courier(self) -> Courier:
         settings = Config(notices=Notices(targets=self.targets))
-        roots = (str(self.workspace),)
-        return Courier(Place(self.store.path, str(self.home), lambda: settings, self.complaints.append, roots))
+        return Courier(Place(self.store.path, str(self.home), lambda: settings, self.complaints.append))
 
     def deliver(self, seconds: float = 5.0) -> bool:
         return self.courier().close(seconds)
@@ -76,8 +74,6 @@ class Post:
 
 @pytest.fixture
 def post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Post]:
-    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
     made = Post(tmp_path, monkeypatch)
     yield made
     made.store.close()
@@ -110,18 +106,18 @@ def test_a_courier_that_ends_with_its_process_leaves_no_traceback(post: Post) ->
 
 DONE = Notice("done", "t", "x", workspace="/w/shop/api", facts={"outcome": "error", "seconds": 40.0})
 WANTED = [
-    (target("desktop"), DONE, True),
-    (target("desktop", enabled=False), DONE, False),
-    (target("desktop", on=["needs_you"]), DONE, False),
-    (target("desktop", outcomes=["completed"]), DONE, False),
-    (target("desktop", outcomes=["completed", "error"]), DONE, True),
-    (target("desktop", min_seconds=41), DONE, False),
-    (target("desktop", min_seconds=40), DONE, True),
-    (target("desktop", workspaces=["/w/shop"]), DONE, True),
-    (target("desktop", workspaces=["/w/sho"]), DONE, False),
-    (target("desktop", workspaces=["/w/shop"]), DONE._replace(workspace=""), False),
-    (target("desktop", workspaces=["/w/shop"]), DONE._replace(workspace="/w/shop/../other"), False),
-    (target("desktop", outcomes=["completed"], min_seconds=99), DONE._replace(kind="needs_you"), True),
+    (target("webhook"), DONE, True),
+    (target("webhook", enabled=False), DONE, False),
+    (target("webhook", on=["needs_you"]), DONE, False),
+    (target("webhook", outcomes=["completed"]), DONE, False),
+    (target("webhook", outcomes=["completed", "error"]), DONE, True),
+    (target("webhook", min_seconds=41), DONE, False),
+    (target("webhook", min_seconds=40), DONE, True),
+    (target("webhook", workspaces=["/w/shop"]), DONE, True),
+    (target("webhook", workspaces=["/w/sho"]), DONE, False),
+    (target("webhook", workspaces=["/w/shop"]), DONE._replace(workspace=""), False),
+    (target("webhook", workspaces=["/w/shop"]), DONE._replace(workspace="/w/shop/../other"), False),
+    (target("webhook", outcomes=["completed"], min_seconds=99), DONE._replace(kind="needs_you"), True),
 ]
 
 
@@ -168,14 +164,14 @@ def test_nothing_secret_and_nothing_that_steers_leaves() -> None:
     said = f"{HOSTILE} correct-horse-battery {SECRET_SHAPE}"
     notice = Notice("done", said, said * 50, workspace=f"/w/{said}", facts={"reason": said}, full=said * 500)
     for detail in ("summary", "full"):
-        made = body(notice, target("desktop", detail=detail), "id", 0.0, secrets.clean)
+        made = body(notice, target("webhook", detail=detail), "id", 0.0, secrets.clean)
         text = json.dumps(made, ensure_ascii=False)
         assert "correct-horse" not in text
         assert SECRET_SHAPE not in text
         assert not {"\x1b", "\x07", "\u202e", "\r"} & set("".join(str(value) for value in made.values()))
         assert "\n" not in made["title"] + made["reason"] + made["workspace"]
         assert len(text) < 9_000
-    short = body(notice._replace(text="short", full="THE INPUT"), target("desktop"), "id", 0.0, secrets.clean)
+    short = body(notice._replace(text="short", full="THE INPUT"), target("webhook"), "id", 0.0, secrets.clean)
     assert "THE INPUT" not in json.dumps(short)
 
 
@@ -198,14 +194,6 @@ def test_a_model_cannot_add_a_header_or_a_mention() -> None:
     assert ntfy.headers["title"].isascii()
     assert ntfy.headers["title"].isprintable()
     assert set(ntfy.headers) == {"content-type", "title", "priority", "tags"}
-    argv = desktop.macos(_letter(target("desktop"), title='" & (do shell script "id") & "'))
-    script = [argv[at + 1] for at, word in enumerate(argv) if word == "-e"]
-    assert script == list(desktop.SCRIPT)
-    assert argv[-3] == "--"
-    osc = desktop.terminal_text(_letter(target("desktop")))
-    assert osc.startswith("\x1b]9;")
-    assert osc.endswith("\x07\a")
-    assert not {"\x1b", "\x07", "\n", "\r"} & set(osc[4:-2])
 
 
 # ------------------------------------------------------------------ webhooks
@@ -369,87 +357,6 @@ def test_nothing_is_mailed_in_the_clear_or_to_a_stranger(post: Post, cert: Certi
 # ------------------------------------------------------------------ programs
 
 
-def script(post: Post, text: str, name: str = "tell") -> str:
-    file = post.folder / name
-    file.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-    file.chmod(0o755)
-    return str(file)
-
-
-def test_a_program_gets_json_and_no_shell_reads_its_arguments(post: Post) -> None:
-    out = post.folder / "out"
-    words = [script(post, f'{{ cat; echo "$1"; echo "$ADDERCLAW_NOTICE"; }} > {out}'), "$(id) ; `id`"]
-    post.send(program=target("command", command=words))
-    assert post.deliver()
-    sent, argument, mark = out.read_text().splitlines()
-    assert json.loads(sent)["title"] == "A run in shop is done"
-    assert (argument, mark) == ("$(id) ; `id`", "done")
-    assert post.only().state == "sent"
-
-
-def test_a_program_that_hangs_is_killed_with_all_that_it_started(post: Post) -> None:
-    pids = post.folder / "pids"
-    hangs = script(post, f"setsid sleep 300 & echo $! > {pids}; echo $$ >> {pids}; trap '' TERM; wait; sleep 300")
-    post.send(program=target("command", command=[hangs], timeout_seconds=1))
-    assert post.deliver()
-    assert "did not end within 1 s" in post.only().error
-
-    def is_gone() -> bool:
-        return not any(Path(f"/proc/{pid}/cmdline").exists() for pid in pids.read_text().split())
-
-    until(is_gone)
-
-
-def test_programs_that_flood_fail_or_are_not_there(post: Post) -> None:
-    post.send(
-        flood=target("command", command=[script(post, "exec yes flood", "flood")]),
-        fails=target("command", command=[script(post, f"echo no {SECRET_SHAPE} >&2; exit 3", "fails")]),
-        absent=target("command", command=["/nowhere/at-all"]),
-        inside=target("command", command=["/bin/sh", str(post.workspace / "x.sh")]),
-    )
-    assert post.deliver(4.0)
-    found = {row.target: row for row in rows_of.history(post.store, limit=5)}
-    assert "printed without end" in found["flood"].error
-    assert "ended with 3: no [redacted]" in found["fails"].error
-    assert found["fails"].state == "waiting"
-    assert "is not there" in found["absent"].error
-    assert "lies in the workspace" in found["inside"].error
-
-
-def test_while_the_stop_is_set_no_program_starts_and_the_rest_is_sent(post: Post) -> None:
-    out = post.folder / "out"
-    (post.home / "ESTOP").touch()
-    with Receiver() as receiver:
-        program = target("command", command=[script(post, f"cat > {out}")])
-        post.send(program=program, hook=target("webhook", url=receiver.url()))
-        assert post.deliver()
-        assert len(receiver.requests) == 1
-    assert not out.exists()
-    assert {row.target: row.state for row in rows_of.history(post.store, limit=5)}["program"] == "waiting"
-    (post.home / "ESTOP").unlink()
-    assert post.deliver()
-    assert out.exists()
-
-
-# ------------------------------------------------------------------ the desktop
-
-
-@pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="there is no dbus-daemon")
-def test_a_notification_on_the_desktop(post: Post) -> None:
-    with Desktop(post.folder) as screen:
-        post.set("DBUS_SESSION_BUS_ADDRESS", screen.address)
-        post.send(Notice("estop", "Nobody", "shows this"), desk=target("desktop"))
-        assert post.deliver()
-        assert "no notification service" in post.only().error
-        screen.serve()
-        post.send(Notice("needs_you", "Bash <b>waits</b>", "<img src=x> & more"))
-        assert post.deliver()
-        (shown,) = screen.shown
-    name, _, _, title, text, *_, hints, _ = shown
-    assert (name, title, text) == ("AdderClaw", "Bash <b>waits</b>", "&lt;img src=x&gt; &amp; more")
-    assert hints["urgency"] == ("y", 2)
-
-
 # ------------------------------------------------------------------ the outbox
 
 SENDER = """
@@ -509,7 +416,7 @@ def test_in_a_conversation_a_long_turn_is_done_and_not_the_end_of_the_talk(post:
     clock = Time()
     bus = Bus(clock, random_ids, Secrets().clean)
     bus.session_id, bus.conversation_id = "s", "c"
-    settings = Config(notices=Notices(targets={"desk": target("desktop")}))
+    settings = Config(notices=Notices(targets={"hook": target("webhook")}))
     scene = Scene(settings, post.store, str(post.home), Secrets().clean, "/w/shop", "repl", "repl", True)
     hear, close = listener.sink(scene, bus)
     bus.listen("notices", hear)

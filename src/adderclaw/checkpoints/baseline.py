@@ -119,19 +119,6 @@ def _why_left_out(taken: Taken, room: int) -> str:
     return f"{name!r} is larger than {MAX_FILE >> 20} MB, or cannot be read"
 
 
-def lay_out(store: Store, folder: str, plan_id: int, target: str) -> None:
-    """Write the workspace as it was at the approval of a plan into a folder that is there and empty, and is ours.
-
-    Raises StoreError where a byte of it is missing: a test that fails on half of a baseline proves nothing. What a
-    checkpoint leaves out by its name (`.git`, `node_modules`, …) is no part of it.
-    """
-    blobs = Blobs(folder, store)
-    try:
-        write_out(blobs, baselines.entries(store, plan_id), target, before(plan_id))
-    finally:
-        blobs.close()
-
-
 def before(plan_id: int) -> tuple[str, str]:
     """How a plan's baseline is called where a byte of it is missing, and what to do then."""
     again = f"nothing can be proved against it: {baselines.AGAIN}"

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from adderclaw.decode import shown
 from adderclaw.types import Json
@@ -15,16 +14,12 @@ MOST = 32
 """Targets. Each notice is sent to all of them."""
 
 OF_KIND: dict[str, tuple[str, ...]] = {
-    "desktop": (),
     "webhook": ("url", "url_env", "format", "secret_env", "token_env", "private", "ca_file"),
     "email": ("ca_file", "host", "port", "security", "user", "password_env", "sender", "to"),
-    "command": ("command",),
 }
 STORED: dict[str, tuple[str, ...]] = {
-    "desktop": (),
     "webhook": ("url", "secret", "token"),
     "email": ("password",),
-    "command": (),
 }
 
 
@@ -73,8 +68,6 @@ def _of(target: Json, kind: str) -> Iterator[tuple[str, str]]:
             yield from _webhook(target)
         case "email":
             yield from _email(target)
-        case "command":
-            yield from _command(target.get("command") or [])
         case _:
             pass
 
@@ -130,10 +123,3 @@ def _addresses(field: str, texts: list[str]) -> Iterator[tuple[str, str]]:
     for text in texts:
         if not text.isascii() or not re.fullmatch(ADDRESS, text):
             yield field, f"{shown(text)} is no address such as me@example.org"
-
-
-def _command(words: list[Any]) -> Iterator[tuple[str, str]]:
-    if not words or not words[0]:
-        yield "command", 'is required for kind "command": the program and its arguments, such as ["/usr/bin/true"]'
-    elif any("\0" in word for word in words):
-        yield "command", "holds a NUL character"

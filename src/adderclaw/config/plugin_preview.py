@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 
 WORD = re.compile(r"[A-Za-z0-9_+/=~.-]{16,}")
 """What a secret may be, and no command: nothing that a shell would take for more than one word."""
-GRANTS = ("allowed-tools", "tools", "disallowedTools", "disallowed-tools", "model", "permissionMode", "context")
-"""What of a head says more than what the text is about."""
 NOT_INSTALLED = "nothing was installed"
 """What the report of a dry run ends with."""
-IGNORED = ("permissionMode", "hooks", "mcpServers")
-"""What has no effect in the head of an agent."""
 
 
 def rows(plugin: Plugin) -> list[Json]:
@@ -106,24 +102,18 @@ def _servers(servers: Json) -> Iterator[Json]:
 
 
 def _text(root: int, what: str, name: str, path: str) -> Json:
-    """A Markdown file: what its head says, and whether lines of it are run."""
+    """A Markdown file: its whole head, and whether lines of it are run."""
     try:
         with open(opener()(root, path, READ), "rb") as file:
             data = file.read()
     except OSError as error:
         return _row(what, name, {"problem": f"cannot be read: {error.strerror}"})
-    said: Json = {}
+    shown: Json = {}
     try:
-        head = frontmatter.parse(data).fields
-        said["description"] = str(head.get("description") or "")
-        said |= {key: head[key] for key in GRANTS if head.get(key)}
-        if head.get("hooks"):
-            said["hooks"] = head["hooks"]
-        if what == "agent" and (ignored := [key for key in IGNORED if head.get(key)]):
-            said["ignored"] = f"{', '.join(ignored)}: an agent may do no more than the session that begins it"
+        shown = dict(frontmatter.parse(data).fields)
     except frontmatter.Malformed as error:
         if what != "command":  # which may do without a head
-            said["problem"] = str(error)
+            shown["problem"] = str(error)
     if b"!`" in data or b"```!" in data:
-        said["runs"] = "lines marked by ! run when it is called"
-    return _row(what, name, said)
+        shown["runs"] = "lines marked by ! run when it is called"
+    return _row(what, name, shown)

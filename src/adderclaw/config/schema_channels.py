@@ -10,7 +10,7 @@ from adderclaw.record import record
 from adderclaw.types import Outcome
 
 type NoticeKind = Literal["needs_you", "done", "held", "missed", "budget", "estop"]
-type TargetKind = Literal["desktop", "webhook", "email", "command"]
+type TargetKind = Literal["webhook", "email"]
 type StoredPart = Literal["url", "secret", "token", "password"]
 
 
@@ -23,7 +23,7 @@ class NoticeTarget:
     """One place that notices are sent to."""
 
     kind: TargetKind
-    """A notification on this desktop, a request to an address, an e-mail, or a program of yours."""
+    """A request to an address (ntfy, Slack and Discord, too: `format`), or an e-mail."""
     enabled: bool = True
     """false: nothing is sent there."""
     on: list[NoticeKind] = field(default_factory=_all_kinds)
@@ -70,8 +70,6 @@ class NoticeTarget:
     """Of e-mail: the address that it is from."""
     to: list[str] = field(default_factory=list[str])
     """Of e-mail: the addresses that it is sent to."""
-    command: list[str] = field(default_factory=list[str])
-    """Of a command: the program and its arguments. It gets the notice as JSON on its stdin. No shell reads it."""
     stored: list[StoredPart] = field(default_factory=list[Any])
     """What `adderclaw notices secret` stored for this target, in the keyring or the encrypted file, in place of a
     variable."""

@@ -156,8 +156,6 @@ class Reel:
         self.stopped = False
         self.session: Session | None = None
         self.own_tools: dict[str, Tool[Any]] = {}
-        self.permitted: Callable[[Permissions], Permissions] = lambda granted: granted
-        """What the operator's change of the permissions, made while the session ran, comes to now."""
 
     @property
     def left(self) -> str:
@@ -226,7 +224,7 @@ class Reel:
         if kind == "stop":
             self.stopped, self._looks = body["set"], 0
         elif kind == "permissions" and session is not None:
-            now = self.permitted(thaw(Permissions, body["now"]))
+            now = thaw(Permissions, body["now"])
             session.config = replace(session.config, permissions=now)
             session.scene.in_force.update(now, lambda path: path)
         elif kind == "lent" and session is not None:

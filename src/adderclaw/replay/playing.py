@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from adderclaw import tools
 from adderclaw.config.model_catalogue import Prices
-from adderclaw.config.schema import Config, Permissions
+from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.decode import thaw
 from adderclaw.errors import AdderClawError, StaysOpen, UsageError
@@ -127,23 +127,6 @@ def _kept(store: Store, known: str) -> Any:
         raise Damaged(f"tape_texts row {known[:12]}… is no JSON: {error}") from error
 
 
-class Rules:
-    """What a session is judged by and runs on when it is replayed: what it had when it was recorded."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def config(self, head: Json) -> Config:
-        return config_of(self.store, head)
-
-    def policy(self, head: Json) -> Policy:
-        return policy_then(self.store, head, self.config(head))
-
-    def permissions(self, head: Json, granted: Permissions) -> Permissions:  # noqa: ARG002 - others look at it
-        """Those after the operator changed them while the session ran: `granted` are the recorded ones."""
-        return granted
-
-
 def rows_of(store: Store, session_id: str, segment: Segment) -> tuple[list[Call], list[Entry]]:
     """The model calls and entries of a segment."""
     first, until = segment.head["from"], segment.until
@@ -171,17 +154,11 @@ def play(
     session_id: str,
     segment: Segment,
     folder: str,
-    rules: Rules | None = None,
 ) -> Played:
-    """Replay one segment in a store of its own below `folder`; nothing is executed, and nothing else is written.
-
-    `rules` stand in place of what it ran on.
-    """
-    rules = rules or Rules(store)
+    """Replay one segment in a store of its own below `folder`; nothing is executed, and nothing else is written."""
     asked, entries = rows_of(store, session_id, segment)
     recorded = Recorded(asked, entries, transcript.opaque(store, session_id))
     reel = Reel(segment.items, recorded, lambda known: _kept(store, known))
-    reel.permitted = lambda granted: rules.permissions(segment.head, granted)
     own = Store.open(os.path.join(folder, "memory.sqlite"))
     differences: list[Difference] = []
 
@@ -189,7 +166,7 @@ def play(
         differences.append(Difference(where, recorded, replayed, note))
 
     events: list[EventRecord] = []
-    session = _session(rules, own, reel, segment.head, (run_id, conversation_id, session_id), folder)
+    session = _session(store, own, reel, segment.head, (run_id, conversation_id, session_id), folder)
     session.bus.listen("replay", events.append)
     session.bus.settled()
     session.tape = Checking(own, reel, edges.Moments(reel, 0.0), differ)
@@ -315,16 +292,16 @@ def _preload(store: Store, own: Store, session: Session, before: int) -> None:
                 transcript.keep_opaque(cursor, session.session_id, entry.sequence, blocks)
 
 
-def _session(rules: Rules, own: Store, reel: Reel, head: Json, ids: tuple[str, str, str], folder: str) -> Session:
+def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, str, str], folder: str) -> Session:
     run_id, conversation_id, session_id = ids
-    config = rules.config(head)
+    config = config_of(store, head)
     clock, secrets, made_ids = edges.Moments(reel, head["time"]), Secrets(), SeededIds(head["seed"])
     bus = edges.Told(clock, made_ids, secrets.clean)
     bus.reel = reel
     bus.run_id, bus.conversation_id, bus.session_id = run_id, conversation_id, session_id
-    system, specs, tool_choice, schema = _kept(rules.store, head["prompt"])
+    system, specs, tool_choice, schema = _kept(store, head["prompt"])
     reel.stopped = head["stopped"]
-    here = _scene(rules, own, reel, head, config, (conversation_id, session_id))
+    here = _scene(policy_then(store, head, config), own, reel, head, config, (conversation_id, session_id))
     operator: Any = edges.Answers(reel)
     if head["asks"] and not head["agent"][2]:  # what a child asks is told by the session that a person began
         operator = Durable(
@@ -384,7 +361,7 @@ def _ledger(own: Store, clock: edges.Moments, ids: SeededIds, folder: str) -> Le
     return Ledger.open(os.path.join(folder, "receipts.log"), own, os.path.join(folder, "key"), clock=clock, ids=ids)
 
 
-def _scene(rules: Rules, own: Store, reel: Reel, head: Json, config: Config, ids: tuple[str, str]) -> Scene:
+def _scene(policy: Policy, own: Store, reel: Reel, head: Json, config: Config, ids: tuple[str, str]) -> Scene:
     root, extra, cwd = head["place"]
     kit = tools.Kit(config, own, edges.Moments(reel, 0.0))
     everything = tools.builtin(kit)
@@ -399,7 +376,7 @@ def _scene(rules: Rules, own: Store, reel: Reel, head: Json, config: Config, ids
     return Scene(
         tools=reel.own_tools,
         kit=kit,
-        in_force=InForce(rules.policy(head)),
+        in_force=InForce(policy),
         context=ToolContext(*ids, Workspace(root, tuple(extra), cwd), free_reads=head["free_reads"]),
         stopped=reel.looked,
         planning=lambda: edges.planning(reel),

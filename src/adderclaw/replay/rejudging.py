@@ -13,7 +13,6 @@ from adderclaw.gate.case import Case, Decision, Opinion, Policy
 from adderclaw.kernel.policy import policy_of
 from adderclaw.record import record
 from adderclaw.replay import playing
-from adderclaw.replay.playing import Rules
 from adderclaw.store import Store, tape, transcript
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
@@ -47,12 +46,12 @@ def rejudge(store: Store, run: Run, file: str) -> list[Judged]:
     if not sessions:
         raise UsageError(f"run {run.run_id} has no tape: there are no recorded facts to judge again")
     try:
-        return [one for session_id in sessions for one in judged_in(store, run, session_id, _ByFile(store, file))]
+        return [one for session_id in sessions for one in _judged_in(store, run, session_id, _ByFile(store, file))]
     except Damaged as error:
         raise UsageError(f"run {run.run_id} cannot be judged again: {error}; see `replay --verify`") from error
 
 
-def judged_in(store: Store, run: Run, session_id: str, rules: Rules) -> list[Judged]:
+def _judged_in(store: Store, run: Run, session_id: str, rules: "_ByFile") -> list[Judged]:
     """Every call of one session that the gate judged, under these rules; raises Damaged."""
     given = {
         entry.payload["id"]: entry.payload["input"]
@@ -65,7 +64,7 @@ def judged_in(store: Store, run: Run, session_id: str, rules: Rules) -> list[Jud
         last: dict[str, tuple[Json, Policy]] = {}
         for kind, body in segment.items:
             if kind == "permissions":  # what the operator granted while it ran
-                now = rules.permissions(segment.head, thaw(Permissions, body["now"]))
+                now = rules.permissions(thaw(Permissions, body["now"]))
                 policy = gate.with_permissions(policy, now, lambda path: path)
             elif kind == "touch" and "facts" in body:
                 last[body["id"]] = body, gate.with_allowed(policy, body.get("lent", ()))
@@ -103,25 +102,25 @@ def _case(body: Json, policy: Policy, arguments: Json) -> Case:
     )
 
 
-class _ByFile(Rules):
+class _ByFile:
     """The recorded policy with a file's say: a policy.toml in place of those that counted, or a configuration's
     security and permissions in place of the session's."""
 
     def __init__(self, store: Store, file: str) -> None:
-        super().__init__(store)
+        self._store = store
         self._policies, errors = _as_policy(file)
         self._other = None if self._policies is not None else _as_config(file, errors)
 
     def policy(self, head: Json) -> Policy:
-        config = self.config(head)
-        made = playing.policy_then(self.store, head, config)
+        config = playing.config_of(self._store, head)
+        made = playing.policy_then(self._store, head, config)
         if self._other is not None:
             now = replace(config, security=self._other.security, permissions=self._other.permissions)
-            return _remade(self.store, head, now, None)
-        changed = _remade(self.store, head, config, self._policies)
+            return _remade(self._store, head, now, None)
+        changed = _remade(self._store, head, config, self._policies)
         return replace(changed, autonomy=made.autonomy, mode=made.mode)
 
-    def permissions(self, head: Json, granted: Permissions) -> Permissions:  # noqa: ARG002
+    def permissions(self, granted: Permissions) -> Permissions:
         """Where the permissions are the file's own, what was granted counts for nothing."""
         return granted if self._other is None else self._other.permissions
 

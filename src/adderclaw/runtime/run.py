@@ -393,8 +393,8 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
 
 
 def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, channel: str) -> None:
-    """Where the operator has targets for them, and not in what one of these programs started."""
-    if not runtime.config.notices.targets or "ADDERCLAW_NOTICE" in os.environ:
+    """Where the operator has targets for them."""
+    if not runtime.config.notices.targets:
         return
     from adderclaw.sinks.notices import letter, listener
 

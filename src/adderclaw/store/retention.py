@@ -187,11 +187,6 @@ def is_body(name: str) -> bool:
     return _BODY.fullmatch(name) is not None
 
 
-def is_needed(store: Store, conversation_id: str) -> bool:
-    """Whether a conversation is needed for resume, undo, a waiting question, a plan or a fork."""
-    return bool(store.read(f"SELECT 1 WHERE ? IN ({_NEEDED})", (conversation_id,)))
-
-
 def forget(store: Store, cursor: sqlite3.Cursor, conversation_id: str) -> None:
     """Remove what was said in a conversation; its receipts, permissions, hooks, runs and their costs stay."""
     entries = "SELECT id, entry_type, payload_json FROM transcript_entries WHERE session_id IN "

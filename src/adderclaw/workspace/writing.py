@@ -52,10 +52,10 @@ def replace(place: Place, data: bytes, old: Old | None) -> None:
         _put(place, data, old.stat if old else None, parent, None)
 
 
-def open_append(place: Place, mode: int = 0o600) -> int:
+def open_append(place: Place) -> int:
     """A regular file with one name, to write at its end; made with its folders where missing. The caller closes it."""
     with held(opened_or_made(place.parent, 0o700)) as parent:
-        fd = os.open(place.name, os.O_APPEND | os.O_NONBLOCK | NEW & ~os.O_EXCL, mode, dir_fd=parent)
+        fd = os.open(place.name, os.O_APPEND | os.O_NONBLOCK | NEW & ~os.O_EXCL, 0o600, dir_fd=parent)
     try:
         found = os.fstat(fd)
         regular(found, place)

@@ -78,9 +78,6 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command("doctor", "Check this installation and say how to mend it."),
 }
 
-CASES = ("save", "check", "cases")
-"""Words behind `run` that are commands of their own; a task of such a word is given by --task."""
-
 
 def main() -> None:
     """Run the program; the exit code is the outcome's, and an error is one message, never a traceback."""
@@ -193,8 +190,7 @@ def _dispatch(arguments: list[str]) -> None:
     if name in COMMANDS:
         from adderclaw.channels.cli.plain import run_command
 
-        of_cases = name == "run" and arguments[1:] and arguments[1] in CASES
-        run_command(name, "run_cases" if of_cases else COMMANDS[name].module, arguments)
+        run_command(name, COMMANDS[name].module, arguments)
     else:
         from adderclaw.channels.cli.root import run_root
 

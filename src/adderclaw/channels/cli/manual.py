@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from adderclaw import __version__
 from adderclaw.channels.cli.root import print_options
@@ -39,7 +39,7 @@ def _lines(program: Any) -> Iterator[str]:
     for name, command in program.commands.items():
         yield f".SS {_roff(_usage(f'adderclaw {name}', command))}"
         yield _roff(command.short_help or "")
-        inner: dict[str, Any] = getattr(command, "commands", {}) if name != "run" else _of_cases()
+        inner: dict[str, Any] = getattr(command, "commands", {})
         yield from _options(command.params)
         for word, leaf in inner.items():
             if not leaf.hidden:
@@ -57,15 +57,6 @@ def _lines(program: Any) -> Iterator[str]:
         r"\fBadderclaw doctor\fR checks the installation;",
         r"\fBadderclaw COMMAND \-\-help\fR says more.",
     )
-
-
-def _of_cases() -> dict[str, Any]:
-    """The words behind `run` that are commands of their own."""
-    from typer.main import get_command
-
-    from adderclaw.channels.cli.run_cases import app
-
-    return cast(Any, get_command(app)).commands
 
 
 def _usage(words: str, command: Any) -> str:

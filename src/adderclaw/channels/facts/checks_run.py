@@ -76,7 +76,7 @@ def notices(loaded: Loaded) -> Iterator[Check]:
     for name, target in loaded.config.notices.targets.items():
         if not target.enabled:
             continue
-        why = facts.problem(loaded, target) or facts.stored(loaded, name, target)
+        why = facts.problem(target) or facts.stored(loaded, name, target)
         if why:
             fix = f"correct [notices.targets.{name}], then `adderclaw notices test {name}`"
             yield Check("notices", "warning", f"{name} ({target.kind}): {why}", fix)

@@ -16,7 +16,6 @@ from adderclaw.config.schema import Config
 from adderclaw.config.schema_channels import NoticeTarget
 from adderclaw.decode import nearest
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.runtime.configured_hooks import roots_of
 from adderclaw.sinks.notices import Notice, letter, send
 from adderclaw.sinks.notices.courier import LEASE, Courier, Place, attempt, flush, keep, reason, secrets_of
 from adderclaw.sinks.notices.letter import Undelivered
@@ -32,7 +31,7 @@ class TargetRow(TypedDict):
     name: str
     kind: str
     to: str
-    """The host, the addresses or the program; never the address of a webhook, which may be a secret."""
+    """The host or the addresses; never the address of a webhook, which may be a secret."""
     on: list[str]
     detail: str
     enabled: bool
@@ -68,7 +67,7 @@ class TriedRow(TypedDict):
 def targets(options: Options) -> list[TargetRow]:
     found = found_in(looking(options))
     counted = _waiting(found.config.memory.path)
-    return [clean(_target(found, name, one, counted)) for name, one in found.config.notices.targets.items()]
+    return [clean(_target(name, one, counted)) for name, one in found.config.notices.targets.items()]
 
 
 def _waiting(path: str) -> dict[str, int]:
@@ -81,7 +80,7 @@ def _waiting(path: str) -> dict[str, int]:
         store.close()
 
 
-def _target(found: Loaded, name: str, target: NoticeTarget, counted: dict[str, int]) -> TargetRow:
+def _target(name: str, target: NoticeTarget, counted: dict[str, int]) -> TargetRow:
     return {
         "name": name,
         "kind": target.kind,
@@ -90,7 +89,7 @@ def _target(found: Loaded, name: str, target: NoticeTarget, counted: dict[str, i
         "detail": target.detail,
         "enabled": target.enabled,
         "waiting": counted.get(name, 0),
-        "problem": problem(found, target) if target.enabled else "",
+        "problem": problem(target) if target.enabled else "",
     }
 
 
@@ -103,34 +102,22 @@ def _to(target: NoticeTarget) -> str:
             return f"{host or named} ({target.format})"
         case "email":
             return f"{', '.join(target.to)} by {target.host}"
-        case "command":
-            return target.command[0]
-        case "desktop":
-            return "this desktop"
 
 
-def problem(found: Loaded, target: NoticeTarget) -> str:
+def problem(target: NoticeTarget) -> str:
     """What is known to be wrong with a target, without sending anything."""
     if variable := letter.missing(target):
         return f"the variable {variable} is not set"
     if target.ca_file and not os.access(target.ca_file, os.R_OK):
         return f"{target.ca_file} cannot be read"
     try:
-        if target.kind == "command":
-            from adderclaw.sinks.notices.program import program
-
-            program(target.command, roots_of(found.workspace, found.config))
         if target.kind == "webhook" and (secret := letter.in_environment(target).get("secret")):
             from adderclaw.net.signing import key_of
 
             for one in secret.split():
                 key_of(one)
-    except (Undelivered, UsageError) as error:
+    except UsageError as error:
         return str(error)
-    if target.kind == "desktop" and sys.platform == "linux":
-        from adderclaw.sinks.notices.desktop import session_bus
-
-        return "" if session_bus() else "there is no D-Bus session here: only a terminal shows it"
     return ""
 
 
@@ -188,9 +175,7 @@ async def _tested(found: Loaded, store: Store, names: list[str]) -> list[TriedRo
     notice = Notice("test", "A test of your notices", text, about=about, workspace=found.workspace)
     # due later than we need, so that no other process sends it meanwhile
     send(found.config.notices, store, notice, now=now, only=names, due_in=LEASE)
-    terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    roots = roots_of(found.workspace, found.config)
-    place = Place(store.path, home(), lambda: found.config, unheard, roots, terminal)
+    place = Place(store.path, home(), lambda: found.config, unheard)
     return list(await asyncio.gather(*(_one(found, store, place, name, f"test-{about}") for name in names)))
 
 
@@ -248,15 +233,14 @@ def deliver(options: Options) -> None:
     except AdderClawError:
         return
     if found.config.notices.targets and Store.exists(found.config.memory.path):
-        roots = roots_of(found.workspace, found.config)
-        flush(Place(found.config.memory.path, home(), lambda: found.config, _on_stderr, roots))
+        flush(Place(found.config.memory.path, home(), lambda: found.config, _on_stderr))
 
 
 def _on_stderr(message: str) -> None:
     print(clean(message), file=sys.stderr)
 
 
-def courier_of(options: Options, roots: Sequence[str], complain: Callable[[str], None]) -> Courier | None:
+def courier_of(options: Options, complain: Callable[[str], None]) -> Courier | None:
     """The courier of a process that lives on; None where no target is configured. It follows the configuration."""
     last = found_in(looking(options)).config
 
@@ -270,6 +254,6 @@ def courier_of(options: Options, roots: Sequence[str], complain: Callable[[str],
 
     if not last.notices.targets:
         return None
-    made = Courier(Place(last.memory.path, home(), settings, complain, roots))
+    made = Courier(Place(last.memory.path, home(), settings, complain))
     keep(last.memory.path, made)
     return made

@@ -165,7 +165,7 @@ async def _serve(house: House, server: Server, grace: float) -> int:
     ticking = asyncio.ensure_future(
         tick_forever(house.scheduler, house.store, house.address, lambda text: _warn(house, text))
     )
-    courier = notices.courier_of(house.options, house.workspaces, complain)
+    courier = notices.courier_of(house.options, complain)
     _announce(house)
     _tell_manager(b"READY=1")
     await asyncio.wait({serving, asyncio.ensure_future(asked.wait())}, return_when=asyncio.FIRST_COMPLETED)

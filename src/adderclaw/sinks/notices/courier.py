@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -49,8 +49,6 @@ class Place(NamedTuple):
     """The operator's configuration, as it is now."""
     complain: Callable[[str], None]
     """Called from the courier's thread, once for each notice that did not arrive, and once more if it is given up."""
-    roots: Sequence[str] = ()
-    terminal: bool = False
     store: Store | None = None
     """Where no second connection can be had: this one, until the courier is closed."""
 
@@ -207,8 +205,6 @@ class Courier:
 
     async def _empty(self, store: Store, name: str, target: NoticeTarget, auth: Auth) -> None:
         """One after the other, the oldest first."""
-        if target.kind == "command" and is_stopped(self._place.home):
-            return
         while True:
             early = GRACE if self._ends is not None else 0.0
             row = rows.take(store, name, time.time(), LEASE, early=early)
@@ -258,14 +254,8 @@ def reason(error: Undelivered) -> str:
     return visible(Secrets().shown(str(error)), keep_newlines=False)[:400]
 
 
-def is_stopped(home: str) -> bool:
-    return os.path.lexists(os.path.join(home, "ESTOP"))
-
-
 async def attempt(place: Place, store: Store, row: rows.Row, target: NoticeTarget, auth: Auth) -> None:
     """Deliver one, once; raises Undelivered, whatever went wrong."""
-    if target.kind == "command" and is_stopped(place.home):
-        raise Undelivered("the emergency stop is set: no program is started")
     try:
         made = await _made(place, store, row, target, auth)
         async with asyncio.timeout(target.timeout_seconds + 5):
@@ -286,7 +276,7 @@ async def _made(place: Place, store: Store, row: rows.Row, target: NoticeTarget,
         body["text"] = f"{body.get('text', '')}\n\n{answer}".rstrip()
     page = str(body.get("page", ""))
     link = f"{server}{page}" if page and (server := _server()) else ""
-    return Letter(row.id, body, target, parts, link, place.roots, place.terminal, time.time())
+    return Letter(row.id, body, target, parts, link, time.time())
 
 
 def secrets_of(name: str, target: NoticeTarget, auth: Auth, home: str) -> Mapping[str, str]:

@@ -1,7 +1,7 @@
 """One notice on its way to one target, how it may fail, and what of it a reader sees."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 
 from adderclaw.config.schema_channels import NoticeTarget
@@ -21,10 +21,6 @@ class Letter(NamedTuple):
     """The target's own secrets: url, secret, token, password."""
     link: str = ""
     """The dashboard's page of it, where a server runs."""
-    roots: Sequence[str] = ()
-    """Where commands of an agent may write: no program of ours is from there."""
-    terminal: bool = False
-    """Whether a person sits at the terminal of this process."""
     now: float = 0.0
 
     @property
@@ -58,7 +54,7 @@ class Undelivered(Exception):
 type Deliver = Callable[[Letter], Awaitable[None]]
 """Sends one; returns once it has arrived, else raises Undelivered."""
 
-_MODULES = {"desktop": "desktop", "webhook": "webhook", "email": "mail", "command": "program"}
+_MODULES = {"webhook": "webhook", "email": "mail"}
 """Kind of target → the module with its `deliver`."""
 
 

@@ -207,8 +207,6 @@ class Listener:
                     scene.home,
                     lambda: scene.config,
                     self._heard_of,
-                    roots=(scene.workspace, *scene.config.security.additional_directories),
-                    terminal=scene.terminal,
                     store=scene.store if scene.store.image is not None else None,
                 )
             )
