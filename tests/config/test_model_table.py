@@ -15,6 +15,7 @@ from adderclaw.config.price_list import Unreadable, models_of_source
 from adderclaw.config.schema import Config, ProviderEntry, Providers
 from adderclaw.config.schema_managed import Managed
 from adderclaw.config.schema_models import ModelEntry
+from adderclaw.provider_kinds import KINDS
 from adderclaw.types import Usage
 from tests.rows import rows
 
@@ -113,10 +114,10 @@ def test_a_member_with_an_alias_has_the_price_of_its_model() -> None:
 
 
 def test_no_default_names_the_version_of_a_model() -> None:
-    from adderclaw.config import example, found_keys
+    from adderclaw.config import example
 
-    models = {entry.model for entry in Config().providers.models.values()}
-    assert not [model for model in (*models, *found_keys.MODELS.values()) if model and any(map(str.isdigit, model))]
+    models = {entry.model for entry in Config().providers.models.values()} | {kind.suggested_model for kind in KINDS}
+    assert not [model for model in models if model and any(map(str.isdigit, model))]
     assert not [word for word in ("claude-", "gpt-", "gemini-") if word in example.own() + example.of_project("a.yaml")]
 
 

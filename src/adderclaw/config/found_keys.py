@@ -7,21 +7,11 @@ from typing import Any
 from adderclaw.config import places
 from adderclaw.config.options import FIXTURE_VARIABLE
 from adderclaw.config.schema import Config
-from adderclaw.credentials.sources import KEY_VARIABLES
 from adderclaw.errors import NoModel
+from adderclaw.provider_kinds import BY_NAME, KEY_VARIABLES, MOCK
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
-MODELS = {
-    "mock": "mock",
-    "anthropic": "sonnet",
-    "openai": "gpt",
-    "gemini": "gemini",
-    "openrouter": "openrouter/auto",
-    "openai-compatible": "local-model",
-    "lm-studio": "local-model",
-}
-"""Kind → the model that is suggested."""
 DECLINED = "keys-declined"
 """A file in the home with the variables that the operator does not want to be used."""
 NO_MODEL = (
@@ -40,7 +30,7 @@ class Found(NamedTuple):
 
     @property
     def model(self) -> str:
-        return self.chosen or MODELS[self.kind]
+        return self.chosen or BY_NAME[self.kind].suggested_model
 
     def __str__(self) -> str:
         from adderclaw.config.model_catalogue import without_alias
@@ -76,10 +66,10 @@ def is_unscripted(now: Config, name: str) -> bool:
     entry = now.providers.models.get(name)
     if entry is None:
         return False
-    if entry.kind in ("reliable", "router"):
+    if BY_NAME[entry.kind].combines:
         members = {*entry.providers, *entry.routes.values(), *([entry.default] if entry.default else [])} - {name}
         return bool(members) and all(is_unscripted(now, member) for member in members)
-    return entry.kind == "mock" and not entry.fixture and not os.environ.get(FIXTURE_VARIABLE)
+    return entry.kind == MOCK and not entry.fixture and not os.environ.get(FIXTURE_VARIABLE)
 
 
 def with_key(tree: Json, found: Found, now: Config) -> tuple[Json, str]:

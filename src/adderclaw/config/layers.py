@@ -25,6 +25,7 @@ from adderclaw.config.trusted_folders import leads_out
 from adderclaw.credentials.redaction import visible, without_shapes
 from adderclaw.decode import Invalid, decode, freeze, shown
 from adderclaw.errors import ConfigError, Problem
+from adderclaw.provider_kinds import KEY_VARIABLES
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
@@ -396,7 +397,7 @@ class Composition:
 
     def default_keys(self) -> None:
         for name, entry in cast(dict[str, Json], self.tree["providers"]["models"]).items():
-            variable = dialects.KEY_VARIABLES.get(entry.get("kind", ""))
+            variable = KEY_VARIABLES.get(entry.get("kind", ""))
             if variable and not entry.get("api_key_env"):
                 entry["api_key_env"] = variable
                 self.origins[f"providers.models.{name}.api_key_env"] = "default"

@@ -8,24 +8,16 @@ from typing import Literal
 from adderclaw.gate import stars
 from adderclaw.gate.hosts import PLAIN_METHODS, covers
 from adderclaw.record import NamedTuple
+from adderclaw.tool_traits import Scope, traits
 from adderclaw.types import HostFact, Json, PathFact, Verdict
 
 type Subject = Literal["all", "command", "path", "domain", "name"]
 
-READERS = ("Read", "Glob", "Grep", "LS")
-"""The tools that look at files of the workspace, and do nothing else."""
-READ_FAMILY = frozenset(READERS)
-EDIT_FAMILY = frozenset({"Edit", "Write", "NotebookEdit"})
-PATH_TOOLS = READ_FAMILY | EDIT_FAMILY | {"Delete"}
-"""Tools whose specifier is a pattern of paths."""
-WEB_FAMILY = frozenset({"WebFetch", "Http"})
-PRIMARY = {"Agent": "subagent_type", "Skill": "skill"}
-"""The field that a plain specifier of these tools names."""
 PRIMARY_FIELDS = frozenset({"command", "file_path", "path", "notebook_path", "url"})
 """Fields that a specifier of their own kind matches, never `field:value`."""
 
-FIELDS = dict.fromkeys(PATH_TOOLS, PRIMARY_FIELDS - {"command", "url"}) | {"Bash": frozenset({"command"})}
-"""Those of them that a pattern of the tool's own means: naming one would match nothing, and deny nothing."""
+_MEANT: dict[Scope, frozenset[str]] = {"path": PRIMARY_FIELDS - {"command", "url"}, "command": frozenset({"command"})}
+"""Those of them that a pattern of the scope means: naming one would match nothing, and deny nothing."""
 
 _RULE = r"(?s)([A-Za-z*?][\w*?.-]*)(?:\((.*)\))?"
 
@@ -131,21 +123,22 @@ def with_server_name(tool: str) -> str:
 
 def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, anchors: Anchors) -> Rule:
     field, _, value = (part.strip() for part in specifier.partition(":"))
-    if tool in FIELDS and field in FIELDS[tool] and value not in ("", "*"):  # `command:*` is the program `command`
+    scope = traits(tool).scope
+    if field in _MEANT.get(scope, ()) and value not in ("", "*"):  # `command:*` is the program `command`
         raise Invalid(f"{field} is not named: write {tool}({value})")
-    if tool == "Bash":
+    if scope == "command":
         return Rule(text, behaviour, tool, "command", specifier, command_pattern(specifier))
-    if tool in PATH_TOOLS:
+    if scope == "path":
         pattern = path_pattern(specifier, anchors, narrow=behaviour == "allow")
         return Rule(text, behaviour, tool, "path", specifier, pattern)
-    if tool in WEB_FAMILY:
+    if scope == "domain":
         field = specifier.split(":", 1)[0].strip()
         if behaviour != "allow" and ":" in specifier and field not in {"domain"} | PRIMARY_FIELDS:
             return Rule(text, behaviour, tool, "name", specifier)
         if not specifier.startswith("domain:") or not specifier[7:].strip():
             raise Invalid(f"{tool} takes domain:<host>")
         return Rule(text, behaviour, tool, "domain", specifier, specifier[7:].strip())
-    if tool in PRIMARY:
+    if traits(tool).rule_field:
         return Rule(text, behaviour, tool, "name", specifier, command_pattern(specifier))
     if behaviour == "allow" or ":" not in specifier:
         raise Invalid(f"{tool} takes no specifier" + (" in an allow rule" if behaviour == "allow" else ""))
@@ -285,13 +278,9 @@ def names_tool(rule: Rule, tool: str) -> bool:
     """Whether a rule's tool name, or its family, or its glob, is that tool."""
     if rule.tool == tool:
         return True
-    if rule.tool == "Read":
-        return tool in READ_FAMILY
-    if rule.tool == "Edit":
-        # who may change a file may not therefore delete it; who may not change it may not delete it either
-        return tool in EDIT_FAMILY or (tool == "Delete" and rule.behaviour != "allow")
-    if rule.tool == "WebFetch":
-        return tool in WEB_FAMILY
+    held = traits(tool)
+    if rule.tool == held.family or (rule.tool == held.refused_with and rule.behaviour != "allow"):
+        return True
     if rule.tool.startswith("mcp__") and rule.tool.count("__") == 1 and not re.search(r"[*?]", rule.tool):
         return tool.startswith(rule.tool + "__")
     if re.search(r"[*?]", rule.tool):

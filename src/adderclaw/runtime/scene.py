@@ -14,6 +14,7 @@ from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Planning, Scene
 from adderclaw.store import Store, locks
+from adderclaw.tool_traits import NAMES
 from adderclaw.types import (
     Json,
     Tool,
@@ -296,7 +297,7 @@ def _brought(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
         return {}
     from adderclaw.tools import plugins
 
-    taken = (*tools.NAMES, *tools.aliases())
+    taken = (*NAMES, *tools.aliases())
     return plugins.tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
 
 

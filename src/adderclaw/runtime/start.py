@@ -16,6 +16,7 @@ from adderclaw.credentials.sources import Sources
 from adderclaw.errors import NoModel, StoreError, UsageError
 from adderclaw.events import Bus
 from adderclaw.kernel.clock import SystemClock, ids_with_runs
+from adderclaw.provider_kinds import BY_NAME
 from adderclaw.record import changing
 from adderclaw.sinks import log
 from adderclaw.types import (
@@ -322,7 +323,7 @@ def _operators_row(path: str) -> Json | None:
 
 def _may_be_unscripted(now: Config, name: str) -> bool:
     entry = now.providers.models.get(name)
-    return entry is None or entry.kind in ("mock", "reliable", "router")
+    return entry is None or BY_NAME[entry.kind].asks_nobody
 
 
 def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock: Clock) -> Sources:

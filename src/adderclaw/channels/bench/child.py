@@ -18,6 +18,7 @@ from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run, opened, start
 from adderclaw.runtime.drive import checked, drive
 from adderclaw.runtime.signals import until_signal
+from adderclaw.tool_traits import EDIT, READ
 from adderclaw.types import Json
 
 
@@ -58,7 +59,7 @@ def _driven(order: Json) -> Json:
 def _unseen(loaded: Loaded) -> Loaded:
     """No tool and no command reads the tasks and their checks, wherever this program is installed."""
     permissions = loaded.config.permissions
-    rules = [f"{tool}(/{FOLDER}{end})" for tool in ("Read", "Edit") for end in ("", "/**")]
+    rules = [f"{tool}(/{FOLDER}{end})" for tool in (READ, EDIT) for end in ("", "/**")]
     permissions = replace(permissions, deny=[*permissions.deny, *rules])
     return loaded._replace(config=replace(loaded.config, permissions=permissions))
 

@@ -20,6 +20,7 @@ from adderclaw.errors import AdderClawError, ConfigError, NotMigrated, Problem, 
 from adderclaw.runtime.configured_hooks import roots_of
 from adderclaw.runtime.start import with_operators_own
 from adderclaw.sandbox import confinement, programs
+from adderclaw.tool_traits import NAMES as TOOL_NAMES
 
 FREE_BYTES = 50 << 20
 SQLITE = (3, 37, 0)
@@ -238,7 +239,7 @@ def _rules(loaded: Loaded, kind: str) -> Check:
     from adderclaw.workspace.survey import Surveyor
 
     now, root = loaded.config, followed(loaded.workspace)
-    policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=tools.aliases(), known=tools.NAMES)
+    policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=tools.aliases(), known=TOOL_NAMES)
     extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
     roots, shutter = (root, *map(followed, extra)), Shutter(inside_too=kind != "landlock")
     held = shutter.held(Surveyor().look(roots, shut=shutter.shut(policy, roots)), policy, roots)
