@@ -1,10 +1,11 @@
-"""The names of tools and of provider kinds are in one table each: no other code lists them."""
+"""The names of tools, of provider kinds and of what is in the home are in one table each: no other code lists them."""
 
 import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from adderclaw import home_names
 from adderclaw.provider_kinds import BY_NAME
 from adderclaw.tool_traits import NAMES, TOOLS
 from tests.rows import rows
@@ -33,6 +34,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drivers/sdlc/check_python.py": ("mock",),
 }
 """Literals that are something else than the name of a tool or kind of provider."""
+
+
+ELSEWHERE_TOO = {home_names.SETTINGS, home_names.POLICY, home_names.MODELS, home_names.WORKSPACES}
+"""Names that files of projects, packages and other programs have as well."""
+IN_HOME = (home_names.FILES | {home_names.DATABASE, home_names.RECEIPTS}) - ELSEWHERE_TOO
 
 
 def modules() -> dict[str, set[str]]:
@@ -72,3 +78,17 @@ def test_an_offender_is_found() -> None:
 def test_what_is_allowed_is_still_there() -> None:
     for path, names in ALLOWED.items():
         assert set(names) <= set(names_in((SOURCE / path).read_text(encoding="utf-8"))), path
+
+
+def literals(text: str) -> set[str]:
+    return {str(node.value) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
+
+
+@rows("path", [path for path in FILES if path != "home_names.py"])
+def test_no_other_code_names_a_file_of_the_home(path: str) -> None:
+    offenders = IN_HOME & literals((SOURCE / path).read_text(encoding="utf-8"))
+    assert not offenders, f"{path} names {sorted(offenders)}: `home_names` has them"
+
+
+def test_a_file_of_the_home_is_found() -> None:
+    assert IN_HOME & literals('os.path.join(home, "receipt.key")') == {"receipt.key"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw import providers
+from adderclaw import home_names, providers
 from adderclaw.config import model_table
 from adderclaw.config.model_catalogue import Prices, cost, facts, facts_of, first_of
 from adderclaw.config.price_list import Unreadable, models_of_source
@@ -68,7 +68,7 @@ ENTRIES = Config(
 def stored(home: Path, models: dict[str, Any], fetched: str = "2999-01-01") -> None:
     """A refreshed table in the home."""
     (home / ".adderclaw").mkdir(mode=0o700, exist_ok=True)
-    path = str(home / ".adderclaw" / model_table.REFRESHED)
+    path = str(home / ".adderclaw" / home_names.MODELS)
     model_table.write(model_table.Table(path, {"version": "9"}, fetched, models))
 
 
@@ -181,7 +181,7 @@ DAMAGED: dict[str, str] = {
 
 
 def test_a_damaged_or_old_table_is_not_used_and_stops_nothing(home: Path) -> None:
-    file = home / ".adderclaw" / model_table.REFRESHED
+    file = home / ".adderclaw" / home_names.MODELS
     stored(home, NEW)
     for name, text in DAMAGED.items():
         file.write_text(text)

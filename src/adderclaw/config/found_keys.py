@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from adderclaw import home_names
 from adderclaw.config import places
 from adderclaw.config.options import FIXTURE_VARIABLE
 from adderclaw.config.schema import Config
@@ -12,8 +13,6 @@ from adderclaw.provider_kinds import BY_NAME, KEY_VARIABLES, MOCK
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
-DECLINED = "keys-declined"
-"""A file in the home with the variables that the operator does not want to be used."""
 NO_MODEL = (
     "no model is chosen: the built-in `local` provider only plays scripts. `adderclaw onboard` sets one up; or export"
     f" the key of one ({', '.join(KEY_VARIABLES.values())}), or name an entry of [providers.models] with --provider"
@@ -50,7 +49,7 @@ def in_environment() -> list[Found]:
 def undeclined(home: str) -> list[Found]:
     """Those that the operator has not said no to."""
     try:
-        declined = (places.read(os.path.join(home, DECLINED)) or b"").decode(errors="replace").split()
+        declined = (places.read(os.path.join(home, home_names.KEYS_DECLINED)) or b"").decode(errors="replace").split()
     except OSError:
         declined = []
     return [found for found in in_environment() if found.variable not in declined]
@@ -58,7 +57,7 @@ def undeclined(home: str) -> list[Found]:
 
 def decline(home: str, found: list[Found]) -> None:
     """Keep that these are not wanted."""
-    places.replace(os.path.join(home, DECLINED), "".join(f"{key.variable}\n" for key in found))
+    places.replace(os.path.join(home, home_names.KEYS_DECLINED), "".join(f"{key.variable}\n" for key in found))
 
 
 def is_unscripted(now: Config, name: str) -> bool:

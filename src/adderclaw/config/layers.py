@@ -4,6 +4,7 @@ import os
 import re
 from typing import Any, Literal, cast
 
+from adderclaw import home_names
 from adderclaw.config import (
     Loaded,
     baseline,
@@ -273,7 +274,7 @@ class Composition:
         """The operator's settings for us."""
         own = self.request.home
         elsewhere = os.path.expanduser("~/.config/adderclaw/agent.yaml")
-        return os.path.join(own, "config.toml"), elsewhere, os.path.join(own, "settings.json")
+        return os.path.join(own, home_names.CONFIG), elsewhere, os.path.join(own, home_names.SETTINGS)
 
     def user_layers(self) -> None:
         own, settings = self.request.home, self.own_files[2]
@@ -529,8 +530,8 @@ def _shown(text: str) -> str:
 
 def _defaults(home: str) -> Json:
     tree: Json = freeze(Config())
-    tree["memory"]["path"] = os.path.join(home, "memory.sqlite")
-    tree["receipts"]["path"] = os.path.join(home, "tool_receipts.log")
+    tree["memory"]["path"] = os.path.join(home, home_names.DATABASE)
+    tree["receipts"]["path"] = os.path.join(home, home_names.RECEIPTS)
     tree["workspace_dir"] = os.path.expanduser(tree["workspace_dir"])
     security: Json = tree["security"]
     security["forbidden_paths"] = [os.path.expanduser(path) for path in security["forbidden_paths"]]

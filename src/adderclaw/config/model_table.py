@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from datetime import date
 from typing import cast
 
+from adderclaw import home_names
 from adderclaw.config import places
 from adderclaw.errors import AdderClawError
 from adderclaw.provider_kinds import KINDS, ModelAlias
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
-REFRESHED = "models.json"
-"""The file in the home that `adderclaw models refresh` writes."""
 PRICES = ("input_per_mtok", "output_per_mtok", "cache_read_per_mtok", "cache_write_per_mtok")
 HIGHEST_PRICE = 10_000
 WINDOWS = (1_000, 100_000_000)
@@ -61,7 +60,7 @@ def packaged() -> Table:
 
 def refreshed() -> Table | None:
     """The table of the home, if there is one; with a `problem` where it cannot be used."""
-    path = os.path.join(places.home(), REFRESHED)
+    path = os.path.join(places.home(), home_names.MODELS)
     if not os.path.lexists(path):
         return None
     try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from adderclaw import home_names
 from adderclaw.config.paths import OWN_ENDINGS, UNRESOLVED, beneath
 from adderclaw.gate import commands, hosts, looking, paths, removal
 from adderclaw.gate.case import Case, Opinion
@@ -110,7 +111,7 @@ def _own(case: Case, path: str) -> bool:
         return False
     home = paths.folded(policy.home)
     first = loose[len(home) + 1 :].split("/", 1)[0]
-    if first == "plugins":  # those that the operator trusts are shown, and no other
+    if first == home_names.PLUGINS:  # those that the operator trusts are shown, and no other
         return not any(beneath(path, folder) for folder in policy.shown)
     return first not in paths.READABLE_AT_HOME
 

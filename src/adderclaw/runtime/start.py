@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adderclaw import __version__, config, gate, providers
+from adderclaw import __version__, config, gate, home_names, providers
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.options import Options
 from adderclaw.config.paths import followed
@@ -109,7 +109,7 @@ class Runtime:
 
     @property
     def key_path(self) -> str:
-        return os.path.join(self.home, "receipt.key")
+        return os.path.join(self.home, home_names.RECEIPT_KEY)
 
     @property
     def surveyor(self) -> "Surveyor":
@@ -137,7 +137,7 @@ class Runtime:
         from adderclaw import workspace
 
         if not self.options.headless:
-            return workspace.anywhere(followed(os.path.join(self.home, "runs")))
+            return workspace.anywhere(followed(os.path.join(self.home, home_names.RUNS)))
         return workspace.configured(self.config.logging.jsonl_dir, self.loaded.workspace)
 
     def traces(self, root: str, *extra: str) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ class Runtime:
         return foreign_homes(self.config.compat.claude)
 
     def stopped(self) -> bool:
-        return os.path.lexists(os.path.join(self.home, "ESTOP")) or self.options.overseer.halted()
+        return os.path.lexists(os.path.join(self.home, home_names.ESTOP)) or self.options.overseer.halted()
 
 
 def _require_allowed(profile: str, loaded: config.Loaded) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from adderclaw import __version__
+from adderclaw import __version__, home_names
 from adderclaw.channels.bench import attempts, catalogue, checking, report, results
 from adderclaw.channels.bench.attempts import Attempt, Runner
 from adderclaw.channels.bench.catalogue import Named
@@ -91,7 +91,7 @@ def tasks(
         attempts.require_keep(keep)
     if max_cost is not None and not math.isfinite(max_cost):
         raise UsageError(f"--max-cost {max_cost:g}: it is a number of dollars")
-    folder = os.path.join(home(), "bench")
+    folder = os.path.join(home(), home_names.BENCH)
     if resume is not None:
         if only or provider or model or config or limit or repeat != 1:
             raise UsageError("--resume goes on with the tasks, model and limits of that bench: leave the others out")
@@ -193,7 +193,7 @@ def _show(summary: Json) -> None:
     print(report.headline(summary))
     for label, text in report.facts(summary):
         print(f"{label:<10} {text}")
-    print(f"results    {os.path.join(home(), 'bench', summary['bench_id'])}.jsonl")
+    print(f"results    {os.path.join(home(), home_names.BENCH, summary['bench_id'])}.jsonl")
 
 
 def _list(chosen: tuple[Named, ...], output_format: str) -> None:

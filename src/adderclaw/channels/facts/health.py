@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, TypedDict
 
+from adderclaw import home_names
 from adderclaw.channels.facts import checks_run, clean
 from adderclaw.channels.facts import loaded as found_in
 from adderclaw.channels.facts.checks import Check
@@ -297,7 +298,7 @@ def _nearest(path: str) -> str:
 
 
 def _estop() -> Check:
-    path = os.path.join(home(), "ESTOP")
+    path = os.path.join(home(), home_names.ESTOP)
     if os.path.lexists(path):
         return Check("estop", "warning", f"{path} is there: no tool runs", "`adderclaw estop --clear` lifts it")
     return Check("estop", "ok", "not set")
@@ -359,8 +360,8 @@ def _space(loaded: Loaded) -> Iterator[Check]:
     except AdderClawError:  # `store` says what is wrong
         return
     found = [(size, NAMES[kind]) for kind, (_, size) in sizes.items()]
-    found.append((_size(os.path.join(home(), "checkpoints")), "checkpoints, for undo"))
-    found.append((_size(os.path.join(home(), "cache")), "caches, which can be rebuilt"))
+    found.append((_size(os.path.join(home(), home_names.CHECKPOINTS)), "checkpoints, for undo"))
+    found.append((_size(os.path.join(home(), home_names.CACHE)), "caches, which can be rebuilt"))
     shown = ", ".join(f"{size / 1e6:,.1f} MB {name}" for size, name in sorted(found, reverse=True))
     if sum(size for size, _ in found) > LARGE_BYTES and not limits(loaded.config.retention):
         yield Check(
@@ -391,7 +392,7 @@ def _receipts(loaded: Loaded) -> Check:
     store = None
     try:
         store = Store.open(path, read_only=True) if Store.exists(path) else None
-        found = verify(log, store, os.path.join(home(), "receipt.key"))
+        found = verify(log, store, os.path.join(home(), home_names.RECEIPT_KEY))
     except NotMigrated as error:
         return Check("receipts", "warning", str(error), "run `adderclaw init`")
     except AdderClawError as error:

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 
-from adderclaw import installed
+from adderclaw import home_names, installed
 from adderclaw.channels.homes import made
 from adderclaw.channels.homes.restore import in_use
 from adderclaw.channels.service.backend import BACKENDS
@@ -238,7 +238,7 @@ def _crontab() -> list[str]:
 def _run_folders(home: str) -> list[str]:
     from adderclaw.store import Store
 
-    path = os.path.join(home, "memory.sqlite")
+    path = os.path.join(home, home_names.DATABASE)
     if not Store.exists(path):
         return []
     try:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from adderclaw import home_names
 from adderclaw.config.schema import Auth, Config
 from adderclaw.config.schema_channels import NoticeTarget
 from adderclaw.credentials.redaction import Secrets, visible
@@ -259,7 +260,7 @@ def reason(error: Undelivered) -> str:
 
 
 def is_stopped(home: str) -> bool:
-    return os.path.lexists(os.path.join(home, "ESTOP"))
+    return os.path.lexists(os.path.join(home, home_names.ESTOP))
 
 
 async def attempt(place: Place, store: Store, row: rows.Row, target: NoticeTarget, auth: Auth) -> None:
