@@ -8,9 +8,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from adderclaw import glob_patterns
 from adderclaw.config.policy import SECTIONS, SUGGESTED, of
 from adderclaw.errors import ConfigError, Problem
-from adderclaw.gate import judges, rules, stars
+from adderclaw.gate import judges, rules
 from adderclaw.gate.case import STRICTNESS, Case, Opinion
 from adderclaw.gate.commands import handed_on
 from adderclaw.gate.paths import normal
@@ -189,8 +190,8 @@ def path_pattern(text: str, place: Place) -> str:
     segments = [segment for segment in whole.split("/") if segment]
     if {".", ".."} & set(segments):
         raise rules.Invalid("a path pattern has no . or .. in it")
-    if len(text) > stars.LONGEST:
-        raise rules.Invalid(f"it is longer than {stars.LONGEST:,} characters")
+    if len(text) > glob_patterns.LONGEST:
+        raise rules.Invalid(f"it is longer than {glob_patterns.LONGEST:,} characters")
     literal = next((i for i, segment in enumerate(segments) if re.search(r"[*?]", segment)), len(segments))
     named = "/" + "/".join(segments[:literal])
     # A folder has the names of its links, too.
@@ -199,16 +200,12 @@ def path_pattern(text: str, place: Place) -> str:
 
 
 def _regex(base: str, segments: list[str]) -> str:
-    names = [None if one == "**" else _name(one) for one in segments]
+    names = [None if one == "**" else glob_patterns.rule_name(one) for one in segments]
     within = bool(names) and names[-1] is None
     while names and names[-1] is None:
         names.pop()
-    out = re.escape(base.rstrip("/")) + ("/" + stars.path(names, whole=not within) if names else "")
+    out = re.escape(base.rstrip("/")) + ("/" + glob_patterns.path(names, whole=not within) if names else "")
     return (out + ("(?:/.*)?" if within else "")) or "/"
-
-
-def _name(segment: str) -> str:
-    return stars.name(re.escape(part).replace(r"\?", "[^/]") for part in re.split(r"\*+", segment))
 
 
 # ------------------------------------------------------------------ judging

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
 
-from adderclaw.gate import stars
+from adderclaw import glob_patterns
 from adderclaw.gate.hosts import PLAIN_METHODS, covers
 from adderclaw.record import NamedTuple
 from adderclaw.tool_traits import Scope, traits
@@ -92,8 +92,8 @@ def parse_all(
 
 def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str, str] | None = None) -> Rule:
     """One rule; raises Invalid with the reason."""
-    if len(text) > stars.LONGEST:
-        raise Invalid(f"it is longer than {stars.LONGEST:,} characters")
+    if len(text) > glob_patterns.LONGEST:
+        raise Invalid(f"it is longer than {glob_patterns.LONGEST:,} characters")
     match = re.fullmatch(_RULE, text.strip())
     if match is None:
         raise Invalid("a rule is Tool or Tool(specifier)")
@@ -153,7 +153,7 @@ def command_pattern(specifier: str) -> str:
     if text.endswith(":*"):
         text = text[:-2] + " *"
     open_end = text.endswith(" *") and text != " *"
-    return stars.text(text[:-2] if open_end else text) + (r"(?: .*)?" if open_end else "")
+    return glob_patterns.text(text[:-2] if open_end else text) + (r"(?: .*)?" if open_end else "")
 
 
 # ------------------------------------------------------------------ paths
@@ -178,7 +178,10 @@ def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
     # `src/**` in a deny or ask rule means every src, in an allow rule only the one beside us.
     if not narrow and re.fullmatch(r"[^/*]+/\*\*", rest):
         rest = "**/" + rest
-    return re.escape(base.rstrip("/")) + "/" + gitignore(rest)
+    try:
+        return f"{re.escape(base.rstrip('/'))}/{glob_patterns.covering(rest)}"
+    except glob_patterns.InvalidPattern as error:
+        raise Invalid(str(error)) from None
 
 
 def literal_path(specifier: str, home: str) -> str | None:
@@ -191,61 +194,6 @@ def literal_path(specifier: str, home: str) -> str | None:
         return None
     path = path.removesuffix("/**").rstrip("/")
     return None if not path or re.search(r"[*?\[\]\\]", path) or ".." in path.split("/") else path
-
-
-def gitignore(pattern: str) -> str:
-    """The regular expression of one gitignore pattern over what stands after the anchor's slash."""
-    if pattern in ("/", "/.", "."):
-        return ".*"
-    folder_only = pattern.endswith("/") and not pattern.endswith("\\/")
-    body = pattern.strip("/") if folder_only else pattern.lstrip("/")
-    anchored = pattern.startswith("/") or "/" in body
-    segments = [segment for segment in body.split("/") if segment]
-    folder_only = folder_only and segments[-1:] != ["**"]
-    if not segments:
-        return ".*"
-    names = [None if segment == "**" else stars.name(_parts(segment)) for segment in segments]
-    out = stars.path(names if anchored else [None, *names], whole=False)
-    # What matches a folder covers everything in it; a pattern that ends in `/` matches folders alone.
-    return out + ("/.*" if folder_only else "(?:/.*)?")
-
-
-def _parts(segment: str) -> list[str]:
-    """The literal parts between the stars of one name."""
-    parts, index = [""], 0
-    while index < len(segment):
-        char = segment[index]
-        if char == "*":
-            parts += [""] if index == 0 or segment[index - 1] != "*" or parts[-1] else []
-        elif char == "?":
-            parts[-1] += "[^/]"
-        elif char == "[":
-            group = _class(segment, index)
-            if group is None:
-                raise Invalid("an unclosed [ in a path pattern")
-            parts[-1] += group[0]
-            index = group[1]
-        elif char == "\\" and index + 1 < len(segment):
-            index += 1
-            parts[-1] += re.escape(segment[index])
-        else:
-            parts[-1] += re.escape(char)
-        index += 1
-    return parts
-
-
-def _class(segment: str, start: int) -> tuple[str, int] | None:
-    end = segment.find("]", start + 3 if segment[start + 1 : start + 2] in ("!", "^") else start + 2)
-    if end < 0:
-        return None
-    inside = segment[start + 1 : end]
-    negated = inside[:1] in ("!", "^")
-    members = re.sub(r"[\\\[\]^&~|]", r"\\\g<0>", inside[1:] if negated else inside)
-    try:
-        re.compile(f"[{members}]")
-    except re.error:
-        raise Invalid(f"[{inside}] is no character class") from None
-    return (f"(?!/)[{'^' if negated else ''}{members}]", end)
 
 
 # ------------------------------------------------------------------ matching
@@ -284,7 +232,7 @@ def names_tool(rule: Rule, tool: str) -> bool:
     if rule.tool.startswith("mcp__") and rule.tool.count("__") == 1 and not re.search(r"[*?]", rule.tool):
         return tool.startswith(rule.tool + "__")
     if re.search(r"[*?]", rule.tool):
-        return re.fullmatch(stars.text(rule.tool).replace(r"\?", "."), tool, re.DOTALL) is not None
+        return re.fullmatch(glob_patterns.text(rule.tool, any_one=True), tool, re.DOTALL) is not None
     return False
 
 
@@ -299,4 +247,4 @@ def matches_field(rule: Rule, arguments: Json) -> bool:
     if not isinstance(value, str | int | float | bool):
         return False
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return re.fullmatch(stars.text(wanted), text, re.DOTALL) is not None
+    return re.fullmatch(glob_patterns.text(wanted), text, re.DOTALL) is not None
