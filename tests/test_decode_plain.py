@@ -10,7 +10,7 @@ from adderclaw import decode
 from adderclaw.config.schema import Config, Limits, ProviderEntry, Security
 from adderclaw.tools.control.catalogue import CallArguments
 from adderclaw.tools.files import EditArguments, ReadArguments, WriteArguments
-from adderclaw.tools.generate import ARGUMENTS
+from adderclaw.tools.generate import arguments
 from adderclaw.tools.grep import GrepArguments
 from adderclaw.tools.shell import BashArguments
 from tests.rows import rows
@@ -81,5 +81,5 @@ CALLS: dict[str, dict[str, Any]] = {
 
 @rows("tool", CALLS)
 def test_an_ordinary_call_of_every_everyday_tool_needs_no_pydantic(tool: str) -> None:
-    kind, data = ARGUMENTS[tool], CALLS[tool]
+    kind, data = arguments(tool), CALLS[tool]
     assert decode._fitter(kind)(data) == decode._validated(kind, data)  # pyright: ignore[reportPrivateUsage]

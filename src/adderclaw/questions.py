@@ -4,6 +4,7 @@ from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from adderclaw.record import NamedTuple, record
+from adderclaw.tool_traits import ASK_USER
 from adderclaw.types import Json, Risk
 
 type Kind = Literal["call", "step"]
@@ -108,7 +109,7 @@ class QuestionRequest:
     """Questions that are asked together, and answered together."""
 
     questions: tuple[Question, ...]
-    asker: str = "AskUserQuestion"
+    asker: str = ASK_USER
     """The tool, the MCP server or the part of the session that asks."""
     tool_use_id: str = ""
     """The call that asks, where it asks again after it was interrupted; empty where nobody would."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from adderclaw.framing import Frame, framed
 from adderclaw.record import NamedTuple, changing, record
+from adderclaw.tool_traits import ToolTraits, traits
 
 if TYPE_CHECKING:
     from adderclaw.history import History
@@ -492,6 +493,11 @@ class Tool[A]:
     """Stays out of the prompt: it is found through ToolSearch and called through Call."""
     usable: bool = True
     """False: neither advertised nor found, since something is not configured; a call is told what."""
+
+    @property
+    def traits(self) -> ToolTraits:
+        """What else other code needs to know about a built-in tool; the defaults for every other tool."""
+        return traits(self.name)
 
 
 class Disabled(ValueError):

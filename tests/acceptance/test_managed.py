@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from adderclaw.config import managed
-from adderclaw.providers import anthropic, gemini, openai_server
 from tests.acceptance.test_plugin_packages import hooks, install, plugin
 from tests.acceptance.world import World, call, text
 from tests.managed import Machine
@@ -572,14 +571,3 @@ def test_doctor_shows_it(bounded: Managed) -> None:
     assert "not read" not in out
     bounded.write("[limits]\ncost_usd = 1.0\n", "config.toml")
     assert "in /etc/adderclaw, and not read: config.toml" in bounded.world.cli("doctor").out
-
-
-def test_the_usual_hosts_are_the_providers_own() -> None:
-    def host(url: str) -> str:
-        return url.split("/")[2]
-
-    assert managed.HOSTS["anthropic"] == host(anthropic.BASE_URL)
-    assert managed.HOSTS["gemini"] == host(gemini.BASE_URL)
-    assert managed.URL_VARIABLES["gemini"] == gemini.BASE_URL_VARIABLE
-    for kind, url in openai_server.BASE_URLS.items():
-        assert managed.HOSTS[kind] == host(url).partition(":")[0]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from adderclaw import home_names
 from adderclaw.channels.homes import made
 from adderclaw.config import model_table
 from tests.acceptance.terminal import at_a_terminal
@@ -98,7 +99,7 @@ def test_a_refresh_brings_new_models_and_moves_the_alias(cli: Cli, home: Path, i
     assert (done.code, "  claude-opus-98-7\n" in done.out) == (0, True)
     assert "opus = claude-opus-98-7" in cli("models", "list", "opus-98").out
     assert prices(cli, "claude-sonnet-4.5*") == [(3.0, 15.0)], "what the source no longer lists is still known"
-    file = home / ".adderclaw" / model_table.REFRESHED
+    file = home / ".adderclaw" / home_names.MODELS
     assert file.stat().st_mode & 0o777 == 0o600
     assert made.in_home(str(file.parent), file.name), "`uninstall` removes it"
     (home / ".adderclaw" / "config.toml").write_text(
@@ -166,7 +167,7 @@ def test_what_cannot_be_verified_or_read_changes_nothing(cli: Cli, home: Path, i
         assert (done.code, "Nothing was changed" in done.err) == (1, True), done.err
     index.wheel += b"x" * 9_000_000
     assert "larger than" in refresh(cli, index).err
-    assert not (home / ".adderclaw" / model_table.REFRESHED).exists()
+    assert not (home / ".adderclaw" / home_names.MODELS).exists()
 
 
 def test_without_a_network_the_age_of_the_table_is_shown(cli: Cli) -> None:

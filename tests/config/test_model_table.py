@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from adderclaw import providers
+from adderclaw import home_names, providers
 from adderclaw.config import model_table
 from adderclaw.config.model_catalogue import Prices, cost, facts, facts_of, first_of
 from adderclaw.config.price_list import Unreadable, models_of_source
 from adderclaw.config.schema import Config, ProviderEntry, Providers
 from adderclaw.config.schema_managed import Managed
 from adderclaw.config.schema_models import ModelEntry
+from adderclaw.provider_kinds import KINDS
 from adderclaw.types import Usage
 from tests.rows import rows
 
@@ -67,7 +68,7 @@ ENTRIES = Config(
 def stored(home: Path, models: dict[str, Any], fetched: str = "2999-01-01") -> None:
     """A refreshed table in the home."""
     (home / ".adderclaw").mkdir(mode=0o700, exist_ok=True)
-    path = str(home / ".adderclaw" / model_table.REFRESHED)
+    path = str(home / ".adderclaw" / home_names.MODELS)
     model_table.write(model_table.Table(path, {"version": "9"}, fetched, models))
 
 
@@ -113,10 +114,10 @@ def test_a_member_with_an_alias_has_the_price_of_its_model() -> None:
 
 
 def test_no_default_names_the_version_of_a_model() -> None:
-    from adderclaw.config import example, found_keys
+    from adderclaw.config import example
 
-    models = {entry.model for entry in Config().providers.models.values()}
-    assert not [model for model in (*models, *found_keys.MODELS.values()) if model and any(map(str.isdigit, model))]
+    models = {entry.model for entry in Config().providers.models.values()} | {kind.suggested_model for kind in KINDS}
+    assert not [model for model in models if model and any(map(str.isdigit, model))]
     assert not [word for word in ("claude-", "gpt-", "gemini-") if word in example.own() + example.of_project("a.yaml")]
 
 
@@ -180,7 +181,7 @@ DAMAGED: dict[str, str] = {
 
 
 def test_a_damaged_or_old_table_is_not_used_and_stops_nothing(home: Path) -> None:
-    file = home / ".adderclaw" / model_table.REFRESHED
+    file = home / ".adderclaw" / home_names.MODELS
     stored(home, NEW)
     for name, text in DAMAGED.items():
         file.write_text(text)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adderclaw import gate
+from adderclaw import gate, glob_patterns
 from adderclaw.config import policy as reading
 from adderclaw.errors import ConfigError
-from adderclaw.gate import policy_file, stars
+from adderclaw.gate import policy_file
 from adderclaw.gate.case import Decision
 from adderclaw.gate.policy_file import Place, PolicyFile
 from tests.gate.conftest import HOME, WS, build
@@ -452,4 +452,4 @@ def test_a_pattern_may_float_often() -> None:
 @given(st.text("ab* ", max_size=12), st.text("ab ", max_size=12))
 def test_a_glob_means_what_the_plain_one_means(pattern: str, text: str) -> None:
     plain = "".join(".*" if char == "*" else re.escape(char) for char in pattern)
-    assert bool(re.fullmatch(stars.text(pattern), text)) == bool(re.fullmatch(plain, text))
+    assert bool(re.fullmatch(glob_patterns.text(pattern), text)) == bool(re.fullmatch(plain, text))

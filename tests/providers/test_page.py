@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from adderclaw.providers import PROVIDERS
+from adderclaw.provider_kinds import BY_NAME
 from tests.program import Cli
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
@@ -22,5 +22,5 @@ def test_the_settings_shown_are_valid(cli: Cli) -> None:
 
 
 def test_every_kind_is_on_the_page() -> None:
-    missing = [kind for kind in PROVIDERS if f"`{kind}`" not in PAGE]
+    missing = [kind for kind in BY_NAME if f"`{kind}`" not in PAGE]
     assert not missing

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adderclaw.credentials.sources import LM_STUDIO, OPENAI_NAME, OPENAI_URL
+from adderclaw.credentials.sources import LM_STUDIO_NAME, OPENAI_NAME, OPENAI_URL
 from adderclaw.errors import ProviderError
 from adderclaw.providers.unavailable import LM_STUDIO_MODEL
 from adderclaw.types import ProviderCapabilities
@@ -31,7 +31,7 @@ def test_without_an_address_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) ->
 def test_without_a_model_only_who_names_one_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(LM_STUDIO_MODEL, raising=False)
     with ScriptedModel([{"text": "here"}]) as model:
-        made = House({LM_STUDIO: chat_entry(model.base_url, model=None)}).make(LM_STUDIO)
+        made = House({LM_STUDIO_NAME: chat_entry(model.base_url, model=None)}).make(LM_STUDIO_NAME)
 
         async def asked() -> str:
             with pytest.raises(ProviderError, match=LM_STUDIO_MODEL):

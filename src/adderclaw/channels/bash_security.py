@@ -8,6 +8,7 @@ from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
 from adderclaw.query import QueryOptions
 from adderclaw.runtime import look, scene
+from adderclaw.tool_traits import BASH
 from adderclaw.types import ToolCall
 
 
@@ -30,7 +31,7 @@ class BashSecurity:
 
     def is_command_allowed(self, command: str) -> ValidationResult:
         """Whether it is denied whoever is there; what the mode asks about is allowed, for a person may say yes."""
-        decision = consider(self._scene, ToolCall("validate", "Bash", {"command": command})).decision
+        decision = consider(self._scene, ToolCall("validate", BASH, {"command": command})).decision
         return ValidationResult(decision.verdict != "deny", None if decision.verdict == "allow" else decision.reason)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from sqlite3 import Cursor
 from typing import Literal
 
-from adderclaw import config
+from adderclaw import config, home_names
 from adderclaw.config.options import Options
 from adderclaw.drivers.driver import Driver
 from adderclaw.errors import AdderClawError, InUse
@@ -50,8 +50,8 @@ def scheduler(
         store,
         clock,
         begin,
-        lambda: os.path.lexists(os.path.join(home, "ESTOP")),
-        key=operators_key(os.path.join(home, "receipt.key")),
+        lambda: os.path.lexists(os.path.join(home, home_names.ESTOP)),
+        key=operators_key(os.path.join(home, home_names.RECEIPT_KEY)),
         options=options,
         notify=_notices(store, clock, options),
         ticker=ticker,

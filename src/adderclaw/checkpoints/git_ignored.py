@@ -2,10 +2,11 @@
 
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from adderclaw import workspace
 from adderclaw.errors import Refused
+from adderclaw.glob_patterns import InvalidPattern, gitignore
 from adderclaw.record import NamedTuple
 from adderclaw.store.checkpoints import State
 from adderclaw.workspace import Place
@@ -61,37 +62,15 @@ def _rules(root: str, way: str) -> list[_Rule]:
 
 def _rule(line: str) -> _Rule | None:
     text = re.sub(r"(?<!\\)\s+$", "", line)
-    if not text or text.startswith("#"):
+    if not text.strip("!/") or text.startswith("#"):
         return None
     ignores = not text.startswith("!")
     text = text.removeprefix("!")
-    folders_only = text.endswith("/")
-    text = text.rstrip("/")
-    anchored = "/" in text
     try:
-        pattern = re.compile(("" if anchored else r"(?:.*/)?") + "".join(_translated(text.lstrip("/"))), re.DOTALL)
-    except re.error:
+        pattern, folders_only = gitignore(text)
+    except InvalidPattern:
         return None
-    return _Rule(pattern, ignores, folders_only)
-
-
-_PARTS = re.compile(r"(?:^|(?<=/))\*\*/|/\*\*$|\*+|\?|\[[!^]?\]?[^\]]*\]|\\.|.", re.DOTALL)
-
-
-def _translated(text: str) -> Iterator[str]:
-    for part in _PARTS.findall(text):
-        if part == "**/":
-            yield r"(?:.*/)?"
-        elif part == "/**":
-            yield r"/.+"
-        elif part.startswith("*"):
-            yield r"[^/]*"
-        elif part == "?":
-            yield r"[^/]"
-        elif part.startswith("[") and len(part) > 2:
-            yield "[" + ("^" if part[1] in "!^" else "") + part[1:].lstrip("!^")
-        else:
-            yield re.escape(part[-1])
+    return _Rule(re.compile(pattern, re.DOTALL), ignores, folders_only)
 
 
 def _read(root: str, way: str) -> bytes:

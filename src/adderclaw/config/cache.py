@@ -5,7 +5,7 @@ import json
 import os
 from typing import Any
 
-from adderclaw import __version__
+from adderclaw import __version__, home_names
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.places import Request, read, replace
 from adderclaw.config.trusted_folders import leads_out, stamps
@@ -18,7 +18,7 @@ KEPT = 64
 
 
 def _folder(home: str) -> str:
-    return os.path.join(home, "cache")
+    return os.path.join(home, home_names.CACHE)
 
 
 def _program() -> list[Any]:

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from adderclaw.config.dialects import KINDS, MODEL_CONFIG
+from adderclaw.config.dialects import MODEL_CONFIG
 from adderclaw.credentials.redaction import looks_secret, secret_name
 from adderclaw.decode import nearest, shown
 from adderclaw.errors import Problem
+from adderclaw.provider_kinds import BY_NAME, RELIABLE, ROUTER
 from adderclaw.types import Json
 
 _REFERENCE = re.compile(r"((Bearer|Basic|Token) +)?\$(\w+|\{\w+(:-)?\})")
@@ -156,13 +157,16 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
         if entry.get("extra_body"):
             yield from _extra_body(f"{key}.extra_body", entry["extra_body"])
         if not entry.get("kind"):
-            yield f"{key}.kind", f"is required, and {shown(name)} is no kind itself{nearest(name, list(KINDS))}"
-        elif entry.get("kind") in ("reliable", "router"):
+            yield f"{key}.kind", f"is required, and {shown(name)} is no kind itself{nearest(name, list(BY_NAME))}"
+        elif (kind := BY_NAME.get(entry["kind"])) is None:
+            continue  # the schema says which kinds there are
+        elif kind.combines:
             yield from _made_of_others(key, name, entry, models)
-        elif entry.get("kind") == "openai-compatible" and not entry.get("base_url") and name not in MODEL_CONFIG:
-            yield f"{key}.base_url", 'is required for kind "openai-compatible"'
+        elif kind.suggested_url and not entry.get("base_url") and name not in MODEL_CONFIG:
+            yield f"{key}.base_url", f'is required for kind "{kind.name}"'
     entry = models.get(chosen, {})
-    needs_model = entry.get("kind") not in (None, "mock", "reliable", "router")
+    chosen_kind = BY_NAME.get(entry.get("kind") or "")
+    needs_model = chosen_kind is not None and not chosen_kind.asks_nobody
     needs_model = needs_model and chosen not in MODEL_CONFIG  # the environment has it, and is looked at then
     if needs_model and not entry.get("model") and tree["default_model"] == "mock":
         yield f"providers.models.{chosen}.model", "is required, since default_model is the mock's"
@@ -208,9 +212,9 @@ def _extra_body(key: str, extra: Json) -> Iterator[tuple[str, str]]:
 
 
 def _made_of_others(key: str, name: str, entry: Json, models: dict[str, Json]) -> Iterator[tuple[str, str]]:
-    if entry["kind"] == "reliable" and not entry.get("providers"):
+    if entry["kind"] == RELIABLE and not entry.get("providers"):
         yield f"{key}.providers", 'is required for kind "reliable"'
-    if entry["kind"] == "router" and not (entry.get("default") or entry.get("providers")):
+    if entry["kind"] == ROUTER and not (entry.get("default") or entry.get("providers")):
         yield f"{key}.default", 'is required for kind "router": the entry for requests that no route is for'
     for where, other in _others(entry):
         if other not in models:
@@ -221,12 +225,12 @@ def _made_of_others(key: str, name: str, entry: Json, models: dict[str, Json]) -
 
 def _others(entry: Json) -> Iterator[tuple[str, str]]:
     """Every entry that one of kind `reliable` or `router` names, and where."""
-    if entry.get("kind") == "router":
+    if entry.get("kind") == ROUTER:
         for hint, other in cast(dict[str, str], entry.get("routes") or {}).items():
             yield f"routes.{hint}", other
         if entry.get("default"):
             yield "default", entry["default"]
-    if entry.get("kind") in ("reliable", "router"):
+    if entry.get("kind") in (RELIABLE, ROUTER):
         for other in entry.get("providers") or ():
             yield "providers", other
 

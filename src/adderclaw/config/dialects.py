@@ -6,14 +6,14 @@ from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 from adderclaw.config import hooks, settings_keys
-from adderclaw.config.schema import Config, Kind, ProviderEntry
-from adderclaw.credentials.sources import KEY_VARIABLES
-from adderclaw.decode import bare, literals, nearest, shown
+from adderclaw.config.schema import Config, ProviderEntry
+from adderclaw.decode import bare, nearest, shown
 from adderclaw.errors import Problem
+from adderclaw.provider_kinds import ANTHROPIC, BY_NAME, LM_STUDIO, OPENAI_COMPATIBLE
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
-__all__ = ["KEY_VARIABLES", "KINDS", "MODEL_CONFIG", "RENAMED", "VARIABLES", "Mapped", "map_file"]
+__all__ = ["KINDS", "MODEL_CONFIG", "RENAMED", "VARIABLES", "Mapped", "map_file"]
 
 type Path = tuple[str, ...]
 
@@ -23,7 +23,7 @@ SETTINGS_KEYS = (
 )
 """All of `.adderclaw/agent.json` and `settings.json` that counts; settings_keys.ELSEWHERE may stand there, too."""
 
-KINDS = literals(Kind)
+KINDS = tuple(BY_NAME)
 
 RENAMED: dict[Path, Path] = {
     ("agent", "id"): ("agent_id",),
@@ -49,7 +49,7 @@ class ModelIds(NamedTuple):
 
 MODEL_CONFIG: dict[str, ModelIds] = {
     "claude_code_subscription": ModelIds(
-        "anthropic",
+        ANTHROPIC,
         "ANTHROPIC_API_KEY",
         None,
         {
@@ -59,13 +59,13 @@ MODEL_CONFIG: dict[str, ModelIds] = {
         },
     ),
     "openai_compatible": ModelIds(
-        "openai-compatible",
+        OPENAI_COMPATIBLE,
         "OPENAI_API_KEY",
         None,
         {"gpt_4o": "gpt-4o", "gpt_4o_mini": "gpt-4o-mini", "o3": "o3", "o3_mini": "o3-mini"},
     ),
     "lm_studio_local": ModelIds(
-        "lm-studio", "LM_STUDIO_API_KEY", "http://127.0.0.1:1234/v1", {"lm_studio_server_routed": ""}
+        LM_STUDIO, "LM_STUDIO_API_KEY", "http://127.0.0.1:1234/v1", {"lm_studio_server_routed": ""}
     ),
 }
 BASE_URLS = {
@@ -284,7 +284,7 @@ def _model(value: Any, mapped: Mapped) -> None:
             mapped.put(("providers", "models", name, key), item, f"model.providers.{name}.{key}")
         _kind_of(name, mapped)
     if any(key in table for key in ("provider", "name", "max_tokens")):
-        chosen = {"provider": "anthropic", **table}
+        chosen = {"provider": ANTHROPIC, **table}
         _choose("model", chosen, {"name": "model", "max_tokens": "max_tokens"}, mapped)
 
 

@@ -4,26 +4,15 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from adderclaw import home_names
 from adderclaw.config import places
 from adderclaw.config.options import FIXTURE_VARIABLE
 from adderclaw.config.schema import Config
-from adderclaw.credentials.sources import KEY_VARIABLES
 from adderclaw.errors import NoModel
+from adderclaw.provider_kinds import BY_NAME, KEY_VARIABLES, MOCK
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
-MODELS = {
-    "mock": "mock",
-    "anthropic": "sonnet",
-    "openai": "gpt",
-    "gemini": "gemini",
-    "openrouter": "openrouter/auto",
-    "openai-compatible": "local-model",
-    "lm-studio": "local-model",
-}
-"""Kind → the model that is suggested."""
-DECLINED = "keys-declined"
-"""A file in the home with the variables that the operator does not want to be used."""
 NO_MODEL = (
     "no model is chosen: the built-in `local` provider only plays scripts. `adderclaw onboard` sets one up; or export"
     f" the key of one ({', '.join(KEY_VARIABLES.values())}), or name an entry of [providers.models] with --provider"
@@ -40,7 +29,7 @@ class Found(NamedTuple):
 
     @property
     def model(self) -> str:
-        return self.chosen or MODELS[self.kind]
+        return self.chosen or BY_NAME[self.kind].suggested_model
 
     def __str__(self) -> str:
         from adderclaw.config.model_catalogue import without_alias
@@ -60,7 +49,7 @@ def in_environment() -> list[Found]:
 def undeclined(home: str) -> list[Found]:
     """Those that the operator has not said no to."""
     try:
-        declined = (places.read(os.path.join(home, DECLINED)) or b"").decode(errors="replace").split()
+        declined = (places.read(os.path.join(home, home_names.KEYS_DECLINED)) or b"").decode(errors="replace").split()
     except OSError:
         declined = []
     return [found for found in in_environment() if found.variable not in declined]
@@ -68,7 +57,7 @@ def undeclined(home: str) -> list[Found]:
 
 def decline(home: str, found: list[Found]) -> None:
     """Keep that these are not wanted."""
-    places.replace(os.path.join(home, DECLINED), "".join(f"{key.variable}\n" for key in found))
+    places.replace(os.path.join(home, home_names.KEYS_DECLINED), "".join(f"{key.variable}\n" for key in found))
 
 
 def is_unscripted(now: Config, name: str) -> bool:
@@ -76,10 +65,10 @@ def is_unscripted(now: Config, name: str) -> bool:
     entry = now.providers.models.get(name)
     if entry is None:
         return False
-    if entry.kind in ("reliable", "router"):
+    if BY_NAME[entry.kind].combines:
         members = {*entry.providers, *entry.routes.values(), *([entry.default] if entry.default else [])} - {name}
         return bool(members) and all(is_unscripted(now, member) for member in members)
-    return entry.kind == "mock" and not entry.fixture and not os.environ.get(FIXTURE_VARIABLE)
+    return entry.kind == MOCK and not entry.fixture and not os.environ.get(FIXTURE_VARIABLE)
 
 
 def with_key(tree: Json, found: Found, now: Config) -> tuple[Json, str]:

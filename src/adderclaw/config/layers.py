@@ -4,6 +4,7 @@ import os
 import re
 from typing import Any, Literal, cast
 
+from adderclaw import home_names
 from adderclaw.config import (
     Loaded,
     baseline,
@@ -25,6 +26,7 @@ from adderclaw.config.trusted_folders import leads_out
 from adderclaw.credentials.redaction import visible, without_shapes
 from adderclaw.decode import Invalid, decode, freeze, shown
 from adderclaw.errors import ConfigError, Problem
+from adderclaw.provider_kinds import KEY_VARIABLES
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
@@ -270,7 +272,7 @@ class Composition:
         """The operator's settings for us."""
         own = self.request.home
         elsewhere = os.path.expanduser("~/.config/adderclaw/agent.yaml")
-        return os.path.join(own, "config.toml"), elsewhere, os.path.join(own, "settings.json")
+        return os.path.join(own, home_names.CONFIG), elsewhere, os.path.join(own, home_names.SETTINGS)
 
     def user_layers(self) -> None:
         own, settings = self.request.home, self.own_files[2]
@@ -394,7 +396,7 @@ class Composition:
 
     def default_keys(self) -> None:
         for name, entry in cast(dict[str, Json], self.tree["providers"]["models"]).items():
-            variable = dialects.KEY_VARIABLES.get(entry.get("kind", ""))
+            variable = KEY_VARIABLES.get(entry.get("kind", ""))
             if variable and not entry.get("api_key_env"):
                 entry["api_key_env"] = variable
                 self.origins[f"providers.models.{name}.api_key_env"] = "default"
@@ -526,8 +528,8 @@ def _shown(text: str) -> str:
 
 def _defaults(home: str) -> Json:
     tree: Json = freeze(Config())
-    tree["memory"]["path"] = os.path.join(home, "memory.sqlite")
-    tree["receipts"]["path"] = os.path.join(home, "tool_receipts.log")
+    tree["memory"]["path"] = os.path.join(home, home_names.DATABASE)
+    tree["receipts"]["path"] = os.path.join(home, home_names.RECEIPTS)
     tree["workspace_dir"] = os.path.expanduser(tree["workspace_dir"])
     security: Json = tree["security"]
     security["forbidden_paths"] = [os.path.expanduser(path) for path in security["forbidden_paths"]]

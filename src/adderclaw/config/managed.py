@@ -13,6 +13,7 @@ from adderclaw.config.policy import NAME as POLICY
 from adderclaw.config.schema import MODE_AUTONOMY, Config
 from adderclaw.decode import decode, freeze, shown
 from adderclaw.errors import ConfigError, Problem
+from adderclaw.provider_kinds import ANTHROPIC, BY_NAME
 from adderclaw.types import Json
 
 if TYPE_CHECKING:
@@ -25,27 +26,9 @@ PROFILES = ("readonly", "supervised", "sandboxed", "permissive")
 """The strictest first."""
 AUTONOMIES = ("readonly", "supervised", "full")
 ACCEPTS = "acceptEdits"
-HOSTS = {
-    "anthropic": "api.anthropic.com",
-    "openai": "api.openai.com",
-    "gemini": "generativelanguage.googleapis.com",
-    "openrouter": "openrouter.ai",
-    "ollama": "127.0.0.1",
-    "lm-studio": "127.0.0.1",
-}
-"""Kind → where it is asked without a `base_url`."""
-URL_VARIABLES = {
-    "anthropic": "ANTHROPIC_BASE_URL",
-    "openai": "OPENAI_BASE_URL",
-    "openai-compatible": "OPENAI_BASE_URL",
-    "gemini": "GOOGLE_GEMINI_BASE_URL",
-    "lm-studio": "LM_STUDIO_BASE_URL",
-}
-"""Kind → the variable that names another place, where the entry has no `base_url`."""
 PRICES = ("managed", "prices")
 DIRECTORIES = (("security", "additional_directories"), ("permissions", "additionalDirectories"))
 """Two keys for one thing: what is said of one is said of the other."""
-NO_HOST = ("mock", "reliable", "router")
 ONLY_HERE = f"only {FILE} can say that, which the administrator of this machine writes"
 
 
@@ -340,13 +323,16 @@ def host_of(kind: str, base_url: str | None) -> str:
 
     from adderclaw.credentials.sources import SOCKET
 
-    if kind in NO_HOST:
+    known = BY_NAME.get(kind)
+    if known is None:
+        return "an unknown host"
+    if known.asks_nobody:
         return ""
-    if kind == "anthropic" and os.environ.get(SOCKET, "").strip():
+    if kind == ANTHROPIC and os.environ.get(SOCKET, "").strip():
         return f"what listens at {SOCKET}"
-    address = base_url or os.environ.get(URL_VARIABLES.get(kind, "")) or ""
+    address = base_url or os.environ.get(known.url_variable) or known.base_url
     try:
-        return urlsplit(address).hostname or ("an unknown host" if address else HOSTS.get(kind, "an unknown host"))
+        return urlsplit(address).hostname or "an unknown host"
     except ValueError:
         return "an unknown host"
 

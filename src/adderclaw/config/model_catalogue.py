@@ -9,11 +9,9 @@ from typing import Any
 
 from adderclaw.config import model_table
 from adderclaw.config.schema import Config, ModelEntry, ProviderEntry
+from adderclaw.provider_kinds import BY_NAME, RELIABLE, ROUTER
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json, Usage
-
-OWN_HARDWARE = frozenset({"mock", "ollama", "lm-studio"})
-"""Kinds whose calls nobody bills, whatever their models are called."""
 
 
 class ModelFacts(NamedTuple):
@@ -59,7 +57,7 @@ def facts_of(provider: str, model: str, config: Config) -> ModelFacts:
     known = facts(model, config)
     if entry is None:
         return _no_cheaper(known, model, config)
-    if entry.kind in OWN_HARDWARE or _on_loopback(entry):
+    if BY_NAME[entry.kind].is_free or _on_loopback(entry):
         known = _with(_unpriced(known)._replace(**_prices(FREE)), _found(model, config.models))
     if config.managed.prices is not None and not _is_here(entry):
         known = _no_cheaper(known, model, config)
@@ -78,7 +76,7 @@ def _is_here(entry: ProviderEntry) -> bool:
     """Whether it is asked on this machine: what an entry calls itself is up to whoever wrote it."""
     from adderclaw.config import managed
 
-    host = managed.host_of(entry.kind, entry.base_url) if entry.kind in OWN_HARDWARE else "elsewhere"
+    host = managed.host_of(entry.kind, entry.base_url) if BY_NAME[entry.kind].is_free else "elsewhere"
     return not host or _is_loopback(host)
 
 
@@ -196,15 +194,15 @@ def all_of(provider: str, model: str, config: Config) -> list[Served]:
 
 
 def _members(entry: ProviderEntry) -> list[str]:
-    if entry.kind == "reliable":
+    if entry.kind == RELIABLE:
         return list(entry.providers)
-    if entry.kind == "router":
+    if entry.kind == ROUTER:
         return list(dict.fromkeys(name for name in (_inner(entry), *entry.routes.values()) if name))
     return []
 
 
 def _inner(entry: ProviderEntry) -> str | None:
-    if entry.kind not in ("reliable", "router"):
+    if entry.kind not in (RELIABLE, ROUTER):
         return None
     return entry.default or next(iter(entry.providers), None)
 

@@ -4,16 +4,17 @@ import json
 import os
 import re
 import time
+from collections.abc import Mapping
 from datetime import date
 from typing import cast
 
+from adderclaw import home_names
 from adderclaw.config import places
 from adderclaw.errors import AdderClawError
+from adderclaw.provider_kinds import KINDS, ModelAlias
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
-REFRESHED = "models.json"
-"""The file in the home that `adderclaw models refresh` writes."""
 PRICES = ("input_per_mtok", "output_per_mtok", "cache_read_per_mtok", "cache_write_per_mtok")
 HIGHEST_PRICE = 10_000
 WINDOWS = (1_000, 100_000_000)
@@ -26,13 +27,8 @@ DATED = "20*"
 NO_TEXT = re.compile(r"audio|realtime|image|tts|live|transcribe|search|embedding|voice|omni|banana|streaming")
 """Models for other things than text: their price per token of text is not what a call costs, and they do not think."""
 
-ALIASES = {
-    "anthropic": {name: (f"claude-{name}-", "-", "") for name in ("opus", "sonnet", "haiku", "fable")},
-    "openai": {"gpt": ("gpt-", ".", "", "-sol")},
-    "gemini": {"gemini": ("gemini-", ".", "-argon", "-pro", "-pro-preview", "-flash")},
-}
-"""Kind of provider → alias → the models that it can stand for: how their names begin, what separates the two numbers of
-a version, and what may follow the version, of several the first."""
+ALIASES: dict[str, Mapping[str, ModelAlias]] = {kind.name: kind.aliases for kind in KINDS if kind.aliases}
+"""Kind of provider → alias → the models that it can stand for."""
 ALIAS_NAMES = frozenset(name for names in ALIASES.values() for name in names)
 
 
@@ -64,7 +60,7 @@ def packaged() -> Table:
 
 def refreshed() -> Table | None:
     """The table of the home, if there is one; with a `problem` where it cannot be used."""
-    path = os.path.join(places.home(), REFRESHED)
+    path = os.path.join(places.home(), home_names.MODELS)
     if not os.path.lexists(path):
         return None
     try:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
+from adderclaw import home_names
 from adderclaw.config import places
 from adderclaw.errors import AdderClawError, ConfigError, Problem, UsageError
 
@@ -16,7 +17,7 @@ type Change = Callable[[Any], None]
 
 def file_of(home: str) -> str:
     """The operator's configuration: the file that is there, else the one to be written."""
-    first, second = os.path.join(home, "config.toml"), os.path.expanduser("~/.config/adderclaw/agent.yaml")
+    first, second = os.path.join(home, home_names.CONFIG), os.path.expanduser("~/.config/adderclaw/agent.yaml")
     return second if not os.path.lexists(first) and os.path.lexists(second) else first
 
 
@@ -93,11 +94,11 @@ def _table(document: Any, *keys: str) -> Any:
 
 def edit(home: str, change: Change) -> str:
     """Change the file and say which one that is."""
-    path = os.path.join(home, "config.toml")
+    path = os.path.join(home, home_names.CONFIG)
     yaml = os.path.expanduser("~/.config/adderclaw/agent.yaml")
     if not os.path.exists(path) and os.path.exists(yaml):
         # A config.toml would take the place of that file: what is ours goes beside it.
-        path = os.path.join(home, "settings.json")
+        path = os.path.join(home, home_names.SETTINGS)
         with _locked(home, path):
             return _json(path, change)
     return edit_toml(home, path, change)
@@ -115,7 +116,7 @@ def _locked(home: str, path: str) -> Generator[None]:
 
     try:
         os.makedirs(home, mode=0o700, exist_ok=True)
-        with open(os.path.join(home, "config.lock"), "w", encoding="utf-8") as lock:
+        with open(os.path.join(home, home_names.CONFIG_LOCK), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except OSError as error:

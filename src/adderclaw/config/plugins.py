@@ -8,6 +8,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from adderclaw import home_names
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
@@ -40,16 +41,16 @@ class Plugin(NamedTuple):
 
 def place(home: str) -> str:
     """The registry: the operator's own file."""
-    return os.path.join(home, "plugins.json")
+    return os.path.join(home, home_names.PLUGINS_FILE)
 
 
 def folder(home: str, name: str = "") -> str:
-    return os.path.join(home, "plugins", name) if name else os.path.join(home, "plugins")
+    return os.path.join(home, home_names.PLUGINS, name) if name else os.path.join(home, home_names.PLUGINS)
 
 
 def data_folder(home: str, name: str) -> str:
     """Where a plugin may keep what it wants to find again."""
-    return os.path.join(home, "plugin_data", name)
+    return os.path.join(home, home_names.PLUGIN_DATA, name)
 
 
 def active(home: str) -> tuple[Plugin, ...]:

@@ -3,41 +3,24 @@
 import os
 from collections.abc import Iterator
 from dataclasses import field, fields
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 from adderclaw.config import syntax
 from adderclaw.decode import Between, Invalid, decode, freeze, nearest, shown
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.record import record
+from adderclaw.tool_traits import TOOLS, Scope
 from adderclaw.types import Json
 
 NAME = "policy.toml"
 IN_PROJECT = ".adderclaw/policy.toml"
 
-type Scope = Literal["path", "command", "domain", "none"]
-
 SECTIONS: dict[str, tuple[str, Scope]] = {
-    "read": ("Read", "path"),
-    "write": ("Write", "path"),
-    "edit": ("Edit", "path"),
-    "glob": ("Glob", "path"),
-    "grep": ("Grep", "path"),
-    "ls": ("LS", "path"),
-    "bash": ("Bash", "command"),
-    "web_fetch": ("WebFetch", "domain"),
-    "web_search": ("WebSearch", "none"),
-    "memory_read": ("MemoryRead", "none"),
-    "memory_write": ("MemoryWrite", "none"),
-    "file_read": ("Read", "path"),
-    "file_write": ("Write", "path"),
-    "file_list": ("LS", "path"),
-    "notebookedit": ("NotebookEdit", "path"),
-    "shell": ("Bash", "command"),
-    "webfetch": ("WebFetch", "domain"),
-    "websearch": ("WebSearch", "none"),
-    "http": ("Http", "domain"),
+    **{tool.section: (tool.name, tool.scope) for tool in TOOLS if tool.section},
+    **{alias: (tool.name, tool.scope) for tool in TOOLS for alias in tool.section_aliases},
 }
 """Section → the tool, and what its patterns speak of. Any other section is named after its tool and has no scope."""
+SUGGESTED = [tool.section for tool in TOOLS if tool.section]
 
 _KEYS: dict[Scope, tuple[str, ...]] = {
     "path": ("allow", "deny"),
@@ -119,8 +102,7 @@ def parse(path: str, data: bytes, *, trusted: bool) -> Json:
 
 def _section(name: str, given: Any) -> Json:
     if not isinstance(given, dict):
-        known = [*SECTIONS][:11]
-        raise Invalid([("", f"is not a section such as [read], and no key of the file{nearest(name, known)}")])
+        raise Invalid([("", f"is not a section such as [read], and no key of the file{nearest(name, SUGGESTED)}")])
     table = cast(Json, given)
     scope = of(name)[1]
     allowed = ("enabled", "rate_limit", *_KEYS[scope])

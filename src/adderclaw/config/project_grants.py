@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from adderclaw import home_names
 from adderclaw.config.checks import is_rule
 from adderclaw.config.paths import UNRESOLVED, followed
 from adderclaw.config.places import read, replace
@@ -16,7 +17,7 @@ type Table = dict[str, list[str]]
 
 
 def place(home: str) -> str:
-    return os.path.join(home, "grants.json")
+    return os.path.join(home, home_names.GRANTS)
 
 
 def known(home: str, data: bytes | None = None) -> Table:
@@ -58,7 +59,7 @@ def _change(home: str, folder: str, change: Callable[[list[str]], list[str]]) ->
         raise AdderClawError(f"{folder} cannot be told from other folders, so that nothing is allowed for it")
     try:
         os.makedirs(home, mode=0o700, exist_ok=True)
-        with open(os.path.join(home, "config.lock"), "w", encoding="utf-8") as lock:
+        with open(os.path.join(home, home_names.CONFIG_LOCK), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             table = known(home)
             table[real] = change(table.get(real, []))

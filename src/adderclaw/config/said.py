@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
 
+from adderclaw import home_names
 from adderclaw.config.places import read, replace
 from adderclaw.errors import ConfigError
 from adderclaw.json_text import digest
@@ -15,7 +16,7 @@ MOST = 500
 
 def first_time(home: str, texts: Sequence[str]) -> tuple[str, ...]:
     """Those of the texts that were never said, which they are from now on. Where nothing can be kept, all of them."""
-    path = os.path.join(home, "said.json")
+    path = os.path.join(home, home_names.SAID)
     known = _known(path)
     new = tuple(text for text in texts if digest(text) not in known)
     if new:

@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from adderclaw.tool_traits import EDIT, READ, WEB_FETCH
 from adderclaw.types import Json
 
 ALWAYS = frozenset(
@@ -76,13 +77,13 @@ class Sandbox:
                 self.required = value is True
                 return self.required
             case "filesystem.denyRead":
-                self.deny += [f"Read({path})" for path in self._texts(key, value)]
+                self.deny += [f"{READ}({path})" for path in self._texts(key, value)]
             case "filesystem.denyWrite":
-                self.deny += [f"Edit({path})" for path in self._texts(key, value)]
+                self.deny += [f"{EDIT}({path})" for path in self._texts(key, value)]
             case "credentials.files":
-                self.deny += [f"Read({path})" for path in self._paths(key, value)]
+                self.deny += [f"{READ}({path})" for path in self._paths(key, value)]
             case "network.deniedDomains":
-                self.deny += [f"WebFetch(domain:{host})" for host in self._texts(key, value)]
+                self.deny += [f"{WEB_FETCH}(domain:{host})" for host in self._texts(key, value)]
             case "network.allowedDomains":
                 self.domains = self._texts(key, value)
             case "credentials.envVars":

@@ -9,21 +9,10 @@ from adderclaw.config.schema_managed import Managed
 from adderclaw.config.schema_models import ModelEntry
 from adderclaw.config.schema_terminal import AfterEdit, Git, Repl, StatusLine
 from adderclaw.decode import Between
+from adderclaw.provider_kinds import ANTHROPIC, LM_STUDIO, MOCK, OPENAI_COMPATIBLE, Kind
 from adderclaw.record import record
 from adderclaw.types import Autonomy, Effort, Json, PermissionMode, ThinkingMode
 
-type Kind = Literal[
-    "mock",
-    "anthropic",
-    "openai",
-    "openai-compatible",
-    "gemini",
-    "openrouter",
-    "ollama",
-    "lm-studio",
-    "reliable",
-    "router",
-]
 type Profile = Literal["readonly", "supervised", "sandboxed", "permissive"]
 
 
@@ -149,18 +138,18 @@ class ProviderEntry:
 
 def _models() -> dict[str, ProviderEntry]:
     return {
-        "local": ProviderEntry(kind="mock", model="mock"),
+        "local": ProviderEntry(kind=MOCK, model="mock"),
         "openai_compatible": ProviderEntry(
-            kind="openai-compatible",
+            kind=OPENAI_COMPATIBLE,
             base_url="http://localhost:1234/v1",
             model="local-model",
             api_key_env="OPENAI_API_KEY",
         ),
-        "claude_code_subscription": ProviderEntry(kind="anthropic", model="sonnet", api_key_env="ANTHROPIC_API_KEY"),
-        "anthropic": ProviderEntry(kind="anthropic", model="sonnet", api_key_env="ANTHROPIC_API_KEY"),
+        "claude_code_subscription": ProviderEntry(kind=ANTHROPIC, model="sonnet", api_key_env="ANTHROPIC_API_KEY"),
+        "anthropic": ProviderEntry(kind=ANTHROPIC, model="sonnet", api_key_env="ANTHROPIC_API_KEY"),
         "gemini": ProviderEntry(kind="gemini", model="gemini", api_key_env="GEMINI_API_KEY"),
         "lm_studio_local": ProviderEntry(
-            kind="lm-studio", base_url="http://127.0.0.1:1234/v1", api_key_env="LM_STUDIO_API_KEY"
+            kind=LM_STUDIO, base_url="http://127.0.0.1:1234/v1", api_key_env="LM_STUDIO_API_KEY"
         ),
     }
 

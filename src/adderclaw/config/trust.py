@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
+from adderclaw import home_names
 from adderclaw.config import named_files
 from adderclaw.config.paths import beneath as within
 from adderclaw.config.paths import followed
@@ -142,7 +143,7 @@ def _texts(value: Any, *, starting: bool = False) -> Iterator[str]:
 
 
 def place(home: str) -> str:
-    return os.path.join(home, "trust.json")
+    return os.path.join(home, home_names.TRUST)
 
 
 def known(home: str, data: bytes | None = None) -> dict[str, Json]:

@@ -3,6 +3,7 @@
 import os
 from typing import Any, cast
 
+from adderclaw import home_names
 from adderclaw.config import Loaded, places, trust
 from adderclaw.config.layers import compose
 from adderclaw.config.leaves import leaves
@@ -43,7 +44,7 @@ def _added(before: Any, after: Any) -> Any:
 
 def _policies(request: Request) -> list[Json]:
     loaded = compose(request, trusted=True).loaded
-    own = os.path.join(request.home, "policy.toml")
+    own = os.path.join(request.home, home_names.POLICY)
     files = [policy["file"] for policy in loaded.policies if policy["file"] != own]
     return [_row("policy", os.path.basename(file), "what it allows", "only what it denies", file) for file in files]
 

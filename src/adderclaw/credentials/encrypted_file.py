@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
+from adderclaw import home_names
 from adderclaw.errors import AdderClawError
 from adderclaw.json_text import canonical
 from adderclaw.types import Json
@@ -49,8 +50,8 @@ class SealedFile:
 
     def __init__(self, home: str, passphrase: Passphrase) -> None:
         self._home, self._passphrase = home, passphrase
-        self.path = os.path.join(home, "credentials.enc")
-        self.key_path = os.path.join(home, "credentials.key")
+        self.path = os.path.join(home, home_names.CREDENTIALS)
+        self.key_path = os.path.join(home, home_names.CREDENTIALS_KEY)
         self._derived: dict[Header, bytes] = {}
 
     @property
@@ -181,7 +182,7 @@ class SealedFile:
 
         os.makedirs(self._home, mode=0o700, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(os.path.join(self._home, "credentials.lock"), flags, 0o600)
+        descriptor = os.open(os.path.join(self._home, home_names.CREDENTIALS_LOCK), flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

@@ -7,27 +7,17 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError, ProviderError, ProviderErrorKind
+from adderclaw.provider_kinds import ANTHROPIC, BY_NAME, KEY_VARIABLES
 from adderclaw.record import NamedTuple
 from adderclaw.types import Clock
 
 if TYPE_CHECKING:
     from adderclaw.credentials.stored_logins import Logins
 
-KEY_VARIABLES = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-    "openrouter": "OPENROUTER_API_KEY",
-}
-"""Kind that cannot do without a key → where it is unless the entry says otherwise."""
-
-ALWAYS_KEYED = frozenset({"anthropic", "openai", "gemini"})
-"""These want a key wherever they are; a server of another kind on this machine may do without."""
-
 API_KEY, AUTH_TOKEN = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"
 OAUTH_TOKEN, OAUTH_DESCRIPTOR = "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR"
 SOCKET = "ANTHROPIC_UNIX_SOCKET"
-LM_STUDIO, LM_STUDIO_KEY = "lm_studio_local", "lm-studio"
+LM_STUDIO_NAME, LM_STUDIO_KEY = "lm_studio_local", "lm-studio"
 """LM Studio takes any key; this one is its own default, and no secret."""
 OPENAI_NAME, OPENAI_URL = "openai_compatible", "OPENAI_BASE_URL"
 
@@ -159,7 +149,7 @@ class Sources:
             value = await self._value(name, place)
             if value:
                 return self._registered(name, value, place)
-        if name == LM_STUDIO:
+        if name == LM_STUDIO_NAME:
             return Credential(LM_STUDIO_KEY, "bearer", "default")
         if self._optional(name, entry, default_env):
             return None
@@ -214,7 +204,7 @@ class Sources:
                     problem = found.note
                 case _:
                     pass
-        if name == LM_STUDIO or self._optional(name, entry, default_env):
+        if name == LM_STUDIO_NAME or self._optional(name, entry, default_env):
             return Status(True, "not needed")
         return Status(False, "none", note=problem or self._missing(name, entry, default_env))
 
@@ -255,7 +245,7 @@ class Sources:
             key, command = f"providers.models.{name}.api_key_helper", entry.api_key_helper
         else:
             key = "auth.api_key_helper"
-            command = self._auth.api_key_helper if entry.kind == "anthropic" else None
+            command = self._auth.api_key_helper if entry.kind == ANTHROPIC else None
         return command if command and (not self._bare or self._operators_own(key)) else ""
 
     async def _value(self, name: str, place: Place) -> str:
@@ -352,7 +342,7 @@ class Sources:
     # ------------------------------------------------------------------ what is said
 
     def _optional(self, name: str, entry: Entry, default_env: tuple[str, ...]) -> bool:
-        if entry.kind in ALWAYS_KEYED:
+        if BY_NAME[entry.kind].always_keyed:
             return False
         if name == OPENAI_NAME and os.environ.get(OPENAI_URL, "").strip():
             return False  # seed 003: whoever gives its address by the environment gives its key there too
@@ -396,7 +386,7 @@ def stored_name(name: str) -> str:
 
 def _is_anthropic(entry: Entry) -> bool:
     """Whether Anthropic's variables are meant: an entry with a variable of its own is another account."""
-    return entry.kind == "anthropic" and entry.api_key_env in (None, API_KEY)
+    return entry.kind == ANTHROPIC and entry.api_key_env in (None, API_KEY)
 
 
 def _variables(entry: Entry, default_env: tuple[str, ...]) -> tuple[str, ...]:
@@ -408,7 +398,7 @@ def _variables(entry: Entry, default_env: tuple[str, ...]) -> tuple[str, ...]:
 def _local(entry: Entry) -> bool:
     """Whether the server is on this machine."""
     if not entry.base_url:
-        return entry.kind in ("ollama", "lm-studio")
+        return BY_NAME[entry.kind].is_free and not BY_NAME[entry.kind].asks_nobody
     from urllib.parse import urlsplit
 
     host = urlsplit(entry.base_url).hostname or ""

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from adderclaw import home_names
 from adderclaw.credentials.encrypted_file import SealedFile, VaultError
 from adderclaw.credentials.oauth import Client, OAuthError, Tokens
 from adderclaw.credentials.redaction import Secrets
@@ -126,7 +127,7 @@ class Logins:
         import fcntl
 
         os.makedirs(self._home, mode=0o700, exist_ok=True)
-        folder = os.path.join(self._home, "locks")
+        folder = os.path.join(self._home, home_names.LOCKS)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         path = os.path.join(folder, f"login-{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -6,11 +6,10 @@ import os
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
+from adderclaw import home_names
 from adderclaw.credentials.encrypted_file import Passphrase, SealedFile, VaultError
 
 SERVICE = "adderclaw"
-NAMES = "keyring-names"
-"""A file in the home: what `uninstall` takes out of the keyring."""
 
 BACK_ENDS: tuple[tuple[str, str], ...] = (
     ("keyring.backends.macOS", "Keyring"),
@@ -50,7 +49,7 @@ def open_vault(storage: Literal["auto", "keyring", "file"], home: str, passphras
 def names_in(home: str) -> list[str]:
     """The names of what this home has ever stored in the keyring."""
     try:
-        with open(os.path.join(home, NAMES), encoding="utf-8") as file:
+        with open(os.path.join(home, home_names.KEYRING_NAMES), encoding="utf-8") as file:
             found = [json.loads(line) for line in file if line.strip()]
     except (OSError, ValueError):
         return []
@@ -85,7 +84,9 @@ class Ring:
         if name not in names_in(self._home):
             os.makedirs(self._home, mode=0o700, exist_ok=True)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(os.path.join(self._home, NAMES), flags, 0o600), "a", encoding="utf-8") as file:
+            with open(
+                os.open(os.path.join(self._home, home_names.KEYRING_NAMES), flags, 0o600), "a", encoding="utf-8"
+            ) as file:
                 file.write(f"{json.dumps(name)}\n")
 
     def delete(self, name: str) -> bool:

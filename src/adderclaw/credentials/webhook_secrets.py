@@ -10,11 +10,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
+from adderclaw import home_names
 from adderclaw.credentials.encrypted_file import private_bytes, replace_private
 from adderclaw.net import signing
 from adderclaw.record import NamedTuple
 
-FILE = "webhooks.json"
 GRACE = 86_400.0
 """Seconds for which the secret before still counts, so that the sender can be changed over."""
 
@@ -27,7 +27,7 @@ class Secret(NamedTuple):
 
 
 def place(home: str) -> str:
-    return os.path.join(home, FILE)
+    return os.path.join(home, home_names.WEBHOOKS)
 
 
 def known(home: str, door: str, now: float) -> list[str]:
@@ -99,7 +99,7 @@ def _locked(home: str) -> Generator[None]:
     """One process at a time changes it."""
     os.makedirs(home, mode=0o700, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(os.path.join(home, "webhooks.lock"), flags, 0o600)
+    descriptor = os.open(os.path.join(home, home_names.WEBHOOKS_LOCK), flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -9,6 +9,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from adderclaw import home_names
 from adderclaw.errors import UsageError
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.json_text import canonical
@@ -35,7 +36,7 @@ def identity(home: str, name: str) -> Identity:
     """Of this home; made when it is first asked for."""
     if NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is no name for a worker: letters, digits, dots, dashes; at most 63")
-    return Identity(name, key_of(os.path.join(home, "fleet-worker.key")))
+    return Identity(name, key_of(os.path.join(home, home_names.FLEET_WORKER_KEY)))
 
 
 def key_of(path: str) -> Ed25519PrivateKey:

@@ -9,6 +9,7 @@ import json
 import os
 from typing import Any
 
+from adderclaw import home_names
 from adderclaw.decode import Invalid, decode
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import queue
@@ -41,7 +42,7 @@ def question(home: str, id: str) -> Json | None:
 
 
 def _read(home: str, id: str) -> Json | None:
-    store = Store.open(os.path.join(home, "memory.sqlite"), read_only=True)
+    store = Store.open(os.path.join(home, home_names.DATABASE), read_only=True)
     try:
         found = [one for one in approvals.listing(store, everything=False, limit=20) if one.answer is None]
         found = [one for one in found if one.id == id or (not id and one.stays)]
@@ -206,7 +207,7 @@ def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
     rows = database.rows(
         "SELECT id, question, answer, by, mac FROM fleet.questions WHERE run = %s AND answer IS NOT NULL", run_id
     )
-    path = os.path.join(home, "memory.sqlite")
+    path = os.path.join(home, home_names.DATABASE)
     if not rows or not os.path.exists(path):
         return
     store = Store.open(path)

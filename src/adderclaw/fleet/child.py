@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from adderclaw import home_names
 from adderclaw.config import Loaded, load
 from adderclaw.config.options import Options
 from adderclaw.decode import decode
@@ -220,11 +221,11 @@ def _driven(order: Json, worker: Worker) -> Json:
         overseer=worker,
         amend=lambda loaded: _bounded(loaded, order["seconds"]),
         overrides={
-            "memory": {"path": os.path.join(home, "memory.sqlite"), "backend": "sqlite"},
-            "receipts": {"path": os.path.join(home, "tool_receipts.log"), "enabled": True},
+            "memory": {"path": os.path.join(home, home_names.DATABASE), "backend": "sqlite"},
+            "receipts": {"path": os.path.join(home, home_names.RECEIPTS), "enabled": True},
         },
     )
-    made, again = _made(options, wanted, order["run"], os.path.join(home, "memory.sqlite"))
+    made, again = _made(options, wanted, order["run"], os.path.join(home, home_names.DATABASE))
     opening = made.opening
     runtime = start(opening.options)
     runtime.bus.go_on_with(order["run"])

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from adderclaw import home_names
 from adderclaw.errors import UsageError
 from adderclaw.fleet.boxes import Opener
 
@@ -69,7 +70,7 @@ def lent(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def path(home: str) -> str:
-    return os.path.join(home, "fleet.key")
+    return os.path.join(home, home_names.FLEET_KEY)
 
 
 def found(home: str) -> bool:

@@ -12,6 +12,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Self, cast
 
+from adderclaw import home_names
 from adderclaw.decode import Invalid, decode
 from adderclaw.drivers.wanted import WHAT, RunParams
 from adderclaw.errors import AdderClawError, UsageError
@@ -24,7 +25,6 @@ from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple
 from adderclaw.types import Json
 
-FILE = "fleet-submitter.key"
 LABEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
@@ -70,7 +70,7 @@ def signed_text(id: str, digest: str) -> bytes:
 
 def identity(home: str, name: str) -> Identity:
     """The submitter's own key in this home, created on first use."""
-    return Identity(name, key_of(os.path.join(home, FILE)))
+    return Identity(name, key_of(os.path.join(home, home_names.FLEET_SUBMITTER_KEY)))
 
 
 def enrol(database: Database, name: str, public: str) -> None:

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import IO
 
+from adderclaw import home_names
 from adderclaw.decode import decode
 from adderclaw.errors import AdderClawError
 from adderclaw.fleet import places, trees
@@ -23,9 +24,9 @@ from adderclaw.fleet.objects import Objects
 from adderclaw.fleet.places import Place
 from adderclaw.types import Json
 
-OPERATORS = ("config.toml", "policy.toml", "settings.json", "AGENTS.md")
+OPERATORS = (home_names.CONFIG, home_names.POLICY, home_names.SETTINGS, home_names.INSTRUCTIONS[0])
 """Files of the worker's home that count for its runs; they are the worker's, and never part of a state."""
-KEPT = ("memory.sqlite", "tool_receipts.log")
+KEPT = (home_names.DATABASE, home_names.RECEIPTS)
 """What of a run's home is part of its state. Keys and configuration are not."""
 RELOCATED = (
     ("conversations", "project_dir"),
@@ -109,7 +110,7 @@ class Folder:
             source = os.path.join(operators_home, name)
             if os.path.isfile(source):
                 shutil.copyfile(source, os.path.join(self.home, name))
-        fd = os.open(os.path.join(self.home, "receipt.key"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        fd = os.open(os.path.join(self.home, home_names.RECEIPT_KEY), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         os.write(fd, key.receipts(row["id"]))
         os.close(fd)
         return saver
@@ -143,7 +144,7 @@ class Folder:
 
     def head(self) -> tuple[int, str]:
         """Number and hash of the last receipt in what is put away."""
-        store = os.path.join(self._saving, "memory.sqlite")
+        store = os.path.join(self._saving, home_names.DATABASE)
         if not os.path.exists(store):
             return 0, ""
         with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
@@ -155,7 +156,7 @@ class Folder:
 
     def stop(self) -> None:
         """The emergency stop of this run alone; the same file as everywhere."""
-        with open(os.path.join(self.home, "ESTOP"), "a", encoding="utf-8"):
+        with open(os.path.join(self.home, home_names.ESTOP), "a", encoding="utf-8"):
             pass
 
     def remove(self) -> None:
@@ -164,7 +165,7 @@ class Folder:
             os.rmdir(os.path.dirname(self.root))  # of the run, if this was its last attempt here
 
     def _relocate(self) -> None:
-        path = os.path.join(self.home, "memory.sqlite")
+        path = os.path.join(self.home, home_names.DATABASE)
         if not os.path.exists(path):
             return
         connection = sqlite3.connect(path)

@@ -5,6 +5,7 @@ import tomllib
 from dataclasses import asdict
 from typing import Any
 
+from adderclaw import home_names
 from adderclaw.decode import decode
 from adderclaw.errors import UsageError
 from adderclaw.fleet import boxes, keys, objects
@@ -61,7 +62,7 @@ class Fleet:
 
 
 def path(home: str) -> str:
-    return os.path.join(home, "fleet.toml")
+    return os.path.join(home, home_names.FLEET)
 
 
 def anew(home: str, database: str, objects: str | None) -> Where:

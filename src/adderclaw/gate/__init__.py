@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw.config.paths import beneath, followed
-from adderclaw.gate.case import WRITING_TOOLS, Case, Decision, Opinion, Policy
+from adderclaw.gate.case import Case, Decision, Opinion, Policy
 from adderclaw.gate.hosts import covers
 from adderclaw.gate.rules import Anchors, Rule, literal_path, matches_path, names_tool, parse_all
+from adderclaw.tool_traits import DELETE, EDIT, READ, TOOLS, WRITE, traits
 from adderclaw.types import Autonomy, Json, PathFact, PermissionMode
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ def judge(case: Case) -> Decision:
 
 def hides(policy: Policy) -> Callable[[str], bool]:
     """Whether a file that a search comes upon is one that may not be read: then what is in it is not shown."""
-    return _any_of(_denied(policy, ("Read", "Grep")))
+    return _any_of(_denied(policy, (READ, *(tool.name for tool in TOOLS if tool.searches_content))))
 
 
 def keeps(policy: Policy) -> Callable[[str], bool]:
     """Whether a file that a deletion comes upon is one that a rule keeps from being read or changed."""
-    rule = _one_of(_denied(policy, ("Read", "Edit", "Write", "Delete")))
+    rule = _one_of(_denied(policy, (READ, EDIT, WRITE, DELETE)))
     return lambda path: rule is not None and rule.fullmatch(path) is not None
 
 
@@ -55,7 +56,7 @@ def withholds(policy: Policy, tool: str) -> bool:
     """
     if any(rule.subject == "all" and names_tool(rule, tool) for rule in policy.rules.deny):
         return True
-    if tool in WRITING_TOOLS and policy.autonomy_now == "readonly":
+    if traits(tool).writes and policy.autonomy_now == "readonly":
         return True
     return any(file.withholds(tool) for file in policy.files)
 
@@ -72,20 +73,20 @@ def shuts(policy: Policy) -> "Shut":
     """What a sandbox keeps from what runs in it: no verdict on a command knows every file that it opens."""
     from adderclaw.workspace.shut import Shut
 
-    return Shut(_one_of(_denied(policy, ("Read",))), _one_of(_denied(policy, ("Edit", "Write"))))
+    return Shut(_one_of(_denied(policy, (READ,))), _one_of(_denied(policy, (EDIT, WRITE))))
 
 
 def denies_reads(policy: Policy) -> bool:
     """Whether something in the workspace may not be read: by a rule, or by its place."""
     forbidden = (path for path in policy.forbidden_paths for root in policy.roots if beneath(path, root))
-    return bool(_denied(policy, ("Read",))) or any(forbidden)
+    return bool(_denied(policy, (READ,))) or any(forbidden)
 
 
 def unseen_elsewhere(policy: Policy) -> list[str]:
     """Whole names, outside of the workspace too, that rules deny to Read: those that need no look at the disk."""
-    listed = [rule.specifier for rule in _listed(policy, ("Read",))]
+    listed = [rule.specifier for rule in _listed(policy, (READ,))]
     # policy.toml writes the root of the disk as one slash, a permission rule as two
-    listed += [f"/{rule.text}" if rule.text.startswith("/") else rule.text for rule in _in_files(policy, ("Read",))]
+    listed += [f"/{rule.text}" if rule.text.startswith("/") else rule.text for rule in _in_files(policy, (READ,))]
     return [path for text in listed if (path := literal_path(text, policy.user_home)) is not None]
 
 

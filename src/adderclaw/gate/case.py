@@ -18,13 +18,6 @@ type CommandDenial = Literal["forbidden", "destructive", "protected", "outside",
 STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
-WRITING_TOOLS = frozenset({"Write", "Edit", "NotebookEdit", "Delete"})
-"""Tools that do nothing else."""
-
-FAMILY = {"Http": "WebFetch", "NotebookEdit": "Edit", "MemorySearch": "MemoryRead"}
-"""A tool that has no section in policy.toml is held to that of its relative, and a rate limit counts both."""
-
-
 class Opinion(NamedTuple):
     """What one guard or judge says of a call; `verdict` None means that it has no opinion."""
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from adderclaw.gate import judges, remotes
 from adderclaw.gate.case import Case
-from adderclaw.gate.rules import EDIT_FAMILY, Anchors, Invalid, Rule, parse
+from adderclaw.gate.rules import Anchors, Invalid, Rule, parse
 from adderclaw.gate.shell.planner import Plan, canonical_text, simples
+from adderclaw.tool_traits import BASH, traits
 
 _MOST = 4
 """Commands of one plan: more rules than that, nobody reads before saying yes."""
@@ -27,20 +28,12 @@ def exact(case: Case) -> tuple[str, ...]:
     return texts if texts and _suffice(texts, case) else ()
 
 
-DONE = {
-    "Read": "be read, listed and searched",
-    "Edit": "be changed and written over",
-    "Write": "be written over",
-    "NotebookEdit": "be changed",
-}
-
-
 def in_words(rules: tuple[str, ...]) -> str:
     """What such rules allow, for a person who is asked whether they count from now on."""
     said: list[str] = []
     for rule in rules:
         tool, _, rest = rule.removesuffix(")").partition("(")
-        said.append(f"`{rest}` may run, word for word" if tool == "Bash" else f"{rest[1:]} may {DONE[tool]}")
+        said.append(f"`{rest}` may run, word for word" if tool == BASH else f"{rest[1:]} may {traits(tool).grant}")
     return f"{'; '.join(said)}, without a question"
 
 
@@ -52,13 +45,13 @@ def _of_plan(command: Plan) -> tuple[str, ...]:
         return ()
     if any(re.search(r"[*\0]|  |[^\S ]", text) for text in texts):
         return ()  # a star would be a wildcard, and a rule's blanks are folded
-    return tuple(f"Bash({text})" for text in dict.fromkeys(texts))
+    return tuple(f"{BASH}({text})" for text in dict.fromkeys(texts))
 
 
 def _of_path(case: Case) -> tuple[str, ...]:
     facts = (*case.touch.reads, *case.touch.writes)
     # The other reading tools take folders, and a rule for a folder covers all that is in it.
-    if case.tool not in EDIT_FAMILY | {"Read"} or len({(fact.path, fact.real) for fact in facts}) != 1:
+    if not traits(case.tool).grant or len({(fact.path, fact.real) for fact in facts}) != 1:
         return ()
     path = facts[0].path
     if path != facts[0].real or re.search(r"[*?\[\]\\!\0\n]|[/ ]$", path):

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
+from adderclaw import home_names
 from adderclaw.config.paths import OWN_ENDINGS, UNRESOLVED, beneath
 from adderclaw.gate import commands, hosts, looking, paths, removal
-from adderclaw.gate.case import WRITING_TOOLS, Case, Opinion
-from adderclaw.gate.modes import PLAN_DENIES, is_readonly
+from adderclaw.gate.case import Case, Opinion
+from adderclaw.gate.modes import is_readonly, waits_for_plan
 from adderclaw.gate.risk import is_inside, is_kept, is_scratch
 from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.gate.shell.raw import may_write
+from adderclaw.tool_traits import DELETE, traits
 from adderclaw.types import PHASES, PathFact
-
-SEARCHES_CONTENT = frozenset({"Grep"})
 
 
 def estop(case: Case) -> str | None:
@@ -28,7 +28,7 @@ def phase(case: Case) -> str | None:
     if case.phase not in PHASES:
         fix = "`adderclaw sdlc transition planning` begins a new plan"
         return f"the conversation is in the phase {str(case.phase)[:40]!r}, which does not exist; {fix}"
-    if case.phase == "planning" and not case.plan_approved and case.tool in PLAN_DENIES:
+    if case.phase == "planning" and not case.plan_approved and waits_for_plan(case.tool):
         return f"{case.tool} is not used while planning: the plan has to be approved first"
     if case.phase == "planning" and not case.plan_approved and (case.touch.writes or case.touch.command is not None):
         return f"{case.tool} would change something, and the plan has to be approved first"
@@ -40,7 +40,7 @@ def readonly(case: Case) -> str | None:
         return None
     touch = case.touch
     mode = "read-only" if case.policy.autonomy_now == "readonly" else "plan"
-    if case.tool in WRITING_TOOLS or any(not paths.is_device(fact) for fact in touch.writes):
+    if traits(case.tool).writes or any(not paths.is_device(fact) for fact in touch.writes):
         return f"files cannot be changed in {mode} mode"
     if touch.command is not None and not looking.has_look_room(case) and not looking.is_harmless(touch.command):
         few = "" if case.policy.bubblewrap else f"; without bubblewrap these are: {', '.join(looking.named_harmless())}"
@@ -92,7 +92,7 @@ def _protected_always(case: Case, fact: PathFact) -> str | None:
             return f"{path} belongs to AdderClaw itself"
         if paths.is_kernel_door(path):
             return f"{path} is not a file but a door into the system"
-        if case.tool in SEARCHES_CONTENT and paths.holds(path, (case.policy.home,)):
+        if traits(case.tool).searches_content and paths.holds(path, (case.policy.home,)):
             return f"{path} holds AdderClaw's own folder: search a folder that does not"
     return None
 
@@ -111,7 +111,7 @@ def _own(case: Case, path: str) -> bool:
         return False
     home = paths.folded(policy.home)
     first = loose[len(home) + 1 :].split("/", 1)[0]
-    if first == "plugins":  # those that the operator trusts are shown, and no other
+    if first == home_names.PLUGINS:  # those that the operator trusts are shown, and no other
         return not any(beneath(path, folder) for folder in policy.shown)
     return first not in paths.READABLE_AT_HOME
 
@@ -144,13 +144,13 @@ def _protected_write(case: Case, path: str) -> str | None:
 def is_asked(case: Case, path: str) -> bool:
     """Whether a tool that writes one file shows it to the operator first: in the workspace, and not git's or ours."""
     roots = case.policy.roots
-    inside = case.tool in WRITING_TOOLS and paths.root_of(path, roots) is not None
+    inside = traits(case.tool).writes and paths.root_of(path, roots) is not None
     return inside and paths.denied_name(path, roots) is None
 
 
 def run_later(case: Case) -> Opinion | None:
     """What other programs run later is written after a question, in every mode and whatever a rule allows."""
-    for fact in case.touch.writes if case.tool in WRITING_TOOLS else ():
+    for fact in case.touch.writes if traits(case.tool).writes else ():
         for path in paths.forms(fact):
             if name := paths.protected_name(path, case.policy.roots):
                 return Opinion("run later", "ask", f"{path}: {name} decides what other programs run")
@@ -163,7 +163,7 @@ def forbidden_paths(case: Case) -> str | None:
     for fact in _facts(case):
         for path in paths.forms(fact):
             folder = paths.among(path, listed)
-            if folder is None and case.tool in SEARCHES_CONTENT:
+            if folder is None and traits(case.tool).searches_content:
                 folder = paths.holds(path, listed)
             if folder:
                 return f"{path} is forbidden: {folder} is in [security] forbidden_paths"
@@ -220,7 +220,7 @@ def forbidden_commands(case: Case) -> str | None:
     name = commands.forbidden(command, case.policy.forbidden_commands, sandboxed=case.policy.sandboxed)
     if name is None:
         return None
-    instead = f"; the tool {removal.TOOL} takes a path of the workspace" if name in removal.COMMANDS else ""
+    instead = f"; the tool {DELETE} takes a path of the workspace" if name in removal.COMMANDS else ""
     return f"{name!r} is in [security] forbidden_commands{instead}"
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 
-from adderclaw.gate import stars
+from adderclaw import glob_patterns
 from adderclaw.net.addresses import Unlisted, clean, connection, is_named, is_public, odd_port, with_port
 from adderclaw.types import HostFact
 
@@ -98,9 +98,9 @@ def covers(pattern: str, host: str, port: int | None = None) -> bool:
     if pattern == "*":
         return True
     if pattern.startswith("*."):
-        tail = stars.text(pattern[2:], "[^.]")
+        tail = glob_patterns.text(pattern[2:], "[^.]")
         return re.fullmatch(rf"(?:[^.]+\.)+{tail}", host) is not None
-    return re.fullmatch(stars.text(pattern, "[^.]"), host) is not None
+    return re.fullmatch(glob_patterns.text(pattern, "[^.]"), host) is not None
 
 
 def is_listed(fact: HostFact, allowed: Iterable[str]) -> bool:

@@ -10,6 +10,7 @@ from adderclaw.gate.programs.allowlist import names, those
 from adderclaw.gate.programs.wrappers import inner
 from adderclaw.gate.rules import Rule
 from adderclaw.gate.shell.planner import Plan, Raw, Simple, canonical_text, quote_if_needed, redirects, simples
+from adderclaw.tool_traits import BASH, EDIT, READ, traits
 from adderclaw.types import PathFact
 
 
@@ -57,7 +58,7 @@ def forbids(rule: Rule, case: Case) -> bool:
             named = rules.names_tool(rule, case.tool) and rules.matches_field(rule, case.arguments)
             return named or any(rules.matches_path(rule, fact) for fact in _paths(rule, case))
         case "command":
-            if case.tool != "Bash":
+            if case.tool != BASH:
                 return False
             return _command_matches(rule, case) or rules.matches_field(rule, case.arguments)
         case "domain":
@@ -72,9 +73,9 @@ def forbids(rule: Rule, case: Case) -> bool:
 def _paths(rule: Rule, case: Case) -> Iterable[PathFact]:
     """The paths that a rule speaks of. A denied read denies writes, too; commands are held to the same rules."""
     reads, writes = case.touch.reads, case.touch.writes
-    if rule.tool == "Read":
+    if rule.tool == READ:
         return (*reads, *writes) if rule.behaviour == "deny" else reads
-    if rule.tool == "Edit":
+    if rule.tool == EDIT:
         return writes
     return (*reads, *writes) if case.tool == rule.tool else ()
 
@@ -110,13 +111,13 @@ def _granted(allow: tuple[Rule, ...], case: Case) -> str | None:
 
 def _grants(rule: Rule, case: Case) -> bool:
     # Who may change a file may also look at it.
-    implied = rule.tool == "Edit" and rule.subject == "path" and case.tool in rules.READ_FAMILY
+    implied = rule.tool == EDIT and rule.subject == "path" and traits(case.tool).family == READ
     if not implied and not rules.names_tool(rule, case.tool):
         return False
     touch = case.touch
     match rule.subject:
         case "all":
-            return rule.tool == case.tool or case.tool not in rules.WEB_FAMILY or not _sends(case)
+            return rule.tool == case.tool or traits(case.tool).scope != "domain" or not _sends(case)
         case "path":
             facts = (*touch.reads, *touch.writes)
             return bool(facts) and all(rules.matches_path(rule, fact) for fact in facts)
@@ -133,7 +134,7 @@ def _sends(case: Case) -> bool:
 
 
 def _name_matches(rule: Rule, case: Case) -> bool:
-    field = rules.PRIMARY.get(case.tool)
+    field = traits(case.tool).rule_field
     value = case.arguments.get(field) if field else None
     return isinstance(value, str) and bool(rule.pattern) and rules.matches_text(rule, value)
 
@@ -147,7 +148,7 @@ def plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | No
     for simple in simples(command):
         # Where no sandbox is on, code that stands in a command is allowed by a rule that says all of it (X-77).
         exact = not case.policy.sandboxed and inline.stands_in(simple)
-        said = (rule for rule in allow if rule.tool == "Bash" and (not exact or _is_exact(rule)))
+        said = (rule for rule in allow if rule.tool == BASH and (not exact or _is_exact(rule)))
         rule = next((rule for rule in said if allows_simple(rule, simple)), None)
         if rule is None:
             return None
@@ -203,6 +204,6 @@ def _without_redirects(simple: Simple) -> str:
 
 
 def _allows_edit(rule: Rule, fact: PathFact) -> bool:
-    if rule.tool != "Edit":
+    if rule.tool != EDIT:
         return False
     return rule.subject == "all" or (rule.subject == "path" and rules.matches_path(rule, fact))

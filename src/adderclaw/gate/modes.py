@@ -6,17 +6,19 @@ from adderclaw.gate.commands import unknowable
 from adderclaw.gate.looking import has_look_room, is_harmless
 from adderclaw.gate.risk import Weighed
 from adderclaw.gate.shell.planner import Plan, Raw, simples
+from adderclaw.tool_traits import BASH, traits
 from adderclaw.types import Autonomy, PermissionMode, Risk, Verdict
-
-EDITS = frozenset({"Read", "Write", "Edit"})
-PLAN_DENIES = frozenset({"Write", "Edit", "Bash", "NotebookEdit", "Delete"})
-"""What is not used before a plan is approved."""
 
 BY_AUTONOMY: dict[Autonomy, dict[Risk, Verdict]] = {
     "readonly": {"low": "allow", "medium": "deny", "high": "deny"},
     "supervised": {"low": "allow", "medium": "ask", "high": "deny"},
     "full": {"low": "allow", "medium": "allow", "high": "allow"},
 }
+
+
+def waits_for_plan(tool: str) -> bool:
+    """Whether a tool is not used before a plan is approved."""
+    return tool == BASH or traits(tool).writes
 
 
 def is_readonly(policy: Policy) -> bool:
@@ -60,9 +62,9 @@ def _by_mode(case: Case, mode: PermissionMode, risk: Risk) -> Verdict:
             return "allow"
         case "dontAsk":
             return "allow" if risk == "low" else "deny"
-        case "acceptEdits" if case.tool in EDITS and risk != "high":
+        case "acceptEdits" if traits(case.tool).accepted and risk != "high":
             return "allow"
-        case "plan" if case.tool in PLAN_DENIES:
+        case "plan" if waits_for_plan(case.tool):
             only_reads = has_look_room(case) or is_harmless(case.touch.command)
             return "allow" if only_reads and risk != "high" else "deny"
         case "default" | "acceptEdits" | "plan":

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from adderclaw import home_names
 from adderclaw.config.paths import beneath, is_run_name
 from adderclaw.types import PathFact
 from adderclaw.workspace.names import names
@@ -13,7 +14,7 @@ DEVICES = frozenset(
 )
 """Free for everybody: they keep nothing and lead nowhere."""
 
-READABLE_AT_HOME = frozenset({"skills", "workspace"})
+READABLE_AT_HOME = frozenset({home_names.SKILLS, "workspace"})
 """What of AdderClaw's own folder is meant for the model."""
 
 _IGNORABLE = (

@@ -8,18 +8,19 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from adderclaw.config.policy import SECTIONS, Scope, of
+from adderclaw import glob_patterns
+from adderclaw.config.policy import SECTIONS, SUGGESTED, of
 from adderclaw.errors import ConfigError, Problem
-from adderclaw.gate import judges, rules, stars
-from adderclaw.gate.case import FAMILY, STRICTNESS, Case, Opinion
+from adderclaw.gate import judges, rules
+from adderclaw.gate.case import STRICTNESS, Case, Opinion
 from adderclaw.gate.commands import handed_on
 from adderclaw.gate.paths import normal
 from adderclaw.gate.rules import Rule
 from adderclaw.gate.shell.loose import statements
 from adderclaw.gate.shell.planner import Plan, Raw, plan, simples
+from adderclaw.tool_traits import BASH, CALL, EDIT, READ, WRITE, Scope, traits
 from adderclaw.types import Json, PathFact, Verdict
 
-_SEARCHES_CONTENT = frozenset({"Grep"})
 _OPERATORS = r"[|;&\n]"
 _WORKSPACE = r"^\$(?:WORKSPACE|\{WORKSPACE\})(?=/|$)"
 
@@ -48,14 +49,14 @@ class PolicyFile(NamedTuple):
     """Canonical name of a tool → what the file says of it."""
 
     def section(self, tool: str) -> Section | None:
-        return self.sections.get(tool) or self.sections.get(FAMILY.get(tool, ""))
+        return self.sections.get(tool) or self.sections.get(traits(tool).section_of)
 
     def withholds(self, tool: str) -> bool:
         """Whether the file denies every call of a tool: `Call` is judged as the tool that it is about."""
         section = self.section(tool)
         if section is not None and (section.enabled is False or section.rate_limit == 0):
             return True
-        if tool == "Call" or not (self.default_deny or (section is not None and section.restricts)):
+        if tool == CALL or not (self.default_deny or (section is not None and section.restricts)):
             return False
         return section is None or not (section.enabled if section.scope == "none" else section.allow)
 
@@ -112,7 +113,7 @@ def _file(
 def _near(name: str, known: Collection[str]) -> str:
     from adderclaw.decode import nearest
 
-    return nearest(name.lower(), [*list(SECTIONS)[:11], *known])
+    return nearest(name.lower(), [*SUGGESTED, *known])
 
 
 def _key(scope: Scope, behaviour: str) -> str:
@@ -148,7 +149,7 @@ class _Reading:
             case "path":
                 return Rule(text, behaviour, self._tool, "path", text, path_pattern(text, self._place))
             case "command":
-                return Rule(text, behaviour, "Bash", "command", text, rules.command_pattern(text.strip()))
+                return Rule(text, behaviour, BASH, "command", text, rules.command_pattern(text.strip()))
             case "domain":
                 return Rule(text, behaviour, self._tool, "domain", text, text.strip())
             case "none":
@@ -189,8 +190,8 @@ def path_pattern(text: str, place: Place) -> str:
     segments = [segment for segment in whole.split("/") if segment]
     if {".", ".."} & set(segments):
         raise rules.Invalid("a path pattern has no . or .. in it")
-    if len(text) > stars.LONGEST:
-        raise rules.Invalid(f"it is longer than {stars.LONGEST:,} characters")
+    if len(text) > glob_patterns.LONGEST:
+        raise rules.Invalid(f"it is longer than {glob_patterns.LONGEST:,} characters")
     literal = next((i for i, segment in enumerate(segments) if re.search(r"[*?]", segment)), len(segments))
     named = "/" + "/".join(segments[:literal])
     # A folder has the names of its links, too.
@@ -199,16 +200,12 @@ def path_pattern(text: str, place: Place) -> str:
 
 
 def _regex(base: str, segments: list[str]) -> str:
-    names = [None if one == "**" else _name(one) for one in segments]
+    names = [None if one == "**" else glob_patterns.rule_name(one) for one in segments]
     within = bool(names) and names[-1] is None
     while names and names[-1] is None:
         names.pop()
-    out = re.escape(base.rstrip("/")) + ("/" + stars.path(names, whole=not within) if names else "")
+    out = re.escape(base.rstrip("/")) + ("/" + glob_patterns.path(names, whole=not within) if names else "")
     return (out + ("(?:/.*)?" if within else "")) or "/"
-
-
-def _name(segment: str) -> str:
-    return stars.name(re.escape(part).replace(r"\?", "[^/]") for part in re.split(r"\*+", segment))
 
 
 # ------------------------------------------------------------------ judging
@@ -252,10 +249,10 @@ def _outside_lists(file: PolicyFile, section: Section | None, case: Case) -> str
     """
     own = section is not None and section.scope == "path"
     held: list[tuple[tuple[str, ...], tuple[PathFact, ...]]] = []
-    if not own or case.tool in _SEARCHES_CONTENT:
-        held.append((("Read",), case.touch.reads))
+    if not own or traits(case.tool).searches_content:
+        held.append(((READ,), case.touch.reads))
     if not own:
-        held.append((("Write", "Edit"), case.touch.writes))
+        held.append(((WRITE, EDIT), case.touch.writes))
     for tools, facts in held:
         lists = [one for tool in tools if (one := file.sections.get(tool)) is not None and one.restricts]
         rules_of = [rule for one in lists if one.enabled is not False for rule in one.allow or ()]
@@ -304,10 +301,10 @@ def _denied_paths(file: PolicyFile, section: Section | None, case: Case) -> Iter
     reads, writes = case.touch.reads, case.touch.writes
     own = section if section is not None and section.scope == "path" else None
     held: list[tuple[Section | None, tuple[PathFact, ...]]] = [(own, (*reads, *writes))]
-    if own is None or case.tool in _SEARCHES_CONTENT:
-        held.append((file.sections.get("Read"), reads))
+    if own is None or traits(case.tool).searches_content:
+        held.append((file.sections.get(READ), reads))
     if own is None:
-        held += [(file.sections.get(name), writes) for name in ("Write", "Edit")]
+        held += [(file.sections.get(name), writes) for name in (WRITE, EDIT)]
     for listed, facts in held:
         for rule in listed.deny if listed is not None else ():
             for fact in facts:
@@ -397,7 +394,7 @@ def _granted(file: PolicyFile, section: Section, case: Case) -> str | None:
 
 def _plan_covered(file: PolicyFile, allow: tuple[Rule, ...], case: Case, command: Plan) -> bool:
     """Each simple command needs a pattern, and each file that a redirect writes one under [write] or [edit]."""
-    writers = (file.sections.get(name) for name in ("Write", "Edit"))
+    writers = (file.sections.get(name) for name in (WRITE, EDIT))
     allowed = [rule for section in writers if section and section.enabled is not False for rule in section.allow or ()]
-    edits = (rule._replace(tool="Edit") for rule in allowed)
+    edits = (rule._replace(tool=EDIT) for rule in allowed)
     return judges.plan_granted((*allow, *edits), case, command) is not None

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from adderclaw.gate import paths
 from adderclaw.gate.case import Case, Opinion
 
-TOOL = "Delete"
 COMMANDS = frozenset({"rm", "rmdir", "unlink", "shred"})
 """Programs in whose stead the tool can be used."""
 

@@ -12,6 +12,7 @@ from adderclaw.gate.paths import forms, is_device
 from adderclaw.gate.shell.environment import folders_of
 from adderclaw.gate.shell.planner import Plan, Raw, simples
 from adderclaw.record import NamedTuple
+from adderclaw.tool_traits import SKILL
 from adderclaw.types import HostFact, PathFact, Risk
 
 ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2}
@@ -109,7 +110,7 @@ def is_kept(fact: PathFact, case: Case) -> bool:
     if is_inside(fact, case.policy.shown):
         return True
     policy = case.policy
-    own = f"{policy.home}/skills" if policy.home and case.tool == "Skill" else ""
+    own = f"{policy.home}/skills" if policy.home and case.tool == SKILL else ""
     return case.touch.command is None and is_inside(fact, tuple(folder for folder in (policy.kept, own) if folder))
 
 

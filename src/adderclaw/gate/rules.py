@@ -5,27 +5,19 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
 
-from adderclaw.gate import stars
+from adderclaw import glob_patterns
 from adderclaw.gate.hosts import PLAIN_METHODS, covers
 from adderclaw.record import NamedTuple
+from adderclaw.tool_traits import Scope, traits
 from adderclaw.types import HostFact, Json, PathFact, Verdict
 
 type Subject = Literal["all", "command", "path", "domain", "name"]
 
-READERS = ("Read", "Glob", "Grep", "LS")
-"""The tools that look at files of the workspace, and do nothing else."""
-READ_FAMILY = frozenset(READERS)
-EDIT_FAMILY = frozenset({"Edit", "Write", "NotebookEdit"})
-PATH_TOOLS = READ_FAMILY | EDIT_FAMILY | {"Delete"}
-"""Tools whose specifier is a pattern of paths."""
-WEB_FAMILY = frozenset({"WebFetch", "Http"})
-PRIMARY = {"Agent": "subagent_type", "Skill": "skill"}
-"""The field that a plain specifier of these tools names."""
 PRIMARY_FIELDS = frozenset({"command", "file_path", "path", "notebook_path", "url"})
 """Fields that a specifier of their own kind matches, never `field:value`."""
 
-FIELDS = dict.fromkeys(PATH_TOOLS, PRIMARY_FIELDS - {"command", "url"}) | {"Bash": frozenset({"command"})}
-"""Those of them that a pattern of the tool's own means: naming one would match nothing, and deny nothing."""
+_MEANT: dict[Scope, frozenset[str]] = {"path": PRIMARY_FIELDS - {"command", "url"}, "command": frozenset({"command"})}
+"""Those of them that a pattern of the scope means: naming one would match nothing, and deny nothing."""
 
 _RULE = r"(?s)([A-Za-z*?][\w*?.-]*)(?:\((.*)\))?"
 
@@ -100,8 +92,8 @@ def parse_all(
 
 def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str, str] | None = None) -> Rule:
     """One rule; raises Invalid with the reason."""
-    if len(text) > stars.LONGEST:
-        raise Invalid(f"it is longer than {stars.LONGEST:,} characters")
+    if len(text) > glob_patterns.LONGEST:
+        raise Invalid(f"it is longer than {glob_patterns.LONGEST:,} characters")
     match = re.fullmatch(_RULE, text.strip())
     if match is None:
         raise Invalid("a rule is Tool or Tool(specifier)")
@@ -131,21 +123,22 @@ def with_server_name(tool: str) -> str:
 
 def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, anchors: Anchors) -> Rule:
     field, _, value = (part.strip() for part in specifier.partition(":"))
-    if tool in FIELDS and field in FIELDS[tool] and value not in ("", "*"):  # `command:*` is the program `command`
+    scope = traits(tool).scope
+    if field in _MEANT.get(scope, ()) and value not in ("", "*"):  # `command:*` is the program `command`
         raise Invalid(f"{field} is not named: write {tool}({value})")
-    if tool == "Bash":
+    if scope == "command":
         return Rule(text, behaviour, tool, "command", specifier, command_pattern(specifier))
-    if tool in PATH_TOOLS:
+    if scope == "path":
         pattern = path_pattern(specifier, anchors, narrow=behaviour == "allow")
         return Rule(text, behaviour, tool, "path", specifier, pattern)
-    if tool in WEB_FAMILY:
+    if scope == "domain":
         field = specifier.split(":", 1)[0].strip()
         if behaviour != "allow" and ":" in specifier and field not in {"domain"} | PRIMARY_FIELDS:
             return Rule(text, behaviour, tool, "name", specifier)
         if not specifier.startswith("domain:") or not specifier[7:].strip():
             raise Invalid(f"{tool} takes domain:<host>")
         return Rule(text, behaviour, tool, "domain", specifier, specifier[7:].strip())
-    if tool in PRIMARY:
+    if traits(tool).rule_field:
         return Rule(text, behaviour, tool, "name", specifier, command_pattern(specifier))
     if behaviour == "allow" or ":" not in specifier:
         raise Invalid(f"{tool} takes no specifier" + (" in an allow rule" if behaviour == "allow" else ""))
@@ -160,7 +153,7 @@ def command_pattern(specifier: str) -> str:
     if text.endswith(":*"):
         text = text[:-2] + " *"
     open_end = text.endswith(" *") and text != " *"
-    return stars.text(text[:-2] if open_end else text) + (r"(?: .*)?" if open_end else "")
+    return glob_patterns.text(text[:-2] if open_end else text) + (r"(?: .*)?" if open_end else "")
 
 
 # ------------------------------------------------------------------ paths
@@ -185,7 +178,10 @@ def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
     # `src/**` in a deny or ask rule means every src, in an allow rule only the one beside us.
     if not narrow and re.fullmatch(r"[^/*]+/\*\*", rest):
         rest = "**/" + rest
-    return re.escape(base.rstrip("/")) + "/" + gitignore(rest)
+    try:
+        return f"{re.escape(base.rstrip('/'))}/{glob_patterns.covering(rest)}"
+    except glob_patterns.InvalidPattern as error:
+        raise Invalid(str(error)) from None
 
 
 def literal_path(specifier: str, home: str) -> str | None:
@@ -198,61 +194,6 @@ def literal_path(specifier: str, home: str) -> str | None:
         return None
     path = path.removesuffix("/**").rstrip("/")
     return None if not path or re.search(r"[*?\[\]\\]", path) or ".." in path.split("/") else path
-
-
-def gitignore(pattern: str) -> str:
-    """The regular expression of one gitignore pattern over what stands after the anchor's slash."""
-    if pattern in ("/", "/.", "."):
-        return ".*"
-    folder_only = pattern.endswith("/") and not pattern.endswith("\\/")
-    body = pattern.strip("/") if folder_only else pattern.lstrip("/")
-    anchored = pattern.startswith("/") or "/" in body
-    segments = [segment for segment in body.split("/") if segment]
-    folder_only = folder_only and segments[-1:] != ["**"]
-    if not segments:
-        return ".*"
-    names = [None if segment == "**" else stars.name(_parts(segment)) for segment in segments]
-    out = stars.path(names if anchored else [None, *names], whole=False)
-    # What matches a folder covers everything in it; a pattern that ends in `/` matches folders alone.
-    return out + ("/.*" if folder_only else "(?:/.*)?")
-
-
-def _parts(segment: str) -> list[str]:
-    """The literal parts between the stars of one name."""
-    parts, index = [""], 0
-    while index < len(segment):
-        char = segment[index]
-        if char == "*":
-            parts += [""] if index == 0 or segment[index - 1] != "*" or parts[-1] else []
-        elif char == "?":
-            parts[-1] += "[^/]"
-        elif char == "[":
-            group = _class(segment, index)
-            if group is None:
-                raise Invalid("an unclosed [ in a path pattern")
-            parts[-1] += group[0]
-            index = group[1]
-        elif char == "\\" and index + 1 < len(segment):
-            index += 1
-            parts[-1] += re.escape(segment[index])
-        else:
-            parts[-1] += re.escape(char)
-        index += 1
-    return parts
-
-
-def _class(segment: str, start: int) -> tuple[str, int] | None:
-    end = segment.find("]", start + 3 if segment[start + 1 : start + 2] in ("!", "^") else start + 2)
-    if end < 0:
-        return None
-    inside = segment[start + 1 : end]
-    negated = inside[:1] in ("!", "^")
-    members = re.sub(r"[\\\[\]^&~|]", r"\\\g<0>", inside[1:] if negated else inside)
-    try:
-        re.compile(f"[{members}]")
-    except re.error:
-        raise Invalid(f"[{inside}] is no character class") from None
-    return (f"(?!/)[{'^' if negated else ''}{members}]", end)
 
 
 # ------------------------------------------------------------------ matching
@@ -285,17 +226,13 @@ def names_tool(rule: Rule, tool: str) -> bool:
     """Whether a rule's tool name, or its family, or its glob, is that tool."""
     if rule.tool == tool:
         return True
-    if rule.tool == "Read":
-        return tool in READ_FAMILY
-    if rule.tool == "Edit":
-        # who may change a file may not therefore delete it; who may not change it may not delete it either
-        return tool in EDIT_FAMILY or (tool == "Delete" and rule.behaviour != "allow")
-    if rule.tool == "WebFetch":
-        return tool in WEB_FAMILY
+    held = traits(tool)
+    if rule.tool == held.family or (rule.tool == held.refused_with and rule.behaviour != "allow"):
+        return True
     if rule.tool.startswith("mcp__") and rule.tool.count("__") == 1 and not re.search(r"[*?]", rule.tool):
         return tool.startswith(rule.tool + "__")
     if re.search(r"[*?]", rule.tool):
-        return re.fullmatch(stars.text(rule.tool).replace(r"\?", "."), tool, re.DOTALL) is not None
+        return re.fullmatch(glob_patterns.text(rule.tool, any_one=True), tool, re.DOTALL) is not None
     return False
 
 
@@ -310,4 +247,4 @@ def matches_field(rule: Rule, arguments: Json) -> bool:
     if not isinstance(value, str | int | float | bool):
         return False
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return re.fullmatch(stars.text(wanted), text, re.DOTALL) is not None
+    return re.fullmatch(glob_patterns.text(wanted), text, re.DOTALL) is not None

@@ -3,7 +3,7 @@
 import os
 import time
 
-from adderclaw import config
+from adderclaw import config, home_names
 from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import BY_ROW, answer_row, person, questions_json, questions_of, shown
 from adderclaw.questions import Answer, Replies
@@ -63,7 +63,7 @@ def answered(
             wanted = "replies to its questions" if asked.questions else "a yes or a no"
             raise UsageError(f"{asked.id} asks for {wanted}")
         given = Answer(approved, BY_ROW, comment, who=person(channel), replies=replies)
-        key_path = os.path.join(config.home(), "receipt.key")
+        key_path = os.path.join(config.home(), home_names.RECEIPT_KEY)
         return answer_row(store, lambda: operators_key(key_path), asked, given, plan, at_terminal=at_terminal)
     finally:
         store.close()

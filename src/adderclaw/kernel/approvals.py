@@ -25,6 +25,7 @@ from adderclaw.questions import (
 )
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store, approvals
+from adderclaw.tool_traits import EXIT_PLAN
 from adderclaw.types import Clock, Ids, Json
 
 POLL = 0.25
@@ -84,7 +85,7 @@ def unaskable(request: ApprovalRequest) -> Answer | None:
 
 def by_agent(request: ApprovalRequest, database: str = "") -> Answer | None:
     """What a plan or a step is answered in a process that a tool of an agent started, whoever types there."""
-    if request.kind == "call" and request.tool != "ExitPlanMode":
+    if request.kind == "call" and request.tool != EXIT_PLAN:
         return None
     from adderclaw.sandbox.operator_only import require_operator
 

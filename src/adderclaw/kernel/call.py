@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.errors import AdderClawError, LimitError
-from adderclaw.gate.case import FAMILY, Decision
+from adderclaw.gate.case import Decision
 from adderclaw.json_text import canonical, digest
 from adderclaw.kernel import call_hooks, later_report
 from adderclaw.kernel.call_hooks import Keep, Life
@@ -197,7 +197,7 @@ def admit(session: Session, ruling: Ruling) -> None:
     session.budget.tool_calls += 1
     tool = ruling.considered.tool
     if session.scene.pace is not None and tool is not None:
-        session.scene.pace.ran(FAMILY.get(tool.name, tool.name))
+        session.scene.pace.ran(tool.traits.section_of or tool.name)
 
 
 def begin(session: Session, rulings: Sequence[Ruling]) -> None:

@@ -12,6 +12,7 @@ from adderclaw.json_text import canonical
 from adderclaw.kernel.permission_check import Considered, considered_in
 from adderclaw.kernel.session import Rows, Session, told
 from adderclaw.questions import Answer
+from adderclaw.tool_traits import EDIT
 from adderclaw.tools import arguments_of, find
 from adderclaw.types import Json, ToolResult
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 BY_HOOK = "hook"
 AFTER_EDIT = "AfterEdit"
 """What follows an edit by itself: in the table of hooks, but none that anybody configures."""
-EDITS = frozenset({"Write", "Edit", "NotebookEdit"})
 
 
 type Keep = Callable[[Cursor, ToolResult, bool], None]
@@ -186,7 +186,7 @@ async def denied(session: Session, considered: Considered, how: Json, life: Life
 async def after(session: Session, considered: Considered, result: ToolResult, life: Life) -> ToolResult:
     """What hooks make of a call that ran; an edit is looked at after them, as they left the file."""
     heard = await _heard(session, considered, result, life)
-    edits = considered.tool is not None and considered.tool.name in EDITS and not result.is_error
+    edits = considered.tool is not None and considered.tool.traits.family == EDIT and not result.is_error
     if edits and AFTER_EDIT in session.hooks and not session.scene.stopped():
         files = [fact.real for fact in considered.touch.writes]
         life.hear(AFTER_EDIT, await session.fire(AFTER_EDIT, {"files": files}, life.rows))

@@ -15,6 +15,7 @@ from adderclaw.kernel.session import Session, is_told
 from adderclaw.record import NamedTuple
 from adderclaw.store import transcript
 from adderclaw.store.transcript import Entry
+from adderclaw.tool_traits import SKILL
 from adderclaw.types import Json, Message, TextBlock
 
 type Trigger = Literal["auto", "manual"]
@@ -201,7 +202,7 @@ def _within(said: list[str]) -> list[str]:
 def _called(entries: list[Entry]) -> list[str]:
     """What calls of the Skill tool gave."""
     calls = {
-        entry.payload["id"] for entry in entries if entry.entry_type == "tool_use" and entry.payload["name"] == "Skill"
+        entry.payload["id"] for entry in entries if entry.entry_type == "tool_use" and entry.payload["name"] == SKILL
     }
     results = (entry.payload for entry in entries if entry.entry_type == "tool_result")
     return [str(one["content"]) for one in results if one["tool_use_id"] in calls and not one["is_error"]]

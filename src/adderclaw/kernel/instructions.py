@@ -12,7 +12,7 @@ from copy import copy
 from itertools import islice
 from typing import Any, Literal, cast
 
-from adderclaw import workspace
+from adderclaw import home_names, workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.places import MARKERS
 from adderclaw.credentials.redaction import visible
@@ -384,8 +384,7 @@ def told(files: list[File]) -> str:
 
 def _of_the_user(home: str, user: str) -> tuple[str, ...]:
     return (
-        os.path.join(home, "AGENTS.md"),
-        os.path.join(home, "CLAUDE.md"),
+        *(os.path.join(home, name) for name in home_names.INSTRUCTIONS),
         os.path.join(user, ".claude", "CLAUDE.md"),
     )
 

@@ -17,6 +17,7 @@ from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session
 from adderclaw.kernel.tokens import estimated
 from adderclaw.overseer import Crowded
+from adderclaw.provider_kinds import MOCK
 from adderclaw.record import NamedTuple
 from adderclaw.store import model_calls
 from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta, Thinking, Usage
@@ -194,7 +195,7 @@ def _with_estimate(session: Session, response: ChatResponse, sent: int) -> ChatR
         len(call.name) + len(canonical(call.input)) for call in response.tool_calls
     )
     received += sum(len(canonical(thought.payload)) for thought in response.opaque)
-    if not received or (usage.input and usage.output_tokens) or (entry is not None and entry.kind == "mock"):
+    if not received or (usage.input and usage.output_tokens) or (entry is not None and entry.kind == MOCK):
         return response
     missing = Usage(0 if usage.input else estimated(sent), 0 if usage.output_tokens else estimated(received))
     return replace(response, usage=usage + replace(missing, estimated=True))

@@ -4,10 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from adderclaw import gate
-from adderclaw.gate.case import FAMILY, Case, Decision, Opinion
+from adderclaw.gate.case import Case, Decision, Opinion
 from adderclaw.json_text import canonical
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.record import record
+from adderclaw.tool_traits import BASH
 from adderclaw.tools import arguments_of, decoded, find, nearest, unwrapped
 from adderclaw.types import Disabled, Prepared, Tool, ToolCall, Touch
 
@@ -70,7 +71,7 @@ def consider(
         prepared = tool.prepare(arguments, context)
     except (ValueError, OSError) as error:
         by = error.by if isinstance(error, Disabled) else "paths"
-        refusal = Decision("deny", "high", str(error), by, (), tool.name, "no sandbox" if tool.name == "Bash" else None)
+        refusal = Decision("deny", "high", str(error), by, (), tool.name, "no sandbox" if tool.name == BASH else None)
         return Considered(call, tool, arguments, None, refusal, rewritten=rewritten)
     planning, touch = scene.planning(), prepared.touch
     case = Case(
@@ -87,7 +88,7 @@ def consider(
         free_reads=scene.context.free_reads,
         protected_ids=scene.protected_ids() if touch.reads or touch.writes else frozenset(),
         hook_opinion=opinion,
-        recent=scene.pace.recent(FAMILY.get(tool.name, tool.name)) if scene.pace and scene.policy.files else 0,
+        recent=scene.pace.recent(tool.traits.section_of or tool.name) if scene.pace and scene.policy.files else 0,
     )
     decision, fails = gate.judge(case), ""
     if decision.verdict == "ask" and not approved:

@@ -3,6 +3,7 @@
 from adderclaw import gate, tools
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
+from adderclaw.tool_traits import NAMES
 from adderclaw.types import Json
 
 
@@ -16,4 +17,4 @@ def policy_of(config: Config, made_of: Json) -> gate.Policy:
             known[path] = followed(path)
         return known[path]
 
-    return gate.policy_of(config, **given, aliases=tools.aliases(), known=tools.NAMES, real=real)
+    return gate.policy_of(config, **given, aliases=tools.aliases(), known=NAMES, real=real)

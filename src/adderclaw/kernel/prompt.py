@@ -7,6 +7,7 @@ from typing import Any
 from adderclaw.framing import framed, sealed
 from adderclaw.json_text import canonical
 from adderclaw.record import NamedTuple
+from adderclaw.tool_traits import TOOLS
 from adderclaw.types import Json, Tool, ToolSpec
 
 
@@ -69,13 +70,10 @@ def compose(
     return made(system, tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in advertised(tools)))
 
 
-SEARCH = frozenset({"ToolSearch", "Call"})
-
-
 def advertised(tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
     """Those in the prompt: deferred ones wait behind ToolSearch and Call, which are there only for their sake."""
     everything = [tool for tool in tools if tool.usable]
     late = any(tool.deferred for tool in everything)
-    if late and {tool.name for tool in everything} >= SEARCH:
+    if late and {tool.name for tool in everything} >= {tool.name for tool in TOOLS if tool.finds_tools}:
         return [tool for tool in everything if not tool.deferred]
-    return [tool for tool in everything if tool.name not in SEARCH]
+    return [tool for tool in everything if not tool.traits.finds_tools]

@@ -207,7 +207,7 @@ def restore(session: Session, *, go_on: bool) -> None:
 def _asks(session: Session, call: ToolCall) -> bool:
     """Whether a call does nothing but ask a person: to ask again repeats nothing, and its row has the answer."""
     found = find(session.scene.tools, unwrapped(call).name)
-    return found is not None and found[0].name == "AskUserQuestion"
+    return found is not None and found[0].traits.asks
 
 
 def _lost(session: Session) -> tuple[TaskEnd, ...]:

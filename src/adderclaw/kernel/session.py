@@ -26,7 +26,8 @@ from adderclaw.questions import Operator
 from adderclaw.record import NamedTuple, changing
 from adderclaw.store import Store, runs
 from adderclaw.store.ledger import Ledger
-from adderclaw.tools import NAMES, Kit, told_of
+from adderclaw.tool_traits import NAMES
+from adderclaw.tools import Kit, told_of
 from adderclaw.types import (
     DEFAULT_THINKING,
     Background,

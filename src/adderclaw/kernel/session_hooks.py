@@ -10,7 +10,7 @@ from adderclaw.child import Child
 from adderclaw.credentials.redaction import Secrets, without_shapes
 from adderclaw.errors import AdderClawError
 from adderclaw.gate import judges
-from adderclaw.gate.rules import READERS, Anchors, Invalid, parse
+from adderclaw.gate.rules import Anchors, Invalid, parse
 from adderclaw.gate.shell.planner import Raw
 from adderclaw.hook_outcome import ASKED_BY_SERVERS, Merged
 from adderclaw.hooks import http, model_hooks, plane, process
@@ -22,6 +22,7 @@ from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
 from adderclaw.store import hooks as rows_of
 from adderclaw.store.text import compact, iso
+from adderclaw.tool_traits import BASH, READERS
 from adderclaw.types import Autonomy, Json, PermissionMode, ToolCall
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def applies(scene: Scene, warn: Callable[[str], None], rule: str, fields: Json) 
     case = consider(scene, call).case
     if case is None:
         return True
-    return judges.forbids(parsed, case) or (parsed.tool == "Bash" and isinstance(case.touch.command, Raw))
+    return judges.forbids(parsed, case) or (parsed.tool == BASH and isinstance(case.touch.command, Raw))
 
 
 def by_hand(

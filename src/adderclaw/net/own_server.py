@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, cast
 
+from adderclaw import home_names
 from adderclaw.record import NamedTuple
 
 MOST_BYTES = 4_096
@@ -37,7 +38,7 @@ def folder() -> str:
     It lies in the folder that `config.home` names, which is above us: a test holds the two together.
     """
     home = os.path.abspath(os.path.expanduser(os.environ.get("ADDERCLAW_HOME") or "~/.adderclaw"))
-    return os.path.join(home, "server")
+    return os.path.join(home, home_names.SERVER)
 
 
 def _place() -> str:

@@ -13,22 +13,9 @@ from adderclaw.credentials.sources import Sources
 from adderclaw.errors import ConfigError, Problem
 from adderclaw.events import Body
 from adderclaw.json_text import no_constant
+from adderclaw.provider_kinds import BY_NAME
 from adderclaw.record import NamedTuple
 from adderclaw.types import Clock, Json, Provider
-
-PROVIDERS: dict[str, str] = {
-    "mock": "adderclaw.providers.mock:make",
-    "anthropic": "adderclaw.providers.anthropic:make",
-    "openai": "adderclaw.providers.responses:make",
-    "openai-compatible": "adderclaw.providers.openai:make",
-    "openrouter": "adderclaw.providers.openai:make",
-    "ollama": "adderclaw.providers.openai:make",
-    "lm-studio": "adderclaw.providers.openai:make",
-    "gemini": "adderclaw.providers.gemini:make",
-    "reliable": "adderclaw.providers.combine:reliable",
-    "router": "adderclaw.providers.combine:router",
-}
-"""Kind → "module:function"; the module is imported when a provider of that kind is made."""
 
 FROM_ENVIRONMENT = ("openai_compatible", "lm_studio_local")
 """Entries of seed 003 that need more of the environment than a key."""
@@ -78,15 +65,13 @@ def make(
     entry = config.providers.models.get(name)
     if entry is None:
         known = ", ".join(sorted(config.providers.models)) or "none"
-        add = f"; `adderclaw onboard --provider {name}` adds it" if PROVIDERS.get(name, "").endswith(":make") else ""
+        can_add = name in BY_NAME and not BY_NAME[name].combines
+        add = f"; `adderclaw onboard --provider {name}` adds it" if can_add else ""
         misconfigured(name, "", f"no provider has the name {name!r}; known: {known}{add}")
     if name in seen:
         misconfigured(name, "providers", f"contains itself: {' → '.join((*seen, name))}; remove one of the names")
-    place = PROVIDERS.get(entry.kind)
-    if place is None:
-        misconfigured(name, "kind", f"kind {entry.kind!r} is not available yet; available: {', '.join(PROVIDERS)}")
-    module, _, function = place.partition(":")
-    maker = cast(Callable[[Parts], Provider], getattr(import_module(module), function))
+    module, _, function = BY_NAME[entry.kind].adapter.partition(":")
+    maker = cast(Callable[[Parts], Provider], getattr(import_module(f"adderclaw.providers.{module}"), function))
     if (model := model_of(name, config)) != (entry.model or config.default_model):
         entry = replace(entry, model=model)
     sources = credentials or Sources(secrets, clock)

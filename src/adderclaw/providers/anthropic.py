@@ -8,6 +8,7 @@ import re
 from adderclaw.config.model_catalogue import ModelFacts, facts
 from adderclaw.credentials.sources import API_KEY, AUTH_TOKEN, SOCKET, Credential
 from adderclaw.errors import ProviderError, ProviderErrorKind
+from adderclaw.provider_kinds import ANTHROPIC, BY_NAME
 from adderclaw.providers import Parts, thinking
 from adderclaw.providers.adapter import (
     ACCEPTED,
@@ -48,7 +49,6 @@ from adderclaw.types import (
     ToolUseBlock,
 )
 
-BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 OAUTH_BETA = "oauth-2025-04-20"
 """Without it the API takes no token that came from a login."""
@@ -80,7 +80,7 @@ def make(parts: Parts) -> "Anthropic":
 
 
 def base_url_of(base_url: str | None) -> str:
-    return base_url or os.environ.get("ANTHROPIC_BASE_URL") or BASE_URL
+    return base_url or os.environ.get(BY_NAME[ANTHROPIC].url_variable) or BY_NAME[ANTHROPIC].base_url
 
 
 def _authorization(credential: Credential | None) -> dict[str, str]:

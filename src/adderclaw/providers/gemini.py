@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 from adderclaw.credentials.redaction import secret_name
 from adderclaw.errors import ProviderErrorKind
 from adderclaw.history import History
+from adderclaw.provider_kinds import BY_NAME
 from adderclaw.providers import Parts, misconfigured, thinking
 from adderclaw.providers.adapter import (
     Adapter,
@@ -43,9 +44,8 @@ from adderclaw.types import (
     ToolUseBlock,
 )
 
-BASE_URL = "https://generativelanguage.googleapis.com"
-BASE_URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
-KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_KIND = BY_NAME["gemini"]
+KEY_VARIABLES = (_KIND.key_variable, "GOOGLE_API_KEY")
 
 FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 """Google's own word for a call that another model made: from Gemini 3 on, a call without a signature is refused."""
@@ -65,7 +65,7 @@ def make(parts: Parts) -> "Gemini":
 
 def _place(parts: Parts) -> tuple[Endpoint, str]:
     """The address up to its version, and what the operator wants in the query."""
-    place = place_of(parts, parts.entry.base_url or os.environ.get(BASE_URL_VARIABLE) or BASE_URL, "")
+    place = place_of(parts, parts.entry.base_url or os.environ.get(_KIND.url_variable) or _KIND.base_url, "")
     path, _, query = place.target.partition("?")
     if any(name.lower() == "key" or secret_name(name) for name, _ in parse_qsl(query, keep_blank_values=True)):
         fix = "name the key's variable in api_key_env instead: addresses end up in logs"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from adderclaw.errors import ProviderErrorKind
+from adderclaw.provider_kinds import OPENROUTER
 from adderclaw.providers import Parts
 from adderclaw.providers.adapter import ONE_WAY, Wanted, Way, compact, left_out, thoughtless
 from adderclaw.providers.faults import advice
@@ -122,7 +123,7 @@ class OpenAIChat(Server):
         return "max_completion_tokens" if new else "max_tokens"
 
     def _thinking(self, wanted: Wanted) -> Json:
-        if self._entry.kind == "openrouter":
+        if self._entry.kind == OPENROUTER:
             from adderclaw.providers.thinking import can_think, openrouter
 
             able = can_think(wanted.model, self._parts.config, by_name=thinks(wanted.model))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from adderclaw.credentials.sources import KEY_VARIABLES
+from adderclaw.provider_kinds import BY_NAME, KEY_VARIABLES
 from adderclaw.providers import Parts, misconfigured
 from adderclaw.providers.adapter import Adapter, Wanted, compact, place_of, require_model, warn_unencrypted
 from adderclaw.providers.reading import object_in, objects_in
@@ -22,18 +22,6 @@ from adderclaw.types import (
     ToolResultBlock,
 )
 
-BASE_URLS = {
-    "openai": "https://api.openai.com/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "ollama": "http://127.0.0.1:11434/v1",
-    "lm-studio": "http://127.0.0.1:1234/v1",
-}
-_URL_VARIABLES = {
-    "openai": "OPENAI_BASE_URL",
-    "openai-compatible": "OPENAI_BASE_URL",
-    "lm-studio": "LM_STUDIO_BASE_URL",
-}
-
 ROUTED = ("", "lm_studio_server_routed")
 """Model names that leave the choice to LM Studio, or to the variable LM_STUDIO_MODEL."""
 
@@ -44,13 +32,13 @@ def key_variable(kind: str, api_key_env: str | None) -> str | None:
 
 
 def base_url_of(kind: str, base_url: str | None) -> str | None:
-    return base_url or os.environ.get(_URL_VARIABLES.get(kind, "")) or BASE_URLS.get(kind)
+    return base_url or os.environ.get(BY_NAME[kind].url_variable) or BY_NAME[kind].base_url or None
 
 
 def openai_place(parts: Parts, tail: str) -> Endpoint:
     """Where this provider's requests go; a configuration error when the entry does not say so."""
     entry = parts.entry
-    if entry.kind != "lm-studio":
+    if not BY_NAME[entry.kind].routes:
         require_model(parts)
     base_url = base_url_of(entry.kind, entry.base_url)
     if not base_url:
@@ -76,7 +64,7 @@ class Server(Adapter):
     def _model_of(self, request: ChatRequest) -> str:
         """The model's name; "" leaves it out of the request, where the server routes to the one that it has loaded."""
         model = super()._model_of(request)
-        if self._entry.kind == "lm-studio" and model in ROUTED:
+        if BY_NAME[self._entry.kind].routes and model in ROUTED:
             return os.environ.get("LM_STUDIO_MODEL", "").strip()
         return model
 

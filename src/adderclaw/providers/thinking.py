@@ -8,6 +8,7 @@ import re
 
 from adderclaw.config.model_catalogue import facts
 from adderclaw.config.schema import Config
+from adderclaw.provider_kinds import ANTHROPIC, BY_NAME, MOCK
 from adderclaw.providers.adapter import Detail
 from adderclaw.providers.openai_server import bare, never_thinks, thinks
 from adderclaw.types import EFFORTS, Effort, Json, Thinking
@@ -69,13 +70,13 @@ def can_think(model: str, config: Config, *, by_name: bool) -> bool:
 
 def is_told(kind: str, model: str, wanted: Thinking, config: Config) -> bool:
     """Whether a request to such an entry says anything of what was chosen; a server may ignore it all the same."""
-    if kind == "anthropic":
+    if kind == ANTHROPIC:
         able = can_think(model, config, by_name=Claude(model).has_thinking)
         said = anthropic(model, wanted, BUDGETS["max"], thinks=able, forced=False, detail="full")
         return said != (None, None)
-    if kind in ("gemini", "openrouter"):
+    if BY_NAME[kind].tells_thinking:
         return True
-    return kind != "mock" and not never_thinks(model) and not (thinks(model) and not levels(model))
+    return kind != MOCK and not never_thinks(model) and not (thinks(model) and not levels(model))
 
 
 def vendor_of(model: str) -> str:

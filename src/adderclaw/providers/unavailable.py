@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 
-from adderclaw.credentials.sources import LM_STUDIO, OPENAI_NAME, OPENAI_URL
+from adderclaw.credentials.sources import LM_STUDIO_NAME, OPENAI_NAME, OPENAI_URL
 from adderclaw.errors import ProviderError
 from adderclaw.providers import Parts
 from adderclaw.types import ChatRequest, ChatResponse, OnDelta, Provider, ProviderCapabilities
@@ -15,7 +15,7 @@ def complete(parts: Parts, maker: Callable[[Parts], Provider]) -> Provider:
     """The provider; or, where its environment lacks something, one that fails in its place, which is recorded."""
     if parts.name == OPENAI_NAME and not parts.entry.base_url and not _set(OPENAI_URL):
         return Unavailable(parts, OPENAI_URL, None)
-    if parts.name == LM_STUDIO and not parts.entry.model and not _set(LM_STUDIO_MODEL):
+    if parts.name == LM_STUDIO_NAME and not parts.entry.model and not _set(LM_STUDIO_MODEL):
         return Unavailable(parts, LM_STUDIO_MODEL, maker(parts))
     return maker(parts)
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from adderclaw import tools
+from adderclaw import home_names, tools
 from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.schema import Config
 from adderclaw.credentials.redaction import Secrets
@@ -159,7 +159,7 @@ def play(
     asked, entries = rows_of(store, session_id, segment)
     recorded = Recorded(asked, entries, transcript.opaque(store, session_id))
     reel = Reel(segment.items, recorded, lambda known: _kept(store, known))
-    own = Store.open(os.path.join(folder, "memory.sqlite"))
+    own = Store.open(os.path.join(folder, home_names.DATABASE))
     differences: list[Difference] = []
 
     def differ(where: str, recorded: object, replayed: object, note: str) -> None:

@@ -21,7 +21,7 @@ from adderclaw.kernel.tape import Tape
 from adderclaw.questions import Answer
 from adderclaw.store import Store, tape
 from adderclaw.store.text import compact
-from adderclaw.tools import NAMES
+from adderclaw.tool_traits import NAMES
 from adderclaw.types import ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
 
 if TYPE_CHECKING:

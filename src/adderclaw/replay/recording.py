@@ -13,7 +13,7 @@ from adderclaw.kernel.session import Session
 from adderclaw.overseer import ALONE
 from adderclaw.replay.recorder import Recorder, SeededIds, described
 from adderclaw.store import Store, runs, settings, tape
-from adderclaw.tools import NAMES
+from adderclaw.tool_traits import NAMES
 from adderclaw.types import Clock, Json
 
 FORMAT = 1

@@ -13,6 +13,7 @@ from adderclaw.runtime import hook_calls
 from adderclaw.runtime.configured_hooks import roots_of
 from adderclaw.runtime.start import Runtime, operators_own
 from adderclaw.sandbox import programs
+from adderclaw.tool_traits import BASH
 from adderclaw.tools import checkers
 from adderclaw.tools.checkers import SHOWN, Checker, Finding
 from adderclaw.types import Json, ToolResult
@@ -50,7 +51,7 @@ class Checks:
         said: list[str] = []
         for one in self._found:
             changed = [path for path in paths if path.endswith(one.suffixes)]
-            if changed and self._runs(one) and "Bash" in session.scene.tools:
+            if changed and self._runs(one) and BASH in session.scene.tools:
                 said += await self._check(session, one, changed)
         return Merged(context=tuple(said), ran=len(said)) if said else NO_HOOKS
 
@@ -85,7 +86,7 @@ class Checks:
             if one.name in self._allowed:
                 done = await hook_calls.looking(self._runtime, session, given, why)
             else:
-                done = await hook_calls.unasked(self._runtime, session, "Bash", given, why)
+                done = await hook_calls.unasked(self._runtime, session, BASH, given, why)
             if isinstance(done, ToolResult):
                 return self._read(one, paths, done)
             reason = reason or done

@@ -14,6 +14,7 @@ from adderclaw.runtime import servers
 from adderclaw.runtime.sandbox_setup import Furniture, WaysOut, hidden_apart
 from adderclaw.runtime.scene import box_of, is_unmasked, outputs
 from adderclaw.runtime.start import Runtime
+from adderclaw.tool_traits import EDIT, READ
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.types import Json, Tool, ToolContext, Touch, Workspace
@@ -111,7 +112,7 @@ def scene(runtime: Runtime, parent: Session, order: Child, apart: Apart, session
 
 
 def _rules(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{tool}(/{path}{end})" for path in paths for tool in ("Read", "Edit") for end in ("", "/**"))
+    return tuple(f"{tool}(/{path}{end})" for path in paths for tool in (READ, EDIT) for end in ("", "/**"))
 
 
 def _policy(parent: Session, made_of: Json, denied: tuple[str, ...]) -> gate.Policy:

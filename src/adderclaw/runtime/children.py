@@ -18,14 +18,12 @@ from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionReque
 from adderclaw.runtime.session import SessionHost, Unasked, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
+from adderclaw.tool_traits import TOOLS
 from adderclaw.types import Json, Provider, Tool, ToolContext, Workspace
 
 if TYPE_CHECKING:
     from adderclaw.runtime.apart import Quarters
 
-NOT_FOR_CHILDREN = frozenset({"EnterPlanMode", "ExitPlanMode"})
-"""The plan is between the operator and the session that they talk to."""
-NOT_FOR_BACKGROUND = frozenset({"AskUserQuestion"})
 STOP_HOOK_CAP = 8
 """How often a SubagentStop hook may send a child back to work."""
 
@@ -229,9 +227,12 @@ def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dic
 
 def _chosen(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
     """Tools that it is given by name stand in its prompt; of all others the rare ones wait behind ToolSearch."""
-    left_out = set(NOT_FOR_CHILDREN)
-    left_out |= NOT_FOR_BACKGROUND if order.background else set()
-    left_out |= {"Agent"} if parent.depth + 1 >= parent.config.subagents.max_depth else set()
+    deepest = parent.depth + 1 >= parent.config.subagents.max_depth
+    left_out = {
+        tool.name
+        for tool in TOOLS
+        if not tool.for_children or (tool.asks and order.background) or (tool.nests and deepest)
+    }
     left_out |= named(above, order.without)
     if order.tools is None or "*" in order.tools:
         return {name: tool for name, tool in above.items() if name not in left_out}

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from adderclaw import home_names
 from adderclaw.config.paths import beneath
 from adderclaw.config.servers import Entry, Missing, filled
 from adderclaw.credentials.redaction import visible
@@ -76,8 +77,8 @@ class Fetch:
             apart = () if entry.by_operator else (roots[0], entry.scope)
             known = (*apart, *self._recipe.fetch, *(f"{name}={told[name]}" for name in sorted(told)))
         name = hashlib.sha256("\0".join(map(str, known)).encode("utf-8", "replace")).hexdigest()
-        self._mark = os.path.join(home, "fetched", name)
-        self.folder = os.path.join(home, "caches", f"server-{name[:24]}")
+        self._mark = os.path.join(home, home_names.FETCHED, name)
+        self.folder = os.path.join(home, home_names.CACHES, f"server-{name[:24]}")
 
     @property
     def is_apart(self) -> bool:

@@ -17,6 +17,7 @@ from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionReque
 from adderclaw.record import NamedTuple
 from adderclaw.runtime import children
 from adderclaw.runtime.start import Runtime
+from adderclaw.tool_traits import BASH
 from adderclaw.types import Tool, ToolCall, ToolContext, ToolResult, Workspace, rejected
 
 HAND = "hand"
@@ -89,10 +90,10 @@ async def looking(runtime: Runtime, parent: Session, given: dict[str, object], w
     from adderclaw.tools import late
 
     if not parent.scene.kit.has_look_room:
-        return await unasked(runtime, parent, "Bash", given, why)
+        return await unasked(runtime, parent, BASH, given, why)
     order = Child("", agent_type=AGENT, description=why, background=True)
     child = _session(runtime, parent, late.looking(parent.scene.kit), order)
-    call = ToolCall(child.ids("toolu"), "Bash", given)
+    call = ToolCall(child.ids("toolu"), BASH, given)
     considered = consider(child.scene, call)
     if considered.error is not None or considered.decision.verdict == "deny":
         return f"it is denied ({considered.error or considered.decision.reason})"

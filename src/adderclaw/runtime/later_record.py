@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
+from adderclaw import home_names
 from adderclaw.config.paths import followed
 from adderclaw.store import Store, locks
 from adderclaw.store import later_files as rows
@@ -14,8 +15,6 @@ from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.protected_paths import Change
-
-FOLDER = "set-aside"
 
 
 class Later:
@@ -192,7 +191,7 @@ def _moved(root: str, home: str, path: str) -> bool:
     from adderclaw import workspace
     from adderclaw.errors import Refused
 
-    folder, own = os.path.join(home, FOLDER), os.path.realpath(home)
+    folder, own = os.path.join(home, home_names.SET_ASIDE), os.path.realpath(home)
     if os.path.commonpath((own, os.path.join(root, path))) == own:
         return False  # where the workspace holds our own folder: the database is not what anybody means
     try:

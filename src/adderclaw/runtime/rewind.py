@@ -3,7 +3,7 @@
 import os
 from typing import NamedTuple, TypedDict
 
-from adderclaw.checkpoints import FOLDER
+from adderclaw import home_names
 from adderclaw.checkpoints.blobs import Blobs, moment, prune
 from adderclaw.checkpoints.restore import Outcome, Plan, Workshop, carry_out, finish_pending, plan
 from adderclaw.checkpoints.saved_index import alone
@@ -57,7 +57,7 @@ def workshop(store: Store, home: str, config: Config) -> Workshop:
     def own(root: str) -> Own:
         return own_of(config, home, root)
 
-    return Workshop(store, Blobs(os.path.join(home, FOLDER), store), limits_of(config.checkpoints), own)
+    return Workshop(store, Blobs(os.path.join(home, home_names.CHECKPOINTS), store), limits_of(config.checkpoints), own)
 
 
 def groups(store: Store, conversation_id: str | None) -> list[Group]:

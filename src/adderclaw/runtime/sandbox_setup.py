@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from adderclaw import gate
+from adderclaw import gate, home_names
 from adderclaw.child import Apart
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
@@ -166,7 +166,7 @@ def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
     Of a plugin that they trust it is the whole folder: scripts and references lie beside its skills.
     """
     homes = (runtime.home, *runtime.foreign_homes)
-    found = [os.path.join(home, name) for home in homes for name in ("skills", "commands")]
+    found = [os.path.join(home, name) for home in homes for name in (home_names.SKILLS, home_names.COMMANDS)]
     if operators_own(runtime.options, runtime.loaded, "skills.dir"):
         found.append(os.path.join(root, runtime.config.skills.dir))
     found += runtime.plugins.roots() if runtime.plugins is not None else ()
@@ -338,7 +338,7 @@ def surroundings(home: str, roots: Sequence[str]) -> Surroundings:
     """Of the operator's environment and home alone: what lies in a workspace names nothing."""
     if any(beneath(home, root) for root in roots):  # where what we write down is hidden from commands
         return Surroundings()
-    folder = os.path.join(home, "cache", "network")
+    folder = os.path.join(home, home_names.CACHE, "network")
     bundle, indexes = own_network.bundle(roots), own_network.indexes(roots)
     shown: list[str] = []
     variables: dict[str, str] = {}

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import gate, tools
+from adderclaw import gate, home_names, tools
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
 from adderclaw.errors import AdderClawError, UsageError
@@ -14,6 +14,7 @@ from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Planning, Scene
 from adderclaw.store import Store, locks, transcript
+from adderclaw.tool_traits import NAMES
 from adderclaw.types import (
     Json,
     Tool,
@@ -184,7 +185,7 @@ def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
     """The session's skills; where there is no folder of them nothing is imported and nothing is looked for."""
     own = os.path.join(root, os.path.expanduser(runtime.config.skills.dir))
     homes = (runtime.home, *runtime.foreign_homes)
-    of_user = (os.path.join(home, name) for home in homes for name in ("skills", "commands"))
+    of_user = (os.path.join(home, name) for home in homes for name in (home_names.SKILLS, home_names.COMMANDS))
     folders = (own, *(os.path.join(root, name) for name in SKILLS), *of_user)
     brought = runtime.plugins is not None and any(runtime.plugins.places())
     if not brought and (runtime.options.bare or not any(map(is_directory, folders))):
@@ -196,7 +197,7 @@ def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
 
 def outputs(runtime: Runtime, session_id: str) -> str:
     """Where a session's long outputs are kept; made with the first of them."""
-    return os.path.join(followed(runtime.home), "outputs", session_id) if session_id else ""
+    return os.path.join(followed(runtime.home), home_names.OUTPUTS, session_id) if session_id else ""
 
 
 def _confinement(runtime: Runtime) -> str:
@@ -299,7 +300,7 @@ def _brought(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
         return {}
     from adderclaw.tools import plugins
 
-    taken = (*tools.NAMES, *tools.aliases())
+    taken = (*NAMES, *tools.aliases())
     return plugins.tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
 
 
@@ -319,19 +320,7 @@ def _planning(store: Store | None, conversation_id: str) -> Planning:
 def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:
     """What our own files are on disk, so that another name of one of them is still refused."""
     now = runtime.config
-    named = (
-        "config.toml",
-        "trust.json",
-        "plugins.json",
-        "grants.json",
-        "models.json",
-        "receipt.key",
-        "credentials.enc",
-        "credentials.key",
-        "ESTOP",
-    )
-    named = (*named, "webhooks.json")
-    ours = [now.memory.path, now.receipts.path, *(os.path.join(runtime.home, name) for name in named)]
+    ours = [now.memory.path, now.receipts.path, *(os.path.join(runtime.home, name) for name in home_names.PROTECTED)]
     ours += [file["file"] for file in runtime.loaded.policies]
     found: set[tuple[int, int]] = set()
     for path in ours:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from adderclaw.checkpoints import FOLDER
+from adderclaw import home_names
 from adderclaw.checkpoints import baseline as trees
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.schema import Config
@@ -17,7 +17,7 @@ from adderclaw.workspace.naming import is_directory
 def baseline(store: Store, config: Config, home: str, root: str, *, headless: bool = False) -> Taken:
     """Keep what a workspace holds now."""
     own = own_of(config, home, root, headless=headless)
-    return trees.take(store, os.path.join(home, FOLDER), root, limits_of(config.checkpoints), own)
+    return trees.take(store, os.path.join(home, home_names.CHECKPOINTS), root, limits_of(config.checkpoints), own)
 
 
 def tree_now(config: Config, home: str, root: str, reports: Mapping[str, str] = trees.NO_REPORTS) -> str:

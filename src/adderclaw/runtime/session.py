@@ -25,6 +25,7 @@ from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionReque
 from adderclaw.sandbox import programs
 from adderclaw.store import Store, memory
 from adderclaw.store.ledger import Ledger
+from adderclaw.tool_traits import BASH
 from adderclaw.tools import CHECKER_FILES
 from adderclaw.types import (
     ChatRequest,
@@ -115,7 +116,7 @@ def make(
         home=runtime.home,
         managed=runtime.loaded.managed,
         overseer=options.overseer,
-        warm=_warm_once(here.kit.begin if "Bash" in here.offered else None),
+        warm=_warm_once(here.kit.begin if BASH in here.offered else None),
         keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
     )
     session.hosted(SessionHost(runtime, session))

@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adderclaw import __version__, config, gate, providers
+from adderclaw import __version__, config, gate, home_names, providers
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.options import Options
 from adderclaw.config.paths import followed
@@ -16,6 +16,7 @@ from adderclaw.credentials.sources import Sources
 from adderclaw.errors import NoModel, StoreError, UsageError
 from adderclaw.events import Bus
 from adderclaw.kernel.clock import SystemClock, ids_with_runs
+from adderclaw.provider_kinds import BY_NAME
 from adderclaw.record import changing
 from adderclaw.sinks import log
 from adderclaw.types import (
@@ -108,7 +109,7 @@ class Runtime:
 
     @property
     def key_path(self) -> str:
-        return os.path.join(self.home, "receipt.key")
+        return os.path.join(self.home, home_names.RECEIPT_KEY)
 
     @property
     def surveyor(self) -> "Surveyor":
@@ -136,7 +137,7 @@ class Runtime:
         from adderclaw import workspace
 
         if not self.options.headless:
-            return workspace.anywhere(followed(os.path.join(self.home, "runs")))
+            return workspace.anywhere(followed(os.path.join(self.home, home_names.RUNS)))
         return workspace.configured(self.config.logging.jsonl_dir, self.loaded.workspace)
 
     def traces(self, root: str, *extra: str) -> tuple[str, ...]:
@@ -159,7 +160,7 @@ class Runtime:
         return foreign_homes(self.config.compat.claude)
 
     def stopped(self) -> bool:
-        return os.path.lexists(os.path.join(self.home, "ESTOP")) or self.options.overseer.halted()
+        return os.path.lexists(os.path.join(self.home, home_names.ESTOP)) or self.options.overseer.halted()
 
 
 def _require_allowed(profile: str, loaded: config.Loaded) -> None:
@@ -322,7 +323,7 @@ def _operators_row(path: str) -> Json | None:
 
 def _may_be_unscripted(now: Config, name: str) -> bool:
     entry = now.providers.models.get(name)
-    return entry is None or entry.kind in ("mock", "reliable", "router")
+    return entry is None or BY_NAME[entry.kind].asks_nobody
 
 
 def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock: Clock) -> Sources:

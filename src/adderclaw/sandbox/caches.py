@@ -5,6 +5,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 
+from adderclaw import home_names
 from adderclaw.record import NamedTuple
 from adderclaw.sandbox.clearing import clear
 
@@ -21,7 +22,7 @@ class Cache(NamedTuple):
 def folder_of(home: str, workspace: str, *, servers: bool = False) -> str:
     """The folder of one project, or that of its MCP servers, which no command writes. It need not be there yet."""
     name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
-    return os.path.join(home, "caches", f"{name}-servers" if servers else name)
+    return os.path.join(home, home_names.CACHES, f"{name}-servers" if servers else name)
 
 
 def environment(place: str) -> dict[str, str]:
@@ -51,7 +52,7 @@ def hold(folder: str, workspace: str) -> int:
 
 def kept(home: str) -> Iterator[Cache]:
     """Every project's."""
-    top = os.path.join(home, "caches")
+    top = os.path.join(home, home_names.CACHES)
     for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
         folder = os.path.join(top, name)
         if os.path.isdir(folder):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from adderclaw import __version__
+from adderclaw import __version__, home_names
 from adderclaw.errors import AdderClawError
 from adderclaw.sandbox import programs
 
@@ -122,7 +122,7 @@ def _last_answer(roots: Sequence[str]) -> str:
 def _file() -> str:
     from adderclaw.config import home
 
-    return os.path.join(home(), "cache", "confinement")
+    return os.path.join(home(), home_names.CACHE, "confinement")
 
 
 def remember(kind: str, roots: Sequence[str]) -> None:
@@ -190,7 +190,7 @@ def not_accepted(found: str, roots: Sequence[str]) -> str:
     from adderclaw.config import home
 
     why = trial("bubblewrap", roots) or FAILED
-    file = os.path.join(home(), "config.toml")
+    file = os.path.join(home(), home_names.CONFIG)
     return NOT_ACCEPTED[found].format(why=why, file=file, mend=_sentence(mend(why)))
 
 

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Sequence
 
+from adderclaw import home_names
 from adderclaw.config.places import home
 from adderclaw.net import own_server
 from adderclaw.sandbox import confinement, landlock, seatbelt, shut_port
@@ -28,7 +29,7 @@ def start(roots: Sequence[str]) -> Start | None:
     running = own_server.found()
     if running is None or (kind := confinement.probe(roots)) == "none":  # where no server serves a session
         return None
-    away = (os.path.join(home(), "receipt.key"), own_server.folder(), *filter(None, [running.socket]))
+    away = (os.path.join(home(), home_names.RECEIPT_KEY), own_server.folder(), *filter(None, [running.socket]))
     bwrap = bubblewrap(roots) if kind == "bubblewrap" else None
 
     if kind == "seatbelt":

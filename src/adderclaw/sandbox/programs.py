@@ -9,12 +9,11 @@ import stat
 from collections.abc import Sequence
 from functools import lru_cache
 
+from adderclaw import home_names
 from adderclaw.config.paths import UNRESOLVED, beneath, followed
 from adderclaw.config.places import home, project_of
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-WORKSPACES = "workspaces"
-"""A file of the home: the real paths of all workspaces and further directories that sessions had, each ended by NUL."""
 
 _found: dict[tuple[str, tuple[str, ...], frozenset[str], str], str] = {}
 _read: tuple[object, frozenset[str]] = (None, frozenset())
@@ -29,13 +28,13 @@ def search_path(workspace_roots: Sequence[str], path: str = "") -> tuple[str, ..
 
 def _written(workspace_roots: Sequence[str]) -> tuple[str, ...]:
     """Where commands may write: the workspace, its further directories, and the caches of package managers."""
-    return (*workspace_roots, os.path.join(home(), "caches"))
+    return (*workspace_roots, os.path.join(home(), home_names.CACHES))
 
 
 def workspaces() -> frozenset[str]:
     """Every folder that sessions of this home could write to: no later session may start a program from there."""
     global _read
-    path = os.path.join(home(), WORKSPACES)
+    path = os.path.join(home(), home_names.WORKSPACES)
     try:
         status = os.stat(path)
         key = (path, status.st_ino, status.st_size, status.st_mtime_ns)
@@ -60,7 +59,7 @@ def remember(roots: Sequence[str]) -> None:
         return
     with contextlib.suppress(OSError):  # a home that cannot be written has no later sessions to protect
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(os.path.join(home(), WORKSPACES), flags, 0o600)
+        fd = os.open(os.path.join(home(), home_names.WORKSPACES), flags, 0o600)
         try:
             os.write(fd, b"".join(os.fsencode(root) + b"\0" for root in new))
         finally:

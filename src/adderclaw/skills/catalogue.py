@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, cast
 
-from adderclaw import workspace
+from adderclaw import home_names, workspace
 from adderclaw.config import frontmatter
 from adderclaw.config.paths import beneath, followed
 from adderclaw.credentials.redaction import visible
@@ -151,8 +151,8 @@ def places(
     named = [_project_place(followed(own), root)] if own else []
     found = [place for place in named if place.root != root]
     mine = [folder for folder in (home, *homes) if folder]
-    found += [Place(followed(os.path.join(folder, "skills")), "user") for folder in mine]
-    found += [Place(followed(os.path.join(folder, "commands")), "user", commands=True) for folder in mine]
+    found += [Place(followed(os.path.join(folder, home_names.SKILLS)), "user") for folder in mine]
+    found += [Place(followed(os.path.join(folder, home_names.COMMANDS)), "user", commands=True) for folder in mine]
     found += [place for place in named if place.root == root]
     found += _of_project(root, PROJECT_FOLDERS, commands=False)
     found += _of_project(root, COMMANDS, commands=True)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from adderclaw import home_names
 from adderclaw.errors import NotMigrated, StoreError
 from adderclaw.store import locks
 from adderclaw.store.migrations import MIGRATIONS, Migrations, apply, apply_or_restore, back_up, pending
@@ -16,7 +17,6 @@ from adderclaw.store.migrations import MIGRATIONS, Migrations, apply, apply_or_r
 if TYPE_CHECKING:
     from adderclaw.store.files import Image
 
-DATABASE, LOG = "memory.sqlite", "tool_receipts.log"
 """Names of the database and the receipts; by default both are in the same folder."""
 BUSY_MS = 30_000
 TRY_MS = 200
@@ -376,8 +376,8 @@ def _require_tables(cursor: sqlite3.Cursor, path: str) -> None:
 def _require_not_lost(path: str) -> None:
     """StoreError if the database is missing or empty but receipts of its calls are in the same folder."""
     folder, name = os.path.split(path)
-    log = os.path.join(folder, LOG)
-    if name == DATABASE and os.path.exists(log) and os.path.getsize(log):
+    log = os.path.join(folder, home_names.RECEIPTS)
+    if name == home_names.DATABASE and os.path.exists(log) and os.path.getsize(log):
         from adderclaw.store import damage
 
         raise StoreError(damage.lost(path, log))

@@ -10,6 +10,7 @@ from adderclaw.errors import StoreError, UsageError
 from adderclaw.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import compact, parsed, plain
+from adderclaw.tool_traits import BASH
 from adderclaw.types import Json, Phase
 
 ENTRY_TYPES = frozenset(
@@ -236,7 +237,7 @@ def commands(store: Store, session_id: str) -> dict[str, bool]:
     """The commands that a session ran, and whether each succeeded the last time."""
     found = entries(store, session_id)
     wrong = {one.tool_use_id: bool(one.payload["is_error"]) for one in found if one.entry_type == "tool_result"}
-    ran = (one for one in found if one.entry_type == "tool_use" and one.payload["name"] == "Bash")
+    ran = (one for one in found if one.entry_type == "tool_use" and one.payload["name"] == BASH)
     return {
         str(one.payload["input"].get("command")): not wrong[one.tool_use_id] for one in ran if one.tool_use_id in wrong
     }

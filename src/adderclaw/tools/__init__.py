@@ -5,6 +5,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from adderclaw.record import NamedTuple, changing
+from adderclaw.tool_traits import CALL, NAMES, TOOL_SEARCH, WEB_SEARCH
 from adderclaw.tools.surfing import Surfing, search_service
 from adderclaw.types import (
     Alias,
@@ -31,44 +32,6 @@ CHECKER_FILES = (
     *("eslint.config.ts", "eslint.config.mts", "eslint.config.cts"),
 )
 """What configures the checkers of `tools.checkers`: looked for before that is imported."""
-
-NAMES = (
-    "Bash",
-    "Read",
-    "Write",
-    "Edit",
-    "LS",
-    "Glob",
-    "Grep",
-    "NotebookEdit",
-    "Delete",
-    "TaskOutput",
-    "TaskStop",
-    "Http",
-    "WebFetch",
-    "WebSearch",
-    "Time",
-    "MemorySearch",
-    "MemoryRead",
-    "MemoryWrite",
-    "ListMcpResources",
-    "ReadMcpResource",
-    "AskUserQuestion",
-    "TodoWrite",
-    "Agent",
-    "Skill",
-    "ToolSearch",
-    "Call",
-    "EnterPlanMode",
-    "ExitPlanMode",
-    "Brief",
-    "TaskCreate",
-    "TaskGet",
-    "TaskList",
-    "TaskUpdate",
-    "EnterWorktree",
-    "ExitWorktree",
-)
 
 
 class PreparedSkill(NamedTuple):
@@ -125,15 +88,6 @@ class Skills(Protocol):
         ...
 
 
-UNUSED = ""
-OTHER_KEYS: dict[str, dict[str, str]] = {
-    "Bash": {"dangerouslyDisableSandbox": UNUSED},
-    "Read": {"allow_large": UNUSED},
-    "TaskStop": {"shell_id": "task_id"},
-}
-"""Keys of the reference's schemas that are not advertised: ours for each, or none, where it changes nothing here."""
-
-
 @changing
 class Kit:
     """What tools are made with. Without a store nothing can run, but everything can be explained."""
@@ -179,10 +133,10 @@ def builtin(kit: Kit) -> "dict[str, Tool[Any]]":
 
     by_name = {tool.name: tool for tool in (*late.tools(kit), *control.tools(kit))}
     searches = search_service(kit.config.web) is not None
-    by_name["WebSearch"] = replace(by_name["WebSearch"], usable=searches)
+    by_name[WEB_SEARCH] = replace(by_name[WEB_SEARCH], usable=searches)
     found = ", ".join(name for name in NAMES if by_name[name].deferred)
-    search_tool = by_name["ToolSearch"]
-    by_name["ToolSearch"] = replace(search_tool, description=search_tool.description.replace("{late}", found))
+    search_tool = by_name[TOOL_SEARCH]
+    by_name[TOOL_SEARCH] = replace(search_tool, description=search_tool.description.replace("{late}", found))
     return {name: by_name[name] for name in NAMES}
 
 
@@ -196,10 +150,10 @@ def aliases() -> dict[str, str]:
 def told_of(tools: "Mapping[str, Tool[Any]]", withheld: Callable[[str], bool]) -> "dict[str, Tool[Any]]":
     """The tools without those that are withheld; ToolSearch does not name them either."""
     told = {name: tool for name, tool in tools.items() if not withheld(name)}
-    search = told.get("ToolSearch")
+    search = told.get(TOOL_SEARCH)
     if search is not None and len(told) < len(tools):
         listed, left = (", ".join(name for name in NAMES if name in of and of[name].deferred) for of in (tools, told))
-        told["ToolSearch"] = replace(search, description=search.description.replace(listed, left or "none"))
+        told[TOOL_SEARCH] = replace(search, description=search.description.replace(listed, left or "none"))
     return told
 
 
@@ -218,19 +172,19 @@ def decoded(tool: Tool[Any], given: Json) -> Any:
     """The model's JSON as the tool's arguments; `Invalid` says all that does not fit."""
     from adderclaw.decode import decode
 
-    if other := OTHER_KEYS.get(tool.name):
+    if other := tool.traits.other_keys:
         given = {other.get(key, key): value for key, value in given.items()}
-        given.pop(UNUSED, None)
+        given.pop("", None)
     return decode(tool.arguments, given) if tool.decode is None else tool.decode(given)
 
 
 def unwrapped(call: ToolCall) -> ToolCall:
     """The call that a `Call {tool, input}` is about: what hooks, the gate and the receipt see. Others as they are."""
     given = call.arguments
-    if call.name != "Call" or given is None or given.keys() - {"tool", "input"}:
+    if call.name != CALL or given is None or given.keys() - {"tool", "input"}:
         return call
     name, inner = given.get("tool"), given.get("input", {})
-    if not isinstance(name, str) or name == "Call":
+    if not isinstance(name, str) or name == CALL:
         return call
     if isinstance(inner, str):  # some models write the input as a text that holds JSON
         return ToolCall(call.id, name, _object(inner), inner)

@@ -8,27 +8,9 @@ from typing import Any
 
 from adderclaw import decode
 from adderclaw.config.schema import Config
-from adderclaw.tools import (
-    NAMES,
-    Kit,
-    clock,
-    control,
-    delete,
-    fetch,
-    files,
-    late,
-    memory,
-    notebook,
-    resources,
-    search,
-    shell,
-    specs,
-    tasks,
-    web,
-    websearch,
-    worktree,
-)
-from adderclaw.tools.control import agent, catalogue, lists, plans, questions, skill
+from adderclaw.tool_traits import TOOLS, traits
+from adderclaw.tools import Kit, control, late, specs
+from adderclaw.tools.control import questions
 from adderclaw.types import Json, Tool
 
 
@@ -45,43 +27,10 @@ class _Clock:
         return None
 
 
-ARGUMENTS: dict[str, type[Any]] = {
-    "Bash": shell.BashArguments,
-    "Read": files.ReadArguments,
-    "Write": files.WriteArguments,
-    "Edit": files.EditArguments,
-    "LS": search.LSArguments,
-    "Glob": search.GlobArguments,
-    "Grep": search.GrepArguments,
-    "NotebookEdit": notebook.NotebookEditArguments,
-    "Delete": delete.DeleteArguments,
-    "TaskOutput": tasks.TaskOutputArguments,
-    "TaskStop": tasks.TaskStopArguments,
-    "Http": web.HttpArguments,
-    "WebFetch": fetch.WebFetchArguments,
-    "WebSearch": websearch.WebSearchArguments,
-    "Time": clock.TimeArguments,
-    "MemorySearch": memory.MemorySearchArguments,
-    "MemoryRead": memory.MemoryReadArguments,
-    "MemoryWrite": memory.MemoryWriteArguments,
-    "ListMcpResources": resources.ListMcpResourcesArguments,
-    "ReadMcpResource": resources.ReadMcpResourceArguments,
-    "AskUserQuestion": questions.AskUserQuestionArguments,
-    "TodoWrite": lists.TodoWriteArguments,
-    "Agent": agent.AgentArguments,
-    "Skill": skill.SkillArguments,
-    "ToolSearch": catalogue.ToolSearchArguments,
-    "Call": catalogue.CallArguments,
-    "EnterPlanMode": plans.EnterPlanModeArguments,
-    "ExitPlanMode": plans.ExitPlanModeArguments,
-    "Brief": questions.BriefArguments,
-    "TaskCreate": lists.TaskCreateArguments,
-    "TaskGet": lists.TaskGetArguments,
-    "TaskList": lists.TaskListArguments,
-    "TaskUpdate": lists.TaskUpdateArguments,
-    "EnterWorktree": worktree.EnterWorktreeArguments,
-    "ExitWorktree": worktree.ExitWorktreeArguments,
-}
+def arguments(name: str) -> type[Any]:
+    """The class of a tool's arguments."""
+    module = importlib.import_module(f"adderclaw.tools.{traits(name).module}")
+    return getattr(module, f"{name}Arguments")
 
 
 def description(name: str) -> str:
@@ -117,18 +66,18 @@ def real() -> dict[str, Tool[Any]]:
     """The tools as their modules make them."""
     kit = Kit(Config(), None, _Clock())
     made: dict[str, Tool[Any]] = {tool.name: tool for tool in control.tools(kit)}
-    for name, (_, make) in late.MODULES.items():
-        made |= {tool.name: tool for tool in make(importlib.import_module(f"adderclaw.tools.{name}"), kit)}
+    for module in late.by_module():
+        made |= {tool.name: tool for tool in late.made(module, kit)}
     return made
 
 
 def generated(late_ones: Mapping[str, Tool[Any]]) -> str:
-    made = {name: _known(name, late_ones.get(name)) for name in NAMES}
+    made = {tool.name: _known(tool.name, late_ones.get(tool.name)) for tool in TOOLS}
     return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
 
 
 def _known(name: str, tool: Tool[Any] | None) -> Json:
-    known: Json = {"description": description(name), "parameters": parameters(ARGUMENTS[name])}
+    known: Json = {"description": description(name), "parameters": parameters(arguments(name))}
     if tool is not None and tool.aliases:
         known["aliases"] = [
             {"name": one.name, "arguments": dict(one.arguments), "defaults": dict(one.defaults)} for one in tool.aliases

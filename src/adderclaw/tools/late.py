@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from adderclaw.tool_traits import BASH, TOOLS
 from adderclaw.tools import decoded
 from adderclaw.tools.specs import spec
 from adderclaw.types import Alias, Json, Prepared, Tool, ToolContext
@@ -34,56 +35,57 @@ def looking(kit: "Kit") -> Tool[Any]:
     return bash
 
 
-MODULES: dict[str, tuple[tuple[str, ...], Make]] = {
-    "shell": (("Bash",), _shell),
-    "files": (("Read", "Write", "Edit"), lambda module, kit: module.tools(kit.config)),
-    "notebook": (("NotebookEdit",), lambda module, kit: module.tools(kit.config.runtime.tool_timeout_seconds)),
-    "delete": (("Delete",), lambda module, kit: module.tools(kit.config)),
-    "tasks": (("TaskOutput", "TaskStop"), lambda module, kit: module.tools(kit.tasks)),
-    "search": (("LS", "Glob", "Grep"), lambda module, kit: module.tools(kit.config, kit.start)),
-    "web": (("Http",), lambda module, kit: module.tools(kit.config)),
-    "fetch": (("WebFetch",), lambda module, kit: module.tools(kit)),
-    "websearch": (("WebSearch",), lambda module, kit: module.tools(kit)),
-    "clock": (("Time",), lambda module, kit: module.tools(kit.clock)),
-    "memory": (
-        ("MemorySearch", "MemoryRead", "MemoryWrite"),
-        lambda module, kit: module.tools(kit.store, kit.clock),
-    ),
-    "resources": (
-        ("ListMcpResources", "ReadMcpResource"),
-        lambda module, _kit: module.tools(),
-    ),
-    "worktree": (("EnterWorktree", "ExitWorktree"), lambda module, kit: module.tools(kit)),
-    "control.lists": (
-        ("TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
-        lambda module, kit: module.tools(kit),
-    ),
-    "control.plans": (("EnterPlanMode", "ExitPlanMode"), lambda module, kit: module.tools(kit)),
-    "control.questions": (("AskUserQuestion", "Brief"), lambda module, kit: module.tools(kit)),
+MADE_WITH: dict[str, Make] = {
+    "shell": _shell,
+    "files": lambda module, kit: module.tools(kit.config),
+    "notebook": lambda module, kit: module.tools(kit.config.runtime.tool_timeout_seconds),
+    "delete": lambda module, kit: module.tools(kit.config),
+    "tasks": lambda module, kit: module.tools(kit.tasks),
+    "search": lambda module, kit: module.tools(kit.config, kit.start),
+    "web": lambda module, kit: module.tools(kit.config),
+    "clock": lambda module, kit: module.tools(kit.clock),
+    "memory": lambda module, kit: module.tools(kit.store, kit.clock),
+    "resources": lambda module, _kit: module.tools(),
 }
-"""Module → the tools that it has, and how they are made."""
+"""Module → how its tools are made, where its `tools` does not take the whole kit."""
+MADE_AT_ONCE = frozenset({"control.agent", "control.skill", "control.catalogue"})
+"""Modules whose tools depend on what the session has: they are made with it."""
+
+
+def by_module() -> dict[str, list[str]]:
+    """The names of the tools of each module that is imported late."""
+    modules: dict[str, list[str]] = {}
+    for tool in TOOLS:
+        if tool.module not in MADE_AT_ONCE:
+            modules.setdefault(tool.module, []).append(tool.name)
+    return modules
 
 
 def tools(kit: "Kit") -> Iterator[Tool[Any]]:
-    for name, (names, make) in MODULES.items():
-        module = _Module(name, make, kit)
+    for name, names in by_module().items():
+        module = _Module(name, kit)
         for tool in names:
             yield module.tool(tool)
+
+
+def made(module: str, kit: "Kit") -> Iterable[Tool[Any]]:
+    """The tools of a module, which is imported."""
+    make = MADE_WITH.get(module, lambda module, kit: module.tools(kit))
+    return make(importlib.import_module(f"adderclaw.tools.{module}"), kit)
 
 
 class _Module:
     """The tools of one module, made when the first of them is needed."""
 
-    def __init__(self, name: str, make: Make, kit: "Kit") -> None:
-        self._name, self._make, self._kit = name, make, kit
+    def __init__(self, name: str, kit: "Kit") -> None:
+        self._name, self._kit = name, kit
         self._made: dict[str, Tool[Any]] = {}
 
     def real(self, name: str) -> Tool[Any]:
         if not self._made:
-            if name == "Bash":
+            if name == BASH:
                 self._kit.begin()  # it starts while all that follows is imported
-            module = importlib.import_module(f"adderclaw.tools.{self._name}")
-            self._made = {tool.name: tool for tool in self._make(module, self._kit)}
+            self._made = {tool.name: tool for tool in made(self._name, self._kit)}
         return self._made[name]
 
     def tool(self, name: str) -> Tool[Any]:

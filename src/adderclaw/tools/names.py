@@ -1,6 +1,7 @@
 """The names that a list of tools may have."""
 
-from adderclaw.tools import NAMES, aliases
+from adderclaw.tool_traits import NAMES
+from adderclaw.tools import aliases
 
 SERVER = "mcp__"
 """How the name of a server's tool begins: which tools a server has is known once it runs."""

@@ -62,7 +62,8 @@ def tools(
 
 def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
     """Which tools of a plugin have a name that is taken, and by whom."""
-    from adderclaw.tools import NAMES, aliases
+    from adderclaw.tool_traits import NAMES
+    from adderclaw.tools import aliases
 
     taken = {name.lower(): f"a built-in tool is called {name}" for name in (*aliases(), *NAMES)}
     for other in others:

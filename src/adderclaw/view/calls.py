@@ -3,42 +3,13 @@
 import re
 from typing import Any, cast
 
+from adderclaw.tool_traits import ASK_USER, CALL, EDIT, TODO_WRITE, WRITE, traits
 from adderclaw.types import Json
 from adderclaw.view.items import Change, Line, Todo
 
 LONGEST = 300
 """Characters of an argument in one line; whoever draws it cuts it to the width."""
 
-ARGUMENT: dict[str, tuple[str, ...]] = {
-    "Bash": ("command",),
-    "Read": ("file_path",),
-    "Write": ("file_path",),
-    "Edit": ("file_path",),
-    "NotebookEdit": ("notebook_path",),
-    "Delete": ("path",),
-    "LS": ("path",),
-    "Glob": ("pattern", "path"),
-    "Grep": ("pattern", "path"),
-    "Http": ("method", "url"),
-    "WebFetch": ("url",),
-    "WebSearch": ("query",),
-    "MemorySearch": ("query",),
-    "MemoryRead": ("key",),
-    "MemoryWrite": ("key",),
-    "ReadMcpResource": ("server", "uri"),
-    "ListMcpResources": ("server",),
-    "Agent": ("description",),
-    "Skill": ("skill", "args"),
-    "ToolSearch": ("query",),
-    "TaskOutput": ("task_id",),
-    "TaskStop": ("task_id",),
-    "TaskCreate": ("subject",),
-    "TaskGet": ("taskId",),
-    "TaskUpdate": ("taskId", "status"),
-    "EnterWorktree": ("name",),
-    "ExitWorktree": ("action",),
-    "Brief": ("message",),
-}
 PATHS = frozenset({"file_path", "notebook_path", "path"})
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
@@ -46,20 +17,20 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 def unwrapped(tool: str, given: Json) -> tuple[str, Json]:
     """The call itself, where it came through Call."""
     inner = given.get("input")
-    if tool == "Call" and isinstance(given.get("tool"), str) and isinstance(inner, dict):
+    if tool == CALL and isinstance(given.get("tool"), str) and isinstance(inner, dict):
         return given["tool"], cast(Json, inner)
     return tool, given
 
 
 def argument(tool: str, given: Json, root: str = "") -> str:
     """What tells this call from others of the tool; a path below `root` without it."""
-    if tool == "TodoWrite":
+    if tool == TODO_WRITE:
         listed = todos(given)
         return f"{sum(todo.status == 'completed' for todo in listed)} of {len(listed)} done"
-    if tool == "AskUserQuestion":
+    if tool == ASK_USER:
         asked = [question for question in _dicts(given.get("questions")) if question.get("question")]
         return _line(str(asked[0]["question"])) if asked else ""
-    names = ARGUMENT.get(tool)
+    names = traits(tool).main
     if names is None:
         return _line(", ".join(f"{name}: {value}" for name, value in given.items() if isinstance(value, str | int)))
     parts = [(name, given[name]) for name in names if isinstance(given.get(name), str) and given[name]]
@@ -99,9 +70,9 @@ def change(tool: str, given: Json, payload: Json) -> Change | None:
         return None
     if isinstance(diff := payload.get("diff"), str):
         return Change(path, parsed(diff))
-    if tool == "Edit" and "\n@@ " in (content := str(payload.get("content", ""))):
+    if tool == EDIT and "\n@@ " in (content := str(payload.get("content", ""))):
         return Change(path, parsed(content.partition("\n")[2]))
-    if tool == "Write" and isinstance(text := given.get("content"), str):
+    if tool == WRITE and isinstance(text := given.get("content"), str):
         return Change(path, tuple(Line("+", number, line) for number, line in enumerate(text.splitlines(), 1)))
     return None
 

@@ -10,6 +10,7 @@ from adderclaw.framing import is_attached
 from adderclaw.store import Store, subagents, transcript
 from adderclaw.store.queries import entries
 from adderclaw.store.transcript import Entry
+from adderclaw.tool_traits import AGENT, TODO_WRITE
 from adderclaw.types import Json
 from adderclaw.view import calls
 from adderclaw.view.items import Call, Child, Item, Notice, State, Words
@@ -101,14 +102,14 @@ class Rows:
         tool, inner = calls.unwrapped(
             str(payload.get("name", "")), cast(Json, given) if isinstance(given, dict) else {}
         )
-        child = subagents.of_call(self.store, session_id, str(payload.get("id", ""))) if tool == "Agent" else None
+        child = subagents.of_call(self.store, session_id, str(payload.get("id", ""))) if tool == AGENT else None
         return Call(
             str(payload.get("id", "")),
             session_id,
             tool,
             calls.argument(tool, inner, self._root),
             inner,
-            todos=calls.todos(inner) if tool == "TodoWrite" else (),
+            todos=calls.todos(inner) if tool == TODO_WRITE else (),
             child=self._child(child) if child is not None else None,
             at=at,
             sequence=sequence,

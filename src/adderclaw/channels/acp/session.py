@@ -21,6 +21,7 @@ from adderclaw.kernel.session import Attached, Session, TurnResult
 from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, replied
 from adderclaw.runtime import Run
 from adderclaw.runtime.hook_calls import by_hand
+from adderclaw.tool_traits import READ
 from adderclaw.types import Delta, MediaBlock, Usage
 from adderclaw.view.items import Item
 from adderclaw.view.rows import Rows
@@ -251,7 +252,7 @@ class Editing:
         for link in given.links[:MOST_LINKS]:
             run.session.budget.begin()
             why = f"named in a prompt in {self._client}"
-            done = (await by_hand(run.runtime, run.session, "Read", link.given, run.session.operator, why)).done
+            done = (await by_hand(run.runtime, run.session, READ, link.given, run.session.operator, why)).done
             texts.append(framing.attached(f"{link.path}:\n{framing.framed(token_hex(8), done.result.content)}"))
             media += done.result.media
         if media and not run.session.provider.capabilities().images:

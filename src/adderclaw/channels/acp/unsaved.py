@@ -12,10 +12,11 @@ from acp import RequestError
 from adderclaw import framing, workspace
 from adderclaw.errors import Refused
 from adderclaw.record import NamedTuple
+from adderclaw.tool_traits import READ
 from adderclaw.types import Json
 from adderclaw.workspace import Place
 
-HOOK: Json = {"hook_event_name": "PostToolUse", "matcher": "Read", "type": "callback", "callback_id": "unsaved"}
+HOOK: Json = {"hook_event_name": "PostToolUse", "matcher": READ, "type": "callback", "callback_id": "unsaved"}
 """How the session is told to ask: a hook of the program that embeds it, which runs once Read has read."""
 MOST = 1 << 20
 """Characters of a file that are compared; of a longer one nobody asks."""

@@ -9,6 +9,7 @@ from acp import helpers, schema
 from adderclaw.credentials.redaction import visible
 from adderclaw.deltas import GrowingText
 from adderclaw.kernel.session import TurnResult
+from adderclaw.tool_traits import BASH, READ, traits
 from adderclaw.types import Delta, Json, Usage
 from adderclaw.view.items import Call, Change, Item, Line, Notice, State, Words
 from adderclaw.view.page_text import fenced
@@ -23,34 +24,6 @@ type Update = (
 )
 type Content = schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
 
-KINDS: dict[str, schema.ToolKind] = {
-    "Read": "read",
-    "LS": "read",
-    "ReadMcpResource": "read",
-    "ListMcpResources": "read",
-    "MemoryRead": "read",
-    "Glob": "search",
-    "Grep": "search",
-    "ToolSearch": "search",
-    "MemorySearch": "search",
-    "Edit": "edit",
-    "Write": "edit",
-    "NotebookEdit": "edit",
-    "MemoryWrite": "edit",
-    "Delete": "delete",
-    "Bash": "execute",
-    "TaskOutput": "execute",
-    "TaskStop": "execute",
-    "Http": "fetch",
-    "WebFetch": "fetch",
-    "WebSearch": "fetch",
-    "TodoWrite": "think",
-    "Agent": "think",
-    "Skill": "think",
-    "EnterPlanMode": "switch_mode",
-    "ExitPlanMode": "switch_mode",
-}
-"""Tool → the kind by which an editor picks a picture for it; any other is `other`."""
 STATUS: dict[State, schema.ToolCallStatus] = {
     "waiting": "pending",
     "asked": "pending",
@@ -80,7 +53,7 @@ def line(text: str) -> str:
 
 
 def kind_of(tool: str) -> schema.ToolKind:
-    return KINDS.get(tool, "other")
+    return traits(tool).kind
 
 
 def title_of(call: Call) -> str:
@@ -94,7 +67,7 @@ def locations(call: Call, root: str) -> list[schema.ToolCallLocation]:
     if not given or "\0" in given:
         return []
     path = os.path.normpath(os.path.join(root, given))
-    number = call.input.get("offset") if call.tool == "Read" else _first_changed(call.change)
+    number = call.input.get("offset") if call.tool == READ else _first_changed(call.change)
     return [schema.ToolCallLocation(path=path, line=number if isinstance(number, int) and number > 0 else None)]
 
 
@@ -132,7 +105,7 @@ def contents(call: Call, root: str) -> list[Content]:
     if call.change is not None:
         made += diffs(call.change, root)
     elif call.output:
-        made.append(text_content(fenced(shown(call.output)) if call.tool == "Bash" else shown(call.output)))
+        made.append(text_content(fenced(shown(call.output)) if call.tool == BASH else shown(call.output)))
     if call.child is not None:
         done = f"{call.child.calls} calls" + (f", last: {call.child.last}" if call.child.last else "")
         made.append(text_content(line(f"{call.child.kind}: {done} {call.child.outcome}".strip())))

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast
 
 import httpx2
 
-from adderclaw import config
+from adderclaw import config, home_names
 from adderclaw.channels.server import listening
 from adderclaw.credentials.redaction import visible
 from adderclaw.errors import AdderClawError
@@ -75,7 +75,7 @@ class Link:
     def _token(self) -> str:
         store = Store.open(self._path)
         try:
-            key = operators_key(os.path.join(config.home(), "receipt.key"))
+            key = operators_key(os.path.join(config.home(), home_names.RECEIPT_KEY))
             made = clients.create(store, key, name=self._name, scopes=("admin",), now=time.time(), seconds=LASTS)
             self._row = made.row.id
             return made.token

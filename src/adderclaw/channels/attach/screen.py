@@ -11,7 +11,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from adderclaw import config
+from adderclaw import config, home_names
 from adderclaw.channels.attach.commands import ROWS, command
 from adderclaw.channels.attach.remote import Remote, State
 from adderclaw.channels.repl.chips import Chips
@@ -46,7 +46,7 @@ class OnServer:
 
     def __init__(self, manner: Manner) -> None:
         self._chips = Chips()
-        history = TypedHistory(os.path.join(config.home(), "repl_history"), Secrets().scrub)
+        history = TypedHistory(os.path.join(config.home(), home_names.HISTORY), Secrets().scrub)
         buffer = Buffer(
             completer=Commands(),
             complete_while_typing=True,

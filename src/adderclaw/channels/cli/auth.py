@@ -13,9 +13,10 @@ from adderclaw.config.schema import Config
 from adderclaw.credentials.login_flows import Method, Person, log_in
 from adderclaw.credentials.oauth import OAuthError
 from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.credentials.sources import KEY_VARIABLES, Sources, Status
+from adderclaw.credentials.sources import Sources, Status
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel.clock import SystemClock
+from adderclaw.provider_kinds import BY_NAME
 from adderclaw.runtime import Options, credentials
 from adderclaw.runtime.start import with_operators_own
 from adderclaw.types import Json
@@ -178,16 +179,14 @@ async def rows(sources: Sources, now: Config, names: list[str]) -> list[Json]:
 
 async def _status(sources: Sources, now: Config, name: str) -> Status:
     entry = now.providers.models[name]
-    match entry.kind:
-        case "mock":
-            return Status(True, "not needed")
-        case "reliable" | "router":
-            inner = [await _status(sources, now, other) for other in _members(entry) if other in now.providers.models]
-            usable = any(one.usable for one in inner)
-            return Status(usable, "not needed" if usable else "none", note="as the entries that it is made of")
-        case kind:
-            variable = KEY_VARIABLES.get(kind)
-            return await sources.status(name, entry, (variable,) if variable else ())
+    kind = BY_NAME[entry.kind]
+    if kind.combines:
+        inner = [await _status(sources, now, other) for other in _members(entry) if other in now.providers.models]
+        usable = any(one.usable for one in inner)
+        return Status(usable, "not needed" if usable else "none", note="as the entries that it is made of")
+    if kind.asks_nobody:
+        return Status(True, "not needed")
+    return await sources.status(name, entry, (kind.key_variable,) if kind.key_variable else ())
 
 
 def _members(entry: Any) -> list[str]:

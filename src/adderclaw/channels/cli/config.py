@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from adderclaw import home_names
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, say
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, load, places, snapshot
@@ -288,4 +289,4 @@ def path() -> None:
 
     Example: $EDITOR "$(adderclaw config path)"
     """
-    print(os.path.join(places.home(), "config.toml"))
+    print(os.path.join(places.home(), home_names.CONFIG))

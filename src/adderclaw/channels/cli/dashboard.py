@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from adderclaw import config as configuration
+from adderclaw import home_names
 from adderclaw.channels.cli.common import ConfigFile
 from adderclaw.channels.cli.serve import without_extra
 from adderclaw.errors import UsageError
@@ -56,7 +57,7 @@ def dashboard(
 def _token(config: str | None) -> str:
     store = Store.open(questions.store_path(config))
     try:
-        key = operators_key(os.path.join(configuration.home(), "receipt.key"))
+        key = operators_key(os.path.join(configuration.home(), home_names.RECEIPT_KEY))
         made = clients.create(store, key, name="dashboard", scopes=("admin",), now=time.time(), seconds=HOURS * 3_600.0)
     finally:
         store.close()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adderclaw import config
+from adderclaw import config, home_names
 from adderclaw.channels.cli.common import OutputFormat
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.errors import AdderClawError
@@ -27,7 +27,7 @@ def estop(
 
     Example: adderclaw estop
     """
-    path = os.path.join(config.home(), "ESTOP")
+    path = os.path.join(config.home(), home_names.ESTOP)
     try:
         if clear:
             _clear(path)

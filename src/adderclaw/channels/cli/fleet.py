@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from adderclaw import home_names
 from adderclaw.channels.cli import fleet_list, fleet_proof, fleet_submit
 from adderclaw.channels.cli.common import OutputFormat, said
 from adderclaw.channels.cli.fleet_common import DatabaseUrl, RunId, app, opened, who, whole_id
@@ -140,7 +141,7 @@ def worker(
         identity=anchors.identity(home(), name or socket.gethostname()),
         warm=Warm(keys.lent(os.environ)),
         home=home(),
-        root=os.path.abspath(os.path.expanduser(root or os.path.join(home(), "fleet-runs"))),
+        root=os.path.abspath(os.path.expanduser(root or os.path.join(home(), home_names.FLEET_RUNS))),
         tracing=Tracing(load().config),
         save_every=save_every,
         local_repos=fleet.where.local_repos,

@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from adderclaw import home_names
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
 from adderclaw.credentials.redaction import Secrets
 from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.runtime.later_record import FOLDER, answered
+from adderclaw.runtime.later_record import answered
 from adderclaw.store import Store, later_files
 from adderclaw.types import Json
 
@@ -87,7 +88,7 @@ def _answer(
     if as_json:
         print_json([clean({"path": one["path"], "answer": word}) for one in done])
     else:
-        verb = "accepted" if word == "kept" else f"moved to {os.path.join(home(), FOLDER)}"
+        verb = "accepted" if word == "kept" else f"moved to {os.path.join(home(), home_names.SET_ASIDE)}"
         for one in done:
             print(clean(f"{one['path']}: {verb}"))
     if len(done) < len(found):

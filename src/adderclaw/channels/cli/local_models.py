@@ -9,9 +9,12 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple, cast
 
 from adderclaw.credentials.redaction import visible
+from adderclaw.provider_kinds import KINDS, OLLAMA
 
-PORTS = {11434: "ollama", 1234: "lm-studio", 8080: "openai-compatible"}
-"""Port → the kind of provider that is usually there; 8080 is llama.cpp's."""
+PORTS: dict[int, str] = {
+    kind.port: kind.name for kind in sorted(KINDS, key=lambda kind: bool(kind.suggested_url)) if kind.port
+}
+"""Port → the kind of provider that is usually there, the kinds that have an address of their own first."""
 SECONDS = 0.3
 PATIENCE = 5.0
 """For a server that the operator named."""
@@ -40,7 +43,7 @@ def usual_ports() -> dict[int, str]:
     """The usual ports, and the one of this machine that OLLAMA_HOST names."""
     named = re.fullmatch(r"(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)?:(\d{1,5})/?", _ollama_host())
     port = int(named[1]) if named else 0
-    return {port: "ollama", **PORTS} if 0 < port < 65_536 else dict(PORTS)
+    return {port: OLLAMA, **PORTS} if 0 < port < 65_536 else dict(PORTS)
 
 
 def _ollama_host() -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from adderclaw import home_names
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import Format, print_json
 from adderclaw.config import home, model_table
@@ -131,7 +132,7 @@ def refresh(
         fetched = model_refresh.without(fetched, current, fallen)
     table = model_refresh.merged(current, fetched)
     os.makedirs(home(), mode=0o700, exist_ok=True)
-    model_table.write(table._replace(path=os.path.join(home(), model_table.REFRESHED)))
+    model_table.write(table._replace(path=os.path.join(home(), home_names.MODELS)))
     _report(current, model_table.in_effect(), fallen, accepted, output_format)
 
 

@@ -10,18 +10,14 @@ import typer
 from adderclaw.channels.cli import local_models
 from adderclaw.channels.terminal import STDIN
 from adderclaw.config import home, load, operator_file
-from adderclaw.config.dialects import KEY_VARIABLES, KINDS
-from adderclaw.config.found_keys import MODELS, in_environment
+from adderclaw.config.found_keys import in_environment
 from adderclaw.config.options import Options
 from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.errors import AdderClawError, NeedsInput, UsageError
+from adderclaw.provider_kinds import BY_NAME, KEY_VARIABLES, KINDS, MOCK
 from adderclaw.types import Json
 
-OFFERED = tuple(kind for kind in KINDS if kind not in ("reliable", "router"))
-ENTRY_NAMES = {"mock": "local"}
-BASE_URLS = {"openai-compatible": "http://localhost:1234/v1"}
-USUAL_URLS = ("http://127.0.0.1:11434/v1", "http://127.0.0.1:1234/v1")
-"""Where these kinds look unless the entry says otherwise."""
+OFFERED = tuple(kind.name for kind in KINDS if not kind.combines)
 AUTONOMY = ("readonly", "supervised", "full")
 LONGEST_KEY = 4096
 TRIAL = "ADDERCLAW_ONBOARD_KEY"
@@ -68,7 +64,7 @@ class Answers(NamedTuple):
 
     @property
     def name(self) -> str:
-        return ENTRY_NAMES.get(self.kind, self.kind.replace("-", "_"))
+        return BY_NAME[self.kind].entry_name or self.kind.replace("-", "_")
 
     @property
     def entry(self) -> Json:
@@ -119,10 +115,10 @@ def chosen(asker: Asker, given: Given, *, test: bool | None, key_on_stdin: bool)
     while True:
         answers = _answers(asker, found, running, given)
         answers = answers._replace(key=key or _typed_key(asker, answers))
-        if test is None and answers.kind != "mock" and asker.is_person:
+        if test is None and answers.kind != MOCK and asker.is_person:
             wanted = asker.confirm("Test the connection now, with one short question to the model?")
         else:
-            wanted = bool(test) and answers.kind != "mock"
+            wanted = bool(test) and answers.kind != MOCK
         failure = tried(answers) if wanted else ""
         if not failure:
             return answers
@@ -137,17 +133,18 @@ def chosen(asker: Asker, given: Given, *, test: bool | None, key_on_stdin: bool)
 def _answers(asker: Asker, found: list[str], running: list[local_models.Server], given: Given) -> Answers:
     ready = [kind for kind, variable in KEY_VARIABLES.items() if variable in found]
     ready += [server.kind for server in running if server.models]
-    kind = asker.ask("--provider", "Which provider", given.provider, next(iter(ready), "mock"), OFFERED)
+    kind = asker.ask("--provider", "Which provider", given.provider, next(iter(ready), MOCK), OFFERED)
+    known = BY_NAME[kind]
     base_url, api_key_env = given.base_url, given.api_key_env
     here = next((server for server in running if server.kind == kind), None) if base_url is None else None
-    suggestion = here.models[0] if here and here.models else MODELS.get(kind)
+    suggestion = here.models[0] if here and here.models else known.suggested_model or None
     model = asker.ask("--model", "Which model", given.model, suggestion, ())
-    if base_url is None and kind in BASE_URLS:
-        base_url = asker.ask("--base-url", "Where is the API", None, here.base_url if here else BASE_URLS[kind], ())
-    elif here and here.base_url not in USUAL_URLS:
+    if base_url is None and known.suggested_url:
+        base_url = asker.ask("--base-url", "Where is the API", None, here.base_url if here else known.suggested_url, ())
+    elif here and here.base_url != known.base_url:
         base_url = here.base_url
-    if api_key_env is None and kind in KEY_VARIABLES:
-        api_key_env = asker.ask("--api-key-env", "Which variable holds the key", None, KEY_VARIABLES[kind], ())
+    if api_key_env is None and known.key_variable:
+        api_key_env = asker.ask("--api-key-env", "Which variable holds the key", None, known.key_variable, ())
     autonomy = asker.ask("--autonomy", "How much may it do without asking", given.autonomy, SUGGESTED, AUTONOMY)
     return Answers(kind, model, base_url, api_key_env, autonomy)
 

@@ -11,6 +11,7 @@ from adderclaw.channels.print_mode import FALLBACK, Reports
 from adderclaw.config import home
 from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import UsageError
+from adderclaw.provider_kinds import ANTHROPIC, RELIABLE
 from adderclaw.types import Json
 
 if TYPE_CHECKING:
@@ -104,8 +105,9 @@ def _other_tools(given: Json, reports: Reports) -> list[str]:
         return []
     from adderclaw import tools
     from adderclaw.near import meant
+    from adderclaw.tool_traits import NAMES, TOOLS
 
-    other = {name.lower(): tools.aliases().get(name, name) for name in (*tools.NAMES, *tools.aliases())}
+    other = {name.lower(): tools.aliases().get(name, name) for name in (*NAMES, *tools.aliases())}
     for name in wanted:
         if name.lower() in other or name.startswith("mcp__"):
             continue
@@ -113,8 +115,8 @@ def _other_tools(given: Json, reports: Reports) -> list[str]:
         if given.get("input_format") != "stream-json":
             raise UsageError(f"--tools: {name[:60]!r}: {why}")
         reports.add(f"tools: {name}"[:80], why)
-    kept = {other.get(name.lower()) for name in wanted} | {"ToolSearch", "Call"}
-    return [name for name in tools.NAMES if name not in kept]
+    kept = {other.get(name.lower()) for name in wanted}
+    return [tool.name for tool in TOOLS if tool.name not in kept and not tool.finds_tools]
 
 
 def _whole(text: str) -> int:
@@ -220,7 +222,7 @@ def _with_betas(now: "Config", given: Json, reports: Reports) -> "Config":
     model = str(given.get("model", ""))
     name = next(filter(models.__contains__, (given.get("provider"), model, model.partition("/")[0])), None)
     entry = models.get(name or now.default_provider)
-    if entry is None or entry.kind != "anthropic":
+    if entry is None or entry.kind != ANTHROPIC:
         reports.add("--betas", "the provider is not Anthropic's API")
         return now
 
@@ -229,7 +231,7 @@ def _with_betas(now: "Config", given: Json, reports: Reports) -> "Config":
         others = {name: value for name, value in entry.headers.items() if name.lower() != "anthropic-beta"}
         return replace(entry, headers={**others, "anthropic-beta": ",".join((*before, *given["betas"]))})
 
-    made = {name: with_header(one) if one.kind == "anthropic" else one for name, one in models.items()}
+    made = {name: with_header(one) if one.kind == ANTHROPIC else one for name, one in models.items()}
     return replace(now, providers=replace(now.providers, models=made))
 
 
@@ -254,7 +256,7 @@ def _with_fallback(now: "Config", given: Json) -> "Config":
             name = f"{chosen.provider}/{chosen.model}"
             models[name] = replace(entry, model=chosen.model)
         members.append(name)
-    models[FALLBACK] = ProviderEntry(kind="reliable", providers=[*dict.fromkeys(members)])
+    models[FALLBACK] = ProviderEntry(kind=RELIABLE, providers=[*dict.fromkeys(members)])
     return replace(now, providers=replace(now.providers, models=models))
 
 

@@ -19,6 +19,7 @@ from adderclaw.errors import ConfigError, ProviderError, Stopped
 from adderclaw.history import History
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.kernel.tokens import counted
+from adderclaw.provider_kinds import BY_NAME, ROUTER
 from adderclaw.runtime.start import helpers_path
 from adderclaw.types import ChatRequest, ChatResponse, Clock, Delta, Json, Message, Provider, TextBlock, ToolSpec
 
@@ -87,7 +88,7 @@ async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sour
         "routes": entry.routes,
         "otherwise": entry.default,
         "default": name == now.default_provider,
-        "available": entry.kind in providers.PROVIDERS,
+        "available": entry.kind in BY_NAME,
         "capabilities": _capabilities(name, now, known),
         "price": _price(known),
         "long_tokens": known.long_tokens,
@@ -97,7 +98,7 @@ async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sour
 
 async def _key(name: str, entry: ProviderEntry, sources: Sources) -> str | None:
     """Where its key would come from; None when there is none."""
-    if entry.kind in ("mock", "reliable", "router"):
+    if BY_NAME[entry.kind].asks_nobody:
         return "not needed"
     status = await sources.status(name, entry)
     return " ".join(filter(None, (status.kind, status.name))) if status.usable else None
@@ -133,7 +134,7 @@ def _details(row: Json) -> list[str]:
         lines.append(f"key: {row['key_variable']} ({'set' if row['key_set'] else 'not set'})")
     if row["key"] not in (None, "not needed") and not row["key_set"]:
         lines.append(f"key from: {row['key']}")
-    if row["kind"] == "router":
+    if row["kind"] == ROUTER:
         chosen = [f"{hint} → {name}" for hint, name in row["routes"].items()]
         lines.append(", ".join([*chosen, f"all else → {row['otherwise'] or row['providers'][0]}"]))
     elif row["providers"]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from adderclaw import home_names
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import clean
@@ -124,7 +125,7 @@ def export(
     """
     from adderclaw.channels.homes import audit
 
-    done = audit.export(load(config_file=config), folder, os.path.join(home(), "receipt.key"))
+    done = audit.export(load(config_file=config), folder, os.path.join(home(), home_names.RECEIPT_KEY))
     said(clean(done.as_json()), clean("\n".join(audit.said(done))), output_format)
     raise typer.Exit(0 if done.receipts.valid else 1)
 
@@ -155,7 +156,7 @@ def archive(
 def _places(config: str | None) -> tuple[str, Store | None, str]:
     """Log, store (if there is one) and key."""
     settings = load(config_file=config).config
-    return settings.receipts.path, facts.opened(settings.memory.path), os.path.join(home(), "receipt.key")
+    return settings.receipts.path, facts.opened(settings.memory.path), os.path.join(home(), home_names.RECEIPT_KEY)
 
 
 def _line(receipt: Json) -> str:

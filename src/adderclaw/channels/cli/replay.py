@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from adderclaw import home_names
 from adderclaw.channels.cli import replay_stream as stream
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
@@ -83,7 +84,7 @@ def _verify(loaded: Loaded, store: Store, run: Run, trace: Trace, *, as_json: bo
 
     from adderclaw.replay.proving import prove
 
-    key = os.path.join(home(), "receipt.key")
+    key = os.path.join(home(), home_names.RECEIPT_KEY)
     proof = prove(store, run, loaded.config.receipts.path, key, stream.lines_of(trace), trace)
     if as_json:
         print_json(clean(proof.as_json()))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import cast
 
-from adderclaw import workspace
+from adderclaw import home_names, workspace
 from adderclaw.channels.cli.interrupts import heard_in_pauses
 from adderclaw.config import Loaded
 from adderclaw.config.paths import followed
@@ -33,7 +33,7 @@ def trace_of(store: Store, run: Run, loaded: Loaded, home: str) -> Trace:
 def places_of(loaded: Loaded, home: str) -> list[Place]:
     """What lies in the workspace is reached through no link: a repository may bring one."""
     here = workspace.configured(loaded.config.logging.jsonl_dir, followed(loaded.workspace))
-    return [here, workspace.anywhere(followed(os.path.join(home, "runs")))]
+    return [here, workspace.anywhere(followed(os.path.join(home, home_names.RUNS)))]
 
 
 def lines_of(trace: Trace) -> list[Json] | None:

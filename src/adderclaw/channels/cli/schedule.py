@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from adderclaw import config as configuration
+from adderclaw import home_names
 from adderclaw.channels import ticking
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group, said
 from adderclaw.channels.cli.plain import limits, print_json
@@ -368,7 +369,7 @@ def _hand_over(name: str, config: str | None, output_format: str) -> None:
 
 
 def _key() -> bytes:
-    return operators_key(os.path.join(configuration.home(), "receipt.key"))
+    return operators_key(os.path.join(configuration.home(), home_names.RECEIPT_KEY))
 
 
 @contextmanager

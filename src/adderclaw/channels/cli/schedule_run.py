@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from adderclaw import config as configuration
+from adderclaw import home_names
 from adderclaw.channels import facts, ticking
 from adderclaw.channels.cli.common import said
 from adderclaw.channels.cli.plain import print_json
@@ -82,7 +83,7 @@ def tick_once(config: str | None, output_format: str) -> int:
         if address := ticking.server_that_ticks(here.store):
             said({"server": address, "due": []}, SERVED.format(address=address), output_format)
             return 0
-        if os.path.lexists(os.path.join(configuration.home(), "ESTOP")):
+        if os.path.lexists(os.path.join(configuration.home(), home_names.ESTOP)):
             raise Stopped(STOPPED)
         found = asyncio.run(here.wait(lambda scheduler: scheduler.tick()))
         names = {one.id: one for one in rows.listing(here.store)}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adderclaw import config
+from adderclaw import config, home_names
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.service import backend
@@ -133,7 +133,7 @@ def status(by: By = None, output_format: OutputFormat = "text") -> None:
         "address": _address(found),
         "schedules": _schedules(),
         "unit": chosen.unit if chosen is not None else "",
-        "estop": os.path.lexists(os.path.join(config.home(), "ESTOP")),
+        "estop": os.path.lexists(os.path.join(config.home(), home_names.ESTOP)),
     }
     if output_format == "json":
         print_json(about)

@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from adderclaw import home_names
 from adderclaw.channels.cli import offer_claude
 from adderclaw.channels.cli import onboard as asked
 from adderclaw.channels.cli.common import OutputFormat, group
@@ -85,7 +86,7 @@ def _database_and_receipts(config: Config, own: str, done: Done) -> None:
     from adderclaw.store import Store
     from adderclaw.store.ledger import Ledger
 
-    key = os.path.join(own, "receipt.key")
+    key = os.path.join(own, home_names.RECEIPT_KEY)
     made = [config.memory.path, *([key, config.receipts.path] if config.receipts.enabled else [])]
     there = {path: os.path.lexists(path) for path in made}
     store = Store.open(config.memory.path)

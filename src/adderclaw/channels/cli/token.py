@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from adderclaw import home_names
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.server.endpoint import SCOPES
@@ -121,7 +122,7 @@ def revoke(
 
 
 def _opened(config: str | None) -> tuple[Store, bytes]:
-    return Store.open(questions.store_path(config)), operators_key(os.path.join(home(), "receipt.key"))
+    return Store.open(questions.store_path(config)), operators_key(os.path.join(home(), home_names.RECEIPT_KEY))
 
 
 def _scopes(given: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, TypedDict
 
+from adderclaw import home_names
 from adderclaw.channels.facts import checks_run, clean
 from adderclaw.channels.facts import loaded as found_in
 from adderclaw.channels.facts.checks import Check
@@ -20,6 +21,7 @@ from adderclaw.errors import AdderClawError, ConfigError, NotMigrated, Problem, 
 from adderclaw.runtime.configured_hooks import roots_of
 from adderclaw.runtime.start import with_operators_own
 from adderclaw.sandbox import confinement, programs
+from adderclaw.tool_traits import NAMES as TOOL_NAMES
 
 FREE_BYTES = 50 << 20
 SQLITE = (3, 37, 0)
@@ -238,7 +240,7 @@ def _rules(loaded: Loaded, kind: str) -> Check:
     from adderclaw.workspace.survey import Surveyor
 
     now, root = loaded.config, followed(loaded.workspace)
-    policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=tools.aliases(), known=tools.NAMES)
+    policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=tools.aliases(), known=TOOL_NAMES)
     extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
     roots, shutter = (root, *map(followed, extra)), Shutter(inside_too=kind != "landlock")
     held = shutter.held(Surveyor().look(roots, shut=shutter.shut(policy, roots)), policy, roots)
@@ -296,7 +298,7 @@ def _nearest(path: str) -> str:
 
 
 def _estop() -> Check:
-    path = os.path.join(home(), "ESTOP")
+    path = os.path.join(home(), home_names.ESTOP)
     if os.path.lexists(path):
         return Check("estop", "warning", f"{path} is there: no tool runs", "`adderclaw estop --clear` lifts it")
     return Check("estop", "ok", "not set")
@@ -357,8 +359,8 @@ def _space(loaded: Loaded) -> Iterator[Check]:
     except AdderClawError:  # `store` says what is wrong
         return
     found = [(size, NAMES[kind]) for kind, (_, size) in sizes.items()]
-    found.append((_size(os.path.join(home(), "checkpoints")), "checkpoints, for undo"))
-    found.append((_size(os.path.join(home(), "cache")), "caches, which can be rebuilt"))
+    found.append((_size(os.path.join(home(), home_names.CHECKPOINTS)), "checkpoints, for undo"))
+    found.append((_size(os.path.join(home(), home_names.CACHE)), "caches, which can be rebuilt"))
     shown = ", ".join(f"{size / 1e6:,.1f} MB {name}" for size, name in sorted(found, reverse=True))
     if sum(size for size, _ in found) > LARGE_BYTES and not limits(loaded.config.retention):
         yield Check(
@@ -389,7 +391,7 @@ def _receipts(loaded: Loaded) -> Check:
     store = None
     try:
         store = Store.open(path, read_only=True) if Store.exists(path) else None
-        found = verify(log, store, os.path.join(home(), "receipt.key"))
+        found = verify(log, store, os.path.join(home(), home_names.RECEIPT_KEY))
     except NotMigrated as error:
         return Check("receipts", "warning", str(error), "run `adderclaw init`")
     except AdderClawError as error:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
+from adderclaw import home_names
 from adderclaw.channels.facts import clean, loaded
 from adderclaw.config import home
 from adderclaw.config.options import Options
@@ -220,7 +221,7 @@ def _places(options: Options) -> tuple[str, str, str]:
 
 
 def _key_path() -> str:
-    return os.path.join(home(), "receipt.key")
+    return os.path.join(home(), home_names.RECEIPT_KEY)
 
 
 def opened(path: str) -> Store | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
-from adderclaw import __version__
+from adderclaw import __version__, home_names
 from adderclaw.channels.facts import clean
 from adderclaw.config import Loaded
 from adderclaw.config.redacted import public
@@ -21,7 +21,7 @@ from adderclaw.store.queries.audit import records
 from adderclaw.store.verify import Verification, verify
 from adderclaw.types import Json
 
-LOG, RECORDS, MANIFEST = "tool_receipts.log", "records.jsonl", "manifest.json"
+RECORDS, MANIFEST = "records.jsonl", "manifest.json"
 
 
 class Exported(NamedTuple):
@@ -53,7 +53,7 @@ def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
     finally:
         if store is not None:
             store.close()
-    found = chains.pop(LOG)
+    found = chains.pop(home_names.RECEIPTS)
     manifest = {
         "format": 1,
         "adderclaw": __version__,
@@ -62,7 +62,7 @@ def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
         "archives": {name: chain.head for name, chain in chains.items()},
         "records": counts,
         "completeness": whole.completeness,
-        "files": {name: _hashed(os.path.join(folder, name)) for name in (LOG, *chains, RECORDS)},
+        "files": {name: _hashed(os.path.join(folder, name)) for name in (home_names.RECEIPTS, *chains, RECORDS)},
     }
     with _opened(os.path.join(folder, MANIFEST)) as file:
         file.write(json.dumps(manifest, indent=2, sort_keys=True).encode() + b"\n")
@@ -72,12 +72,12 @@ def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
 
 def _logs(log: str) -> Iterator[tuple[str, str]]:
     """The log in use, and the chains that were put away before it, which lie beside it under their time."""
-    yield LOG, log
+    yield home_names.RECEIPTS, log
     place, name = os.path.split(os.path.abspath(log))
     for other in sorted(os.listdir(place)) if os.path.isdir(place) else ():
         stamp = other.removeprefix(f"{name}.")
         if re.fullmatch(r"\d{8}T\d{6}Z(-\d+)?", stamp) and os.path.isfile(os.path.join(place, other)):
-            yield f"{LOG}.{stamp}", os.path.join(place, other)
+            yield f"{home_names.RECEIPTS}.{stamp}", os.path.join(place, other)
 
 
 def _put_away(log: str, store: Store | None, key_path: str, name: str) -> Verification:

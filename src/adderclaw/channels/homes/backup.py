@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import IO
 from urllib.parse import quote
 
-from adderclaw import __version__
+from adderclaw import __version__, home_names
 from adderclaw.channels.homes import contents
 from adderclaw.channels.homes.archive import FORMAT, Manifest, Progress, Reader, Writer, bad_name, key_id
 from adderclaw.config import load
@@ -69,7 +69,7 @@ class _Places(NamedTuple):
 
     @property
     def key(self) -> str:
-        return os.path.join(self.home, "receipt.key")
+        return os.path.join(self.home, home_names.RECEIPT_KEY)
 
     def named(self, path: str, usual: str) -> str:
         """What the database or the log is called in an archive: where the settings look for it in the home."""
@@ -100,7 +100,7 @@ def _places(home: str, config: str | None) -> _Places:
         now = load(config_file=config, looks=True, here=True).config
     except ConfigError as error:
         note = f"the configuration cannot be read ({error.problems[0]}), so that the usual places were looked at"
-        return _Places(home, os.path.join(home, "memory.sqlite"), os.path.join(home, "tool_receipts.log"), [note])
+        return _Places(home, os.path.join(home, home_names.DATABASE), os.path.join(home, home_names.RECEIPTS), [note])
     return _Places(home, now.memory.path, now.receipts.path, [])
 
 
@@ -124,7 +124,7 @@ class _Backup:
         self._places, self._secrets, self._progress = places, secrets, progress
         self._notes: list[str] = [*places.notes]
         self._left_out: list[str] = []
-        self._copy, self._log = os.path.join(scratch, "memory.sqlite"), os.path.join(scratch, "tool_receipts.log")
+        self._copy, self._log = os.path.join(scratch, home_names.DATABASE), os.path.join(scratch, home_names.RECEIPTS)
         self._done = self._total = 0
         self._database_name = places.named(places.database, DATABASE)
         """The name in the archive; a file store is a folder with this name."""

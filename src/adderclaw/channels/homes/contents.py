@@ -4,26 +4,31 @@ import os
 import stat
 from collections.abc import Iterator
 
-from adderclaw.channels.homes.made import USERS
+from adderclaw import home_names
 from adderclaw.record import NamedTuple
 
 SECRET = {
-    "receipt.key": "the key that seals receipts",
-    "credentials.enc": "stored logins, encrypted",
-    "credentials.key": "the key of the stored logins",
-    "webhooks.json": "the secrets of webhooks",
-    "service.env": "variables of the service",
-    "fleet.key": "the key of the fleet",
-    "fleet-worker.key": "the key of this fleet worker",
-    "fleet-submitter.key": "the key with which you submit to the fleet",
-    "fleet.toml": "the address of the fleet's database, which may hold a password",
+    home_names.RECEIPT_KEY: "the key that seals receipts",
+    home_names.CREDENTIALS: "stored logins, encrypted",
+    home_names.CREDENTIALS_KEY: "the key of the stored logins",
+    home_names.WEBHOOKS: "the secrets of webhooks",
+    home_names.SERVICE_ENVIRONMENT: "variables of the service",
+    home_names.FLEET_KEY: "the key of the fleet",
+    home_names.FLEET_WORKER_KEY: "the key of this fleet worker",
+    home_names.FLEET_SUBMITTER_KEY: "the key with which you submit to the fleet",
+    home_names.FLEET: "the address of the fleet's database, which may hold a password",
 }
 """Names at the top of a home that hold secrets."""
-LEFT_OUT = frozenset({"cache", "caches", "fetched", "server", "service", "config.lock", "ESTOP"})
+LEFT_OUT = frozenset(
+    (
+        *(home_names.CACHE, home_names.CACHES, home_names.FETCHED, home_names.SERVER, home_names.SERVICE),
+        *(home_names.CONFIG_LOCK, home_names.ESTOP),
+    )
+)
 """Names at the top that can be made again, or belong to processes that run now; and a stop, which is for now."""
 ENDINGS = ("-wal", "-shm", "-journal", ".lock", ".locks", ".tmp", ".unfinished", ".sock", ".pid", ".last-backup")
 """Of files that only a process that runs needs."""
-WHOLE = frozenset({"plugins", "plugin_data", *USERS})
+WHOLE = frozenset({home_names.PLUGINS, home_names.PLUGIN_DATA, *home_names.USERS})
 """Names at the top with what others wrote, which is kept as it is: a plugin without its `uv.lock` is another plugin."""
 
 

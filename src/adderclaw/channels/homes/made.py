@@ -7,22 +7,10 @@ import re
 import sqlite3
 import stat
 
+from adderclaw import home_names
 from adderclaw.config.paths import OWN_ENDINGS, followed
 from adderclaw.config.places import MANIFESTS, MARKERS
 
-SETTINGS = frozenset({"config.toml", "config.lock", "settings.json", "trust.json", "grants.json", "said.json"})
-SECRETS = frozenset({"receipt.key", "credentials.enc", "credentials.key", "credentials.lock", "keyring-names"})
-FLEET = frozenset({"fleet.toml", "fleet.key", "fleet-worker.key", "fleet-submitter.key"})
-OTHERS = frozenset({"ESTOP", "repl_history", "plugins.json", "keys-declined", "service.env", "workspaces"})
-FILES = SETTINGS | SECRETS | FLEET | OTHERS | {"webhooks.json", "webhooks.lock", "models.json"}
-"""Files that the program writes at the top of a home."""
-CACHES = frozenset({"cache", "caches", "fetched"})
-RECORDS = frozenset({"runs", "checkpoints", "set-aside", "fleet-runs", "restored-runs", "memory.sqlite.files"})
-RUNNING = frozenset({"server", "service", "locks", ".memory.sqlite.locks"})
-FOLDERS = CACHES | RECORDS | RUNNING | {"plugins", "plugin_data"}
-"""Folders that it makes there; all that is in them is its own."""
-USERS = frozenset({"AGENTS.md", "CLAUDE.md", "agents", "commands", "skills", "sops", "policy.toml"})
-"""What it reads there and people write: that stays."""
 _KEPT = re.compile(
     r"memory\.sqlite(\.before-m\d{3}_\w+|\.last-backup)?|tool_receipts\.log(\.\d{8}T\d{6}Z(-\d+)?)?|\.trial-\d+\.toml"
 )
@@ -42,17 +30,19 @@ def in_home(home: str, name: str) -> bool:
     """Whether it is by its name and kind what the program makes at the top of a home; a link is somebody's own."""
     mode = os.lstat(os.path.join(home, name)).st_mode
     if stat.S_ISDIR(mode):
-        return name in FOLDERS
-    base = next((name.removesuffix(end) for end in OWN_ENDINGS if name.endswith(end) and name not in FILES), name)
-    return stat.S_ISREG(mode) and (name in FILES or _KEPT.fullmatch(base) is not None)
+        return name in home_names.FOLDERS
+    base = next(
+        (name.removesuffix(end) for end in OWN_ENDINGS if name.endswith(end) and name not in home_names.FILES), name
+    )
+    return stat.S_ISREG(mode) and (name in home_names.FILES or _KEPT.fullmatch(base) is not None)
 
 
 def is_home(home: str) -> bool:
     """Whether a folder is proved to be a home: by its database, its receipts, or the settings that `init` wrote."""
     return (
-        is_database(os.path.join(home, "memory.sqlite"))
-        or is_receipts(os.path.join(home, "tool_receipts.log"))
-        or beginning(os.path.join(home, "config.toml")).startswith(FIRST_LINE)
+        is_database(os.path.join(home, home_names.DATABASE))
+        or is_receipts(os.path.join(home, home_names.RECEIPTS))
+        or beginning(os.path.join(home, home_names.CONFIG)).startswith(FIRST_LINE)
     )
 
 
@@ -60,8 +50,8 @@ def home_around(path: str) -> str:
     """The home that a file lies in, by the key or the settings that every home has; empty where it lies in none."""
     folder = os.path.dirname(followed(path))
     while folder != os.path.dirname(folder):
-        settings = beginning(os.path.join(folder, "config.toml"))
-        if os.path.isfile(os.path.join(folder, "receipt.key")) or settings.startswith(FIRST_LINE):
+        settings = beginning(os.path.join(folder, home_names.CONFIG))
+        if os.path.isfile(os.path.join(folder, home_names.RECEIPT_KEY)) or settings.startswith(FIRST_LINE):
             return folder
         folder = os.path.dirname(folder)
     return ""
@@ -69,7 +59,7 @@ def home_around(path: str) -> str:
 
 def project_marker(home: str) -> str:
     """What says that the folder is a project at the same time, or a project's `.adderclaw`; empty if nothing does."""
-    markers = [name for name in (*MARKERS, *MANIFESTS) if name not in USERS]
+    markers = [name for name in (*MARKERS, *MANIFESTS) if name not in home_names.USERS]
     project, name = os.path.split(home)
     if name == ".adderclaw" and project != os.path.expanduser("~"):
         markers += [f"../{one}" for one in (*MARKERS, *MANIFESTS) if one != name]

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import IO, cast
 from urllib.parse import quote
 
-from adderclaw import config
+from adderclaw import config, home_names
 from adderclaw.channels.homes import contents
 from adderclaw.channels.homes.archive import BadArchive, Manifest, Progress, Reader, key_id
 from adderclaw.channels.homes.backup import DATABASE, LOG
@@ -134,7 +134,7 @@ def in_use(home: str) -> str:
 
 def _databases(home: str) -> Iterator[str]:
     """The usual one, and the one that the settings name where it is the home of this start."""
-    usual = os.path.join(home, "memory.sqlite")
+    usual = os.path.join(home, home_names.DATABASE)
     yield usual
     if followed(home) != followed(config.home()):
         return
@@ -198,7 +198,7 @@ class _Restore:
         self._settings_elsewhere(dry_run)
         secrets = sorted(name for name in contents.SECRET if os.path.exists(self._now(name, dry_run)))
         if self._manifest.runs:
-            where = os.path.join(self._home, "restored-runs")
+            where = os.path.join(self._home, home_names.RESTORED_RUNS)
             self._notes.append(f"the folders of {len(self._manifest.runs)} runs are in {where}")
         return Restored(
             self._home,
@@ -218,7 +218,7 @@ class _Restore:
     def _place(self, name: str) -> str:
         """Where a file of the archive belongs; its name was checked."""
         top, _, way = name.partition("/")
-        where = {"home": "", "store": "", "runs": "restored-runs"}.get(top)
+        where = {"home": "", "store": "", "runs": home_names.RESTORED_RUNS}.get(top)
         if where is None or not way:
             raise BadArchive(f"{name!r} belongs nowhere in a home. Nothing was written; use a backup that you trust")
         return os.path.join(self._staging, where, *way.split("/"))
@@ -250,7 +250,7 @@ class _Restore:
         import tomllib
 
         try:
-            with open(self._now("config.toml", dry_run), "rb") as file:
+            with open(self._now(home_names.CONFIG, dry_run), "rb") as file:
                 settings = tomllib.load(file)
         except (OSError, ValueError):  # none, or what `config validate` says more of
             return
@@ -265,7 +265,7 @@ class _Restore:
             path = os.path.join(self._home, os.path.expanduser(path))
             here = os.path.join(self._home, os.path.relpath(self._named(name, usual), self._staging))
             if followed(path) != followed(here):
-                where = os.path.join(self._home, "config.toml")
+                where = os.path.join(self._home, home_names.CONFIG)
                 self._notes.append(f"{key} is {path} in {where}, and what was restored is {here}: change it there")
 
     def _secrets_of_before(self) -> None:
@@ -280,7 +280,7 @@ class _Restore:
                 or os.path.exists(os.path.join(self._staging, name))
             ):
                 continue
-            if name == "receipt.key" and key_id(read_key(before)) != self._manifest.key_id:
+            if name == home_names.RECEIPT_KEY and key_id(read_key(before)) != self._manifest.key_id:
                 self._notes.append("the receipt.key of the home before is not the one of this backup, and is not taken")
                 continue
             fd = os.open(os.path.join(self._staging, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -289,7 +289,7 @@ class _Restore:
 
     def _verified(self) -> tuple[Verification, bool]:
         """The receipts, as they will stand; without the key their hashes, but not their seals."""
-        key = os.path.join(self._staging, "receipt.key")
+        key = os.path.join(self._staging, home_names.RECEIPT_KEY)
         database, log = self._named(self._manifest.database, DATABASE), self._named(self._manifest.receipts, LOG)
         store = None
         try:
@@ -365,8 +365,8 @@ class _Restore:
 
     def _still_stopped(self) -> None:
         """An emergency stop is lifted by nothing but `estop --clear`: not by a home that is put in place of another."""
-        if os.path.lexists(os.path.join(self._home, "ESTOP")):
-            with open(os.path.join(self._staging, "ESTOP"), "ab"):
+        if os.path.lexists(os.path.join(self._home, home_names.ESTOP)):
+            with open(os.path.join(self._staging, home_names.ESTOP), "ab"):
                 self._notes.append("the emergency stop is still set: `adderclaw estop --clear` removes it")
 
 

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 
-from adderclaw import installed
+from adderclaw import home_names, installed
 from adderclaw.channels.homes import made
 from adderclaw.channels.homes.restore import in_use
 from adderclaw.channels.service.backend import BACKENDS, is_ours
@@ -239,7 +239,7 @@ def _run_folders(home: str) -> list[str]:
     from adderclaw.store import Store
     from adderclaw.store.queries.databases import trace_folders
 
-    path = os.path.join(home, "memory.sqlite")
+    path = os.path.join(home, home_names.DATABASE)
     if not Store.exists(path):
         return []
     try:

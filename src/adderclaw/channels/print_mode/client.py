@@ -17,6 +17,7 @@ from adderclaw.kernel.approvals import unaskable
 from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.runtime import Options, Run
 from adderclaw.store import transcript
+from adderclaw.tool_traits import ASK_USER
 from adderclaw.types import Json
 
 
@@ -170,7 +171,7 @@ class Client:
             }
             for one in request.questions
         ]
-        call: Json = {"tool_name": "AskUserQuestion", "input": {"questions": asked}}
+        call: Json = {"tool_name": ASK_USER, "input": {"questions": asked}}
         try:
             said = await self._link.ask({"subtype": "can_use_tool", **call, "tool_use_id": request.tool_use_id})
         except Refused:

@@ -13,6 +13,7 @@ from adderclaw.kernel.session import ALONE, Attached
 from adderclaw.record import NamedTuple
 from adderclaw.runtime import Run
 from adderclaw.runtime.hook_calls import ByHand, by_hand
+from adderclaw.tool_traits import BASH, LS, MEMORY_WRITE, READ, READ_RESOURCE
 from adderclaw.types import Json, MediaBlock
 from adderclaw.view.items import Item, Notice
 from adderclaw.view.rows import Rows
@@ -68,7 +69,7 @@ class Hands:
         if not line.strip():
             self._show(Notice("", "note", "!COMMAND runs a command, and the next message has what it printed"))
             return
-        result = (await self._call("Bash", {"command": line}, "typed by hand")).done.result
+        result = (await self._call(BASH, {"command": line}, "typed by hand")).done.result
         text = f"The user ran this command:\n{line}\n{framing.framed(token_hex(8), result.content)}"
         self._waiting.append(framing.attached(text))
 
@@ -88,7 +89,7 @@ class Hands:
         while (kept := memory.get(session.store, key, project)) is not None and kept.content != text:
             number += 1
             key = f"{first} ({number})"
-        made = await self._call("MemoryWrite", {"key": key, "value": text}, "typed by hand")
+        made = await self._call(MEMORY_WRITE, {"key": key, "value": text}, "typed by hand")
         if not made.done.denied and not made.done.result.is_error:
             notes.confirm(session.store, key, project)
             where = visible(session.config.memory.path, keep_newlines=False)
@@ -119,12 +120,12 @@ class Hands:
         servers = self._run.runtime.servers
         server, colon, uri = name.partition(":")
         if colon and uri and servers is not None and any(row.entry.name == server for row in servers.status()):
-            return Named(name, "ReadMcpResource", {"server": server, "uri": uri})
+            return Named(name, READ_RESOURCE, {"server": server, "uri": uri})
         root = self._run.session.scene.context.workspace.root
         path = os.path.normpath(os.path.join(root, os.path.expanduser(name)))
         status = workspace.reached(path)
         if status is None:
             return None
         if stat.S_ISDIR(status.st_mode):
-            return Named(name, "LS", {"path": path})
-        return Named(name, "Read", {"file_path": path})
+            return Named(name, LS, {"path": path})
+        return Named(name, READ, {"file_path": path})

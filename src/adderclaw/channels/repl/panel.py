@@ -11,6 +11,7 @@ from adderclaw.gate.grants import in_words
 from adderclaw.json_text import canonical
 from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
 from adderclaw.record import NamedTuple
+from adderclaw.tool_traits import BASH
 from adderclaw.types import Json
 from adderclaw.view import calls
 from adderclaw.view.items import Line
@@ -269,7 +270,7 @@ def _asked_about(request: ApprovalRequest, text: str, marks: Sequence[str], draw
         rows.append([("accent", f"    {visible(path, keep_newlines=False, directions=False)}")])
         rows += drawing.changed(_change(request))
     else:
-        lines = text.split("\n") if request.tool == "Bash" or not request.input else _arguments(request.input)
+        lines = text.split("\n") if request.tool == BASH or not request.input else _arguments(request.input)
         rows += [[("", f"    {row}")] for line in lines for row in drawing.wrapped(line, drawing.width - 4)]
     for line in request.touches:
         rows += [[("dim", f"    {row}")] for row in drawing.wrapped(_line(line), drawing.width - 4)]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
+from adderclaw import home_names
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.leaving import bypass_is_over
@@ -293,4 +294,4 @@ class Heard:
 def _history(run: Run) -> "History":
     from adderclaw.channels.repl.typed_history import TypedHistory
 
-    return TypedHistory(os.path.join(run.runtime.home, "repl_history"), run.runtime.secrets.scrub)
+    return TypedHistory(os.path.join(run.runtime.home, home_names.HISTORY), run.runtime.secrets.scrub)

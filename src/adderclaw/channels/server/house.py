@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
-from adderclaw import config
+from adderclaw import config, home_names
 from adderclaw.channels.server.endpoint import Client
 from adderclaw.channels.server.known_channels import KnownChannels
 from adderclaw.channels.server.limits import Rates
@@ -49,7 +49,7 @@ class House:
         self.workspaces = tuple(followed(os.path.abspath(os.path.expanduser(one))) for one in workspaces)
         self.home = config.home()
         self.clock = SystemClock()
-        self.key = operators_key(os.path.join(self.home, "receipt.key"))
+        self.key = operators_key(os.path.join(self.home, home_names.RECEIPT_KEY))
         self.store = Store.open(self.store_path)
         self.bus = Bus(self.clock, random_ids, Secrets().clean)
         self.bus.listen("database", database.sink(self.store))
@@ -84,7 +84,7 @@ class House:
 
     @property
     def stop_path(self) -> str:
-        return os.path.join(self.home, "ESTOP")
+        return os.path.join(self.home, home_names.ESTOP)
 
     @property
     def stopped(self) -> bool:

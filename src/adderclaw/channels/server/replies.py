@@ -18,6 +18,7 @@ from adderclaw.net import signing
 from adderclaw.questions import QuestionRequest
 from adderclaw.record import NamedTuple, record
 from adderclaw.store.text import compact
+from adderclaw.tool_traits import ASK_USER
 
 TRIES = (0.0, 2.0, 15.0)
 """Seconds before each try to post."""
@@ -66,7 +67,7 @@ def working(one: Conversation, turn: str) -> Reply:
 def may_answer(entry: Sender, request: Request) -> bool:
     """What the model wants to know from the person that it talks to, that person may say; what it may do is a right."""
     if isinstance(request, QuestionRequest):
-        return entry.may_approve or request.asker == "AskUserQuestion"
+        return entry.may_approve or request.asker == ASK_USER
     seen = shown(request).text
     # what leaves has no secret in it, nor what has the shape of one: nobody says yes to what they were not shown
     return entry.may_approve and len(request.shown) <= MOST_SHOWN and clean(seen) == seen

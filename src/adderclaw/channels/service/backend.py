@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from adderclaw import config
+from adderclaw import config, home_names
 from adderclaw.channels.service.plan import Plan
 from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.record import NamedTuple
@@ -75,7 +75,7 @@ class Backend(Protocol):
 
 def folder() -> str:
     """What the service keeps in the home: no room of a sandbox shows it."""
-    return os.path.join(config.home(), "service")
+    return os.path.join(config.home(), home_names.SERVICE)
 
 
 def instance() -> str:

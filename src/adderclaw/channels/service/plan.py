@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from adderclaw import config, installed
+from adderclaw import config, home_names, installed
 from adderclaw.channels.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
 from adderclaw.config.paths import beneath, followed
 from adderclaw.errors import UsageError
@@ -51,7 +51,7 @@ def made(options: Sequence[str], *, force: bool = False, unit: str = "") -> Plan
         command=command,
         home=config.home(),
         path=os.environ.get("PATH") or os.defpath,
-        environment_file=os.path.join(config.home(), "service.env"),
+        environment_file=os.path.join(config.home(), home_names.SERVICE_ENVIRONMENT),
         stop_seconds=math.ceil(loaded.config.runtime.signal_grace_seconds + ANSWERS_END + LAST_NOTICES + SLACK) + SPARE,
         workspaces=workspaces,
     )

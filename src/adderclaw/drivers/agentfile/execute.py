@@ -19,6 +19,7 @@ from adderclaw.questions import ApprovalRequest
 from adderclaw.store import subagents, transcript, workflows
 from adderclaw.store.subagents import Subagent
 from adderclaw.store.workflows import Begun, Finished
+from adderclaw.tool_traits import in_set
 from adderclaw.types import EndedBy, Outcome
 
 VERDICT = "(review)"
@@ -27,8 +28,6 @@ CORRECTIONS = 2
 """How often a reviewer may send a goal back."""
 SYNTHESIS = "(synthesis)"
 """Stands for whoever reconciles several views."""
-LOOKING = ("Read", "Grep", "Glob", "LS", "Bash")
-"""What a reviewer has: it looks for itself, in plan mode, and changes nothing."""
 
 
 class _Round(NamedTuple):
@@ -324,7 +323,7 @@ class WorkflowExecution:
             prompt=prompts.review(self.workflow, goal, self._values(mark), _view(result), mark),
             agent_type="reviewer",
             description=goal.name,
-            tools=LOOKING,
+            tools=in_set("reviewer"),
             mode="plan",
         )
         await self._child(goal, f"{at} {VERDICT}", order, verdict)

@@ -7,11 +7,10 @@ from adderclaw.config.options import Options
 from adderclaw.drivers.sop.sop import Problem, Sop, Step
 from adderclaw.near import meant
 from adderclaw.record import NamedTuple
+from adderclaw.tool_traits import traits
 from adderclaw.tools import arguments_of, decoded, find
 from adderclaw.types import Json, Tool
 
-WRAPPERS = frozenset({"Call", "ToolSearch"})
-"""How a model comes to a tool that it was not told of: a SOP names the tool itself."""
 SERVER = "mcp__"
 
 
@@ -27,7 +26,7 @@ class Known(NamedTuple):
     @property
     def names(self) -> list[str]:
         aliases = [alias.name for tool in self.tools.values() for alias in tool.aliases]
-        return [*(name for name in self.tools if name not in WRAPPERS), *aliases, *self.others]
+        return [*(name for name in self.tools if not traits(name).finds_tools), *aliases, *self.others]
 
 
 def known(options: Options) -> Known:
@@ -55,7 +54,7 @@ def _of(step: Step, there: Known, *, whole: bool) -> Iterator[str]:
     for where, name in names:
         if not name:
             continue
-        if name in WRAPPERS:
+        if traits(name).finds_tools:
             yield f"{where}: {name} is for models; name the tool itself"
         elif name.startswith(SERVER):
             yield from _of_server(where, name, there)

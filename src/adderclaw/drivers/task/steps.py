@@ -8,6 +8,7 @@ from adderclaw.decode import decode
 from adderclaw.drivers.task.contracts import ActionStep, AskUser, CallSkill, RunCommand, Status, StepExecutionResult
 from adderclaw.framing import STDERR, exit_line
 from adderclaw.kernel.result import Done
+from adderclaw.tool_traits import ASK_USER, BASH
 from adderclaw.types import Json, ToolCall
 
 MOST = 4_000
@@ -27,7 +28,7 @@ def call_of(action: ActionStep, skill: str, starts: Starts, call_id: str, second
         case "ask_user":
             asked = decode(AskUser, action.params)
             given: Json = {"question": asked.question, "options": asked.options}
-            return ToolCall(call_id, "AskUserQuestion", given)
+            return ToolCall(call_id, ASK_USER, given)
         case "call_skill":
             called = decode(CallSkill, action.params)
             command = shlex.join((*starts(skill, called.script), *called.args))
@@ -38,7 +39,7 @@ def call_of(action: ActionStep, skill: str, starts: Starts, call_id: str, second
 
 def _bash(call_id: str, command: str, seconds: float, about: str) -> ToolCall:
     timeout = max(1, min(int(seconds * 1000), MAX_MS))
-    return ToolCall(call_id, "Bash", {"command": command, "timeout": timeout, "description": about[:200]})
+    return ToolCall(call_id, BASH, {"command": command, "timeout": timeout, "description": about[:200]})
 
 
 def shown(call: ToolCall) -> str:

@@ -9,10 +9,6 @@ from adderclaw.record import NamedTuple
 from adderclaw.store import Store, transcript
 from adderclaw.types import Json, MediaBlock, Prepared, Tool, ToolContext, ToolResult
 
-UNNUMBERED = frozenset({"ToolSearch", "Call", "TaskStop"})
-"""They show nothing of the program."""
-READS = frozenset({"Read", "LS", "Glob", "Grep"})
-"""They show what lies in files, not what the program does."""
 EXPECTED_FAILURE = (
     'Where the scenario asks for a failure, let the whole command end with 0 (`program; echo "exit $?"`) and cite that.'
 )
@@ -40,12 +36,13 @@ class Results:
 
     def wrap(self, tool: Tool[Any]) -> Tool[Any]:
         """The same tool, whose results begin with their ids."""
-        if tool.name in UNNUMBERED:
+        evidence = tool.traits.evidence
+        if evidence == "none":
             return tool
 
         def prepare(arguments: Any, context: ToolContext) -> Prepared:
             prepared = tool.prepare(arguments, context)
-            looks = tool.name in READS or prepared.touch.looks
+            looks = evidence == "files" or prepared.touch.looks
 
             async def run() -> ToolResult:
                 name = f"r{len(self._uses) + 1}"

@@ -9,11 +9,10 @@ from adderclaw.drivers.verifier.results import Cited, Results
 from adderclaw.framing import framed, sealed
 from adderclaw.record import record
 from adderclaw.store import Store
+from adderclaw.tool_traits import in_set
 from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 
 VERDICT = "Verdict"
-TOOLS = ("Bash", "Read", "LS", "Glob", "Grep", "TaskOutput", "TaskStop", "ToolSearch", "Call")
-"""None of them writes; what a command writes stays in the sandbox of its session."""
 MISSING = f"There is no verdict yet. Call {VERDICT} now: what you could not try is `passed: false`."
 MISSING_OF = (
     "There is no verdict yet of {ids}. "
@@ -107,7 +106,7 @@ async def verify(
         agent_type="verifier",
         description=f"checks {', '.join(bench.ids)}"[:200],
         system=system,
-        tools=TOOLS,
+        tools=in_set("verifier"),
         extra=(_tool(bench),),
         until=bench.missing,
         model=model,

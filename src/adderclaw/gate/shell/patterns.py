@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from adderclaw.gate import stars
+from adderclaw import glob_patterns
 from adderclaw.gate.shell.syntax import NotAPlan
 
 type Letters = list[tuple[str, bool]]
@@ -32,7 +32,7 @@ def regex(letters: Letters) -> str:
         else:
             parts[-1].append(re.escape(char))
         index += 1
-    return stars.joined(map("".join, parts), ".")
+    return glob_patterns.joined(map("".join, parts), ".")
 
 
 def _bracket(letters: Letters, start: int) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw import __version__
 from adderclaw.events import EventRecord
+from adderclaw.provider_kinds import BY_NAME
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -17,15 +18,6 @@ if TYPE_CHECKING:
 
 SECONDS = 5
 """How long one export may take."""
-PROVIDERS = {
-    "anthropic": "anthropic",
-    "openai": "openai",
-    "gemini": "gcp.gemini",
-    "openrouter": "openrouter",
-    "ollama": "ollama",
-    "lm-studio": "lm-studio",
-}
-"""Kind of a provider → what the conventions call it; what is behind another kind, only its name here may say."""
 TOKENS = [4**power for power in range(14)]
 LATENCIES = [0.01 * 2**power for power in range(14)]
 """Bounds of the histograms, as the conventions advise them: the library's own end where a model begins."""
@@ -202,9 +194,14 @@ class Otlp:
         self._asked[event.session_id] = event.timestamp, payload["model"]
         self._begin(_model(event), f"chat {payload['model']}", event, f"turn:{event.session_id}", about)
 
+    def _provider(self, name: str) -> str:
+        """What the conventions call the provider; what is behind another kind, only its name here may say."""
+        kind = BY_NAME.get(self._providers.get(name, ""))
+        return (kind.telemetry_name if kind else "") or name
+
     def _labels(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Of a call as it is made, and of its end, which says who really answered."""
-        provider = PROVIDERS.get(self._providers.get(payload["provider"], ""), payload["provider"])
+        provider = self._provider(payload["provider"])
         return {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": provider,

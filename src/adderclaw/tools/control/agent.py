@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw import workspace
+from adderclaw import home_names, workspace
 from adderclaw.child import Child, ChildReport
 from adderclaw.config.places import foreign_homes
 from adderclaw.errors import AdderClawError
@@ -221,7 +221,10 @@ LISTED = 4_000
 def _described(kit: "Kit", text: str) -> str:
     """With the types that are not built in; no file is looked for where there is no folder for it."""
     homes = (kit.home, *foreign_homes(kit.config.compat.claude))
-    folders = [*(os.path.join(home, "agents") for home in homes), *(os.path.join(kit.project, one) for one in FOLDERS)]
+    folders = [
+        *(os.path.join(home, home_names.AGENTS) for home in homes),
+        *(os.path.join(kit.project, one) for one in FOLDERS),
+    ]
     given = kit.agents or any(plugin.manifest.agents for plugin in kit.plugins)
     if not given and (not kit.home or not any(map(workspace.is_directory, folders))):
         return text

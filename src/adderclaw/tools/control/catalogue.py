@@ -13,7 +13,6 @@ from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_word
 
 MOST = 20
 MAX_QUERY = 1000
-OWN = frozenset({"ToolSearch", "Call"})
 
 
 @record
@@ -38,7 +37,7 @@ def search(tools: Mapping[str, Tool[Any]], query: str, most: int) -> ToolResult:
     words = [word for word in query.lower().split() if word.strip("+")]
     if not words:
         return rejected("query is empty: give words such as `notebook`, or select:Name,Name.")
-    late = {name: tool for name, tool in tools.items() if name not in OWN and tool.deferred}
+    late = {name: tool for name, tool in tools.items() if not tool.traits.finds_tools and tool.deferred}
     scored = [(_score(tool, words), -place, tool) for place, tool in enumerate(late.values())]
     best = sorted((found for found in scored if found[0] > 0), key=lambda found: found[:2], reverse=True)
     if not best:
@@ -55,7 +54,7 @@ def _selected(tools: Mapping[str, Tool[Any]], names: list[str]) -> ToolResult:
     missing: list[str] = []
     for name in names[:MOST]:
         known = find(tools, name)
-        if known is not None and known[0].name not in OWN:
+        if known is not None and not known[0].traits.finds_tools:
             found[known[0].name] = known[0]
         else:
             near = nearest(tools, name)

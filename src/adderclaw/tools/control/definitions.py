@@ -10,7 +10,7 @@ from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.places import foreign_homes
 from adderclaw.errors import ConfigError, Refused
-from adderclaw.gate.rules import READERS
+from adderclaw.tool_traits import in_set
 from adderclaw.tools.control.agent import BUILT_IN, FOLDERS
 from adderclaw.types import DEFAULT_THINKING, EFFORTS, Json, PermissionMode, Thinking, effort_of
 
@@ -27,7 +27,7 @@ KEYS = frozenset(
     ("name", "description", "tools", "disallowedTools", "model", "permissionMode", "maxTurns", "background", "effort")
 )
 OF_A_PLUGIN = KEYS - {"permissionMode"}
-LOOKING = (*READERS, "MemorySearch", "MemoryRead", "WebFetch", "WebSearch")
+LOOKING = in_set("explorer")
 
 COMMON = """\
 You are a subagent: you work on one task for another agent, in the workspace {workspace}. Nobody answers questions.

@@ -6,6 +6,7 @@ from adderclaw.errors import Refused
 from adderclaw.framing import framed
 from adderclaw.host import Host
 from adderclaw.record import record
+from adderclaw.tool_traits import BASH, LS, READ
 from adderclaw.tools import Called, PreparedSkill, paths
 from adderclaw.tools.specs import spec
 from adderclaw.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
@@ -59,11 +60,11 @@ async def with_outputs(called: Called, host: Host) -> str:
     for mark, command in called.inline.items():
         if mark in text:  # else it stood in a part that there was no room for
             asked = mark in called.asked
-            result = await host.call("Bash", {"command": command}, f"a command in {called.path}", asked=asked)
+            result = await host.call(BASH, {"command": command}, f"a command in {called.path}", asked=asked)
             text = text.replace(mark, f"`{command}`:\n{framed(token_hex(8), result.content)}")
     for mark, path in called.named.items():
         if mark in text:
-            tool, given = ("LS", {"path": path}) if is_directory(path) else ("Read", {"file_path": path})
+            tool, given = (LS, {"path": path}) if is_directory(path) else (READ, {"file_path": path})
             result = await host.call(tool, given, f"named with @ in {called.path}", asked=mark in called.asked)
             text = text.replace(mark, f"{path}:\n{framed(token_hex(8), result.content)}")
     return text

@@ -12,6 +12,7 @@ from adderclaw.framing import cut, framed, sealed
 from adderclaw.kernel import side_question
 from adderclaw.kernel.permission_check import consider
 from adderclaw.runtime import Run
+from adderclaw.tool_traits import BASH
 from adderclaw.types import ToolCall, ToolResult
 
 LONGEST = 5_000
@@ -129,7 +130,7 @@ def fix(printed: str) -> str:
 
 async def _called(run: Run, command: str) -> ToolResult:
     """As a command of the model's: judged, asked about where the gate asks, in the sandbox, with a receipt."""
-    return await run.session.host.call("Bash", {"command": command}, "a command of the person's", asked=True)
+    return await run.session.host.call(BASH, {"command": command}, "a command of the person's", asked=True)
 
 
 async def _git(run: Run, command: str) -> str:
@@ -147,7 +148,7 @@ async def _unstaged(run: Run) -> str:
 
 async def _agreed(run: Run, command: str, ask: Ask, question: str) -> bool:
     """One question: where the gate asks about the command itself, that is it."""
-    call = ToolCall(run.session.ids("toolu"), "Bash", {"command": command})
+    call = ToolCall(run.session.ids("toolu"), BASH, {"command": command})
     if consider(run.session.scene, call).decision.verdict != "allow":
         return True
     return (await ask(f"{question} [y/N] ") or "").strip().lower() in ("y", "yes")

@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from adderclaw import home_names
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.fleet import opened
 from adderclaw.channels.server.pages.asked import failed, found
@@ -50,7 +51,7 @@ async def _answer(called: Called) -> "HTMLResponse":
 
 def look() -> tuple[Json, list[Json], list[Json]] | None:
     """The fleet of this home, its last runs and what they ask; None where it belongs to none."""
-    if not os.path.exists(os.path.join(home(), "fleet.toml")) and "ADDERCLAW_FLEET_DATABASE" not in os.environ:
+    if not os.path.exists(os.path.join(home(), home_names.FLEET)) and "ADDERCLAW_FLEET_DATABASE" not in os.environ:
         return None
     fleet = opened()
     from adderclaw.fleet import asking, facts
