@@ -1,7 +1,6 @@
 """Programs are started by a path that `sandbox/programs.py` found, and never one from where a run may write."""
 
 import ast
-import asyncio
 import contextlib
 import os
 from collections.abc import Iterator
@@ -243,20 +242,3 @@ def test_the_editor_is_none_of_the_project(planted: Planted, own_home: Path, mon
             assert is_outside(editor.command()[0], planted)
         editor.pin()
         assert str(planted.root) not in os.environ.get("VISUAL", "") + os.environ.get("EDITOR", "/")
-
-
-def test_a_program_for_notices_starts_nothing_of_the_project(
-    planted: Planted, own_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from adderclaw.config.schema_channels import NoticeTarget
-    from adderclaw.sinks.notices import program
-    from adderclaw.sinks.notices.letter import Letter
-
-    script = own_home / "notify"
-    script.write_text("#!/usr/bin/env sh\nenv git --version || true\n", encoding="utf-8")
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", planted.path)
-    target = NoticeTarget(kind="command", command=[str(script)])
-    letter = Letter("1", {"kind": "done"}, target, {}, roots=(str(planted.root),))
-    asyncio.run(program.deliver(letter))
-    assert planted.ran() == ""
