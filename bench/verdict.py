@@ -10,10 +10,10 @@ from time import perf_counter
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Security
+from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.gate.case import Case
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
-from adderclaw.types import ToolContext, Workspace
 
 USUAL = (
     "ls -la",

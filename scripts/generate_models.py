@@ -10,7 +10,7 @@ import sys
 from datetime import date
 
 from adderclaw.config import model_table
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.runtime import model_refresh
 
 MOST_DAYS = 30

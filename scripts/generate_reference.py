@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_type_hints
 
-from adderclaw import errors
-from adderclaw.events import calls, models, program, work
+from adderclaw.core import errors
+from adderclaw.core.events import calls, models, program, work
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "adderclaw"

@@ -325,7 +325,7 @@ def test_s_58_the_windows_checklist_can_be_followed(cli: Cli) -> None:
     known = cli("run", "--help").out
     assert not [option for option in re.findall(r"--[a-z][a-z-]*", page) if option not in known]
     events = set[str](re.findall(r"`([a-z]+(?:_[a-z]+)+)`", page))
-    catalogue = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/adderclaw/events").glob("*.py"))
+    catalogue = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/adderclaw/core/events").glob("*.py"))
     assert events
     assert not [name for name in events if f'"{name}"' not in catalogue]
     folders = [ROOT / place for place in re.findall(r"\w+/\w*skills", page)]

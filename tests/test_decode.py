@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from adderclaw.decode import Between, Invalid, decode, field_docs, freeze, schema, thaw
-from adderclaw.record import record
-from adderclaw.types import Json
+from adderclaw.core.decode import Between, Invalid, decode, field_docs, freeze, schema, thaw
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from tests.rows import rows
 
 
@@ -138,6 +138,8 @@ def test_a_record_is_a_frozen_dataclass() -> None:
 
 
 def test_importing_it_brings_no_validator() -> None:
-    code = "import sys, adderclaw.decode; print([m for m in ('pydantic', 'difflib', 'textwrap') if m in sys.modules])"
+    code = (
+        "import sys, adderclaw.core.decode; print([m for m in ('pydantic', 'difflib', 'textwrap') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adderclaw import decode
 from adderclaw.config.schema import Config, Limits, ProviderEntry, Security
+from adderclaw.core import decode
 from adderclaw.tools.control.catalogue import CallArguments
 from adderclaw.tools.files import EditArguments, ReadArguments, WriteArguments
 from adderclaw.tools.generate import arguments

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adderclaw.errors import (
+from adderclaw.core.errors import (
     EXIT_CODES,
     AdderClawError,
     DeniedError,

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable
 from adderclaw.channels.acp.updates import Teller
 from adderclaw.channels.cli.agent import Shown
 from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn, last_part
-from adderclaw.credentials.redaction import Secrets, settled, without_shapes
-from adderclaw.deltas import WholeWords
+from adderclaw.core.deltas import WholeWords
+from adderclaw.core.redaction import Secrets, settled, without_shapes
+from adderclaw.core.types import Delta
 from adderclaw.hosted.updates import Updates
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.providers import gemini_reply, openai_reply
 from adderclaw.providers.text_calls import Curtain
 from adderclaw.providers.wire import Wire, endpoint
-from adderclaw.types import Delta
 from tests.rows import rows
 
 PIECE = 7

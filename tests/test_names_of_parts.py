@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from adderclaw import home_names
-from adderclaw.provider_kinds import BY_NAME
-from adderclaw.tool_traits import NAMES, TOOLS
+from adderclaw.core import home_names
+from adderclaw.core.provider_kinds import BY_NAME
+from adderclaw.core.tool_traits import NAMES, TOOLS
 from tests.rows import rows
 
 SOURCE = Path(__file__).parents[1] / "src" / "adderclaw"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import pytest
 
-from adderclaw.record import NamedTuple, changing
+from adderclaw.core.record import NamedTuple, changing
 
 
 class Ours(NamedTuple):
@@ -35,7 +35,7 @@ class Typings(typing.NamedTuple):
 
 def test_it_is_not_typings_own() -> None:
     """Or the rest of this file would compare typing's class with itself."""
-    assert Ours.__mro__[1].__module__ == "adderclaw.record"
+    assert Ours.__mro__[1].__module__ == "adderclaw.core.record"
 
 
 @pytest.mark.parametrize("kind", [Ours, Typings])

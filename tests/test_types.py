@@ -2,8 +2,8 @@
 
 import json
 
-from adderclaw.history import History
-from adderclaw.types import Message, TextBlock
+from adderclaw.core.history import History
+from adderclaw.core.types import Message, TextBlock
 from tests.rows import rows
 
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from adderclaw.channels.cli.ci_repository import Repository, copy_of
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import confinement
 from tests.mcp.node import MODULES, needed, node
 from tests.sandbox.without import without

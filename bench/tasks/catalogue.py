@@ -6,10 +6,10 @@ import tomllib
 from functools import cache
 from typing import Literal
 
-from adderclaw.decode import Invalid, decode
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.near import meant
-from adderclaw.record import NamedTuple, record
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.suggestions import meant
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases")
 """Where they lie: no command of a run may read there."""

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping
 
 from adderclaw import workspace
-from adderclaw.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from adderclaw.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, Refused
 from bench.tasks import catalogue, checking
 from bench.tasks.catalogue import Named
 

@@ -5,16 +5,16 @@ from adderclaw.channels.channel import Handle as Handle
 from adderclaw.channels.python import AgentClient as AgentClient
 from adderclaw.channels.python import Query as Query
 from adderclaw.channels.python import run_channel as run_channel
+from adderclaw.core.query import AssistantMessage as AssistantMessage
+from adderclaw.core.query import PartialMessage as PartialMessage
+from adderclaw.core.query import QueryOptions as QueryOptions
+from adderclaw.core.query import ResultMessage as ResultMessage
+from adderclaw.core.query import SystemMessage as SystemMessage
+from adderclaw.core.query import UserMessage as UserMessage
 from adderclaw.drivers.spec.scenarios import Session as Session
 from adderclaw.drivers.spec.scenarios import SessionOptions as SessionOptions
 from adderclaw.drivers.spec.scenarios import SessionResult as SessionResult
 from adderclaw.drivers.spec.scenarios import StatusTool as StatusTool
-from adderclaw.query import AssistantMessage as AssistantMessage
-from adderclaw.query import PartialMessage as PartialMessage
-from adderclaw.query import QueryOptions as QueryOptions
-from adderclaw.query import ResultMessage as ResultMessage
-from adderclaw.query import SystemMessage as SystemMessage
-from adderclaw.query import UserMessage as UserMessage
 
 initializer_prompt: str
 coding_prompt: str

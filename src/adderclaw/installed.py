@@ -8,7 +8,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from typing import Literal, TypedDict
 
 from adderclaw import __version__
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 type Way = Literal["checkout", "image", "single file", "uv tool", "pipx", "uv pip", "pip"]
 

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from adderclaw.channels.python import AgentClient, Query
-from adderclaw.provider_kinds import MOCK
-from adderclaw.query import AgentMessage, QueryOptions
+from adderclaw.core.provider_kinds import MOCK
+from adderclaw.core.query import AgentMessage, QueryOptions
 
 __all__ = ["MockAgentClient", "ScriptedModel", "call", "text"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw import home_names
+from adderclaw.core import home_names
 from tests.acceptance.test_plugin_packages import install, plugin
 from tests.acceptance.world import World, call, text
 from tests.rows import rows

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from adderclaw.errors import StoreError
+from adderclaw.core.errors import StoreError
 from adderclaw.store import Store
 from tests import lockless
 from tests.acceptance.world import World, call, text

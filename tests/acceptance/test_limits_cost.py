@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adderclaw.channels.cli.agent import Shown
-from adderclaw.types import Delta
+from adderclaw.core.types import Delta
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM, Done
 from tests.scripted import ScriptedModel

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw import home_names
 from adderclaw.channels.homes import made
 from adderclaw.config import model_table
+from adderclaw.core import home_names
 from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.world import World
 from tests.listening import served

@@ -21,8 +21,8 @@ from adderclaw import (
     UserMessage,
     ValidationResult,
 )
-from adderclaw.errors import AdderClawError, ConfigError, UsageError
-from adderclaw.questions import Answer, ApprovalRequest
+from adderclaw.core.errors import AdderClawError, ConfigError, UsageError
+from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.testing import MockAgentClient, ScriptedModel, call, text
 from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World

@@ -10,7 +10,7 @@ import pytest
 
 from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.schema import Config, Limits
-from adderclaw.errors import LimitError
+from adderclaw.core.errors import LimitError
 from adderclaw.kernel.limits import Budget
 from tests.acceptance.world import World, call
 from tests.program import Done
@@ -152,7 +152,7 @@ def test_a_limit_that_is_none_is_refused(given: list[str], says: str) -> None:
 
     from adderclaw.channels.cli.agent import agent
     from adderclaw.channels.cli.common import typed
-    from adderclaw.errors import UsageError
+    from adderclaw.core.errors import UsageError
 
     said = CliRunner().invoke(typed(agent), ["-m", "hi", "--limit", *given]).exception
     assert isinstance(said, UsageError)

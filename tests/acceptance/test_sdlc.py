@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adderclaw import AgentClient, QueryOptions
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM
 

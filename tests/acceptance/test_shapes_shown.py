@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from adderclaw import AgentClient, AssistantMessage, PartialMessage, QueryOptions, ResultMessage, UserMessage
-from adderclaw.credentials.redaction import Secrets, settled
-from adderclaw.deltas import WholeWords
-from adderclaw.types import Delta
+from adderclaw.core.deltas import WholeWords
+from adderclaw.core.redaction import Secrets, settled
+from adderclaw.core.types import Delta
 from tests.acceptance.test_agentfile import Flow
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.tmux import Tmux

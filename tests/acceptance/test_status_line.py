@@ -4,7 +4,7 @@ import json
 import shlex
 
 from adderclaw.channels.repl.own_line import drawn
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.redaction import Secrets
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, text
 

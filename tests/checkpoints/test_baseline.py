@@ -10,7 +10,7 @@ import pytest
 from adderclaw.checkpoints import baseline
 from adderclaw.checkpoints.blobs import Blobs, moment, prune
 from adderclaw.checkpoints.tree import NOBODYS, Limits
-from adderclaw.errors import StoreError
+from adderclaw.core.errors import StoreError
 from adderclaw.store import Store, baselines, plans
 from adderclaw.store.baselines import Taken
 

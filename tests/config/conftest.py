@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config import Loaded, load
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
 
 
 class World:

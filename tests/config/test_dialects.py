@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config import snapshot, with_snapshot
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
 from tests.config.conftest import World
 
 REFUSED = [

@@ -8,7 +8,7 @@ import pytest
 
 from adderclaw.config import checks, expand, home
 from adderclaw.config.schema import Config
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
 from tests.config.conftest import World
 
 REFUSED = [

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from adderclaw import home_names, providers
+from adderclaw import providers
 from adderclaw.config import model_table
 from adderclaw.config.model_catalogue import Prices, cost, facts, facts_of, first_of
 from adderclaw.config.price_list import Unreadable, models_of_source
 from adderclaw.config.schema import Config, ProviderEntry, Providers
 from adderclaw.config.schema_managed import Managed
 from adderclaw.config.schema_models import ModelEntry
-from adderclaw.provider_kinds import KINDS
-from adderclaw.types import Usage
+from adderclaw.core import home_names
+from adderclaw.core.provider_kinds import KINDS
+from adderclaw.core.types import Usage
 from tests.rows import rows
 
 NEWEST = {

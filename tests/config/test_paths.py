@@ -9,9 +9,9 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.paths import UNRESOLVED, beneath, followed, settled
+from adderclaw.core.types import PathFact, Touch
 from adderclaw.gate.case import Case, Policy
 from adderclaw.sandbox import programs
-from adderclaw.types import PathFact, Touch
 
 
 def test_a_path_is_followed_as_python_follows_it(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from adderclaw.config import load
 from adderclaw.config.permissions import PermissionUpdate, changed, grant, save
 from adderclaw.config.schema import Permissions
-from adderclaw.decode import Invalid, decode
-from adderclaw.errors import ConfigError
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.errors import ConfigError
 from tests.rows import rows
 
 BASE = Permissions(allow=["Read"], deny=["Bash(rm *)"], ask=["Write"], additionalDirectories=["/a"])

@@ -11,7 +11,7 @@ import pytest
 
 from adderclaw.config import plugin_tree, plugins
 from adderclaw.config.plugin_manifest import Manifest
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
 from tests.rows import rows
 
 SEED = """\

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config import setting_edits
-from adderclaw.errors import ConfigError, UsageError
+from adderclaw.core.errors import ConfigError, UsageError
 from tests.config.conftest import World
 from tests.program import Cli
 

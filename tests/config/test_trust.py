@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.config import trust, trusted_folders
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
 from tests.config.conftest import World
 
 

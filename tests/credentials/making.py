@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from adderclaw.config.schema import Auth, OAuth, ProviderEntry
+from adderclaw.core.redaction import Secrets
 from adderclaw.credentials.login_flows import Person
-from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import Sources
 from tests.oauth_server import CLIENT_ID, OAuthServer
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.redaction import Secrets
 from adderclaw.credentials import key_helper
 from adderclaw.credentials.key_helper import HelperFailed
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import ProviderError
 from adderclaw.sandbox.programs import search_path
 from tests.credentials.making import CLAUDE, Time, gone, run, sources
 from tests.rows import rows

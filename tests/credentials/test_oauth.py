@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import Auth
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.redaction import Secrets
 from adderclaw.credentials import loopback
 from adderclaw.credentials.login_flows import chosen, log_in, open_page
 from adderclaw.credentials.oauth import OAuthError, Tokens, challenge
-from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import AuthSettings
 from adderclaw.credentials.stored_logins import Logins
-from adderclaw.errors import ProviderError
 from tests.credentials.making import Somebody, Time, run, server_of
 from tests.oauth_server import OAuthServer
 

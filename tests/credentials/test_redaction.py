@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adderclaw.credentials.redaction import MARK, MOST_MARKS, Secrets, lookalikes, looks_secret, secret_name, visible
+from adderclaw.core.redaction import MARK, MOST_MARKS, Secrets, lookalikes, looks_secret, secret_name, visible
 from tests.rows import rows
 
 SECRET = 'hunter2 "very"/sécret+x=y'

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import Auth, ProviderEntry
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.redaction import Secrets
 from adderclaw.credentials.sources import Credential, Sources
-from adderclaw.errors import ProviderError
 from tests.credentials.making import CLAUDE, Time, entry, run, server_of, sources
 from tests.oauth_server import OAuthServer
 from tests.rows import rows

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.core.errors import UsageError
 from adderclaw.credentials import webhook_secrets as secrets
 from adderclaw.credentials.encrypted_file import VaultError
-from adderclaw.errors import UsageError
 
 NOW = 1_800_000_000.0
 DOOR = "channel:chat"

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adderclaw.core.errors import UsageError
 from adderclaw.drivers.agentfile import show
 from adderclaw.drivers.agentfile.load import bound, load
 from adderclaw.drivers.agentfile.parse import KEYWORDS, lines_of, parse, pieces, statements
 from adderclaw.drivers.agentfile.variables import filled, used
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Workflow
-from adderclaw.errors import UsageError
 from tests.rows import rows
 
 HEAD = "NAME w\n"

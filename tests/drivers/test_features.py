@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.core.errors import UsageError
 from adderclaw.drivers.spec import features, status
-from adderclaw.errors import UsageError
 
 LOGIN = """\
 Feature: Login

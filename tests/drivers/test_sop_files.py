@@ -7,10 +7,10 @@ import pytest
 
 from adderclaw.config import trust
 from adderclaw.config.options import Options
+from adderclaw.core.errors import UsageError
 from adderclaw.drivers.sop import find, inputs, order, tool_check
 from adderclaw.drivers.sop.parse import MAX_BYTES, MOST_STEPS, parse
 from adderclaw.drivers.sop.sop import InvalidSop, Sop
-from adderclaw.errors import UsageError
 from tests.rows import rows
 
 SEED = """name = "daily-check"

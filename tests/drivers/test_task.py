@@ -6,12 +6,12 @@ from typing import Any, get_args
 
 import pytest
 
+from adderclaw.core.errors import LimitError
+from adderclaw.core.types import ProviderCapabilities
 from adderclaw.drivers.task import decision, prompts
 from adderclaw.drivers.task.contracts import SCHEMA, StepExecutionResult
 from adderclaw.drivers.task.machine import ALLOWED, Machine, State, remedy
 from adderclaw.drivers.task.prompts import Excerpt, Parts, Window
-from adderclaw.errors import LimitError
-from adderclaw.types import ProviderCapabilities
 from tests.rows import rows
 
 SEED = """

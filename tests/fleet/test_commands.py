@@ -11,12 +11,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from adderclaw.core.overseer import Asking, Granted
 from adderclaw.fleet import anchors, budgets, leases
 from adderclaw.fleet.database import Database
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Objects, Table
 from adderclaw.fleet.verify import verify
-from adderclaw.overseer import Asking, Granted
 from tests.fleet.farm import Farm, call, reached, text
 from tests.program import Cli
 

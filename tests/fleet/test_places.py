@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.fleet import places
 from adderclaw.fleet.state import clone
 

@@ -8,8 +8,8 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from adderclaw.channels.server.house import House
+from adderclaw.core.json_text import canonical
 from adderclaw.fleet.keys import Key
-from adderclaw.json_text import canonical
 from adderclaw.net import signing
 from adderclaw.runtime import Options
 from tests.acceptance.world import add_skill

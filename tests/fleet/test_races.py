@@ -9,10 +9,10 @@ from typing import Any
 
 import psycopg
 
+from adderclaw.core.overseer import Asking, Granted
 from adderclaw.fleet import budgets, facts, leases, submit
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.submit import ANY_PLACE, Order
-from adderclaw.overseer import Asking, Granted
 from tests.fleet.farm import Farm, text
 
 ASKING = Asking("m", input_tokens=100, input_price=0.0, least=10, most=10, answer_price=0.0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.fleet import anchors, leases, requests, states
 from adderclaw.fleet.database import Database
 from adderclaw.fleet.submit import ANY_PLACE, Order, submit

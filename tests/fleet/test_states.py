@@ -7,12 +7,12 @@ import pytest
 
 from adderclaw import config
 from adderclaw.config.options import Options
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import canonical
 from adderclaw.drivers.driver import Driver
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.drivers.wanted import RunParams
-from adderclaw.errors import UsageError
 from adderclaw.fleet import child
-from adderclaw.json_text import canonical
 from adderclaw.store import Store, runs, workflows
 from adderclaw.store.workflows import Begun
 

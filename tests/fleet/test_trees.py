@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.types import Json
 from adderclaw.fleet import keys, trees
 from adderclaw.fleet.boxes import Sealer
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Boxes, Bucket, Objects
 from adderclaw.fleet.state import Folder, Room, clone, remove
-from adderclaw.types import Json
 
 
 class Memory:

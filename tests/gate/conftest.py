@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from adderclaw import gate
+from adderclaw.core.types import HostFact, PathFact, Touch
 from adderclaw.gate import rules
 from adderclaw.gate.case import Case, Decision, Policy
 from adderclaw.gate.looking import only_looks
 from adderclaw.gate.shell import planner as shell
-from adderclaw.types import HostFact, PathFact, Touch
 
 WS = "/ws"
 HOME = "/home/u/.adderclaw"

@@ -9,7 +9,8 @@ import pytest
 from adderclaw import gate
 from adderclaw.config import named_files
 from adderclaw.config.paths import UNRESOLVED
-from adderclaw.errors import ConfigError, Refused
+from adderclaw.core.errors import ConfigError, Refused
+from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.gate import looking
 from adderclaw.gate.commands import MAX_DEPTH, MAX_HANDED, UNFOLLOWED, handed_on
 from adderclaw.gate.programs import patches
@@ -23,7 +24,6 @@ from adderclaw.hooks import ecmascript
 from adderclaw.hooks.answers import Ran, read
 from adderclaw.hooks.matching import matches
 from adderclaw.tools import hardened
-from adderclaw.types import ToolContext, Workspace
 from adderclaw.workspace.survey import Surveyor
 from tests.gate.conftest import build, resolve
 from tests.rows import rows

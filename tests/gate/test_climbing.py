@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.types import Autonomy
+from adderclaw.core.types import Autonomy
 from tests.gate.test_corpus import World
 
 OUT = (

@@ -9,13 +9,13 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Security
+from adderclaw.core.types import Autonomy, ToolContext, Workspace
 from adderclaw.gate.case import Case, CommandDenial, Decision, Policy
 from adderclaw.gate.programs.allowlist import PROGRAMS
 from adderclaw.sandbox.process import Order, Started
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import ALONE, BashArguments, Means
-from adderclaw.types import Autonomy, ToolContext, Workspace
 from tests.rows import rows
 
 HERE = Path(__file__).parent

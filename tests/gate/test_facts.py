@@ -4,8 +4,8 @@ from dataclasses import fields
 
 import pytest
 
+from adderclaw.core.types import HostFact, Json, PathFact, RemoteFact, Touch
 from adderclaw.gate import facts
-from adderclaw.types import HostFact, Json, PathFact, RemoteFact, Touch
 
 PLACE = PathFact("a", "/w/a", "/w/a", (1, 2))
 FULL = Touch(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from adderclaw import gate
+from adderclaw.core.types import HostFact, PathFact, Touch
 from adderclaw.gate.case import Decision, Opinion
-from adderclaw.types import HostFact, PathFact, Touch
 from tests.rows import rows
 
 WS, HOME = "/ws", "/home/u/.adderclaw"

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from adderclaw import glob_patterns
 from adderclaw.config import others_schema
+from adderclaw.core import glob_patterns
+from adderclaw.core.glob_patterns import covering
+from adderclaw.core.types import PathFact
 from adderclaw.gate import rules
 from adderclaw.gate.hosts import covers
 from adderclaw.gate.rules import Anchors, Invalid
 from adderclaw.gate.shell import patterns, values
-from adderclaw.glob_patterns import covering
 from adderclaw.hooks.matching import matches as hook_matches
 from adderclaw.mcp import definitions
-from adderclaw.types import PathFact
 from adderclaw.workspace import globs
 from tests.rows import rows
 

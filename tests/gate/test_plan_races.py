@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.gate.shell.planner import Plan, simples
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
-from adderclaw.types import ToolContext, Workspace
 from tests.program import Soak
 from tests.tools.conftest import result_of
 

@@ -10,8 +10,8 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Permissions, Security
+from adderclaw.core.types import PathFact, Touch
 from adderclaw.gate.case import Case
-from adderclaw.types import PathFact, Touch
 
 
 def policy(config: Config, **more: Any) -> gate.Policy:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adderclaw import gate, glob_patterns
+from adderclaw import gate
 from adderclaw.config import policy as reading
-from adderclaw.errors import ConfigError
+from adderclaw.core import glob_patterns
+from adderclaw.core.errors import ConfigError
 from adderclaw.gate import policy_file
 from adderclaw.gate.case import Decision
 from adderclaw.gate.policy_file import Place, PolicyFile

@@ -9,6 +9,7 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Permissions, Security
+from adderclaw.core.types import ToolContext, Touch, Workspace
 from adderclaw.gate.case import Case, Decision
 from adderclaw.gate.shell.plan import Plan
 from adderclaw.gate.shell.planner import render
@@ -16,7 +17,6 @@ from adderclaw.sandbox.process import Order, Started
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import BashArguments, Means
-from adderclaw.types import ToolContext, Touch, Workspace
 
 CODE = "a[$(touch pwned)]"
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from adderclaw import gate
+from adderclaw.core.types import RemoteFact
 from adderclaw.gate.case import Case, Opinion
-from adderclaw.types import RemoteFact
 from tests.gate.conftest import WS, build
 from tests.rows import rows
 

@@ -12,13 +12,13 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Security
+from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.gate.case import Case
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import BashArguments, Means
-from adderclaw.types import ToolContext, Workspace
 from tests.program import Soak
 
 ROUNDS = 2_000

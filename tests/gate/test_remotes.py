@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.core.types import RemoteFact, Touch
 from adderclaw.gate import grants, judge
 from adderclaw.gate.case import Case, Policy
 from adderclaw.gate.rules import Anchors, Rules, parse
@@ -11,7 +12,6 @@ from adderclaw.gate.shell.planner import Plan, plan
 from adderclaw.sandbox.broker import Grant, granted_ssh
 from adderclaw.tools.remotes import FORCED as OVERWRITES
 from adderclaw.tools.remotes import Repository, address, reached
-from adderclaw.types import RemoteFact, Touch
 from tests.gate.conftest import resolve
 from tests.rows import rows
 

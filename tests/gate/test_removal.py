@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from adderclaw import gate
+from adderclaw.core.types import PathFact
 from adderclaw.gate import Decision
-from adderclaw.types import PathFact
 from tests.gate.conftest import HOME, WS, build
 from tests.rows import rows
 

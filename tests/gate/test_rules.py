@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adderclaw.core.glob_patterns import covering
 from adderclaw.gate import rules
 from adderclaw.gate.case import Decision
 from adderclaw.gate.rules import Anchors, Invalid, Rule
-from adderclaw.glob_patterns import covering
 from tests.rows import rows
 
 ANCHORS = Anchors("/ws", "/ws", "/home/u")

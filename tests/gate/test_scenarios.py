@@ -15,8 +15,8 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.schema import Config, Permissions, Profile, Security
+from adderclaw.core.types import Autonomy, PermissionMode, Verdict
 from adderclaw.gate.case import Case
-from adderclaw.types import Autonomy, PermissionMode, Verdict
 from tests.gate.conftest import HOME, WS, build
 
 TABLE = Path(__file__).with_name("scenarios.txt")

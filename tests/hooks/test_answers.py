@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw.hook_outcome import Merged
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.types import Json
 from adderclaw.hooks.answers import TOLD_CHARACTERS, Answer, Merge, Ran, read
-from adderclaw.types import Json
 from tests.rows import rows
 
 

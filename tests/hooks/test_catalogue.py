@@ -9,8 +9,8 @@ from typing import Any
 
 from adderclaw.config.hooks import EVENTS as CLOSED
 from adderclaw.config.hooks import NEWER
+from adderclaw.core.types import Json
 from adderclaw.hooks.catalogue import BASE, EVENTS, OUTPUT, Spec, problems, strange
-from adderclaw.types import Json
 from tests.rows import rows
 
 ROOT = Path(__file__).parents[2]

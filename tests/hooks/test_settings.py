@@ -8,11 +8,11 @@ import pytest
 from adderclaw.config.loaded_plugin import LoadedPlugin
 from adderclaw.config.plugin_manifest import Manifest
 from adderclaw.config.plugins import Plugin
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
+from adderclaw.core.types import Json
 from adderclaw.hooks import scripts, settings
 from adderclaw.hooks.process import argv_of
 from adderclaw.hooks.settings import Hook
-from adderclaw.types import Json
 from tests.rows import rows
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import InUse, UsageError
+from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.questions import Answer
+from adderclaw.core.types import Json
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.hosted.updates import Update
 from adderclaw.hosted.watched import Bounds, Full, NotYours
 from adderclaw.kernel.approvals import AlreadyAnswered
-from adderclaw.questions import Answer
-from adderclaw.types import Json
 from adderclaw.view.items import Call, Words
 from tests.acceptance.world import World, call, text
 from tests.hosted.conftest import hosted

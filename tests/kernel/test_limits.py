@@ -13,15 +13,9 @@ import pytest
 from adderclaw.channels.terminal import Terminal
 from adderclaw.config.model_catalogue import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
 from adderclaw.config.schema import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers
-from adderclaw.errors import LimitError, ProviderError
-from adderclaw.history import History
-from adderclaw.kernel.limits import TYPICAL_ANSWER, Budget, LoopDetector
-from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import Session, State, TurnResult
-from adderclaw.kernel.tokens import Count, counted, estimated
-from adderclaw.runtime import Options, Run, opened, start
-from adderclaw.store import transcript
-from adderclaw.types import (
+from adderclaw.core.errors import LimitError, ProviderError
+from adderclaw.core.history import History
+from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
     MediaBlock,
@@ -32,6 +26,12 @@ from adderclaw.types import (
     ToolContext,
     Usage,
 )
+from adderclaw.kernel.limits import TYPICAL_ANSWER, Budget, LoopDetector
+from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.session import Session, State, TurnResult
+from adderclaw.kernel.tokens import Count, counted, estimated
+from adderclaw.runtime import Options, Run, opened, start
+from adderclaw.store import transcript
 from tests.rows import rows
 from tests.scripted import ScriptedModel
 

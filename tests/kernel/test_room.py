@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.child import Child
-from adderclaw.errors import LimitError
-from adderclaw.events import EventRecord
+from adderclaw.core.child import Child
+from adderclaw.core.errors import LimitError
+from adderclaw.core.events import EventRecord
 from adderclaw.kernel.approvals import Nobody
 from adderclaw.runtime import Options, opened, start
 from tests.scripted import ScriptedModel

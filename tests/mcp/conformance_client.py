@@ -11,12 +11,12 @@ from typing import Any
 import httpx2
 
 from adderclaw.config.servers import Entry, read
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.mcp import forms
 from adderclaw.mcp.connection import Connection, Wires
 from adderclaw.mcp.oauth import Person, StoredLogin, provider
-from adderclaw.types import Json
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT: Json = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")

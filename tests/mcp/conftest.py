@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from adderclaw.config.servers import Entry, read
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.mcp.connection import Wires
 from adderclaw.mcp.servers import Servers
 from adderclaw.store import Store
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Workspace
 
 SCRIPT = Path(__file__).with_name("a_server.py")
 

@@ -12,13 +12,13 @@ from mcp.client.auth import OAuthFlowError
 from adderclaw import config
 from adderclaw.config.others_schema import checked
 from adderclaw.config.servers import Entry, Missing, files, filled, problems, read, scope_of, slug
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.decode import Invalid
+from adderclaw.core.decode import Invalid
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
 from adderclaw.mcp import forms
 from adderclaw.mcp.definitions import Definition, listing, server_of, tool_name
 from adderclaw.mcp.oauth import by_itself
 from adderclaw.mcp.results import of_call
-from adderclaw.types import Json
 from tests.program import Cli
 from tests.rows import rows
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.decode import Invalid
+from adderclaw.core.decode import Invalid
+from adderclaw.core.types import Disabled, Json, ToolContext, Workspace
 from adderclaw.mcp import pins
 from adderclaw.mcp.servers import Servers
-from adderclaw.types import Disabled, Json, ToolContext, Workspace
 from tests.mcp.conftest import SCRIPT, Bench
 
 BAD = SCRIPT.with_name("bad_server.py")

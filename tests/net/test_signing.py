@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.net import signing
 from adderclaw.net.signing import Unverified, verified, verified_github
 

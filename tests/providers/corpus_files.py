@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adderclaw.types import ChatResponse
+from adderclaw.core.types import ChatResponse
 from tests.scripted import Step
 
 CORPUS = Path(__file__).with_name("corpus")

@@ -6,10 +6,10 @@ from typing import Any
 
 from adderclaw import providers
 from adderclaw.config.schema import Config, ModelEntry, ProviderEntry, Providers, Runtime
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.events import Body
-from adderclaw.history import History
-from adderclaw.types import (
+from adderclaw.core.events import Body
+from adderclaw.core.history import History
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
     Delta,

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from adderclaw.config.schema import ProviderEntry
+from adderclaw.core.types import ChatRequest, ChatResponse, Delta, Json
 from adderclaw.providers.gemini import Gemini
-from adderclaw.types import ChatRequest, ChatResponse, Delta, Json
 from tests.providers.making import House, ask, request
 from tests.scripted_gemini import ScriptedGemini
 

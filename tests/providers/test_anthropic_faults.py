@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
 from adderclaw.providers.anthropic import Anthropic
 from tests.providers.making import House, ask, request, run
 from tests.rows import rows

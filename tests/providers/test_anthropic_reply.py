@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import ChatResponse, Delta, Json, ToolCall, Usage
 from adderclaw.providers.anthropic_reply import Answer
 from adderclaw.providers.sse import Events
 from adderclaw.providers.wire import Wire, endpoint
-from adderclaw.types import ChatResponse, Delta, Json, ToolCall, Usage
 from tests.providers.making import Heard, House, Time, ask, request
 from tests.rows import rows
 from tests.scripted_anthropic import ScriptedMessages, Step

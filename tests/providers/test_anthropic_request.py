@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ConfigError, ProviderError
-from adderclaw.types import (
+from adderclaw.core.errors import ConfigError, ProviderError
+from adderclaw.core.types import (
     Json,
     MediaBlock,
     Message,

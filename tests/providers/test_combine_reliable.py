@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ProviderError
-from adderclaw.types import Delta, Provider
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import Delta, Provider
 from tests.providers.making import House, ask, chat_entry, request, user
 from tests.rows import rows
 from tests.scripted import ScriptedModel

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ConfigError
-from adderclaw.types import MediaBlock, Message
+from adderclaw.core.errors import ConfigError
+from adderclaw.core.types import MediaBlock, Message
 from tests.program import Cli
 from tests.providers.making import House, ask, chat_entry, request, user
 from tests.scripted import ScriptedModel

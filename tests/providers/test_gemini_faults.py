@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
 from tests.providers.making import House, ask, run
 from tests.providers.making_gemini import CANARY, ERRORS, asking, error_in, gemini_entry
 from tests.rows import rows

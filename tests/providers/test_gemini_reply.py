@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import ProviderError
-from adderclaw.history import History, message_json
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.history import History, message_json
+from adderclaw.core.types import Block, ChatResponse, Message, StopReason, TextBlock, ToolCall, ToolUseBlock, Usage
 from adderclaw.providers.gemini import Gemini
 from adderclaw.providers.gemini_reply import Answer
 from adderclaw.providers.sse import Events
-from adderclaw.types import Block, ChatResponse, Message, StopReason, TextBlock, ToolCall, ToolUseBlock, Usage
 from tests.providers.making import Heard, House, ask, called, result, run, user
 from tests.providers.making_gemini import (
     ANSWERS,

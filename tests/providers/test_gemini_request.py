@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import ConfigError, ProviderError
-from adderclaw.providers.gemini import FOREIGN_SIGNATURE
-from adderclaw.types import (
+from adderclaw.core.errors import ConfigError, ProviderError
+from adderclaw.core.types import (
     Block,
     MediaBlock,
     Message,
@@ -18,6 +17,7 @@ from adderclaw.types import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from adderclaw.providers.gemini import FOREIGN_SIGNATURE
 from tests.providers.making import READ, House, ask, called, result, run, user
 from tests.providers.making_gemini import CANARY, asking, gemini, gemini_entry
 from tests.rows import rows

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ConfigError, ProviderError
+from adderclaw.core.errors import ConfigError, ProviderError
+from adderclaw.core.types import ChatResponse, Message, Provider, TextBlock, ToolCall, ToolUseBlock, Usage
 from adderclaw.providers.mock import Mock
-from adderclaw.types import ChatResponse, Message, Provider, TextBlock, ToolCall, ToolUseBlock, Usage
 from tests.providers.making import Heard, House, ask, request, result, run, user
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import Provider
 from adderclaw.providers.sse import Events
-from adderclaw.types import Provider
 from tests.providers.corpus_files import Recorded, recorded, summary
 from tests.providers.making import READ, Heard, House, ask, request
 from tests.rows import rows

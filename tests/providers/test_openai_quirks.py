@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ModelEntry, ProviderEntry
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import MediaBlock, Message, TextBlock, Thinking, ToolResultBlock, ToolUseBlock, Usage
 from adderclaw.providers.faults import retry_after
 from adderclaw.providers.openai import OpenAIChat
-from adderclaw.types import MediaBlock, Message, TextBlock, Thinking, ToolResultBlock, ToolUseBlock, Usage
 from tests.providers.making import READ, House, ask, called, chat_entry, request, result, user
 from tests.rows import rows
 from tests.scripted import Json, ScriptedModel

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import ProviderError
-from adderclaw.types import ChatResponse, ToolCall, Usage
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import ChatResponse, ToolCall, Usage
 from tests.providers.making import READ, Heard, House, ask, called, chat_entry, request, result, user
 from tests.rows import rows
 from tests.scripted import ScriptedModel, Step

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ConfigError, ProviderError
-from adderclaw.types import Message, OpaqueBlock, TextBlock, ToolCall, ToolResultBlock, ToolUseBlock
+from adderclaw.core.errors import ConfigError, ProviderError
+from adderclaw.core.types import Message, OpaqueBlock, TextBlock, ToolCall, ToolResultBlock, ToolUseBlock
 from tests.providers.making import READ, House, ask, called, chat_entry, request, result, run, user
 from tests.rows import rows
 from tests.scripted import Request, ScriptedModel

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from adderclaw.provider_kinds import BY_NAME
+from adderclaw.core.provider_kinds import BY_NAME
 from tests.program import Cli
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ProviderError
-from adderclaw.types import ChatRequest, Delta, Message, Provider, TextBlock, ToolSpec
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import ChatRequest, Delta, Message, Provider, TextBlock, ToolSpec
 from tests.acceptance.world import World
 from tests.program import Cli
 from tests.providers.making import Heard, House, ask, called, request, result, run, user

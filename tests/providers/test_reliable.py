@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ConfigError, ProviderError
-from adderclaw.types import Provider
+from adderclaw.core.errors import ConfigError, ProviderError
+from adderclaw.core.types import Provider
 from tests.providers.making import House, ask, chat_entry, request
 from tests.scripted import ScriptedModel
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ModelEntry, ProviderEntry
-from adderclaw.errors import ConfigError, ProviderError
-from adderclaw.providers.responses import OpenAIResponses
-from adderclaw.types import (
+from adderclaw.core.errors import ConfigError, ProviderError
+from adderclaw.core.types import (
     ChatResponse,
     MediaBlock,
     Message,
@@ -22,6 +21,7 @@ from adderclaw.types import (
     ToolUseBlock,
     Usage,
 )
+from adderclaw.providers.responses import OpenAIResponses
 from tests.providers.making import READ, Heard, House, ask, called, request, result, run, user
 from tests.rows import rows
 from tests.scripted import Json, Request

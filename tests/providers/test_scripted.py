@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
 from tests.providers.making import House, ask, chat_entry, request
 from tests.scripted import ScriptedModel
 

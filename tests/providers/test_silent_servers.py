@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
 from tests.listening import listening
 from tests.providers.making import House, ask, request
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.events import Body
-from adderclaw.history import History
+from adderclaw.core.events import Body
+from adderclaw.core.history import History
+from adderclaw.core.types import EFFORTS, Json, Message, OpaqueBlock, TextBlock, Thinking, ToolCall, ToolUseBlock
 from adderclaw.providers.anthropic import Anthropic
-from adderclaw.types import EFFORTS, Json, Message, OpaqueBlock, TextBlock, Thinking, ToolCall, ToolUseBlock
 from tests.providers.making import READ, House, ask, called, request, result, user
 from tests.providers.thinking_wires import KEYS, asked, said, server
 from tests.rows import rows
@@ -270,7 +270,7 @@ def test_where_that_is_refused_too_nothing_is_said_of_thinking(kind: str, model:
 
 
 def test_another_error_is_not_taken_for_a_refusal() -> None:
-    from adderclaw.errors import ProviderError
+    from adderclaw.core.errors import ProviderError
 
     for words, status in (("messages: too many images", 400), ("thinking is overloaded", 529)):
         with pytest.raises(ProviderError, match=words):

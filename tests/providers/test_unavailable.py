@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import ProviderCapabilities
 from adderclaw.credentials.sources import LM_STUDIO_NAME, OPENAI_NAME, OPENAI_URL
-from adderclaw.errors import ProviderError
 from adderclaw.providers.unavailable import LM_STUDIO_MODEL
-from adderclaw.types import ProviderCapabilities
 from tests.providers.making import House, chat_entry, request
 from tests.scripted import ScriptedModel
 

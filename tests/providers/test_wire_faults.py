@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
 from adderclaw.providers.openai import OpenAIChat
 from tests.providers.making import House, ask, chat_entry, request, run, user
 from tests.rows import rows

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.events import Body
-from adderclaw.types import ChatRequest, Delta, Json
+from adderclaw.core.events import Body
+from adderclaw.core.types import ChatRequest, Delta, Json
 from tests.providers.making import House, ask
 from tests.scripted import ScriptedModel
 from tests.scripted_anthropic import ScriptedMessages

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import AdderClawError, StoreError, UsageError
+from adderclaw.core.errors import AdderClawError, StoreError, UsageError
+from adderclaw.core.types import Outcome
 from adderclaw.kernel.approvals import Nobody
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.runtime.drive import Report, drive, exit_code
 from adderclaw.store import runs
-from adderclaw.types import Outcome
 
 
 @contextmanager

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from adderclaw.core.types import Json, Prepared, Tool, ToolContext, ToolResult, Touch, Workspace
 from adderclaw.gate import facts
 from adderclaw.replay.edges import Recorded, Reel, driven
-from adderclaw.types import Json, Prepared, Tool, ToolContext, ToolResult, Touch, Workspace
 
 
 async def run() -> ToolResult:

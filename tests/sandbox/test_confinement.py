@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import confinement, landlock, limits, process, programs
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import confinement, seatbelt
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room

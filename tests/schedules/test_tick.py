@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from adderclaw.channels.facts import sops
+from adderclaw.core.errors import Stopped, UsageError
 from adderclaw.drivers.driver import MessageDriver
 from adderclaw.drivers.sop import parse
-from adderclaw.errors import Stopped, UsageError
 from adderclaw.schedules import when
 from adderclaw.schedules.terms import Interrupted, Overlap, Terms
 from adderclaw.schedules.tick import NotBegun, Scheduler

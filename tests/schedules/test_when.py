@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from cronsim import CronSim
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.schedules import when, zones
 from tests.schedules.oracle import due_times, utc
 

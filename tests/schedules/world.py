@@ -6,8 +6,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from adderclaw.core.errors import InUse
+from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver
-from adderclaw.errors import InUse
 from adderclaw.hosted.watched import Full
 from adderclaw.schedules import when, work
 from adderclaw.schedules.terms import Terms
@@ -17,7 +18,6 @@ from adderclaw.store import Store, runs, workflows
 from adderclaw.store import schedules as rows
 from adderclaw.store.schedules import Fired, Schedule
 from adderclaw.store.text import iso
-from adderclaw.types import Json
 
 KEY = b"k" * 32
 

@@ -12,7 +12,7 @@ import pytest
 
 from adderclaw import workspace
 from adderclaw.config import safe_open
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.workspace import Place
 from tests.program import Soak
 from tests.security.swapping import swapping

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.channels import editor
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.fleet import places, state
 from adderclaw.sandbox import programs
 from tests.acceptance.world import World, text

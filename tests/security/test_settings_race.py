@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.config import places, trust
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
 from tests.program import Soak
 from tests.security.swapping import swapping
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.skills import catalogue, files
 from tests.acceptance.world import call, text
 from tests.program import Soak

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.json_text import digest
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import MediaBlock
 from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.verifier.evidence import Keeper
 from adderclaw.drivers.verifier.results import Cited
-from adderclaw.json_text import digest
 from adderclaw.store import Store, checks, ledger, lists, model_calls, runs, subagents, transcript, workflows
 from adderclaw.store.chain import ReceiptDraft
 from adderclaw.store.text import compact, sql_time
 from adderclaw.store.workflows import Begun, Finished
-from adderclaw.types import MediaBlock
 from adderclaw.workspace import Place
 
 DAY = 86_400.0

@@ -6,7 +6,7 @@ from typing import Any
 from adderclaw.channels.server import app
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.house import House
-from adderclaw.record import record
+from adderclaw.core.record import record
 from tests.server.conftest import Process, Server
 
 

@@ -15,7 +15,7 @@ from adderclaw.channels.server.house import House
 from adderclaw.channels.server.listening import Where, bound
 from adderclaw.channels.server.protocol import Seats
 from adderclaw.channels.server.serving import Server as Listening
-from adderclaw.record import record
+from adderclaw.core.record import record
 from tests.server.conftest import Server
 
 LONG = 60.0

@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from adderclaw.channels.server.listening import Where, check
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from tests.acceptance.world import CONFIG
 from tests.program import Cli
 from tests.scripted import ScriptedModel

@@ -14,7 +14,7 @@ from adderclaw.channels.service.backend import instance
 from adderclaw.channels.service.launchd import Launchd
 from adderclaw.channels.service.plan import Plan
 from adderclaw.channels.service.systemd import Systemd
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from tests.program import PROGRAM, Cli
 
 type Needs = Callable[[str], str]

@@ -14,8 +14,8 @@ import pytest
 
 from adderclaw.config.schema import Config
 from adderclaw.config.schema_channels import Notices, NoticeTarget
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.events import Bus
+from adderclaw.core.events import Bus
+from adderclaw.core.redaction import Secrets
 from adderclaw.kernel.clock import random_ids
 from adderclaw.net.signing import new_secret
 from adderclaw.sinks.notices import Notice, listener, mail, send, webhook

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError
-from adderclaw.events import Body, Bus, EventRecord
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.events import Body, Bus, EventRecord
+from adderclaw.core.redaction import Secrets
 from adderclaw.sinks import database, jsonl, log
 from adderclaw.store import Store
 from adderclaw.workspace import anywhere

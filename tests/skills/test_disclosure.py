@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.skills import invocation, scripts
 from adderclaw.skills.catalogue import inspect
 from adderclaw.skills.disclosure import Constraints, Disclosure, estimated

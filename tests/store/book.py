@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from adderclaw.json_text import digest
+from adderclaw.core.json_text import digest
 from adderclaw.store import Store, transcript
 from adderclaw.store.ledger import Ledger, Receipt, ReceiptDraft
 from adderclaw.store.verify import Verification, verify

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.store import anchors, ledger, logfile, verify
 from tests.store.book import Book, call
 from tests.store.test_verify import (

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import UsageError
-from adderclaw.kernel.approvals import BY_ROW, Durable, NotCounted, answer_row, shown
-from adderclaw.kernel.clock import SystemClock
-from adderclaw.questions import (
+from adderclaw.core.errors import UsageError
+from adderclaw.core.questions import (
     Answer,
     ApprovalRequest,
     Kind,
@@ -24,6 +22,8 @@ from adderclaw.questions import (
     Replies,
     replied,
 )
+from adderclaw.kernel.approvals import BY_ROW, Durable, NotCounted, answer_row, shown
+from adderclaw.kernel.clock import SystemClock
 from adderclaw.store import Store, approvals, transcript
 from adderclaw.store.approvals import Approval
 from tests.store.book import child, codes, numbered

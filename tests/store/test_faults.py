@@ -2,7 +2,7 @@
 
 import pytest
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.store.faults import Fault, parse
 
 UNDERSTOOD = {

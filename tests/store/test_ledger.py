@@ -20,7 +20,7 @@ from types import FrameType
 
 import pytest
 
-from adderclaw.errors import LedgerError, StoreError
+from adderclaw.core.errors import LedgerError, StoreError
 from adderclaw.store import Store, transcript
 from adderclaw.store.ledger import Ledger, archive
 from adderclaw.store.verify import verify

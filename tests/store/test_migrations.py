@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw import __version__
-from adderclaw.errors import NotMigrated, StoreError
+from adderclaw.core.errors import NotMigrated, StoreError
 from adderclaw.store import Store, transcript
 from adderclaw.store.migrations import apply_or_restore
 from tests.trial import bubblewrap

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import AdderClawError, StoreError, UsageError
+from adderclaw.core.errors import AdderClawError, StoreError, UsageError
+from adderclaw.core.types import Json, Outcome
 from adderclaw.store import Store, locks, memory, model_calls, permissions, runs, settings
-from adderclaw.types import Json, Outcome
 from tests.store.book import abandoned
 
 

@@ -6,10 +6,10 @@ from itertools import product
 
 import pytest
 
-from adderclaw.errors import StoreError, UsageError
+from adderclaw.core.errors import StoreError, UsageError
+from adderclaw.core.types import Phase
 from adderclaw.store import Store, phases, plans
 from adderclaw.store.phases import MODEL, PHASES, By, NotMoved, move
-from adderclaw.types import Phase
 
 ANN = By("operator", "ann")
 PLAN = "# Plan\n\nGo.\n\n## Success criteria\n\n- [C1] `tool` prints 1\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw import __version__
-from adderclaw.errors import StoreError
+from adderclaw.core.errors import StoreError
 from adderclaw.store import Store, memory, transcript
 from tests.program import Soak
 from tests.store.book import abandoned, child, codes, integrity

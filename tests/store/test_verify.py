@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adderclaw.errors import LedgerError, UsageError
+from adderclaw.core.errors import LedgerError, UsageError
 from adderclaw.store import Store, transcript
 from adderclaw.store.verify import head, receipts, verify
 from tests.store.book import Book, call, draft, nothing

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from adderclaw.config.schema import Config
+from adderclaw.core.types import Prepared, ToolContext, ToolResult, Touch, Workspace
 from adderclaw.tools import Kit, arguments_of, builtin, decoded, find
 from adderclaw.tools.paths import Refused, denied
-from adderclaw.types import Prepared, ToolContext, ToolResult, Touch, Workspace
 
 SECRET = "outside-secret"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import Config
+from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.tools import Kit, arguments_of, background, builtin, decoded, find
 from adderclaw.tools.background import End, Output, Tasks
 from adderclaw.tools.long_outputs import LongOutputs
-from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.tools.conftest import FixedClock
 
 

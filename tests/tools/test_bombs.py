@@ -20,14 +20,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from adderclaw.config.schema import Config
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.json_text import check_size
+from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.gate.programs import patches
 from adderclaw.gate.programs.operands import ARCHIVE, PATCH
 from adderclaw.gate.shell import planner
-from adderclaw.json_text import check_size
 from adderclaw.tools import archives, images, notebook, pages, websearch
 from adderclaw.tools.files import digest
-from adderclaw.types import ToolContext, Workspace
 from tests.tools.conftest import Bench
 
 MEMORY_MB = 150

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.core.types import Thinking
 from adderclaw.tools.control import definitions
 from adderclaw.tools.control.definitions import Definition
-from adderclaw.types import Thinking
 
 
 def defined(home: Path, line: str) -> Definition:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from adderclaw.config.schema import Config, Runtime, Security, Web
-from adderclaw.errors import LimitError, ProviderError
-from adderclaw.host import Nobody
+from adderclaw.core.errors import LimitError, ProviderError
+from adderclaw.core.host import Nobody
+from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.tools import Kit, builtin, decoded
 from adderclaw.tools.fetch import BODY_BYTES, READ_AT_ONCE, target_of
 from adderclaw.tools.pages import Unreadable, text_of
-from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.listening import served
 
 ARTICLE = "<p>" + "The adder is a snake that only ever adds. " * 12 + "</p>"
@@ -171,7 +171,7 @@ def test_private_addresses_that_are_not_listed(url: str, port: int) -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x.org/", "http://a:b@x.org/", "http://0x7f.1/", "x"])
 def test_addresses_that_cannot_be_asked(url: str, browser: Browser) -> None:
-    from adderclaw.errors import Refused
+    from adderclaw.core.errors import Refused
 
     with pytest.raises(Refused):
         browser.fetch(f"{url}" if "://" in url else "://")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.sandbox import confinement, process
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
-from adderclaw.types import ToolContext, Workspace
 from tests.tools.conftest import result_of
 from tests.trial import why_not
 

@@ -12,11 +12,11 @@ import pytest
 
 from adderclaw.config import plugins
 from adderclaw.config.loaded_plugin import LoadedPlugin
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.core.types import Disabled, Prepared, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.sandbox.box import Box
-from adderclaw.tool_traits import NAMES
 from adderclaw.tools import decoded
 from adderclaw.tools import plugins as plugin_tools
-from adderclaw.types import Disabled, Prepared, Tool, ToolContext, ToolResult, Workspace
 from tests.config.test_plugins import PROGRAM, put
 from tests.rows import rows
 from tests.sandbox.test_confinement import KINDS, started

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema import Config
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.core.types import Alias, ToolContext, ToolResult, Workspace
 from adderclaw.kernel.prompt import advertised
 from adderclaw.store import Store, transcript
-from adderclaw.tool_traits import NAMES
 from adderclaw.tools import Kit, arguments_of, builtin, decoded, find, generate, nearest, specs
-from adderclaw.types import Alias, ToolContext, ToolResult, Workspace
 from tests.rows import rows
 from tests.tools.conftest import Bench, FixedClock
 

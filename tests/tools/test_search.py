@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.decode import Invalid
+from adderclaw.core.decode import Invalid
 from adderclaw.sandbox import programs
 from adderclaw.workspace import globs
 from tests.tools.conftest import SECRET, Bench

@@ -3,9 +3,9 @@
 import asyncio
 import os
 
+from adderclaw.core.types import ToolResult
 from adderclaw.sandbox import process
 from adderclaw.tools import Kit, arguments_of, builtin, decoded, find
-from adderclaw.types import ToolResult
 from tests.tools.conftest import Bench, FixedClock
 
 

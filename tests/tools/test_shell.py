@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from adderclaw.config.schema import Config, Runtime
-from adderclaw.decode import Invalid, decode
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.gate.shell import planner as planner
 from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.sandbox import confinement
@@ -17,7 +18,6 @@ from adderclaw.tools import arguments_of, find, hardened, shell
 from adderclaw.tools.identity import NOBODY
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import BashArguments
-from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.tools.conftest import result_of
 
 

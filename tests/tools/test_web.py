@@ -10,10 +10,10 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from adderclaw.config.schema import Config, Runtime, Security
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.types import HostFact
 from adderclaw.net.addresses import is_public
 from adderclaw.net.urls import Hosts, parse
-from adderclaw.types import HostFact
 from tests.listening import served
 from tests.rows import rows
 from tests.tools.conftest import Bench

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from adderclaw.config.schema import Config, Runtime, Security, Web
+from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.tools import Kit, builtin, decoded
 from adderclaw.tools.surfing import MOST_SEARCHES
-from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.listening import served
 from tests.tools.test_fetch import Clock
 

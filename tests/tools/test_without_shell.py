@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.gate.shell import planner as planner
 from adderclaw.gate.shell.planner import Plan
 from adderclaw.sandbox import process, programs
@@ -13,7 +14,6 @@ from adderclaw.tools import hardened, shell
 from adderclaw.tools.hardened import Ready
 from adderclaw.tools.identity import NOBODY
 from adderclaw.tools.shell import BashArguments
-from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.tools.conftest import result_of
 
 BECOMES = {

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.redaction import visible
 from adderclaw.view.html import ATTRIBUTES, TAGS, el, is_address
 from adderclaw.view.html_items import diff, folded, item
 from adderclaw.view.html_markdown import markdown

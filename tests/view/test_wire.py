@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adderclaw.decode import Invalid, schema
-from adderclaw.record import record
+from adderclaw.core.decode import Invalid, schema
+from adderclaw.core.record import record
 from adderclaw.view.items import Call, Change, Child, Line, Notice, Todo, Words
 from adderclaw.view.wire import ItemJson, from_json, to_json
 

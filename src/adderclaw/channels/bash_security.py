@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from adderclaw.channels.python import options_of
+from adderclaw.core.query import QueryOptions
+from adderclaw.core.tool_traits import BASH
+from adderclaw.core.types import ToolCall
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
-from adderclaw.query import QueryOptions
 from adderclaw.runtime import look, scene
-from adderclaw.tool_traits import BASH
-from adderclaw.types import ToolCall
 
 
 @dataclass(frozen=True)

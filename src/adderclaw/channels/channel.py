@@ -5,17 +5,17 @@ import threading
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Protocol, runtime_checkable
 
-from adderclaw.deltas import MUCH, GrowingText
+from adderclaw.core.deltas import MUCH, GrowingText
+from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest
+from adderclaw.core.types import Delta, OnDelta
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.approvals import Nobody, shown, text_of, unaskable
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import TurnResult
-from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionRequest
 from adderclaw.runtime import Run
 from adderclaw.runtime.drive import drive
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Delta, OnDelta
 
 
 class Channel(Protocol):

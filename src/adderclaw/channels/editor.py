@@ -3,7 +3,7 @@
 import os
 import shlex
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.sandbox import programs
 
 

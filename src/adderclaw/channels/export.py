@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Literal
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.store import Store, transcript
 from adderclaw.view import wire
 from adderclaw.view.items import Call, Change, Item, Notice, Todo, Words

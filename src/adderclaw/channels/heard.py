@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from adderclaw.events import EventRecord
+from adderclaw.core.events import EventRecord
+from adderclaw.core.types import Message
 from adderclaw.kernel.session import Session
-from adderclaw.types import Message
 
 
 class Heard:

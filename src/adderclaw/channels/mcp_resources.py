@@ -4,15 +4,15 @@ import os
 import re
 
 from adderclaw.config.paths import followed
-from adderclaw.errors import Refused, UsageError
+from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.types import Json
 from adderclaw.hosted.by_name import text_of
-from adderclaw.json_text import canonical
 from adderclaw.kernel.session import Session
 from adderclaw.mcp.resources import Document, Prompt, Resources
 from adderclaw.replay.trace_file import checked
 from adderclaw.store import runs
 from adderclaw.store.queries import conversations
-from adderclaw.types import Json
 
 RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
 RUN = f"{RUNS}/{{run_id}}"

@@ -9,20 +9,20 @@ from typing import Any
 
 from adderclaw.channels import mcp_resources
 from adderclaw.channels.cli.agent import show_brief
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
-from adderclaw.events import EventRecord
+from adderclaw.core.errors import UsageError
+from adderclaw.core.events import EventRecord
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached, replied
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.kernel.approvals import shown, unaskable
 from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.session import TurnResult
 from adderclaw.mcp import answers, server
 from adderclaw.mcp.server import Caller, Offer
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached, replied
 from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.runtime.drive import drive, exit_code
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import transcript
-from adderclaw.types import Json, ToolCall, ToolResult
 
 TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
 TELL_SECONDS = 5.0

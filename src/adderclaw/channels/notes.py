@@ -5,8 +5,8 @@ import subprocess
 import tempfile
 
 from adderclaw.channels import editor
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
 from adderclaw.store import Store, approvals, locks, memory, retention, tape
 from adderclaw.store.memory import Memory
 from adderclaw.store.queries import conversations

@@ -8,12 +8,12 @@ from adderclaw.channels import sdlc
 from adderclaw.channels.sdlc import Desk
 from adderclaw.config import home
 from adderclaw.config.paths import beneath, followed
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import Json
 from adderclaw.runtime import sdlc as trees
 from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.store import criteria, generated_tests, phases, plans, transcript
 from adderclaw.store.proof import REPORT, open_reasons
-from adderclaw.types import Json
 from adderclaw.view import proof as view
 from adderclaw.view.proof import Coverage
 

@@ -13,14 +13,8 @@ from typing import Any, Literal
 from adderclaw.channels import sdlc
 from adderclaw.channels.channel import Channel, Handle, operator_of
 from adderclaw.channels.heard import Heard
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.hosted import questions
-from adderclaw.kernel import prompt
-from adderclaw.kernel.approvals import unaskable
-from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.query import (
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.query import (
     AgentMessage,
     AssistantMessage,
     PartialMessage,
@@ -29,11 +23,17 @@ from adderclaw.query import (
     SystemMessage,
     UserMessage,
 )
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Delta, Json, Message, Phase, Thinking, ToolResultBlock, ToolUseBlock
+from adderclaw.hosted import questions
+from adderclaw.kernel import prompt
+from adderclaw.kernel.approvals import unaskable
+from adderclaw.kernel.loop import run_turn
+from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import checked, drive, leave
 from adderclaw.store import memory, phases
-from adderclaw.types import Delta, Json, Message, Phase, Thinking, ToolResultBlock, ToolUseBlock
 
 # ------------------------------------------------------------------ the client
 

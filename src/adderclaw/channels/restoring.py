@@ -7,8 +7,8 @@ from typing import NamedTuple
 from adderclaw.channels.terminal import STDIN, typed
 from adderclaw.checkpoints.difference import lines
 from adderclaw.checkpoints.restore import Asked, Outcome, Plan, Step, Workshop
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import Secrets
 from adderclaw.kernel import resume
 from adderclaw.kernel.session import Session
 from adderclaw.runtime import Run, rewind

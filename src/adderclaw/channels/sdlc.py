@@ -8,16 +8,16 @@ from typing import Literal
 from adderclaw.checkpoints import baseline
 from adderclaw.config import Loaded, home, load
 from adderclaw.config.schema import Config
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import PHASES, Json, Phase
 from adderclaw.kernel.approvals import person
 from adderclaw.kernel.clock import random_ids
-from adderclaw.record import NamedTuple
 from adderclaw.runtime import sdlc as trees
 from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.store import Store, baselines, criteria, phases, plans, transcript
 from adderclaw.store.phases import TABLE, By, Moved, NotMoved
 from adderclaw.store.plans import Plan
-from adderclaw.types import PHASES, Json, Phase
 
 MAX_PLAN = 256 * 1024
 

@@ -5,9 +5,9 @@ import os
 import sys
 from typing import Literal
 
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
+from adderclaw.core.redaction import visible
 from adderclaw.kernel.approvals import by_agent
-from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
 
 
 class Terminal:

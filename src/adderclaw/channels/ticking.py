@@ -6,17 +6,18 @@ from collections.abc import Callable
 from sqlite3 import Cursor
 from typing import Literal
 
-from adderclaw import config, home_names
+from adderclaw import config
 from adderclaw.config.options import Options
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, InUse
+from adderclaw.core.types import Clock
 from adderclaw.drivers.driver import Driver
-from adderclaw.errors import AdderClawError, InUse
 from adderclaw.hosted.runs import HostedRun, Runs
 from adderclaw.kernel.session import Session
 from adderclaw.schedules.tick import Link, Notify, Scheduler, Told, client_of
 from adderclaw.store import Store, locks
 from adderclaw.store.logfile import operators_key
 from adderclaw.store.schedules import Schedule
-from adderclaw.types import Clock
 
 EVERY = 1.0
 """Seconds between two ticks of the server."""

@@ -8,8 +8,8 @@ from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.git_ignored import ignored
 from adderclaw.checkpoints.tree import Forgets, Keep, Limits, TooBig, is_kept, scan
 from adderclaw.config.own_paths import Own
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import StoreError
+from adderclaw.core.errors import StoreError
+from adderclaw.core.redaction import visible
 from adderclaw.store import Store, baselines, criteria, plans
 from adderclaw.store.baselines import Taken
 from adderclaw.store.checkpoints import State

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 
 from adderclaw.checkpoints import saved_index
-from adderclaw.errors import StoreError
+from adderclaw.core.errors import StoreError
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Blob

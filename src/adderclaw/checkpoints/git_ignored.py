@@ -5,9 +5,9 @@ import struct
 from collections.abc import Iterable, Mapping
 
 from adderclaw import workspace
-from adderclaw.errors import Refused
-from adderclaw.glob_patterns import InvalidPattern, gitignore
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import Refused
+from adderclaw.core.glob_patterns import InvalidPattern, gitignore
+from adderclaw.core.record import NamedTuple
 from adderclaw.store.checkpoints import State
 from adderclaw.workspace import Place
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from adderclaw import workspace
 from adderclaw.checkpoints.tree import MARKS, Limits
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.workspace import Place
 from adderclaw.workspace.gitdirs import is_layout
 from adderclaw.workspace.names import names

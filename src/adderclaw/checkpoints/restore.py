@@ -17,7 +17,7 @@ from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.tree import Forgets, Limits, state_at, state_in
 from adderclaw.config.own_paths import Own
 from adderclaw.config.paths import beneath
-from adderclaw.errors import Refused, UsageError
+from adderclaw.core.errors import Refused, UsageError
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Checkpoint, Draft, Since, State

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from adderclaw.checkpoints.tree import Index, Seen
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.store.checkpoints import State
 
 MAX_BYTES = 64 << 20

@@ -16,8 +16,8 @@ from adderclaw.checkpoints.blobs import Blobs, prune_daily
 from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, is_kept, scan, state_at
 from adderclaw.config.own_paths import Own
 from adderclaw.config.schema import Checkpoints as Settings
-from adderclaw.errors import Refused, StoreError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import Refused, StoreError
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store import checkpoints as rows
 from adderclaw.store.checkpoints import Change, Draft, State

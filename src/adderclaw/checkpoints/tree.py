@@ -13,8 +13,8 @@ from typing import Protocol
 
 from adderclaw import workspace
 from adderclaw.config.own_paths import Own
-from adderclaw.errors import Refused
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import Refused
+from adderclaw.core.record import NamedTuple
 from adderclaw.store.checkpoints import Change, State
 from adderclaw.workspace import Folder, Place
 

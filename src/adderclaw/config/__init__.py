@@ -3,10 +3,10 @@
 from adderclaw.config import cache, places
 from adderclaw.config.places import home
 from adderclaw.config.schema import Config
-from adderclaw.decode import freeze, thaw
-from adderclaw.errors import ConfigError, Problem, UsageError
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.decode import freeze, thaw
+from adderclaw.core.errors import ConfigError, Problem, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 __all__ = ["Config", "Loaded", "expand", "home", "load", "snapshot", "with_snapshot"]
 
@@ -94,7 +94,7 @@ def expand(path: str) -> str:
 
 def snapshot(loaded: Loaded) -> Json:
     """What is kept of the settings as a row: permissions, hooks and model, and no secret."""
-    from adderclaw.credentials.redaction import looks_secret
+    from adderclaw.core.redaction import looks_secret
 
     now = loaded.config
     model = now.providers.models[now.default_provider].model or now.default_model

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 
 class Ruled(NamedTuple):

@@ -5,13 +5,14 @@ import json
 import os
 from typing import Any
 
-from adderclaw import __version__, home_names
+from adderclaw import __version__
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.places import Request, read, replace
 from adderclaw.config.trusted_folders import leads_out, stamps
-from adderclaw.errors import ConfigError
-from adderclaw.json_text import digest
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.errors import ConfigError
+from adderclaw.core.json_text import digest
+from adderclaw.core.types import Json
 
 KEPT = 64
 """Most results that are kept; each pair of directory and flags is one."""

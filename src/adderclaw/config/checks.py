@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from adderclaw.config.dialects import MODEL_CONFIG
-from adderclaw.credentials.redaction import looks_secret, secret_name
-from adderclaw.decode import nearest, shown
-from adderclaw.errors import Problem
-from adderclaw.provider_kinds import BY_NAME, RELIABLE, ROUTER
-from adderclaw.types import Json
+from adderclaw.core.decode import nearest, shown
+from adderclaw.core.errors import Problem
+from adderclaw.core.provider_kinds import BY_NAME, RELIABLE, ROUTER
+from adderclaw.core.redaction import looks_secret, secret_name
+from adderclaw.core.types import Json
 
 _REFERENCE = re.compile(r"((Bearer|Basic|Token) +)?\$(\w+|\{\w+(:-)?\})")
 _RULE = re.compile(r"[A-Za-z_*?][\w*?.\-]*(?:\(.+\))?", re.DOTALL)

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from adderclaw.config import hooks, settings_keys
 from adderclaw.config.schema import Config, ProviderEntry
-from adderclaw.decode import bare, nearest, shown
-from adderclaw.errors import Problem
-from adderclaw.provider_kinds import ANTHROPIC, BY_NAME, LM_STUDIO, OPENAI_COMPATIBLE
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.decode import bare, nearest, shown
+from adderclaw.core.errors import Problem
+from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, LM_STUDIO, OPENAI_COMPATIBLE
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 __all__ = ["KINDS", "MODEL_CONFIG", "RENAMED", "VARIABLES", "Mapped", "map_file"]
 

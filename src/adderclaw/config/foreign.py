@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from adderclaw.config import baseline, checks, dialects, settings_keys
 from adderclaw.config import servers as mcp
 from adderclaw.config.leaves import drop
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.types import Json
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.config.layers import Composition, Scope

@@ -4,14 +4,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from adderclaw import home_names
 from adderclaw.config import places
 from adderclaw.config.options import FIXTURE_VARIABLE
 from adderclaw.config.schema import Config
-from adderclaw.errors import NoModel
-from adderclaw.provider_kinds import BY_NAME, KEY_VARIABLES, MOCK
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.errors import NoModel
+from adderclaw.core.provider_kinds import BY_NAME, KEY_VARIABLES, MOCK
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 NO_MODEL = (
     "no model is chosen: the built-in `local` provider only plays scripts. `adderclaw onboard` sets one up; or export"

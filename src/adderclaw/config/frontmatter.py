@@ -3,7 +3,7 @@
 import re
 from typing import Any, NamedTuple, cast
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 LIMIT = 65_536
 """Bytes within which the frontmatter has to end."""

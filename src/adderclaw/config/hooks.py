@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
-from adderclaw.decode import nearest, shown
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.decode import nearest, shown
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 EVENTS = (
     "PreToolUse",

@@ -4,7 +4,6 @@ import os
 import re
 from typing import Any, Literal, cast
 
-from adderclaw import home_names
 from adderclaw.config import (
     Loaded,
     baseline,
@@ -23,12 +22,13 @@ from adderclaw.config.permission_mode import BYPASS, MODE
 from adderclaw.config.places import FLAGS, Request
 from adderclaw.config.schema import Config
 from adderclaw.config.trusted_folders import leads_out
-from adderclaw.credentials.redaction import visible, without_shapes
-from adderclaw.decode import Invalid, decode, freeze, shown
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.provider_kinds import KEY_VARIABLES
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.decode import Invalid, decode, freeze, shown
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.provider_kinds import KEY_VARIABLES
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible, without_shapes
+from adderclaw.core.types import Json
 
 type Scope = Literal["user", "project", "flags", "managed"]
 

@@ -7,9 +7,9 @@ from typing import Any, TypeAliasType, Union, cast, get_args, get_origin
 
 from adderclaw.config.meanings import Meaning
 from adderclaw.config.schema import Config
-from adderclaw.decode import bare
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.decode import bare
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 type Path = tuple[str, ...]
 

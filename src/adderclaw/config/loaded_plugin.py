@@ -8,7 +8,7 @@ from adderclaw.config import plugins
 from adderclaw.config.paths import followed
 from adderclaw.config.plugin_tree import survey
 from adderclaw.config.plugins import Plugin
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from adderclaw.config.plugin_manifest import Manifest

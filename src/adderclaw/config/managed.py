@@ -11,10 +11,10 @@ from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, BYPASS, without_
 from adderclaw.config.places import FILE_LIMIT, MANAGED_FOLDER
 from adderclaw.config.policy import NAME as POLICY
 from adderclaw.config.schema import MODE_AUTONOMY, Config
-from adderclaw.decode import decode, freeze, shown
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.provider_kinds import ANTHROPIC, BY_NAME
-from adderclaw.types import Json
+from adderclaw.core.decode import decode, freeze, shown
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded

@@ -2,8 +2,8 @@
 
 from typing import Annotated, Literal
 
-from adderclaw.decode import Between
-from adderclaw.record import NamedTuple
+from adderclaw.core.decode import Between
+from adderclaw.core.record import NamedTuple
 
 
 class Meaning(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Any
 
 from adderclaw.config import model_table
 from adderclaw.config.schema import Config, ModelEntry, ProviderEntry
-from adderclaw.provider_kinds import BY_NAME, RELIABLE, ROUTER
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json, Usage
+from adderclaw.core.provider_kinds import BY_NAME, RELIABLE, ROUTER
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json, Usage
 
 
 class ModelFacts(NamedTuple):

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from datetime import date
 from typing import cast
 
-from adderclaw import home_names
 from adderclaw.config import places
-from adderclaw.errors import AdderClawError
-from adderclaw.provider_kinds import KINDS, ModelAlias
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.provider_kinds import KINDS, ModelAlias
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 PRICES = ("input_per_mtok", "output_per_mtok", "cache_read_per_mtok", "cache_write_per_mtok")
 HIGHEST_PRICE = 10_000

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from adderclaw.config.paths import UNRESOLVED, beneath, followed
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.record import NamedTuple
 
 _PROJECT = r"(?:CLAUDE_PROJECT_DIR|ADDERCLAW_PROJECT_DIR|WORKSPACE|PWD)"
 _VARIABLE = rf"(?:\"\$\{{?{_PROJECT}\}}?\"|\$\{{?{_PROJECT}\}}?)"

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from adderclaw.decode import shown
-from adderclaw.types import Json
+from adderclaw.core.decode import shown
+from adderclaw.core.types import Json
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}"
 ADDRESS = r"[^\s@<>,;:\\\"()\[\]]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
-from adderclaw import home_names
 from adderclaw.config import places
-from adderclaw.errors import AdderClawError, ConfigError, Problem, UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, ConfigError, Problem, UsageError
 
 type Change = Callable[[Any], None]
 """Takes the file's table, a TOML document or plain JSON, and changes it."""

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw.errors import UsageError
-from adderclaw.json_text import canonical
-from adderclaw.overseer import ALONE, Overseer
-from adderclaw.record import record
-from adderclaw.types import DEFAULT_THINKING, Json, Thinking
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.overseer import ALONE, Overseer
+from adderclaw.core.record import record
+from adderclaw.core.types import DEFAULT_THINKING, Json, Thinking
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from adderclaw.decode import Invalid, dotted
-from adderclaw.types import Json
+from adderclaw.core.decode import Invalid, dotted
+from adderclaw.core.types import Json
 
 MOST_CHECKS = 20_000
 """A schema can refer to itself in ways that take for ever: whoever wrote it does not decide how long we work."""

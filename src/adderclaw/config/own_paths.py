@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from adderclaw.config.paths import OWN_ENDINGS, beneath, followed, is_run_name
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config

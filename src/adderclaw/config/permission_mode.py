@@ -5,7 +5,7 @@ from collections.abc import Collection
 from adderclaw.config.baseline import MODE
 from adderclaw.config.places import FLAGS
 from adderclaw.config.schema import MODE_AUTONOMY
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 BYPASS = "bypassPermissions"
 AUTONOMY = "security.autonomy"

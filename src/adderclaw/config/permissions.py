@@ -7,9 +7,9 @@ from typing import Any, Literal, cast
 from adderclaw.config import operator_file
 from adderclaw.config.checks import is_rule
 from adderclaw.config.schema import Permissions
-from adderclaw.decode import Invalid
-from adderclaw.record import record
-from adderclaw.types import Json, PermissionMode
+from adderclaw.core.decode import Invalid
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, PermissionMode
 
 type Destination = Literal["userSettings", "projectSettings", "localSettings", "session", "cliArg"]
 type Kind = Literal["addRules", "replaceRules", "removeRules", "setMode", "addDirectories", "removeDirectories"]

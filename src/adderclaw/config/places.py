@@ -6,9 +6,9 @@ import stat
 
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.safe_open import open_real
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 FILE_LIMIT = 1_048_576
 MANAGED_FOLDER = "/etc/adderclaw"
@@ -168,7 +168,7 @@ def expand_variables(text: str) -> str:
     """The text with `$NAME` and `${NAME}` filled in."""
 
     def fill(found: re.Match[str]) -> str:
-        from adderclaw.credentials.redaction import secret_name
+        from adderclaw.core.redaction import secret_name
 
         name = found[1] or found[2]
         if secret_name(name):

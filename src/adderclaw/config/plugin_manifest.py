@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal, cast
 
 from adderclaw.config import syntax
 from adderclaw.config.plugin_tree import Tree
-from adderclaw.credentials.redaction import visible
-from adderclaw.decode import Between, Invalid, decode, nearest, shown
-from adderclaw.errors import ConfigError
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple, record
-from adderclaw.types import Json
+from adderclaw.core.decode import Between, Invalid, decode, nearest, shown
+from adderclaw.core.errors import ConfigError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 
 OWN = "manifest.toml"
 FOREIGN = ".claude-plugin/plugin.json"

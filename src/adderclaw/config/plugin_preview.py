@@ -10,9 +10,9 @@ from adderclaw.config.paths import followed
 from adderclaw.config.plugin_tree import EXECUTABLE
 from adderclaw.config.plugins import Plugin
 from adderclaw.config.safe_open import ANCHOR, READ, open_real, opener
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.json_text import canonical
-from adderclaw.types import Json
+from adderclaw.core.json_text import canonical
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.config.plugin_manifest import Manifest

@@ -9,9 +9,9 @@ from itertools import takewhile
 
 from adderclaw.config.paths import followed
 from adderclaw.config.safe_open import ANCHOR, READ, open_real, opener
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.json_text import digest
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.json_text import digest
+from adderclaw.core.record import NamedTuple
 
 MOST_FILES = 2_000
 MOST_BYTES = 32 << 20

@@ -8,9 +8,9 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from adderclaw import home_names
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.config.plugin_manifest import Manifest, PluginTool
@@ -115,7 +115,7 @@ def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Pl
     One that names itself nowhere is called `name`, or as its folder.
     """
     from adderclaw.config import plugin_manifest, plugin_tree
-    from adderclaw.errors import ConfigError
+    from adderclaw.core.errors import ConfigError
 
     name = name or os.path.basename(os.path.normpath(path))
     try:
@@ -175,7 +175,7 @@ def record(home: str, name: str, entry: Json | None) -> None:
     import json
 
     from adderclaw.config.places import replace
-    from adderclaw.errors import ConfigError, Problem
+    from adderclaw.core.errors import ConfigError, Problem
 
     table = _read(home)
     if table is None:

@@ -6,11 +6,11 @@ from dataclasses import field, fields
 from typing import Annotated, Any, cast
 
 from adderclaw.config import syntax
-from adderclaw.decode import Between, Invalid, decode, freeze, nearest, shown
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.record import record
-from adderclaw.tool_traits import TOOLS, Scope
-from adderclaw.types import Json
+from adderclaw.core.decode import Between, Invalid, decode, freeze, nearest, shown
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.record import record
+from adderclaw.core.tool_traits import TOOLS, Scope
+from adderclaw.core.types import Json
 
 NAME = "policy.toml"
 IN_PROJECT = ".adderclaw/policy.toml"

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from adderclaw.config import managed, places, policy, trust
 from adderclaw.config.paths import followed, strays
-from adderclaw.errors import ConfigError
-from adderclaw.types import Json
+from adderclaw.core.errors import ConfigError
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.config.layers import Composition

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from adderclaw.config.model_table import DATED as BY_DAY
 from adderclaw.config.model_table import NO_TEXT, PRICES, problem_of
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 PACKAGE = "genai-prices"
 MEMBER = "genai_prices/data.py"

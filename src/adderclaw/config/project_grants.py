@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from adderclaw import home_names
 from adderclaw.config.checks import is_rule
 from adderclaw.config.paths import UNRESOLVED, followed
 from adderclaw.config.places import read, replace
-from adderclaw.errors import AdderClawError, ConfigError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, ConfigError
 
 type Table = dict[str, list[str]]
 """A project's folder, links followed → its rules, oldest first."""

@@ -5,9 +5,9 @@ import re
 from typing import Any, cast
 
 from adderclaw.config.schema import Config
-from adderclaw.credentials.redaction import MARK, Secrets
-from adderclaw.decode import freeze
-from adderclaw.types import Json
+from adderclaw.core.decode import freeze
+from adderclaw.core.redaction import MARK, Secrets
+from adderclaw.core.types import Json
 
 _USER_INFO = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]*://)[^\s/@?#]*@")
 _PATH = re.compile(r"^([a-z]+://[^/?#]*)[/?#].+")

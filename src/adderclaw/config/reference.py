@@ -9,7 +9,7 @@ from adderclaw.config import dialects
 from adderclaw.config.baseline import BASELINE, EVERYWHERE, TIGHTEN
 from adderclaw.config.leaves import meaning
 from adderclaw.config.schema import Config
-from adderclaw.decode import Between, bare, field_docs, literals, shown
+from adderclaw.core.decode import Between, bare, field_docs, literals, shown
 
 HEAD = """\
 # Configuration

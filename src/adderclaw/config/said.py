@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from adderclaw import home_names
 from adderclaw.config.places import read, replace
-from adderclaw.errors import ConfigError
-from adderclaw.json_text import digest
+from adderclaw.core import home_names
+from adderclaw.core.errors import ConfigError
+from adderclaw.core.json_text import digest
 
 MOST = 500
 

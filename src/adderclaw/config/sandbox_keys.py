@@ -2,8 +2,8 @@
 
 from typing import Any, cast
 
-from adderclaw.tool_traits import EDIT, READ, WEB_FETCH
-from adderclaw.types import Json
+from adderclaw.core.tool_traits import EDIT, READ, WEB_FETCH
+from adderclaw.core.types import Json
 
 ALWAYS = frozenset(
     {

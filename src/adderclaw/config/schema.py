@@ -8,10 +8,10 @@ from adderclaw.config.schema_channels import Notices, WebhookChannel
 from adderclaw.config.schema_managed import Managed
 from adderclaw.config.schema_models import ModelEntry
 from adderclaw.config.schema_terminal import AfterEdit, Git, Repl, StatusLine
-from adderclaw.decode import Between
-from adderclaw.provider_kinds import ANTHROPIC, LM_STUDIO, MOCK, OPENAI_COMPATIBLE, Kind
-from adderclaw.record import record
-from adderclaw.types import Autonomy, Effort, Json, PermissionMode, ThinkingMode
+from adderclaw.core.decode import Between
+from adderclaw.core.provider_kinds import ANTHROPIC, LM_STUDIO, MOCK, OPENAI_COMPATIBLE, Kind
+from adderclaw.core.record import record
+from adderclaw.core.types import Autonomy, Effort, Json, PermissionMode, ThinkingMode
 
 type Profile = Literal["readonly", "supervised", "sandboxed", "permissive"]
 

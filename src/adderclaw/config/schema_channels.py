@@ -5,9 +5,9 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from adderclaw.config.meanings import Amount, Count, PathText, Url, Variable
-from adderclaw.decode import Between
-from adderclaw.record import record
-from adderclaw.types import Outcome
+from adderclaw.core.decode import Between
+from adderclaw.core.record import record
+from adderclaw.core.types import Outcome
 
 type NoticeKind = Literal["needs_you", "done", "held", "missed", "budget", "estop"]
 type TargetKind = Literal["webhook", "email"]

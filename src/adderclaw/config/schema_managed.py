@@ -2,7 +2,7 @@
 
 from adderclaw.config.meanings import PathText
 from adderclaw.config.schema_models import ModelEntry
-from adderclaw.record import record
+from adderclaw.core.record import record
 
 
 @record

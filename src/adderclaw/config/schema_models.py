@@ -1,7 +1,7 @@
 """What can be said of a model: by anybody for his own use, and by an administrator as the least that it costs."""
 
 from adderclaw.config.meanings import Amount, Positive
-from adderclaw.record import record
+from adderclaw.core.record import record
 
 
 @record

@@ -3,8 +3,8 @@
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from adderclaw.decode import Between
-from adderclaw.record import record
+from adderclaw.core.decode import Between
+from adderclaw.core.record import record
 
 
 @record

@@ -7,9 +7,9 @@ from dataclasses import field
 from typing import Annotated, Any, Literal, cast
 
 from adderclaw.config import checks
-from adderclaw.decode import Between, Invalid, decode, shown
-from adderclaw.record import NamedTuple, record
-from adderclaw.types import Json
+from adderclaw.core.decode import Between, Invalid, decode, shown
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import Json
 
 FILE = ".mcp.json"
 """A project's own servers, in the shape that other programs share."""

@@ -11,11 +11,11 @@ from adderclaw.config.leaves import get
 from adderclaw.config.places import PROJECT_FILES, Request
 from adderclaw.config.schema import Config
 from adderclaw.config.trusted_folders import leads_out
-from adderclaw.credentials.redaction import MARK, Secrets, looks_secret
-from adderclaw.decode import Invalid, bare, decode, literals, nearest, shown
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.decode import Invalid, bare, decode, literals, nearest, shown
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import MARK, Secrets, looks_secret
+from adderclaw.core.types import Json
 
 PROJECT_FILE = "agent.toml"
 

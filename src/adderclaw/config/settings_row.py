@@ -6,8 +6,8 @@ from adderclaw.config import Loaded, checks, dialects, managed, places
 from adderclaw.config.layers import Composition
 from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, MODE, without_bypass
 from adderclaw.config.schema import MODE_AUTONOMY, Config
-from adderclaw.decode import decode, freeze
-from adderclaw.types import Json
+from adderclaw.core.decode import decode, freeze
+from adderclaw.core.types import Json
 
 ROW = "settings_snapshot 'effective'"
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Hashable
 from typing import Any, cast
 
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.types import Json
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.types import Json
 
 ALIASES = 32
 """Most YAML aliases in a file: few enough that their expansion stays small."""

@@ -11,17 +11,17 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from adderclaw import home_names
 from adderclaw.config import named_files
 from adderclaw.config.paths import beneath as within
 from adderclaw.config.paths import followed
 from adderclaw.config.places import SETTINGS, read, replace
 from adderclaw.config.safe_open import ANCHOR, open_real
 from adderclaw.config.trusted_folders import MOST_FILES, TREES, beneath, leads_out, unfit
-from adderclaw.errors import ConfigError
-from adderclaw.json_text import digest
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.errors import ConfigError
+from adderclaw.core.json_text import digest
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 FILES = (*SETTINGS, ".mcp.json")
 """The files of a project that say what counts, in this order."""

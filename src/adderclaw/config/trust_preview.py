@@ -3,13 +3,13 @@
 import os
 from typing import Any, cast
 
-from adderclaw import home_names
 from adderclaw.config import Loaded, places, trust
 from adderclaw.config.layers import compose
 from adderclaw.config.leaves import leaves
 from adderclaw.config.places import Request, read
-from adderclaw.decode import freeze
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.decode import freeze
+from adderclaw.core.types import Json
 
 
 def active(project: str, found: trust.Fingerprint) -> list[Json]:

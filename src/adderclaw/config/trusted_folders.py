@@ -7,7 +7,7 @@ from stat import S_ISLNK
 from adderclaw.config.paths import beneath as within
 from adderclaw.config.paths import followed
 from adderclaw.config.safe_open import ANCHOR, open_real, opener
-from adderclaw.errors import ConfigError, Problem
+from adderclaw.core.errors import ConfigError, Problem
 
 OURS = ("hooks", "plugins", "skills", "agents", "commands", "sops")
 TREES = (

@@ -3,8 +3,8 @@
 import re
 from typing import Any, cast
 
-from adderclaw.credentials.redaction import looks_secret, secret_name
-from adderclaw.types import Json
+from adderclaw.core.redaction import looks_secret, secret_name
+from adderclaw.core.types import Json
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _HARMLESS = frozenset(

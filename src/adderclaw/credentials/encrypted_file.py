@@ -13,10 +13,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
-from adderclaw import home_names
-from adderclaw.errors import AdderClawError
-from adderclaw.json_text import canonical
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.types import Json
 
 FILE_LIMIT = 1 << 20
 SCRYPT_COST, SCRYPT_BLOCK = 1 << 17, 8

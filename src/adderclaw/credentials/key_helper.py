@@ -6,9 +6,9 @@ import re
 import shlex
 from typing import Final
 
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.redaction import Secrets
 from adderclaw.credentials.unconfined import PIPE, Unconfined
-from adderclaw.errors import AdderClawError
 
 OUTPUT_BYTES: Final = 65_536
 STDERR_SHOWN = 300

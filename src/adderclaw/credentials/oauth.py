@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from adderclaw.credentials.redaction import Secrets, visible
+from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Clock, Json
 from adderclaw.credentials.sources import OAuthSettings
-from adderclaw.errors import AdderClawError, Refused
-from adderclaw.types import Clock, Json
 
 REPLY_BYTES = 1 << 20
 REQUEST_SECONDS = 30.0

@@ -5,11 +5,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError, ProviderError, ProviderErrorKind
-from adderclaw.provider_kinds import ANTHROPIC, BY_NAME, KEY_VARIABLES
-from adderclaw.record import NamedTuple
-from adderclaw.types import Clock
+from adderclaw.core.errors import AdderClawError, ProviderError, ProviderErrorKind
+from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, KEY_VARIABLES
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Clock
 
 if TYPE_CHECKING:
     from adderclaw.credentials.stored_logins import Logins

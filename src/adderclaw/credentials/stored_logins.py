@@ -7,14 +7,14 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from adderclaw import home_names
+from adderclaw.core import home_names
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Clock
 from adderclaw.credentials.encrypted_file import SealedFile, VaultError
 from adderclaw.credentials.oauth import Client, OAuthError, Tokens
-from adderclaw.credentials.redaction import Secrets
 from adderclaw.credentials.sources import AuthSettings
 from adderclaw.credentials.vault import Vault, open_vault
-from adderclaw.errors import ProviderError
-from adderclaw.types import Clock
 
 EARLY_SECONDS = 60.0
 """A token that expires sooner than this is renewed first: the request takes its time too."""

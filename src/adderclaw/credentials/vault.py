@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
-from adderclaw import home_names
+from adderclaw.core import home_names
 from adderclaw.credentials.encrypted_file import Passphrase, SealedFile, VaultError
 
 SERVICE = "adderclaw"

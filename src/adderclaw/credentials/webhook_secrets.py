@@ -10,10 +10,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from adderclaw import home_names
+from adderclaw.core import home_names
+from adderclaw.core.record import NamedTuple
 from adderclaw.credentials.encrypted_file import private_bytes, replace_private
 from adderclaw.net import signing
-from adderclaw.record import NamedTuple
 
 GRACE = 86_400.0
 """Seconds for which the secret before still counts, so that the sender can be changed over."""

@@ -6,13 +6,13 @@ from sqlite3 import Cursor
 from typing import Protocol
 
 from adderclaw.config.options import Options, stored
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
+from adderclaw.core.types import EndedBy, Json, Outcome
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.record import record
 from adderclaw.store import workflows
 from adderclaw.store.workflows import Begun
-from adderclaw.types import EndedBy, Json, Outcome
 
 type Rows = Callable[[Cursor, Session], None]
 """Writes rows together with the row of a run, in one transaction."""

@@ -3,14 +3,14 @@
 import os
 
 from adderclaw.config.options import Options, restored
-from adderclaw.credentials.redaction import without_shapes
+from adderclaw.core.errors import Completed, UsageError
+from adderclaw.core.redaction import without_shapes
 from adderclaw.drivers.agentfile.driver import AgentfileDriver
 from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
 from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.task.driver import TaskDriver
-from adderclaw.errors import Completed, UsageError
 from adderclaw.store import Store, runs, transcript, workflows
 from adderclaw.store.workflows import Begun
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from adderclaw.config.options import Options, overrides
-from adderclaw.decode import Between
+from adderclaw.core.decode import Between
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
 from adderclaw.drivers.agentfile import driver
 from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
-from adderclaw.errors import UsageError
-from adderclaw.record import record
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Limits

@@ -9,19 +9,19 @@ import json
 import os
 from typing import Any
 
-from adderclaw import home_names
-from adderclaw.decode import Invalid, decode
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core import home_names
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.questions import Answer, Replies
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.fleet import queue
 from adderclaw.fleet.database import Cursor, Database, notify
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.leases import Lease, require
-from adderclaw.json_text import canonical
 from adderclaw.kernel.approvals import BY_ROW, answer_row, fitting
-from adderclaw.questions import Answer, Replies
-from adderclaw.record import record
 from adderclaw.store import Store, approvals
-from adderclaw.types import Json
 
 DOOR = "fleet"
 """At which signed answers come in; `adderclaw fleet webhook` makes its secret."""

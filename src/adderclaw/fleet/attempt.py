@@ -8,7 +8,10 @@ import threading
 import zlib
 from typing import Any
 
-from adderclaw.errors import EXIT_CODES, AdderClawError
+from adderclaw.core.errors import EXIT_CODES, AdderClawError
+from adderclaw.core.overseer import Asking
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import asking, budgets, progress
 from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.controls import Stop
@@ -21,9 +24,6 @@ from adderclaw.fleet.progress import Saved
 from adderclaw.fleet.state import Folder
 from adderclaw.fleet.tracing import Span, Tracing
 from adderclaw.fleet.warm import Process, Warm
-from adderclaw.overseer import Asking
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 GRACE = 1.0
 """Seconds that a run's process has for its last words, once it is stopped or has said them."""

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 
 PREFIX = "box-"
 BOX = re.compile(r"box-[0-9a-f]{64}")

@@ -2,10 +2,10 @@
 
 import uuid
 
+from adderclaw.core.overseer import Asking, Granted
+from adderclaw.core.record import NamedTuple
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.leases import Lease, require
-from adderclaw.overseer import Asking, Granted
-from adderclaw.record import NamedTuple
 
 SLOW = 5.0
 """Seconds that all wait after a refusal that does not say how long."""

@@ -12,27 +12,27 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from adderclaw import home_names
 from adderclaw.config import Loaded, load
 from adderclaw.config.options import Options
-from adderclaw.decode import decode
+from adderclaw.core import home_names
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import EXIT_CODES, AdderClawError, Completed, LimitError, Stopped, outcome_of
+from adderclaw.core.events import EventRecord
+from adderclaw.core.overseer import Asking, Begun, Crowded, Granted, Overseer
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest
+from adderclaw.core.types import Json, ToolCall
 from adderclaw.drivers.driver import RESUMABLE, Driver, MessageDriver, Opening
 from adderclaw.drivers.wanted import RunParams, prepared
-from adderclaw.errors import EXIT_CODES, AdderClawError, Completed, LimitError, Stopped, outcome_of
-from adderclaw.events import EventRecord
 from adderclaw.fleet import places, tracing
 from adderclaw.fleet.link import Link, now
 from adderclaw.kernel.approvals import unaskable
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.overseer import Asking, Begun, Crowded, Granted, Overseer
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest
 from adderclaw.runtime import opened, start
 from adderclaw.runtime.drive import drive, unshown
 from adderclaw.runtime.run import Resume
 from adderclaw.runtime.signals import until_signal
 from adderclaw.sinks.log import fields
 from adderclaw.store import Store, runs
-from adderclaw.types import Json, ToolCall
 
 TAKEN = "the worker's lease on this run ran out, or was taken: another worker goes on with it"
 UNTOLD = frozenset({"llm_delta", "memory_persisted", "config_path", "workspace_path"})

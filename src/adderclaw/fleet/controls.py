@@ -4,10 +4,10 @@ from typing import Any
 
 from psycopg import Connection
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
 from adderclaw.fleet import queue
 from adderclaw.fleet.database import Cursor, Database, notify
-from adderclaw.record import NamedTuple
 
 
 class Stop(NamedTuple):

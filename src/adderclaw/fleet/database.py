@@ -21,7 +21,7 @@ from psycopg.sql import SQL, Identifier
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
 
 MIGRATIONS = ("m001_fleet",)
 """Each is a file below `sql/`, applied once, in this order. The first has all tables and roles."""

@@ -2,11 +2,11 @@
 
 from typing import Any, cast
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import Json
 from adderclaw.fleet import asking
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.keys import Key
-from adderclaw.types import Json
 
 WHAT = ("task", "message", "agentfile", "spec", "sop")
 

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from adderclaw import home_names
-from adderclaw.errors import UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
 from adderclaw.fleet.boxes import Opener
 
 VARIABLE = "ADDERCLAW_FLEET_KEY"

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
 from adderclaw.fleet import requests, states
 from adderclaw.fleet.database import Cursor, Database
-from adderclaw.record import NamedTuple
 
 STRIKES = 3
 """Times that the run's process or its worker died at its work, without a finished unit between them: set aside."""

@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 LONGEST = 16 * 1024 * 1024
 

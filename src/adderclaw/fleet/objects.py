@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.fleet.boxes import Sealer, is_box
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.keys import Key

@@ -5,8 +5,8 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from adderclaw.errors import UsageError
-from adderclaw.record import record
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
 from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:

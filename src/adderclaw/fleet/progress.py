@@ -2,14 +2,14 @@
 
 from typing import Any
 
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import anchors, asking, budgets, queue, states, versions
 from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Cursor, Database, notify
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.leases import Lease, require
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 ANSWER = 20_000
 """Characters of an answer that are kept in the row; the state has it whole."""

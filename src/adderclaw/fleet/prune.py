@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from itertools import batched
 from typing import Any
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import trees
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.objects import Gone, Objects
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 BATCH = 500
 """Runs and objects that are removed in one transaction."""

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1a1a1a}"

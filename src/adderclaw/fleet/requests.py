@@ -12,18 +12,18 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Self, cast
 
-from adderclaw import home_names
-from adderclaw.decode import Invalid, decode
+from adderclaw.core import home_names
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.drivers.wanted import WHAT, RunParams
-from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import queue
 from adderclaw.fleet.anchors import Identity, key_of, signed_by
 from adderclaw.fleet.boxes import BOX
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.places import Place, require_commit, require_fit, require_reachable
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 LABEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 

@@ -15,14 +15,14 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import IO
 
-from adderclaw import home_names
-from adderclaw.decode import decode
-from adderclaw.errors import AdderClawError
+from adderclaw.core import home_names
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.types import Json
 from adderclaw.fleet import places, trees
 from adderclaw.fleet.keys import Key, lent
 from adderclaw.fleet.objects import Objects
 from adderclaw.fleet.places import Place
-from adderclaw.types import Json
 
 OPERATORS = (home_names.CONFIG, home_names.POLICY, home_names.SETTINGS, home_names.INSTRUCTIONS[0])
 """Files of the worker's home that count for its runs; they are the worker's, and never part of a state."""

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from adderclaw.core.json_text import canonical
 from adderclaw.fleet.anchors import Identity, signed_by
 from adderclaw.fleet.database import Cursor
 from adderclaw.fleet.requests import Refused
-from adderclaw.json_text import canonical
 
 
 def signed(who: Identity, run: str, name: str) -> tuple[str, str]:

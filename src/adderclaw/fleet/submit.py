@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from adderclaw.config.options import Options
-from adderclaw.decode import Between
+from adderclaw.core.decode import Between
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import Json
 from adderclaw.drivers.wanted import RunParams, prepared
-from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.fleet import queue, trees
 from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Cursor, Database, Taken
 from adderclaw.fleet.objects import Boxes
 from adderclaw.fleet.requests import Request, require_valid, signed_text
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple, record
-from adderclaw.types import Json
 
 MOST = 100_000
 """Runs in one submission."""
@@ -63,7 +63,7 @@ ANY_PLACE = {"archive": f"box-{'0' * 64}"}
 
 def check(order: Order, workspace: str | None) -> None:
     """Refuse now what a worker would refuse later: the driver is made ready as it would be there."""
-    from adderclaw.decode import decode
+    from adderclaw.core.decode import decode
 
     params = require_valid(_request("any", order, ANY_PLACE, ("", ""), None), local=False)
     if workspace is not None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Literal, Protocol
 
 from adderclaw.config.safe_open import opener
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
 
 PART = 16 * 1024 * 1024
 """Bytes of a file that are one piece, and about which an object has."""

@@ -6,16 +6,16 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import trees
 from adderclaw.fleet.anchors import exported, signed_by
 from adderclaw.fleet.database import Database
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Objects
 from adderclaw.fleet.requests import signed_text
-from adderclaw.record import NamedTuple
 from adderclaw.store.chain import ZERO, Broken, check
-from adderclaw.types import Json
 
 
 class Wrong(NamedTuple):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from adderclaw import __version__
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.fleet import queue
 from adderclaw.fleet.database import MIGRATIONS, Cursor, Database
 from adderclaw.store.migrations import MIGRATIONS as STEPS

@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 PRELOADED = """
 asyncio ctypes email.message sqlite3 ssl tomllib

@@ -5,13 +5,13 @@ import tomllib
 from dataclasses import asdict
 from typing import Any
 
-from adderclaw import home_names
-from adderclaw.decode import decode
-from adderclaw.errors import UsageError
+from adderclaw.core import home_names
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
 from adderclaw.fleet import boxes, keys, objects
 from adderclaw.fleet.database import Database
 from adderclaw.fleet.objects import IN_DATABASE, Boxes, Objects
-from adderclaw.record import record
 
 DATABASE = "ADDERCLAW_FLEET_DATABASE"
 NONE = """\

@@ -7,7 +7,9 @@ import time
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.errors import EXIT_CODES, AdderClawError
+from adderclaw.core.errors import EXIT_CODES, AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import leases, progress, queue, versions
 from adderclaw.fleet.attempt import Attempt, Died, Ended, Unit
 from adderclaw.fleet.controls import Stop
@@ -16,8 +18,6 @@ from adderclaw.fleet.leases import Fenced
 from adderclaw.fleet.link import now
 from adderclaw.fleet.requests import Refused
 from adderclaw.fleet.warm import Cold
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.fleet.worker import Worker

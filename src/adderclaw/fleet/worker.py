@@ -14,7 +14,9 @@ import uuid
 import psycopg
 
 from adderclaw import __version__
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import anchors, controls, engine, leases, queue, versions
 from adderclaw.fleet.attempt import GRACE, Attempt, Means
 from adderclaw.fleet.controls import Stop
@@ -22,8 +24,6 @@ from adderclaw.fleet.database import careful
 from adderclaw.fleet.link import now
 from adderclaw.fleet.state import Room
 from adderclaw.fleet.work import Work
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 LOOK = 1.0
 """Seconds between two looks at the stops and at the queue, where nobody says that there is something to see."""

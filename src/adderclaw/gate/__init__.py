@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw.config.paths import beneath, followed
+from adderclaw.core.tool_traits import DELETE, EDIT, READ, TOOLS, WRITE, traits
+from adderclaw.core.types import Autonomy, Json, PathFact, PermissionMode
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
 from adderclaw.gate.hosts import covers
 from adderclaw.gate.rules import Anchors, Rule, literal_path, matches_path, names_tool, parse_all
-from adderclaw.tool_traits import DELETE, EDIT, READ, TOOLS, WRITE, traits
-from adderclaw.types import Autonomy, Json, PathFact, PermissionMode
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config, Permissions

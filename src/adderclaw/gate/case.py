@@ -5,9 +5,9 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from adderclaw.config.schema import MODE_AUTONOMY
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import Autonomy, Json, PermissionMode, Phase, Risk, Touch, Verdict
 from adderclaw.gate.rules import NO_RULES, Rules
-from adderclaw.record import NamedTuple, record
-from adderclaw.types import Autonomy, Json, PermissionMode, Phase, Risk, Touch, Verdict
 
 if TYPE_CHECKING:
     from adderclaw.gate.policy_file import PolicyFile

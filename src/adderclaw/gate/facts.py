@@ -3,9 +3,9 @@
 from dataclasses import is_dataclass
 from typing import Any, cast
 
+from adderclaw.core.types import HostFact, Json, PathFact, RemoteFact, Touch
 from adderclaw.gate.shell import plan
 from adderclaw.gate.shell.plan import Live
-from adderclaw.types import HostFact, Json, PathFact, RemoteFact, Touch
 
 _PLANS = {kind.__name__: kind for kind in vars(plan).values() if isinstance(kind, type) and hasattr(kind, "_fields")}
 _KINDS: dict[str, Any] = {

@@ -3,11 +3,11 @@
 import re
 from dataclasses import replace
 
+from adderclaw.core.tool_traits import BASH, traits
 from adderclaw.gate import judges, remotes
 from adderclaw.gate.case import Case
 from adderclaw.gate.rules import Anchors, Invalid, Rule, parse
 from adderclaw.gate.shell.planner import Plan, canonical_text, simples
-from adderclaw.tool_traits import BASH, traits
 
 _MOST = 4
 """Commands of one plan: more rules than that, nobody reads before saying yes."""

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from adderclaw import home_names
 from adderclaw.config.paths import OWN_ENDINGS, UNRESOLVED, beneath
+from adderclaw.core import home_names
+from adderclaw.core.tool_traits import DELETE, traits
+from adderclaw.core.types import PHASES, PathFact
 from adderclaw.gate import commands, hosts, looking, paths, removal
 from adderclaw.gate.case import Case, Opinion
 from adderclaw.gate.modes import is_readonly, waits_for_plan
 from adderclaw.gate.risk import is_inside, is_kept, is_scratch
 from adderclaw.gate.shell.planner import Plan, Raw
 from adderclaw.gate.shell.raw import may_write
-from adderclaw.tool_traits import DELETE, traits
-from adderclaw.types import PHASES, PathFact
 
 
 def estop(case: Case) -> str | None:

@@ -8,12 +8,12 @@ import os
 import re
 from collections.abc import Iterator
 
+from adderclaw.core.record import NamedTuple
 from adderclaw.gate.programs.allowlist import PROGRAMS, Options, is_shell
 from adderclaw.gate.programs.languages import is_plain_awk
 from adderclaw.gate.programs.objections import Objection
 from adderclaw.gate.programs.options import kinds, parse
 from adderclaw.gate.shell.plan import Plan, Simple, steps
-from adderclaw.record import NamedTuple
 
 type Words = tuple[str, ...]
 

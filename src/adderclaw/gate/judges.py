@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from adderclaw.core.tool_traits import BASH, EDIT, READ, traits
+from adderclaw.core.types import PathFact
 from adderclaw.gate import inline, rules
 from adderclaw.gate.case import Case, Opinion
 from adderclaw.gate.commands import handed_on, reachable
@@ -10,8 +12,6 @@ from adderclaw.gate.programs.allowlist import names, those
 from adderclaw.gate.programs.wrappers import inner
 from adderclaw.gate.rules import Rule
 from adderclaw.gate.shell.planner import Plan, Raw, Simple, canonical_text, quote_if_needed, redirects, simples
-from adderclaw.tool_traits import BASH, EDIT, READ, traits
-from adderclaw.types import PathFact
 
 
 def hook(case: Case) -> Opinion | None:

@@ -5,6 +5,7 @@ The sandbox has a room for them in which nothing can be written; here it is only
 
 from typing import Literal
 
+from adderclaw.core.types import Touch
 from adderclaw.gate.case import Case
 from adderclaw.gate.commands import base, reachable, unnamed
 from adderclaw.gate.programs.allowlist import PROGRAMS, Options, those
@@ -14,7 +15,6 @@ from adderclaw.gate.programs.objections import Ask, Objection
 from adderclaw.gate.programs.options import parse
 from adderclaw.gate.programs.wrappers import find_parts, inner
 from adderclaw.gate.shell.plan import Live, Plan, Simple, redirects, simples, whole
-from adderclaw.types import Touch
 
 type Words = tuple[str, ...]
 type Reach = Literal["nothing", "named", "anything"]

@@ -1,13 +1,13 @@
 """The mode, where no judge speaks: autonomy and permission mode against risk, the stricter of the two."""
 
+from adderclaw.core.tool_traits import BASH, traits
+from adderclaw.core.types import Autonomy, PermissionMode, Risk, Verdict
 from adderclaw.gate import inline
 from adderclaw.gate.case import STRICTNESS, Case, Opinion, Policy
 from adderclaw.gate.commands import unknowable
 from adderclaw.gate.looking import has_look_room, is_harmless
 from adderclaw.gate.risk import Weighed
 from adderclaw.gate.shell.planner import Plan, Raw, simples
-from adderclaw.tool_traits import BASH, traits
-from adderclaw.types import Autonomy, PermissionMode, Risk, Verdict
 
 BY_AUTONOMY: dict[Autonomy, dict[Risk, Verdict]] = {
     "readonly": {"low": "allow", "medium": "deny", "high": "deny"},

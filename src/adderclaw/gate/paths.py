@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from adderclaw import home_names
 from adderclaw.config.paths import beneath, is_run_name
-from adderclaw.types import PathFact
+from adderclaw.core import home_names
+from adderclaw.core.types import PathFact
 from adderclaw.workspace.names import names
 
 DEVICES = frozenset(

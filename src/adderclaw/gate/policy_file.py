@@ -8,9 +8,11 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from adderclaw import glob_patterns
 from adderclaw.config.policy import SECTIONS, SUGGESTED, of
-from adderclaw.errors import ConfigError, Problem
+from adderclaw.core import glob_patterns
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.tool_traits import BASH, CALL, EDIT, READ, WRITE, Scope, traits
+from adderclaw.core.types import Json, PathFact, Verdict
 from adderclaw.gate import judges, rules
 from adderclaw.gate.case import STRICTNESS, Case, Opinion
 from adderclaw.gate.commands import handed_on
@@ -18,8 +20,6 @@ from adderclaw.gate.paths import normal
 from adderclaw.gate.rules import Rule
 from adderclaw.gate.shell.loose import statements
 from adderclaw.gate.shell.planner import Plan, Raw, plan, simples
-from adderclaw.tool_traits import BASH, CALL, EDIT, READ, WRITE, Scope, traits
-from adderclaw.types import Json, PathFact, Verdict
 
 _OPERATORS = r"[|;&\n]"
 _WORKSPACE = r"^\$(?:WORKSPACE|\{WORKSPACE\})(?=/|$)"
@@ -111,7 +111,7 @@ def _file(
 
 
 def _near(name: str, known: Collection[str]) -> str:
-    from adderclaw.decode import nearest
+    from adderclaw.core.decode import nearest
 
     return nearest(name.lower(), [*SUGGESTED, *known])
 

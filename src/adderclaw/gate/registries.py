@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from functools import cache
 
+from adderclaw.core.types import CommandFact
 from adderclaw.gate.programs.allowlist import listed
 from adderclaw.gate.shell.planner import Plan, Raw, Simple, simples
-from adderclaw.types import CommandFact
 
 type Managers = dict[str, tuple[tuple[str, ...], frozenset[str]]]
 """Program → where it fetches from, and with which first words it does; none: with all."""

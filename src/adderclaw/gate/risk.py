@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 
 from adderclaw.config.paths import beneath
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.tool_traits import SKILL
+from adderclaw.core.types import HostFact, PathFact, Risk
 from adderclaw.gate import inline
 from adderclaw.gate.case import Case, CommandDenial
 from adderclaw.gate.commands import endless, unlisted, unnamed
@@ -11,9 +14,6 @@ from adderclaw.gate.looking import has_look_room
 from adderclaw.gate.paths import forms, is_device
 from adderclaw.gate.shell.environment import folders_of
 from adderclaw.gate.shell.planner import Plan, Raw, simples
-from adderclaw.record import NamedTuple
-from adderclaw.tool_traits import SKILL
-from adderclaw.types import HostFact, PathFact, Risk
 
 ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2}
 

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
 
-from adderclaw import glob_patterns
+from adderclaw.core import glob_patterns
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.tool_traits import Scope, traits
+from adderclaw.core.types import HostFact, Json, PathFact, Verdict
 from adderclaw.gate.hosts import PLAIN_METHODS, covers
-from adderclaw.record import NamedTuple
-from adderclaw.tool_traits import Scope, traits
-from adderclaw.types import HostFact, Json, PathFact, Verdict
 
 type Subject = Literal["all", "command", "path", "domain", "name"]
 
@@ -79,7 +79,7 @@ def parse_all(
                 continue
             rules.append(rule)
             if known and rule.tool not in known and not re.search(r"[_*?]", rule.tool):
-                from adderclaw.near import meant
+                from adderclaw.core.suggestions import meant
 
                 hint = meant(rule.tool, known)
                 warnings.append(

@@ -3,10 +3,10 @@
 import json
 from typing import Any, NamedTuple, cast
 
-from adderclaw.hook_outcome import Merged
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.types import Json, Verdict
 from adderclaw.hooks import catalogue
 from adderclaw.hooks.catalogue import EVENTS
-from adderclaw.types import Json, Verdict
 
 STRICTNESS: dict[Verdict | None, int] = {None: -1, "allow": 0, "ask": 1, "deny": 2}
 TOLD_CHARACTERS = 10_000

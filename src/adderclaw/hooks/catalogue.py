@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, cast
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 TOOL_SECONDS = 600.0
 """For the four events that seed 003 names; every other event waits `SECONDS`."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.process import STREAM_BYTES, TRUNCATED, decoded
 from adderclaw.hooks.settings import Hook

@@ -3,8 +3,8 @@
 import re
 from typing import Any, cast
 
+from adderclaw.core.types import Json
 from adderclaw.store.text import compact
-from adderclaw.types import Json
 
 _PATH = re.compile(r"\$\{([A-Za-z0-9_.\-]+)\}")
 

@@ -4,8 +4,8 @@ import os
 import re
 from collections.abc import Mapping
 
+from adderclaw.core.types import Json
 from adderclaw.hooks.catalogue import EVENTS
-from adderclaw.types import Json
 
 EVERYTHING = ("", "*")
 _SERVER = re.compile(r"mcp__\w+?(?=__|\b)", re.ASCII)

@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from adderclaw.hook_outcome import Merged
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import Json
 from adderclaw.hooks import catalogue
 from adderclaw.hooks.answers import Answer, Merge, Ran, read
 from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.hooks.matching import matches, query
 from adderclaw.hooks.settings import Hook
-from adderclaw.record import NamedTuple, record
 from adderclaw.store.hooks import Invocation
 from adderclaw.store.text import compact
-from adderclaw.types import Json
 
 STOP_POLL = 0.25
 """Seconds between looks at the emergency stop while a hook runs."""

@@ -7,7 +7,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 
 from adderclaw.config.paths import beneath
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.hooks import scripts, shell_windows
 from adderclaw.hooks.answers import Ran, says_async
 from adderclaw.hooks.scripts import Ground

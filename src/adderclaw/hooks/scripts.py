@@ -21,9 +21,9 @@ from adderclaw.config import named_files
 from adderclaw.config.named_files import Found, Names
 from adderclaw.config.paths import beneath
 from adderclaw.config.safe_open import open_real
+from adderclaw.core.record import record
 from adderclaw.hooks.settings import PLAIN, Hook
 from adderclaw.hooks.shell_windows import SCRIPT
-from adderclaw.record import record
 
 MOST_BYTES = 64 << 20
 NOWHERE = "/dev/null"

@@ -7,12 +7,12 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.managed import FILE as MANAGED
-from adderclaw.errors import ConfigError, Problem
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.hooks.catalogue import EVENTS
-from adderclaw.record import record
 from adderclaw.sandbox.programs import resolve
 from adderclaw.store.text import compact
-from adderclaw.types import Json
 from adderclaw.workspace import is_named
 
 if TYPE_CHECKING:

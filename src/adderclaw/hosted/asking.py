@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable
 
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.kernel.approvals import MOST_REPLIED, AlreadyAnswered, NotCounted, questions_json, shown, unaskable
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 type Request = ApprovalRequest | QuestionRequest
 

@@ -3,11 +3,11 @@
 import os
 from typing import TYPE_CHECKING
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.types import Json
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Session
 from adderclaw.runtime import Run
-from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.tools import Called

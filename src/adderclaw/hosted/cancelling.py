@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 
-from adderclaw.errors import AdderClawError, outcome_of
+from adderclaw.core.errors import AdderClawError, outcome_of
 from adderclaw.kernel.session import TurnResult
 
 

@@ -5,8 +5,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from adderclaw.config.managed import PROFILES, lent_profile
-from adderclaw.deltas import GrowingText
-from adderclaw.errors import InUse, UsageError
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Delta, MediaBlock, OnDelta
 from adderclaw.hosted.by_name import expanded
 from adderclaw.hosted.cancelling import Cancelling
 from adderclaw.hosted.updates import READ_ANEW, Updates
@@ -15,13 +17,11 @@ from adderclaw.kernel.approvals import Nobody
 from adderclaw.kernel.clock import random_ids
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import ALONE, Attached, TurnResult
-from adderclaw.record import NamedTuple
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import drive, shown
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.start import loaded_by
 from adderclaw.store import transcript
-from adderclaw.types import Delta, MediaBlock, OnDelta
 
 MOST_RESULTS = 200
 """Turns whose results are kept for who asks later."""

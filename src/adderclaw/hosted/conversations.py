@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
-from adderclaw.errors import InUse, UsageError
+from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.types import Json
 from adderclaw.hosted import questions
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.hosted.watched import BOUNDS, Bounds, Full, NotYours, Unknown
 from adderclaw.runtime import Options, Resume, Run
 from adderclaw.store import Store, transcript
-from adderclaw.types import Json
 
 REST = 60.0
 """Seconds after which an idle one releases the processes and descriptors of its sandbox."""

@@ -3,15 +3,16 @@
 import os
 import time
 
-from adderclaw import config, home_names
-from adderclaw.errors import UsageError
+from adderclaw import config
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
+from adderclaw.core.questions import Answer, Replies
+from adderclaw.core.types import Json
 from adderclaw.kernel.approvals import BY_ROW, answer_row, person, questions_json, questions_of, shown
-from adderclaw.questions import Answer, Replies
 from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.store import Store, approvals
 from adderclaw.store.approvals import Approval
 from adderclaw.store.logfile import operators_key
-from adderclaw.types import Json
 
 
 def listed(path: str, *, everything: bool = False, limit: int = 20) -> list[Approval]:

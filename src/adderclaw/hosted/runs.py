@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from adderclaw.core.events import EventRecord
+from adderclaw.core.questions import Operator
+from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver, Rows
-from adderclaw.events import EventRecord
 from adderclaw.hosted.cancelling import Cancelling
 from adderclaw.hosted.watched import END, Full, State, Watched
-from adderclaw.questions import Operator
 from adderclaw.runtime import Runtime, opened, run_again, start
 from adderclaw.runtime.drive import drive
 from adderclaw.sinks.log import fields
 from adderclaw.store import transcript
-from adderclaw.types import Json
 
 MOST_RUNS = 32
 """Runs that are under way at once."""

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any, Literal
 
+from adderclaw.core.questions import ApprovalRequest
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.hosted import asking
-from adderclaw.questions import ApprovalRequest
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 from adderclaw.view import wire
 from adderclaw.view.items import Call, Item, Words
 

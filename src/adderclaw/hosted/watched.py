@@ -4,13 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from typing import Literal
 
-from adderclaw.errors import AdderClawError, DeniedError, UsageError
-from adderclaw.events import EventRecord
+from adderclaw.core.errors import AdderClawError, DeniedError, UsageError
+from adderclaw.core.events import EventRecord
+from adderclaw.core.questions import Answer
+from adderclaw.core.record import NamedTuple
 from adderclaw.hosted.asking import Asking, Request
 from adderclaw.hosted.updates import MOST, Update, Updates
 from adderclaw.kernel.approvals import person
-from adderclaw.questions import Answer
-from adderclaw.record import NamedTuple
 from adderclaw.runtime import Run
 from adderclaw.view.items import Call, Item
 from adderclaw.view.live import Busy, Live

@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from adderclaw.credentials.redaction import lookalikes, visible
-from adderclaw.errors import AdderClawError, DeniedError, StaysOpen, Stopped, UsageError
-from adderclaw.events import Body
-from adderclaw.json_text import canonical, digest
-from adderclaw.questions import (
+from adderclaw.core.errors import AdderClawError, DeniedError, StaysOpen, Stopped, UsageError
+from adderclaw.core.events import Body
+from adderclaw.core.json_text import canonical, digest
+from adderclaw.core.questions import (
     Answer,
     ApprovalRequest,
     Kind,
@@ -23,10 +22,11 @@ from adderclaw.questions import (
     Replies,
     replied,
 )
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import lookalikes, visible
+from adderclaw.core.tool_traits import EXIT_PLAN
+from adderclaw.core.types import Clock, Ids, Json
 from adderclaw.store import Store, approvals
-from adderclaw.tool_traits import EXIT_PLAN
-from adderclaw.types import Clock, Ids, Json
 
 POLL = 0.25
 """Seconds between looks at the row while the operator thinks."""

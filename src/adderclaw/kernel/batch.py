@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 
+from adderclaw.core.types import ToolCall
 from adderclaw.kernel import call as lifecycle
 from adderclaw.kernel.call import Ran, Ruling
 from adderclaw.kernel.call_hooks import Life
 from adderclaw.kernel.permission_check import Considered
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session
-from adderclaw.types import ToolCall
 
 WAITED = "Not run: the turn was interrupted before this call began"
 

@@ -5,9 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw.errors import AdderClawError, LimitError
+from adderclaw.core.errors import AdderClawError, LimitError
+from adderclaw.core.json_text import canonical, digest
+from adderclaw.core.overseer import ALONE, Begun
+from adderclaw.core.questions import Answer, ApprovalRequest
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import DENIAL_KINDS, Json, ToolCall, ToolResult, Touch, internal_failure, refused, rejected
 from adderclaw.gate.case import Decision
-from adderclaw.json_text import canonical, digest
 from adderclaw.kernel import call_hooks, later_report
 from adderclaw.kernel.call_hooks import Keep, Life
 from adderclaw.kernel.event_wait import attended
@@ -15,12 +19,8 @@ from adderclaw.kernel.later_report import with_changes
 from adderclaw.kernel.permission_check import Considered, considered_in, unfit
 from adderclaw.kernel.result import Done, intent, leave
 from adderclaw.kernel.session import Session
-from adderclaw.overseer import ALONE, Begun
-from adderclaw.questions import Answer, ApprovalRequest
-from adderclaw.record import NamedTuple
 from adderclaw.store.chain import Status
 from adderclaw.tools import unwrapped
-from adderclaw.types import DENIAL_KINDS, Json, ToolCall, ToolResult, Touch, internal_failure, refused, rejected
 
 if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Watch

@@ -5,16 +5,16 @@ from dataclasses import replace
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.json_text import canonical
+from adderclaw.core.questions import Answer
+from adderclaw.core.tool_traits import EDIT
+from adderclaw.core.types import Json, ToolResult
 from adderclaw.gate.case import Decision, Opinion
-from adderclaw.hook_outcome import Merged
-from adderclaw.json_text import canonical
 from adderclaw.kernel.permission_check import Considered, considered_in
 from adderclaw.kernel.session import Rows, Session, told
-from adderclaw.questions import Answer
-from adderclaw.tool_traits import EDIT
 from adderclaw.tools import arguments_of, find
-from adderclaw.types import Json, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.kernel.result import Done
@@ -145,7 +145,7 @@ def _suggestions(considered: Considered) -> Json:
 def _update(session: Session, updates: Sequence[Json], who: str) -> None:
     """Apply changes of permissions; one that cannot be made is said, and left out."""
     from adderclaw.config.permissions import PermissionUpdate
-    from adderclaw.decode import decode
+    from adderclaw.core.decode import decode
     from adderclaw.kernel import permission_updates
 
     for update in updates:

@@ -7,16 +7,16 @@ history from the last boundary on.
 import os
 from typing import Literal
 
-from adderclaw.errors import LimitError, ProviderError
-from adderclaw.framing import framed, is_attached, tagged
-from adderclaw.history import History
+from adderclaw.core.errors import LimitError, ProviderError
+from adderclaw.core.framing import framed, is_attached, tagged
+from adderclaw.core.history import History
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.tool_traits import SKILL
+from adderclaw.core.types import Json, Message, TextBlock
 from adderclaw.kernel import lifecycle, resume, side_question
 from adderclaw.kernel.session import Session, is_told
-from adderclaw.record import NamedTuple
 from adderclaw.store import transcript
 from adderclaw.store.transcript import Entry
-from adderclaw.tool_traits import SKILL
-from adderclaw.types import Json, Message, TextBlock
 
 type Trigger = Literal["auto", "manual"]
 

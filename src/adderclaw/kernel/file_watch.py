@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from adderclaw import workspace
-from adderclaw.hook_outcome import Merged
+from adderclaw.core.hook_outcome import Merged
 from adderclaw.kernel.session import Session
 
 MOST = 1000

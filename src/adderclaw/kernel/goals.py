@@ -1,9 +1,9 @@
 """The goal of a session: what its operator wants reached before a turn ends, asked about whenever the model stops."""
 
-from adderclaw.hook_outcome import Merged
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.types import Json
 from adderclaw.kernel.session import Rows, Session
 from adderclaw.store import transcript
-from adderclaw.types import Json
 
 REACHED = "goalReached"
 QUESTION = (

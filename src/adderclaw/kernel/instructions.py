@@ -12,14 +12,15 @@ from copy import copy
 from itertools import islice
 from typing import Any, Literal, cast
 
-from adderclaw import home_names, workspace
+from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.places import MARKERS
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import Refused
-from adderclaw.framing import framed, sealed
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.errors import Refused
+from adderclaw.core.framing import framed, sealed
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.workspace import Place
 
 type Scope = Literal["User", "Project", "Local"]

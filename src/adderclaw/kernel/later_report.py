@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from adderclaw.questions import Option, Question, QuestionRequest
-from adderclaw.types import Json, ToolResult
+from adderclaw.core.questions import Option, Question, QuestionRequest
+from adderclaw.core.types import Json, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.kernel.session import Session

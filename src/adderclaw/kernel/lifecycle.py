@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 
 from adderclaw import workspace
-from adderclaw.hook_outcome import Merged
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
 from adderclaw.kernel import file_watch
 from adderclaw.kernel.session import Session, told
 from adderclaw.store import transcript
-from adderclaw.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
 
 GOAL = "Goal"
 """The chain that judges a goal. Every session has it and asks it while there is one: no set of hooks changes."""

@@ -5,10 +5,10 @@ from threading import Lock
 
 from adderclaw.config.model_catalogue import Prices, Quote, cost
 from adderclaw.config.schema import Limits
-from adderclaw.errors import LimitError
-from adderclaw.json_text import digest
-from adderclaw.overseer import ALONE, Asking, Overseer
-from adderclaw.types import Clock, ToolCall, ToolResult, Usage
+from adderclaw.core.errors import LimitError
+from adderclaw.core.json_text import digest
+from adderclaw.core.overseer import ALONE, Asking, Overseer
+from adderclaw.core.types import Clock, ToolCall, ToolResult, Usage
 
 TYPICAL_ANSWER = 1_000
 """Tokens that an answer is expected to take: its longest would refuse calls that nearly always fit."""

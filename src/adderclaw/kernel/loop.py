@@ -7,19 +7,11 @@ from itertools import zip_longest
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING
 
-from adderclaw.errors import LimitError, ProviderError, Stopped, StoreError, UsageError
-from adderclaw.framing import framed, notice
-from adderclaw.history import message_json
-from adderclaw.json_text import canonical
-from adderclaw.kernel import compact, file_watch, instructions, lifecycle, model, resume
-from adderclaw.kernel.batch import Batch
-from adderclaw.kernel.call import limit_of, run_call
-from adderclaw.kernel.call_hooks import Keep, Life
-from adderclaw.kernel.prompt import Prompt
-from adderclaw.kernel.result import Done
-from adderclaw.kernel.session import ALONE, Attached, Session, TurnResult
-from adderclaw.store import model_calls, tasks, transcript
-from adderclaw.types import (
+from adderclaw.core.errors import LimitError, ProviderError, Stopped, StoreError, UsageError
+from adderclaw.core.framing import framed, notice
+from adderclaw.core.history import message_json
+from adderclaw.core.json_text import canonical
+from adderclaw.core.types import (
     Block,
     ChatResponse,
     Delta,
@@ -33,9 +25,17 @@ from adderclaw.types import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from adderclaw.kernel import compact, file_watch, instructions, lifecycle, model, resume
+from adderclaw.kernel.batch import Batch
+from adderclaw.kernel.call import limit_of, run_call
+from adderclaw.kernel.call_hooks import Keep, Life
+from adderclaw.kernel.prompt import Prompt
+from adderclaw.kernel.result import Done
+from adderclaw.kernel.session import ALONE, Attached, Session, TurnResult
+from adderclaw.store import model_calls, tasks, transcript
 
 if TYPE_CHECKING:
-    from adderclaw.events.program import TurnStarted
+    from adderclaw.core.events.program import TurnStarted
 
 STOP_NOTE = (
     "The emergency stop is set: no tool may run. Answer in text only, and say that `adderclaw estop --clear` lifts it."

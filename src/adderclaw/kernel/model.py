@@ -6,21 +6,21 @@ from dataclasses import replace
 from sqlite3 import Cursor
 
 from adderclaw.config.model_catalogue import Quote, Served, cost
-from adderclaw.credentials.redaction import settled
-from adderclaw.deltas import DeltaRelay, WholeWords
-from adderclaw.errors import LimitError, ProviderError, Stopped
-from adderclaw.history import History, message_json
-from adderclaw.json_text import canonical
+from adderclaw.core.deltas import DeltaRelay, WholeWords
+from adderclaw.core.errors import LimitError, ProviderError, Stopped
+from adderclaw.core.history import History, message_json
+from adderclaw.core.json_text import canonical
+from adderclaw.core.overseer import Crowded
+from adderclaw.core.provider_kinds import MOCK
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import settled
+from adderclaw.core.types import ChatRequest, ChatResponse, Json, OnDelta, Thinking, Usage
 from adderclaw.kernel.event_wait import attended
 from adderclaw.kernel.limits import Reservation
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session
 from adderclaw.kernel.tokens import estimated
-from adderclaw.overseer import Crowded
-from adderclaw.provider_kinds import MOCK
-from adderclaw.record import NamedTuple
 from adderclaw.store import model_calls
-from adderclaw.types import ChatRequest, ChatResponse, Json, OnDelta, Thinking, Usage
 
 SHORT_WAIT = 60.0
 """Seconds. Pauses are part of the work, unless the operator lets a call wait for longer than this."""

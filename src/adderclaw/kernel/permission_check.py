@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 from adderclaw import gate
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import record
+from adderclaw.core.tool_traits import BASH
+from adderclaw.core.types import Disabled, Prepared, Tool, ToolCall, Touch
 from adderclaw.gate.case import Case, Decision, Opinion
-from adderclaw.json_text import canonical
 from adderclaw.kernel.session import Scene, Session
-from adderclaw.record import record
-from adderclaw.tool_traits import BASH
 from adderclaw.tools import arguments_of, decoded, find, nearest, unwrapped
-from adderclaw.types import Disabled, Prepared, Tool, ToolCall, Touch
 
 UNKNOWN = Touch(opaque=True)
 CUT = (
@@ -56,7 +56,7 @@ def consider(
     if call.arguments is None:
         cut = CUT if call.cut else ""
         return unfit(call, tool, f"the arguments of {call.name} are not a JSON object: {call.raw[:200]!r}{cut}")
-    from adderclaw.decode import Invalid
+    from adderclaw.core.decode import Invalid
 
     try:
         given = arguments_of(alias, call.arguments)

@@ -8,10 +8,10 @@ from adderclaw.config import permissions as kept
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.config.schema import Permissions
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import PermissionMode
 from adderclaw.kernel.session import Session
 from adderclaw.sandbox import programs
-from adderclaw.types import PermissionMode
 
 NOT_OURS = frozenset({"projectSettings", "localSettings"})
 """A project's files are the project's: nothing that runs in it writes them."""

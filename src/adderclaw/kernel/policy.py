@@ -3,8 +3,8 @@
 from adderclaw import gate, tools
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
-from adderclaw.tool_traits import NAMES
-from adderclaw.types import Json
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.core.types import Json
 
 
 def policy_of(config: Config, made_of: Json) -> gate.Policy:

@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from adderclaw.framing import framed, sealed
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple
-from adderclaw.tool_traits import TOOLS
-from adderclaw.types import Json, Tool, ToolSpec
+from adderclaw.core.framing import framed, sealed
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.tool_traits import TOOLS
+from adderclaw.core.types import Json, Tool, ToolSpec
 
 
 class Prompt(NamedTuple):

@@ -5,17 +5,17 @@ from dataclasses import replace
 from sqlite3 import Cursor
 from typing import Literal
 
-from adderclaw.framing import Frame, cut
-from adderclaw.history import media_json
-from adderclaw.json_text import digest
+from adderclaw.core.framing import Frame, cut
+from adderclaw.core.history import media_json
+from adderclaw.core.json_text import digest
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import ErrorClass, Json, Risk, ToolCall, ToolResult
 from adderclaw.kernel.call_hooks import Life
 from adderclaw.kernel.permission_check import Considered
 from adderclaw.kernel.session import Session
-from adderclaw.record import NamedTuple
 from adderclaw.store import permissions, transcript
 from adderclaw.store.chain import ReceiptDraft, Status
 from adderclaw.store.text import plain
-from adderclaw.types import ErrorClass, Json, Risk, ToolCall, ToolResult
 
 
 class Done(NamedTuple):

@@ -3,15 +3,10 @@
 from typing import Any
 
 from adderclaw.config.paths import followed
-from adderclaw.framing import Frame
-from adderclaw.history import History
-from adderclaw.kernel.result import entry_of, framed_in, receipt
-from adderclaw.kernel.session import Session
-from adderclaw.record import NamedTuple
-from adderclaw.store import Store, approvals, subagents, tasks, transcript
-from adderclaw.store.transcript import Entry
-from adderclaw.tools import find, unwrapped
-from adderclaw.types import (
+from adderclaw.core.framing import Frame
+from adderclaw.core.history import History
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import (
     Block,
     Json,
     MediaBlock,
@@ -25,6 +20,11 @@ from adderclaw.types import (
     ToolUseBlock,
     rejected,
 )
+from adderclaw.kernel.result import entry_of, framed_in, receipt
+from adderclaw.kernel.session import Session
+from adderclaw.store import Store, approvals, subagents, tasks, transcript
+from adderclaw.store.transcript import Entry
+from adderclaw.tools import find, unwrapped
 from adderclaw.workspace import is_directory
 
 UNKNOWN = "Interrupted before it ended: the outcome is unknown. It was not run again. Look before you repeat it."

@@ -8,27 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.schema import Config, Permissions
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.events import Bus
-from adderclaw.framing import tagged
-from adderclaw.gate.case import Policy
-from adderclaw.gate.rules import Rule
-from adderclaw.history import History
-from adderclaw.hook_outcome import NO_HOOKS, Merged
-from adderclaw.host import NOBODY, Host
-from adderclaw.kernel.instructions import Instructions
-from adderclaw.kernel.limits import Budget, LoopDetector, Pace
-from adderclaw.kernel.prompt import Prompt
-from adderclaw.kernel.tape import UNTAPED, Tape
-from adderclaw.overseer import ALONE as NO_OVERSEER
-from adderclaw.overseer import Overseer
-from adderclaw.questions import Operator
-from adderclaw.record import NamedTuple, changing
-from adderclaw.store import Store, runs
-from adderclaw.store.ledger import Ledger
-from adderclaw.tool_traits import NAMES
-from adderclaw.tools import Kit, told_of
-from adderclaw.types import (
+from adderclaw.core.events import Bus
+from adderclaw.core.framing import tagged
+from adderclaw.core.history import History
+from adderclaw.core.hook_outcome import NO_HOOKS, Merged
+from adderclaw.core.host import NOBODY, Host
+from adderclaw.core.overseer import ALONE as NO_OVERSEER
+from adderclaw.core.overseer import Overseer
+from adderclaw.core.questions import Operator
+from adderclaw.core.record import NamedTuple, changing
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.core.types import (
     DEFAULT_THINKING,
     Background,
     Block,
@@ -51,6 +42,15 @@ from adderclaw.types import (
     ToolResult,
     Touch,
 )
+from adderclaw.gate.case import Policy
+from adderclaw.gate.rules import Rule
+from adderclaw.kernel.instructions import Instructions
+from adderclaw.kernel.limits import Budget, LoopDetector, Pace
+from adderclaw.kernel.prompt import Prompt
+from adderclaw.kernel.tape import UNTAPED, Tape
+from adderclaw.store import Store, runs
+from adderclaw.store.ledger import Ledger
+from adderclaw.tools import Kit, told_of
 
 if TYPE_CHECKING:
     from asyncio import Task

@@ -6,13 +6,15 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from adderclaw.child import Child
-from adderclaw.credentials.redaction import Secrets, without_shapes
-from adderclaw.errors import AdderClawError
+from adderclaw.core.child import Child
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, Merged
+from adderclaw.core.redaction import Secrets, without_shapes
+from adderclaw.core.tool_traits import BASH, READERS
+from adderclaw.core.types import Autonomy, Json, PermissionMode, ToolCall
 from adderclaw.gate import judges
 from adderclaw.gate.rules import Anchors, Invalid, parse
 from adderclaw.gate.shell.planner import Raw
-from adderclaw.hook_outcome import ASKED_BY_SERVERS, Merged
 from adderclaw.hooks import http, model_hooks, plane, process
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.input_template import filled
@@ -22,8 +24,6 @@ from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
 from adderclaw.store import hooks as rows_of
 from adderclaw.store.text import compact, iso
-from adderclaw.tool_traits import BASH, READERS
-from adderclaw.types import Autonomy, Json, PermissionMode, ToolCall
 
 if TYPE_CHECKING:
     from sqlite3 import Cursor

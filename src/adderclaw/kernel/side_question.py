@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from adderclaw.errors import ProviderError
-from adderclaw.history import History
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.history import History
+from adderclaw.core.types import ChatResponse, Delta, Json, Message, Provider, TextBlock, Thinking
 from adderclaw.kernel import model
 from adderclaw.kernel.prompt import made
 from adderclaw.kernel.session import Session
-from adderclaw.types import ChatResponse, Delta, Json, Message, Provider, TextBlock, Thinking
 
 
 async def ask(

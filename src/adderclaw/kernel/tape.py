@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.questions import Answer
-from adderclaw.types import ChatResponse, Json, TaskEnd, Tool, ToolResult
+from adderclaw.core.questions import Answer
+from adderclaw.core.types import ChatResponse, Json, TaskEnd, Tool, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.kernel.instructions import File

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from adderclaw.errors import ProviderError
-from adderclaw.record import NamedTuple
-from adderclaw.types import ChatRequest, Provider
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import ChatRequest, Provider
 
 if TYPE_CHECKING:
     from adderclaw.kernel.session import Session

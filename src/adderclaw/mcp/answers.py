@@ -30,8 +30,8 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from adderclaw.config.servers import Entry
-from adderclaw.errors import AdderClawError
-from adderclaw.types import Json
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from mcp import Client

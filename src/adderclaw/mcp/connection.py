@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from adderclaw import __version__
 from adderclaw.config.servers import Entry, Missing, filled
-from adderclaw.credentials.redaction import Secrets, secret_name, visible
-from adderclaw.errors import AdderClawError
-from adderclaw.events import Body
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.events import Body
+from adderclaw.core.redaction import Secrets, secret_name, visible
+from adderclaw.core.types import Clock, Json
 from adderclaw.mcp.definitions import MOST_TOOLS, Listing, listing
 from adderclaw.mcp.fetches import NO_SETTINGS, OFFLINE, apart
-from adderclaw.types import Clock, Json
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -6,9 +6,9 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from adderclaw.config.others_schema import without_patterns
-from adderclaw.credentials.redaction import visible
-from adderclaw.json_text import canonical, digest
-from adderclaw.types import Json
+from adderclaw.core.json_text import canonical, digest
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 
 MOST_TOOLS = 500
 """Tools of one server; what it names beyond is not offered."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 FETCHERS: dict[str, tuple[str, ...]] = {
     "npx": (),

@@ -3,10 +3,10 @@
 from typing import Any, cast
 
 from adderclaw.config.others_schema import checked
-from adderclaw.credentials.redaction import visible
-from adderclaw.decode import Invalid
-from adderclaw.questions import Option, Question, Replies
-from adderclaw.types import Json
+from adderclaw.core.decode import Invalid
+from adderclaw.core.questions import Option, Question, Replies
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 
 MOST_FIELDS = 20
 YES, NO, LEAVE = "yes", "no", "leave it empty"

@@ -21,11 +21,11 @@ from mcp.shared.auth import (
 from pydantic import ValidationError
 
 from adderclaw.config.servers import Entry, ServerLogin
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Clock, Json
 from adderclaw.credentials.oauth import check_address
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError
 from adderclaw.mcp.connection import LoginNeeded
-from adderclaw.types import Clock, Json
 
 EARLY = 60.0
 

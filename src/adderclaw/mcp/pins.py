@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from adderclaw.json_text import canonical
+from adderclaw.core.json_text import canonical
 from adderclaw.mcp.definitions import Definition
 from adderclaw.store import Store
 from adderclaw.store.queries.pins import of_server

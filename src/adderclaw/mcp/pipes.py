@@ -9,7 +9,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from adderclaw.json_text import check_size
+from adderclaw.core.json_text import check_size
 from adderclaw.sandbox.piped import Piped
 
 MOST_RUBBISH = 200

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 
 if TYPE_CHECKING:
     import mcp_types as types

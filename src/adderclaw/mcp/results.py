@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from adderclaw.credentials.redaction import visible
-from adderclaw.json_text import canonical
-from adderclaw.types import Json, MediaBlock, ToolResult
+from adderclaw.core.json_text import canonical
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json, MediaBlock, ToolResult
 
 PROMPT_CHARS = 100_000
 """What is sent of a prompt: about 25,000 tokens."""

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from adderclaw import __version__
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import Json, Tool, ToolResult
 from adderclaw.mcp.resources import Resources, handlers
-from adderclaw.types import Json, Tool, ToolResult
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

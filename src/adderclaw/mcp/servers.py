@@ -6,14 +6,8 @@ from typing import Any, NamedTuple, cast
 
 from adderclaw.config import others_schema
 from adderclaw.config.servers import Entry
-from adderclaw.credentials.redaction import visible
-from adderclaw.mcp import pins, results
-from adderclaw.mcp.connection import Connection, Elicit, Sample, Unavailable, Wires
-from adderclaw.mcp.definitions import Definition, Listing, described, server_of, tool_name
-from adderclaw.mcp.pins import Pin
-from adderclaw.mcp.snapshots import Snapshots
-from adderclaw.store import Store
-from adderclaw.types import (
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import (
     Disabled,
     Json,
     Prepared,
@@ -25,6 +19,12 @@ from adderclaw.types import (
     refused,
     rejected,
 )
+from adderclaw.mcp import pins, results
+from adderclaw.mcp.connection import Connection, Elicit, Sample, Unavailable, Wires
+from adderclaw.mcp.definitions import Definition, Listing, described, server_of, tool_name
+from adderclaw.mcp.pins import Pin
+from adderclaw.mcp.snapshots import Snapshots
+from adderclaw.store import Store
 
 type Offer = Callable[[Tool[Any]], None]
 type Login = Callable[[Entry, str], Awaitable[Any]]

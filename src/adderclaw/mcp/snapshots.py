@@ -1,6 +1,6 @@
 """The browser's elements are named by what a snapshot showed: before one, a call that names an element is refused."""
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 SERVER = "playwright"
 LOOK = "browser_snapshot"

@@ -10,8 +10,8 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
-from adderclaw.errors import Refused
-from adderclaw.json_text import MOST_CONTAINERS
+from adderclaw.core.errors import Refused
+from adderclaw.core.json_text import MOST_CONTAINERS
 from adderclaw.net import urls
 from adderclaw.net.client import Checked, Failed, Transport, trusted
 from adderclaw.net.urls import Hosts

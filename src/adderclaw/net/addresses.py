@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 
 class Unlisted(NamedTuple):

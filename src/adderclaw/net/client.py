@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, cast
 import httpcore2
 import httpx2
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.types import HostFact
 from adderclaw.net import own_network, own_server, upstream
 from adderclaw.net.addresses import is_named
 from adderclaw.net.urls import Hosts
-from adderclaw.types import HostFact
 
 ADDRESSES = 4
 """How many of a name's addresses are tried."""

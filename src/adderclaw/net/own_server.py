@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterable
 from typing import Any, cast
 
-from adderclaw import home_names
-from adderclaw.record import NamedTuple
+from adderclaw.core import home_names
+from adderclaw.core.record import NamedTuple
 
 MOST_BYTES = 4_096
 NEVER = (

@@ -10,8 +10,8 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
 
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
 
 PREFIX = "whsec_"
 """How a secret begins that is the base64 of random bytes."""

@@ -9,7 +9,7 @@ import re
 import socket
 from collections.abc import Iterable
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 VARIABLES = {
     "https": ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"),

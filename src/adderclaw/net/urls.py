@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.types import HostFact
 from adderclaw.net.addresses import Unlisted, connection
-from adderclaw.types import HostFact
 
 MAX_URL = 8192
 PORTS = {"http": 80, "https": 443}

@@ -8,14 +8,14 @@ from typing import Any, Never, cast
 
 from adderclaw.config.model_catalogue import model_of, without_alias
 from adderclaw.config.schema import Config, ProviderEntry
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.events import Body
+from adderclaw.core.json_text import no_constant
+from adderclaw.core.provider_kinds import BY_NAME
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Clock, Json, Provider
 from adderclaw.credentials.sources import Sources
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.events import Body
-from adderclaw.json_text import no_constant
-from adderclaw.provider_kinds import BY_NAME
-from adderclaw.record import NamedTuple
-from adderclaw.types import Clock, Json, Provider
 
 FROM_ENVIRONMENT = ("openai_compatible", "lm_studio_local")
 """Entries of seed 003 that need more of the environment than a key."""

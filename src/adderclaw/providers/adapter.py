@@ -6,17 +6,12 @@ from weakref import WeakKeyDictionary
 
 from adderclaw.config.model_catalogue import facts
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.credentials.redaction import secret_name
-from adderclaw.credentials.sources import Credential
-from adderclaw.errors import ProviderError
-from adderclaw.history import History
-from adderclaw.json_text import json_writer
-from adderclaw.providers import Parts, misconfigured
-from adderclaw.providers.faults import kind_of, said_by, status_in
-from adderclaw.providers.reading import Ids, read_object
-from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
-from adderclaw.record import NamedTuple
-from adderclaw.types import (
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.history import History
+from adderclaw.core.json_text import json_writer
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import secret_name
+from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
     Json,
@@ -28,6 +23,11 @@ from adderclaw.types import (
     ToolSpec,
     Usage,
 )
+from adderclaw.credentials.sources import Credential
+from adderclaw.providers import Parts, misconfigured
+from adderclaw.providers.faults import kind_of, said_by, status_in
+from adderclaw.providers.reading import Ids, read_object
+from adderclaw.providers.wire import Endpoint, Reply, Wire, endpoint
 
 ACCEPTED = (("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw"))
 THINKING_SECONDS = 600.0

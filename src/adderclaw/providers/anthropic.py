@@ -6,9 +6,27 @@ import os
 import re
 
 from adderclaw.config.model_catalogue import ModelFacts, facts
+from adderclaw.core.errors import ProviderError, ProviderErrorKind
+from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME
+from adderclaw.core.types import (
+    Block,
+    ChatRequest,
+    ChatResponse,
+    Effort,
+    Json,
+    MediaBlock,
+    Message,
+    OnDelta,
+    OpaqueBlock,
+    ProviderCapabilities,
+    TextBlock,
+    Thinking,
+    ToolCall,
+    ToolResultBlock,
+    ToolSpec,
+    ToolUseBlock,
+)
 from adderclaw.credentials.sources import API_KEY, AUTH_TOKEN, SOCKET, Credential
-from adderclaw.errors import ProviderError, ProviderErrorKind
-from adderclaw.provider_kinds import ANTHROPIC, BY_NAME
 from adderclaw.providers import Parts, thinking
 from adderclaw.providers.adapter import (
     ACCEPTED,
@@ -30,24 +48,6 @@ from adderclaw.providers.faults import advice
 from adderclaw.providers.reading import read
 from adderclaw.providers.thinking import Claude
 from adderclaw.providers.wire import Endpoint
-from adderclaw.types import (
-    Block,
-    ChatRequest,
-    ChatResponse,
-    Effort,
-    Json,
-    MediaBlock,
-    Message,
-    OnDelta,
-    OpaqueBlock,
-    ProviderCapabilities,
-    TextBlock,
-    Thinking,
-    ToolCall,
-    ToolResultBlock,
-    ToolSpec,
-    ToolUseBlock,
-)
 
 VERSION = "2023-06-01"
 OAUTH_BETA = "oauth-2025-04-20"

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 from adderclaw.providers import arguments_of
 from adderclaw.providers.adapter import broke_off
 from adderclaw.providers.reading import Growing, object_in, objects_in, text_in, whole_characters
 from adderclaw.providers.thinking import vendor_of
 from adderclaw.providers.wire import Wire
-from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 
 WIRE = "anthropic"
 AFTER = "after"

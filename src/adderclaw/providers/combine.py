@@ -6,10 +6,10 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from adderclaw.config.model_catalogue import ModelFacts, facts_of, first_of, own_model
-from adderclaw.deltas import DeltaRelay
-from adderclaw.errors import ProviderError, ProviderErrorKind
+from adderclaw.core.deltas import DeltaRelay
+from adderclaw.core.errors import ProviderError, ProviderErrorKind
+from adderclaw.core.types import ChatRequest, ChatResponse, Clock, OnDelta, Provider, ProviderCapabilities
 from adderclaw.providers import Parts, misconfigured, model_of
-from adderclaw.types import ChatRequest, ChatResponse, Clock, OnDelta, Provider, ProviderCapabilities
 
 COOLDOWN_SECONDS = 60.0
 COOLING_KINDS = frozenset({"rate_limit", "authentication_failed", "billing_error"})

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from adderclaw.errors import ProviderErrorKind
-from adderclaw.types import Json
+from adderclaw.core.errors import ProviderErrorKind
+from adderclaw.core.types import Json
 
 CONTEXT_WORDS = (
     "context_length_exceeded",

@@ -7,10 +7,25 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from urllib.parse import parse_qsl
 
-from adderclaw.credentials.redaction import secret_name
-from adderclaw.errors import ProviderErrorKind
-from adderclaw.history import History
-from adderclaw.provider_kinds import BY_NAME
+from adderclaw.core.errors import ProviderErrorKind
+from adderclaw.core.history import History
+from adderclaw.core.provider_kinds import BY_NAME
+from adderclaw.core.redaction import secret_name
+from adderclaw.core.types import (
+    ChatRequest,
+    ChatResponse,
+    Json,
+    MediaBlock,
+    Message,
+    OnDelta,
+    OpaqueBlock,
+    ProviderCapabilities,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolSpec,
+    ToolUseBlock,
+)
 from adderclaw.providers import Parts, misconfigured, thinking
 from adderclaw.providers.adapter import (
     Adapter,
@@ -28,21 +43,6 @@ from adderclaw.providers.faults import advice
 from adderclaw.providers.gemini_reply import MADE_ID, OVERHEAD, STREAM_OVERHEAD, WIRE, Answer
 from adderclaw.providers.reading import read
 from adderclaw.providers.wire import Endpoint, Reply
-from adderclaw.types import (
-    ChatRequest,
-    ChatResponse,
-    Json,
-    MediaBlock,
-    Message,
-    OnDelta,
-    OpaqueBlock,
-    ProviderCapabilities,
-    TextBlock,
-    ToolCall,
-    ToolResultBlock,
-    ToolSpec,
-    ToolUseBlock,
-)
 
 _KIND = BY_NAME["gemini"]
 KEY_VARIABLES = (_KIND.key_variable, "GOOGLE_API_KEY")

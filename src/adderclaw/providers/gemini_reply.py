@@ -5,13 +5,13 @@ import re
 from collections import defaultdict
 from typing import Any, cast
 
-from adderclaw.deltas import GrowingText
-from adderclaw.history import History
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.history import History
+from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, ToolUseBlock, Usage
 from adderclaw.providers.adapter import broke_off
 from adderclaw.providers.faults import delay_in
 from adderclaw.providers.reading import call_of, count_in, object_in, objects_in, text_in, whole_characters
 from adderclaw.providers.wire import Wire
-from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, ToolUseBlock, Usage
 
 WIRE = "gemini"
 MADE_ID = "gemini_"

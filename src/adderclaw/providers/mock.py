@@ -17,10 +17,9 @@ from typing import Any, NamedTuple, NoReturn, cast, get_args
 from weakref import WeakKeyDictionary
 
 from adderclaw.config.options import FIXTURE_VARIABLE
-from adderclaw.errors import ConfigError, Problem, ProviderError, ProviderErrorKind
-from adderclaw.history import History
-from adderclaw.providers import Parts, arguments_of
-from adderclaw.types import (
+from adderclaw.core.errors import ConfigError, Problem, ProviderError, ProviderErrorKind
+from adderclaw.core.history import History
+from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
     Clock,
@@ -33,6 +32,7 @@ from adderclaw.types import (
     ToolResultBlock,
     Usage,
 )
+from adderclaw.providers import Parts, arguments_of
 
 KINDS: tuple[str, ...] = get_args(ProviderErrorKind.__value__)
 

@@ -2,8 +2,22 @@
 
 from collections.abc import Iterator
 
-from adderclaw.errors import ProviderErrorKind
-from adderclaw.provider_kinds import OPENROUTER
+from adderclaw.core.errors import ProviderErrorKind
+from adderclaw.core.provider_kinds import OPENROUTER
+from adderclaw.core.types import (
+    ChatRequest,
+    ChatResponse,
+    Json,
+    MediaBlock,
+    Message,
+    OnDelta,
+    OpaqueBlock,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolSpec,
+    ToolUseBlock,
+)
 from adderclaw.providers import Parts
 from adderclaw.providers.adapter import ONE_WAY, Wanted, Way, compact, left_out, thoughtless
 from adderclaw.providers.faults import advice
@@ -24,20 +38,6 @@ from adderclaw.providers.openai_server import (
 )
 from adderclaw.providers.reading import read
 from adderclaw.providers.wire import Endpoint
-from adderclaw.types import (
-    ChatRequest,
-    ChatResponse,
-    Json,
-    MediaBlock,
-    Message,
-    OnDelta,
-    OpaqueBlock,
-    TextBlock,
-    ToolCall,
-    ToolResultBlock,
-    ToolSpec,
-    ToolUseBlock,
-)
 
 __all__ = ["OpenAIChat", "base_url_of", "key_variable", "make"]
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 from adderclaw.providers.adapter import broke_off
 from adderclaw.providers.reading import (
     Growing,
@@ -16,7 +17,6 @@ from adderclaw.providers.reading import (
     whole_characters,
 )
 from adderclaw.providers.wire import Wire
-from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 
 if TYPE_CHECKING:
     from adderclaw.providers.text_calls import Curtain

@@ -5,12 +5,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from adderclaw.provider_kinds import BY_NAME, KEY_VARIABLES
-from adderclaw.providers import Parts, misconfigured
-from adderclaw.providers.adapter import Adapter, Wanted, compact, place_of, require_model, warn_unencrypted
-from adderclaw.providers.reading import object_in, objects_in
-from adderclaw.providers.wire import Endpoint, Reply
-from adderclaw.types import (
+from adderclaw.core.provider_kinds import BY_NAME, KEY_VARIABLES
+from adderclaw.core.types import (
     ChatRequest,
     Effort,
     Json,
@@ -21,6 +17,10 @@ from adderclaw.types import (
     ToolCall,
     ToolResultBlock,
 )
+from adderclaw.providers import Parts, misconfigured
+from adderclaw.providers.adapter import Adapter, Wanted, compact, place_of, require_model, warn_unencrypted
+from adderclaw.providers.reading import object_in, objects_in
+from adderclaw.providers.wire import Endpoint, Reply
 
 ROUTED = ("", "lm_studio_server_routed")
 """Model names that leave the choice to LM Studio, or to the variable LM_STUDIO_MODEL."""

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterable
 from typing import Any, Literal, Protocol, cast
 
-from adderclaw.history import History
+from adderclaw.core.history import History
+from adderclaw.core.types import Delta, Json, OnDelta, ToolCall, ToolUseBlock
 from adderclaw.providers import arguments_of
 from adderclaw.providers.sse import Events
 from adderclaw.providers.wire import Reply, Wire
-from adderclaw.types import Delta, Json, OnDelta, ToolCall, ToolUseBlock
 
 STREAM_OVERHEAD = 32
 """A streamed answer is this much larger on the wire than what it says: a small JSON object around every few letters."""

@@ -2,7 +2,22 @@
 
 from collections.abc import Iterator
 
-from adderclaw.errors import ProviderError, ProviderErrorKind
+from adderclaw.core.errors import ProviderError, ProviderErrorKind
+from adderclaw.core.types import (
+    ChatRequest,
+    ChatResponse,
+    Effort,
+    Json,
+    MediaBlock,
+    Message,
+    OnDelta,
+    OpaqueBlock,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolSpec,
+    ToolUseBlock,
+)
 from adderclaw.providers import Parts
 from adderclaw.providers.adapter import Detail, Wanted, Way, beside, compact, counted, left_out, thoughtless
 from adderclaw.providers.faults import advice
@@ -22,21 +37,6 @@ from adderclaw.providers.reading import read
 from adderclaw.providers.responses_reply import TEXT, Answer
 from adderclaw.providers.thinking import vendor_of
 from adderclaw.providers.wire import Endpoint
-from adderclaw.types import (
-    ChatRequest,
-    ChatResponse,
-    Effort,
-    Json,
-    MediaBlock,
-    Message,
-    OnDelta,
-    OpaqueBlock,
-    TextBlock,
-    ToolCall,
-    ToolResultBlock,
-    ToolSpec,
-    ToolUseBlock,
-)
 
 _NOT_THERE = (400, 404, 405, 501)
 """How servers without the counting of tokens, or for models without it, answer."""

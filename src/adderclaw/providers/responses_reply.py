@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 from adderclaw.providers.adapter import broke_off
 from adderclaw.providers.reading import (
     Growing,
@@ -14,7 +15,6 @@ from adderclaw.providers.reading import (
     whole_characters,
 )
 from adderclaw.providers.wire import Wire
-from adderclaw.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 
 TEXT = "text"
 """What a piece of reasoning led to, where that is no call."""

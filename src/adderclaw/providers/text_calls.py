@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
-from adderclaw.deltas import GrowingText
-from adderclaw.json_text import no_constant
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.json_text import no_constant
+from adderclaw.core.types import Json
 from adderclaw.providers import arguments_of
-from adderclaw.types import Json
 
 _OPENING = re.compile(
     r"<(?P<quiet>think|thinking|tool_response|tool_result)>"

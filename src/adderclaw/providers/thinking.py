@@ -8,10 +8,10 @@ import re
 
 from adderclaw.config.model_catalogue import facts
 from adderclaw.config.schema import Config
-from adderclaw.provider_kinds import ANTHROPIC, BY_NAME, MOCK
+from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, MOCK
+from adderclaw.core.types import EFFORTS, Effort, Json, Thinking
 from adderclaw.providers.adapter import Detail
 from adderclaw.providers.openai_server import bare, never_thinks, thinks
-from adderclaw.types import EFFORTS, Effort, Json, Thinking
 
 BUDGETS: dict[Effort, int] = {
     "minimal": 1024,

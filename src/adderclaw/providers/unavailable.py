@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable
 
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import ChatRequest, ChatResponse, OnDelta, Provider, ProviderCapabilities
 from adderclaw.credentials.sources import LM_STUDIO_NAME, OPENAI_NAME, OPENAI_URL
-from adderclaw.errors import ProviderError
 from adderclaw.providers import Parts
-from adderclaw.types import ChatRequest, ChatResponse, OnDelta, Provider, ProviderCapabilities
 
 LM_STUDIO_MODEL = "LM_STUDIO_MODEL"
 

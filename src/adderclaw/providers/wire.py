@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import h11
 
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import ProviderError, ProviderErrorKind
+from adderclaw.core.errors import ProviderError, ProviderErrorKind
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Clock
 from adderclaw.providers.faults import BROKE_OFF, advice, kind_of, retry_after, retry_delay, said_in
-from adderclaw.record import NamedTuple
-from adderclaw.types import Clock
 
 CONNECT_SECONDS = 15.0
 IDLE_SECONDS = 50.0

@@ -5,13 +5,13 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any
 
+from adderclaw.core.types import Json, Tool
 from adderclaw.kernel.permission_check import Considered, unfit
 from adderclaw.kernel.session import Attached, Session
 from adderclaw.replay import edges
 from adderclaw.replay.edges import Moments, Reel
 from adderclaw.replay.recorder import Recorder
 from adderclaw.store import Store
-from adderclaw.types import Json, Tool
 
 type Differ = Callable[[str, object, object, str], None]
 """Where, what was recorded, what came now, and a note."""

@@ -6,20 +6,13 @@ from dataclasses import replace
 from typing import Any, cast
 
 from adderclaw.config.schema import Permissions
-from adderclaw.decode import Invalid, thaw
-from adderclaw.errors import LimitError, ProviderError, Stopped
-from adderclaw.events import Bus
-from adderclaw.gate import facts
-from adderclaw.hook_outcome import Merged
-from adderclaw.json_text import canonical
-from adderclaw.kernel.instructions import File, Instructions
-from adderclaw.kernel.limits import Pace
-from adderclaw.kernel.session import Chain, Planning, Rows, Session
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, replied
-from adderclaw.store.model_calls import Call
-from adderclaw.store.tape import Item
-from adderclaw.store.transcript import Entry
-from adderclaw.types import (
+from adderclaw.core.decode import Invalid, thaw
+from adderclaw.core.errors import LimitError, ProviderError, Stopped
+from adderclaw.core.events import Bus
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.json_text import canonical
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, replied
+from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
     Denial,
@@ -38,6 +31,13 @@ from adderclaw.types import (
     Touch,
     Usage,
 )
+from adderclaw.gate import facts
+from adderclaw.kernel.instructions import File, Instructions
+from adderclaw.kernel.limits import Pace
+from adderclaw.kernel.session import Chain, Planning, Rows, Session
+from adderclaw.store.model_calls import Call
+from adderclaw.store.tape import Item
+from adderclaw.store.transcript import Entry
 
 WORDS = {
     "turn": "the next message",

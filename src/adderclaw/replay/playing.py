@@ -6,13 +6,17 @@ import os
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from adderclaw import home_names, tools
+from adderclaw import tools
 from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.schema import Config
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.decode import thaw
-from adderclaw.errors import AdderClawError, StaysOpen, UsageError
-from adderclaw.events import EventRecord
+from adderclaw.core import home_names
+from adderclaw.core.decode import thaw
+from adderclaw.core.errors import AdderClawError, StaysOpen, UsageError
+from adderclaw.core.events import EventRecord
+from adderclaw.core.overseer import ALONE, Overseer
+from adderclaw.core.record import record
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json, ToolContext, ToolSpec, Workspace
 from adderclaw.gate.case import Policy
 from adderclaw.kernel import compact, goals, prompt, resume
 from adderclaw.kernel.approvals import Durable
@@ -20,8 +24,6 @@ from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import Attached, InForce, Scene, Session, State, TurnResult
-from adderclaw.overseer import ALONE, Overseer
-from adderclaw.record import record
 from adderclaw.replay import edges
 from adderclaw.replay.checking import Checking
 from adderclaw.replay.edges import Diverged, RanOut, Recorded, Reel
@@ -33,7 +35,6 @@ from adderclaw.store.model_calls import Call
 from adderclaw.store.queries import recordings
 from adderclaw.store.tape import Damaged, Item
 from adderclaw.store.transcript import Entry
-from adderclaw.types import Json, ToolContext, ToolSpec, Workspace
 
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 """What a row makes of itself that is no longer as it was written: all that is replayed is untrusted."""

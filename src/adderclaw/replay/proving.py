@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 
 from adderclaw.config.paths import followed
-from adderclaw.errors import ConfigError, StoreError, UsageError
-from adderclaw.record import record
+from adderclaw.core.errors import ConfigError, StoreError, UsageError
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.replay import playing
 from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Difference, Played
@@ -20,7 +21,6 @@ from adderclaw.store.queries import recordings
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
 from adderclaw.store.workflows import Begun, Finished
-from adderclaw.types import Json
 
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
 SOON = 0.01

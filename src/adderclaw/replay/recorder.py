@@ -14,15 +14,15 @@ from itertools import islice
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.errors import LimitError, ProviderError, StaysOpen, Stopped
-from adderclaw.history import media_json
-from adderclaw.hook_outcome import ASKED_BY_SERVERS, Merged
+from adderclaw.core.errors import LimitError, ProviderError, StaysOpen, Stopped
+from adderclaw.core.history import media_json
+from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, Merged
+from adderclaw.core.questions import Answer
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.core.types import ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
 from adderclaw.kernel.tape import Tape
-from adderclaw.questions import Answer
 from adderclaw.store import Store, tape
 from adderclaw.store.text import compact
-from adderclaw.tool_traits import NAMES
-from adderclaw.types import ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.kernel.instructions import File
@@ -312,7 +312,7 @@ class Recorder(Tape):
     def _changed(self, session: "Session") -> None:
         """Permissions that were changed and tools that came since the last call."""
         if session.config.permissions is not self._permissions:
-            from adderclaw.decode import freeze
+            from adderclaw.core.decode import freeze
 
             self._permissions = session.config.permissions
             self._add("permissions", {"now": freeze(session.config.permissions)})

@@ -6,15 +6,15 @@ from contextlib import suppress
 from sqlite3 import Cursor
 
 from adderclaw import __version__
-from adderclaw.errors import StoreError
-from adderclaw.events import Bus
+from adderclaw.core.errors import StoreError
+from adderclaw.core.events import Bus
+from adderclaw.core.overseer import ALONE
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.core.types import Clock, Json
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.session import Session
-from adderclaw.overseer import ALONE
 from adderclaw.replay.recorder import Recorder, SeededIds, described
 from adderclaw.store import Store, runs, settings, tape
-from adderclaw.tool_traits import NAMES
-from adderclaw.types import Clock, Json
 
 FORMAT = 1
 """Of what a tape holds; one of another format cannot be replayed by this version."""
@@ -113,7 +113,7 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
         body |= {"moves": True, "stays": session.state.stays}
 
     def write(cursor: Cursor) -> Json:
-        from adderclaw.decode import freeze
+        from adderclaw.core.decode import freeze
         from adderclaw.store.text import compact
 
         specs = [[tool.name, tool.description, tool.parameters] for tool in prompt.tools]

@@ -6,17 +6,17 @@ from dataclasses import replace
 from adderclaw import config as configs
 from adderclaw import gate
 from adderclaw.config.schema import Config, Permissions
-from adderclaw.decode import thaw
-from adderclaw.errors import ConfigError, Problem, UsageError
+from adderclaw.core.decode import thaw
+from adderclaw.core.errors import ConfigError, Problem, UsageError
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.gate import facts
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
 from adderclaw.kernel.policy import policy_of
-from adderclaw.record import record
 from adderclaw.replay import playing
 from adderclaw.store import Store, tape, transcript
 from adderclaw.store.runs import Run
 from adderclaw.store.tape import Damaged
-from adderclaw.types import Json
 
 
 @record

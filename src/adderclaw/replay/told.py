@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 TOLD = frozenset(
     {

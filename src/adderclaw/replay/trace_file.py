@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 from adderclaw import workspace
-from adderclaw.errors import Refused, UsageError
+from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.types import Json
 from adderclaw.store import Store, runs
 from adderclaw.store.runs import Event, Run, Traced
-from adderclaw.types import Json
 from adderclaw.workspace import Place
 
 LONGEST = 4 * 1024 * 1024

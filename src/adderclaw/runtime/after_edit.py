@@ -4,19 +4,19 @@ import os
 from collections.abc import Sequence
 
 from adderclaw import workspace
-from adderclaw.errors import Refused
-from adderclaw.framing import framed, sealed
-from adderclaw.hook_outcome import NO_HOOKS, Merged
+from adderclaw.core.errors import Refused
+from adderclaw.core.framing import framed, sealed
+from adderclaw.core.hook_outcome import NO_HOOKS, Merged
+from adderclaw.core.tool_traits import BASH
+from adderclaw.core.types import Json, ToolResult
 from adderclaw.kernel.call_hooks import AFTER_EDIT
 from adderclaw.kernel.session import Rows, Session
 from adderclaw.runtime import hook_calls
 from adderclaw.runtime.configured_hooks import roots_of
 from adderclaw.runtime.start import Runtime, operators_own
 from adderclaw.sandbox import programs
-from adderclaw.tool_traits import BASH
 from adderclaw.tools import checkers
 from adderclaw.tools.checkers import SHOWN, Checker, Finding
-from adderclaw.types import Json, ToolResult
 
 MOST_BYTES = 1 << 20
 """Of a file of settings that is looked into."""

@@ -4,8 +4,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
-from adderclaw.child import Apart, Child
-from adderclaw.errors import AdderClawError
+from adderclaw.core.child import Apart, Child
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.tool_traits import EDIT, READ
+from adderclaw.core.types import Json, Tool, ToolContext, Touch, Workspace
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Scene, Session
 from adderclaw.mcp.connection import Wires
@@ -14,10 +16,8 @@ from adderclaw.runtime import servers
 from adderclaw.runtime.sandbox_setup import Furniture, WaysOut, hidden_apart
 from adderclaw.runtime.scene import box_of, is_unmasked, outputs
 from adderclaw.runtime.start import Runtime
-from adderclaw.tool_traits import EDIT, READ
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
-from adderclaw.types import Json, Tool, ToolContext, Touch, Workspace
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box

@@ -6,20 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, providers, tools
-from adderclaw.child import Child, ChildReport
-from adderclaw.errors import AdderClawError, LimitError
-from adderclaw.hook_outcome import NO_HOOKS, Merged
+from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.errors import AdderClawError, LimitError
+from adderclaw.core.hook_outcome import NO_HOOKS, Merged
+from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
+from adderclaw.core.tool_traits import TOOLS
+from adderclaw.core.types import Json, Provider, Tool, ToolContext, Workspace
 from adderclaw.kernel import prompt, resume
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
 from adderclaw.kernel.tape import UNTAPED
-from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
 from adderclaw.runtime.session import SessionHost, Unasked, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript
-from adderclaw.tool_traits import TOOLS
-from adderclaw.types import Json, Provider, Tool, ToolContext, Workspace
 
 if TYPE_CHECKING:
     from adderclaw.runtime.apart import Quarters

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema import Config
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.runtime.start import Runtime, warn
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from adderclaw import gate
 from adderclaw.config.paths import beneath
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.workspace import is_named
 from adderclaw.workspace.shut import Shut, by_name, in_git
 from adderclaw.workspace.survey import Survey

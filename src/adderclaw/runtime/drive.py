@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from adderclaw.errors import EXIT_CODES, AdderClawError, StoreError, ended_by, outcome_of
+from adderclaw.core.errors import EXIT_CODES, AdderClawError, StoreError, ended_by, outcome_of
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.kernel.session import TurnResult
-from adderclaw.record import NamedTuple
 from adderclaw.runtime.run import Run
 from adderclaw.store import later_files
-from adderclaw.types import Json
 
 RAISED = frozenset({"cost_usd", "tokens", "tool_calls", "seconds", "rounds"})
 """The limits that `--limit` raises, as it calls them."""

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw import home_names
 from adderclaw.config.paths import beneath
 from adderclaw.config.servers import Entry, Missing, filled
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.questions import Answer, ApprovalRequest
+from adderclaw.core.redaction import visible
 from adderclaw.mcp.fetches import Recipe, fetched, recipe
-from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.runtime.sandbox_setup import WaysOut
 from adderclaw.runtime.start import Runtime
 

@@ -5,7 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from adderclaw.child import Child
+from adderclaw.core.child import Child
+from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.tool_traits import BASH
+from adderclaw.core.types import Tool, ToolCall, ToolContext, ToolResult, Workspace, rejected
 from adderclaw.kernel.call import run_call
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.permission_check import consider
@@ -13,12 +17,8 @@ from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import InForce, Session, State, TurnResult
 from adderclaw.kernel.session_hooks import AGENT
 from adderclaw.kernel.tape import UNTAPED
-from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
-from adderclaw.record import NamedTuple
 from adderclaw.runtime import children
 from adderclaw.runtime.start import Runtime
-from adderclaw.tool_traits import BASH
-from adderclaw.types import Tool, ToolCall, ToolContext, ToolResult, Workspace, rejected
 
 HAND = "hand"
 """What a session is called in which a person calls a tool."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
-from adderclaw import home_names
 from adderclaw.config.paths import followed
+from adderclaw.core import home_names
+from adderclaw.core.types import Json
 from adderclaw.store import Store, locks
 from adderclaw.store import later_files as rows
 from adderclaw.store.text import plain
-from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.protected_paths import Change
@@ -189,7 +189,7 @@ def answered(
 def _moved(root: str, home: str, path: str) -> bool:
     """By descriptor, to a folder of ours; what is gone already is fine, what cannot be moved is not."""
     from adderclaw import workspace
-    from adderclaw.errors import Refused
+    from adderclaw.core.errors import Refused
 
     folder, own = os.path.join(home, home_names.SET_ASIDE), os.path.realpath(home)
     if os.path.commonpath((own, os.path.join(root, path))) == own:

@@ -9,9 +9,9 @@ from urllib.parse import urljoin
 from adderclaw.config import model_catalogue, model_table
 from adderclaw.config.model_table import PRICES, Table
 from adderclaw.config.price_list import PACKAGE, Unreadable, models_of_wheel
-from adderclaw.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.types import HostFact, Json
 from adderclaw.net import client, urls
-from adderclaw.types import HostFact, Json
 
 INDEX = "https://pypi.org"
 MOST_JSON = 8_000_000

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Delta, OnDelta
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.loop import silent
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.record import NamedTuple
-from adderclaw.types import Delta, OnDelta
 
 
 class Hears(Protocol):

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from adderclaw import workspace
 from adderclaw.config.options import Options
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.kernel.session import Scene
 from adderclaw.runtime.scene import scene
 from adderclaw.runtime.start import start

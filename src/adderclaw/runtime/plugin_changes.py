@@ -11,12 +11,12 @@ from adderclaw.config import plugin_preview, plugins
 from adderclaw.config.plugin_manifest import FOREIGN, OWN
 from adderclaw.config.plugin_tree import changes
 from adderclaw.config.plugins import Plugin
-from adderclaw.errors import ConfigError, Problem, UsageError
-from adderclaw.near import meant
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import ConfigError, Problem, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.suggestions import meant
+from adderclaw.core.types import Json
 from adderclaw.runtime import plugin_folders, plugin_sources
 from adderclaw.runtime.plugin_folders import Source
-from adderclaw.types import Json
 
 
 class Offer(NamedTuple):

@@ -11,8 +11,8 @@ from adderclaw.config import plugins
 from adderclaw.config.paths import followed
 from adderclaw.config.plugin_tree import MOST_BYTES, NOT_COPIED, survey, unfit, walked
 from adderclaw.config.safe_open import ANCHOR, READ, open_real, opener
-from adderclaw.errors import AdderClawError, ConfigError, InUse
-from adderclaw.types import Json
+from adderclaw.core.errors import AdderClawError, ConfigError, InUse
+from adderclaw.core.types import Json
 
 NEW, BEFORE = ".new-", ".before-"
 """How folders begin that an installation makes: what it copies into, and what was there before."""

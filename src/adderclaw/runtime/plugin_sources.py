@@ -13,14 +13,14 @@ from typing import Any, cast
 
 from adderclaw.config.plugin_manifest import FOREIGN, OWN, inner
 from adderclaw.config.plugin_tree import MOST_BYTES, MOST_FILES, NOT_COPIED, unfit
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.runtime import plugin_folders
 from adderclaw.runtime.plugin_folders import Folder, Source
 from adderclaw.sandbox import process, programs
 from adderclaw.sandbox.capture import Capture
-from adderclaw.types import Json
 
 MARKETPLACE = ".claude-plugin/marketplace.json"
 SECONDS = 120.0

@@ -5,10 +5,10 @@ import os
 import shutil
 
 from adderclaw.config import plugins
+from adderclaw.core.types import Json
 from adderclaw.runtime.plugins import server_name
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import Store
-from adderclaw.types import Json
 
 
 def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = False) -> list[str]:

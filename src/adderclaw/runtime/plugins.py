@@ -12,11 +12,11 @@ from adderclaw.config.paths import followed
 from adderclaw.config.plugin_manifest import Manifest
 from adderclaw.config.plugins import Plugin
 from adderclaw.config.servers import Entry, slug
-from adderclaw.decode import Invalid
-from adderclaw.errors import ConfigError, UsageError
-from adderclaw.events import Bus
+from adderclaw.core.decode import Invalid
+from adderclaw.core.errors import ConfigError, UsageError
+from adderclaw.core.events import Bus
+from adderclaw.core.types import Json
 from adderclaw.skills.catalogue import Place
-from adderclaw.types import Json
 
 LONGEST = 40
 """Characters in the name of a server."""

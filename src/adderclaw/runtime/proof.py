@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from adderclaw import workspace
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.paths import followed
+from adderclaw.core.errors import UsageError
 from adderclaw.drivers.sdlc.driver import ProofDriver
 from adderclaw.drivers.sdlc.trees import COPIES, Where
-from adderclaw.errors import UsageError
 from adderclaw.kernel.approvals import Nobody
 from adderclaw.runtime.drive import Report, drive, unshown
 from adderclaw.runtime.rewind import own_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from adderclaw.config import Loaded
-    from adderclaw.events import Sink
+    from adderclaw.core.events import Sink
 
 
 def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversation_id: str) -> ProofDriver:

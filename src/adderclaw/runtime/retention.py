@@ -8,7 +8,7 @@ from contextlib import suppress
 from adderclaw import workspace
 from adderclaw.config.paths import is_run_name
 from adderclaw.config.schema import Retention
-from adderclaw.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.sinks.jsonl import NAME
 from adderclaw.store import Store, retention, tape
 from adderclaw.store.retention import AT_ONCE, Limit, Old

@@ -3,7 +3,6 @@
 import os
 from typing import NamedTuple, TypedDict
 
-from adderclaw import home_names
 from adderclaw.checkpoints.blobs import Blobs, moment, prune
 from adderclaw.checkpoints.restore import Outcome, Plan, Workshop, carry_out, finish_pending, plan
 from adderclaw.checkpoints.saved_index import alone
@@ -11,7 +10,8 @@ from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.own_paths import Own, own_paths
 from adderclaw.config.paths import beneath
 from adderclaw.config.schema import Config
-from adderclaw.errors import UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
 from adderclaw.kernel.session import Session
 from adderclaw.store import Store, locks, transcript
 from adderclaw.store import checkpoints as rows

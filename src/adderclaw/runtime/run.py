@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from adderclaw import config, providers
 from adderclaw.config.paths import followed
-from adderclaw.credentials.redaction import without_shapes
-from adderclaw.errors import EXIT_CODES, AdderClawError, Completed, UsageError
+from adderclaw.core.errors import EXIT_CODES, AdderClawError, Completed, UsageError
+from adderclaw.core.questions import Operator
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import without_shapes
+from adderclaw.core.types import MISSING_KEY, EndedBy, Json
 from adderclaw.kernel import later_report, lifecycle, resume
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.questions import Operator
-from adderclaw.record import NamedTuple
 from adderclaw.replay.recording import UNRECORDED, Recording
 from adderclaw.runtime import session as sessions
 from adderclaw.runtime.start import Runtime, credentials, loaded_by, warn
 from adderclaw.sinks import database, jsonl
 from adderclaw.store import Store, locks, runs, settings, transcript
 from adderclaw.store import later_files as rows
-from adderclaw.types import MISSING_KEY, EndedBy, Json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

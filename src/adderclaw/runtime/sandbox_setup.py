@@ -8,17 +8,18 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from adderclaw import gate, home_names
-from adderclaw.child import Apart
+from adderclaw import gate
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
+from adderclaw.core import home_names
+from adderclaw.core.child import Apart
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import CommandFact, Workspace
 from adderclaw.kernel.session import InForce
 from adderclaw.net import own_network
-from adderclaw.record import NamedTuple
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.store import locks
-from adderclaw.types import CommandFact, Workspace
 from adderclaw.workspace import is_directory, is_regular, reached
 
 if TYPE_CHECKING:

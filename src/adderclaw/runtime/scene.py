@@ -6,22 +6,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import gate, home_names, tools
+from adderclaw import gate, tools
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.core.types import Json, Tool, ToolContext, Touch, Workspace
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Planning, Scene
 from adderclaw.store import Store, locks, transcript
-from adderclaw.tool_traits import NAMES
-from adderclaw.types import (
-    Json,
-    Tool,
-    ToolContext,
-    Touch,
-    Workspace,
-)
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box

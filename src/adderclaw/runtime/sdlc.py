@@ -3,10 +3,10 @@
 import os
 from collections.abc import Mapping
 
-from adderclaw import home_names
 from adderclaw.checkpoints import baseline as trees
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.schema import Config
+from adderclaw.core import home_names
 from adderclaw.drivers.sdlc.lent import with_lent
 from adderclaw.runtime.rewind import own_of
 from adderclaw.store import Store, baselines, proof

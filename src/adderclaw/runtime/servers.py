@@ -3,20 +3,20 @@
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.config.servers import Entry, Server, entries, filled, slug
-from adderclaw.errors import StoreError, UsageError
-from adderclaw.history import History
-from adderclaw.host import Host
+from adderclaw.core.errors import StoreError, UsageError
+from adderclaw.core.history import History
+from adderclaw.core.host import Host
+from adderclaw.core.questions import QuestionRequest
+from adderclaw.core.types import Json, Message, TextBlock, Tool
 from adderclaw.kernel import side_question
 from adderclaw.kernel.session import Scene, Session
 from adderclaw.mcp import forms
 from adderclaw.mcp.connection import Wires
 from adderclaw.mcp.servers import Servers
-from adderclaw.questions import QuestionRequest
 from adderclaw.runtime.fetches import Fetches, asking
 from adderclaw.runtime.sandbox_setup import WaysOut
 from adderclaw.runtime.start import Runtime, operators_own
 from adderclaw.store import Store
-from adderclaw.types import Json, Message, TextBlock, Tool
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Start

@@ -7,27 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw import providers, workspace
 from adderclaw.checkpoints import Checkpoints
-from adderclaw.child import Child, ChildReport
 from adderclaw.config import KEY_AS_MODEL
 from adderclaw.config.model_catalogue import Prices
 from adderclaw.config.places import FLAGS
 from adderclaw.config.schema import Config
-from adderclaw.credentials.redaction import looks_secret
-from adderclaw.errors import ProviderError, Refused, UsageError
-from adderclaw.hook_outcome import Merged
-from adderclaw.json_text import canonical
-from adderclaw.kernel import lifecycle, prompt
-from adderclaw.kernel.call_hooks import AFTER_EDIT
-from adderclaw.kernel.instructions import Instructions
-from adderclaw.kernel.limits import Budget, LoopDetector
-from adderclaw.kernel.session import Chain, Rows, Session, State
-from adderclaw.questions import Answer, ApprovalRequest, Operator, QuestionRequest
-from adderclaw.sandbox import programs
-from adderclaw.store import Store, memory
-from adderclaw.store.ledger import Ledger
-from adderclaw.tool_traits import BASH
-from adderclaw.tools import CHECKER_FILES
-from adderclaw.types import (
+from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.errors import ProviderError, Refused, UsageError
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.json_text import canonical
+from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest
+from adderclaw.core.redaction import looks_secret
+from adderclaw.core.tool_traits import BASH
+from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
     Effort,
@@ -38,12 +29,21 @@ from adderclaw.types import (
     Tool,
     ToolResult,
 )
+from adderclaw.kernel import lifecycle, prompt
+from adderclaw.kernel.call_hooks import AFTER_EDIT
+from adderclaw.kernel.instructions import Instructions
+from adderclaw.kernel.limits import Budget, LoopDetector
+from adderclaw.kernel.session import Chain, Rows, Session, State
+from adderclaw.sandbox import programs
+from adderclaw.store import Store, memory
+from adderclaw.store.ledger import Ledger
+from adderclaw.tools import CHECKER_FILES
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from adderclaw.checkpoints.tracker import Tracker
-    from adderclaw.host import Resources
+    from adderclaw.core.host import Resources
     from adderclaw.tools.background import Tasks
 from adderclaw.replay.recorder import recorded_hooks
 from adderclaw.runtime import configured_hooks

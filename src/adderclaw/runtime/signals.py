@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Awaitable, Sequence
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime.run import Run
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from adderclaw import workspace
 from adderclaw.config import trust
 from adderclaw.config.paths import beneath, followed
-from adderclaw.errors import ConfigError, Refused
-from adderclaw.framing import framed, framed_word, sealed
+from adderclaw.core.errors import ConfigError, Refused
+from adderclaw.core.framing import framed, framed_word, sealed
+from adderclaw.core.types import EFFORTS, Effort, effort_of
 from adderclaw.runtime.start import Runtime, warn
 from adderclaw.skills import catalogue, checks, invocation
 from adderclaw.skills import files as contents
 from adderclaw.skills.catalogue import Catalogue, Place, Skill
 from adderclaw.tools import Called, PreparedSkill
-from adderclaw.types import EFFORTS, Effort, effort_of
 
 if TYPE_CHECKING:
     from adderclaw.config.loaded_plugin import LoadedPlugin

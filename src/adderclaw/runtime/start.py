@@ -5,25 +5,22 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adderclaw import __version__, config, gate, home_names, providers
+from adderclaw import __version__, config, gate, providers
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.config.places import FLAGS, foreign_homes
 from adderclaw.config.schema import Config
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core import home_names
+from adderclaw.core.errors import NoModel, StoreError, UsageError
+from adderclaw.core.events import Bus
+from adderclaw.core.provider_kinds import BY_NAME
+from adderclaw.core.record import changing
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Clock, Ids, Json
 from adderclaw.credentials.sources import Sources
-from adderclaw.errors import NoModel, StoreError, UsageError
-from adderclaw.events import Bus
 from adderclaw.kernel.clock import SystemClock, ids_with_runs
-from adderclaw.provider_kinds import BY_NAME
-from adderclaw.record import changing
 from adderclaw.sinks import log
-from adderclaw.types import (
-    Clock,
-    Ids,
-    Json,
-)
 
 if TYPE_CHECKING:
     from asyncio import Event

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from adderclaw.config.named_files import SCRIPT
 from adderclaw.config.paths import beneath, followed
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.runtime.start import Runtime, operators_own
 from adderclaw.workspace import reached
 
@@ -60,7 +60,7 @@ def _is_program(path: str) -> bool:
 
 async def run(runtime: Runtime, session: "Session", stdin: bytes, columns: int, lines: int) -> Printed:
     """What the command prints for this; nothing that it starts is left behind."""
-    from adderclaw.errors import AdderClawError
+    from adderclaw.core.errors import AdderClawError
     from adderclaw.sandbox import process
 
     place, kit = session.scene.context.workspace, session.scene.kit

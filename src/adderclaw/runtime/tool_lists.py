@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from adderclaw.config import Loaded, checks, home, plugins
 from adderclaw.config.options import Options
 from adderclaw.config.schema import Config
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.near import meant
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.suggestions import meant
 from adderclaw.tools import names
 
 ALL = "*"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from adderclaw.config.paths import followed, settled
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import known, protected_paths, seen
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.process import Order, Started

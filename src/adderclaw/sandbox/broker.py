@@ -17,8 +17,8 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.config import home
+from adderclaw.core.errors import AdderClawError
 from adderclaw.credentials.unconfined import DEVNULL, PIPE, Unconfined
-from adderclaw.errors import AdderClawError
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import resolve, search_path
 from adderclaw.sandbox.proxy import Forward, Proxy

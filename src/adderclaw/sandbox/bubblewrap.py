@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from adderclaw.config.paths import beneath, followed, settled
-from adderclaw.record import record
+from adderclaw.core.record import record
 from adderclaw.sandbox import caches, limits, seen
 from adderclaw.sandbox.programs import search_path
 

@@ -5,8 +5,8 @@ import hashlib
 import os
 from collections.abc import Iterator
 
-from adderclaw import home_names
-from adderclaw.record import NamedTuple
+from adderclaw.core import home_names
+from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox.clearing import clear
 
 PLACE = "/var/cache/adderclaw"

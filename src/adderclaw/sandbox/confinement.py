@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from adderclaw import __version__, home_names
-from adderclaw.errors import AdderClawError
+from adderclaw import __version__
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:

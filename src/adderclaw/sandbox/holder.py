@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.paths import followed
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import caches, limits, seen
 from adderclaw.sandbox.bubblewrap import Room, hidden, options, own_folders
 from adderclaw.sandbox.clearing import clear, sweep

@@ -10,8 +10,8 @@ import os
 import threading
 from collections.abc import Sequence
 
-from adderclaw import home_names
 from adderclaw.config.places import home
+from adderclaw.core import home_names
 from adderclaw.net import own_server
 from adderclaw.sandbox import confinement, landlock, seatbelt, shut_port
 from adderclaw.sandbox.process import Order, Start, Started, bare

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 
 from adderclaw.config.places import home
-from adderclaw.errors import DeniedError
+from adderclaw.core.errors import DeniedError
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
 
 MOST = 100

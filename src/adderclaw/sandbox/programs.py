@@ -9,9 +9,9 @@ import stat
 from collections.abc import Sequence
 from functools import lru_cache
 
-from adderclaw import home_names
 from adderclaw.config.paths import UNRESOLVED, beneath, followed
 from adderclaw.config.places import home, project_of
+from adderclaw.core import home_names
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 

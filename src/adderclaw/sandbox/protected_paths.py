@@ -8,8 +8,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from adderclaw.credentials.redaction import visible
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
 from adderclaw.workspace import reached
 from adderclaw.workspace.survey import Survey
 

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable, Sequence
 
 from adderclaw.config.paths import followed
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.net import own_server
 from adderclaw.sandbox import caches, clearing, seen
 from adderclaw.sandbox.bubblewrap import Room, hidden

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 type Network = Literal["namespace", "none"]
 """Whether a network namespace keeps connections in, or sockets themselves have to be refused."""

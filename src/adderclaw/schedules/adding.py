@@ -7,9 +7,10 @@ from typing import Literal
 
 from adderclaw.config.options import Options
 from adderclaw.config.paths import followed
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.drivers.wanted import RunParams, Wanted
-from adderclaw.errors import UsageError
-from adderclaw.record import record
 from adderclaw.schedules import due, files, terms, when, work
 from adderclaw.schedules.terms import Terms
 from adderclaw.schedules.when import When
@@ -18,7 +19,6 @@ from adderclaw.store import Store
 from adderclaw.store import schedules as rows
 from adderclaw.store.schedules import Schedule
 from adderclaw.store.text import iso
-from adderclaw.types import Json
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LONGEST_JITTER = 6 * 3_600.0

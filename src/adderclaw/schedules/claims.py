@@ -2,12 +2,12 @@
 
 from sqlite3 import Cursor
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.schedules.due import MOST_CAUGHT_UP
 from adderclaw.schedules.terms import of_json as terms_of
 from adderclaw.store import schedules as rows
 from adderclaw.store.schedules import Schedule
-from adderclaw.types import Json
 
 CENT = 0.01
 """Dollars of a budget that are not worth a run any more."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.schedules.when import When, after, following, shown
 
 type Missed = Literal["skip", "once", "all"]

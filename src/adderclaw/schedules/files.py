@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 
 from adderclaw import workspace
-from adderclaw.errors import Refused, UsageError
-from adderclaw.json_text import digest
+from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.json_text import digest
 from adderclaw.workspace import Entry, Place
 from adderclaw.workspace.globs import Patterns, Places, alternatives
 

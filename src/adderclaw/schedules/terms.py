@@ -4,11 +4,11 @@ import hashlib
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.schedules.due import GRACE, Missed
 from adderclaw.schedules.zones import zone
-from adderclaw.types import Json
 
 type Overlap = Literal["skip", "queue", "allow"]
 type Interrupted = Literal["resume", "again", "leave"]

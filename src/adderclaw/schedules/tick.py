@@ -15,9 +15,10 @@ from sqlite3 import Cursor
 from typing import Any, Literal, Protocol
 
 from adderclaw.config.options import Options
+from adderclaw.core.errors import AdderClawError, Completed, InUse, Stopped, UsageError
+from adderclaw.core.types import Clock, Json
 from adderclaw.drivers.driver import RESUMABLE, Driver
 from adderclaw.drivers.sop import waiting
-from adderclaw.errors import AdderClawError, Completed, InUse, Stopped, UsageError
 from adderclaw.hosted.watched import Full
 from adderclaw.schedules import files, work
 from adderclaw.schedules import when as times
@@ -29,7 +30,6 @@ from adderclaw.store import Store, locks, runs, transcript, workflows
 from adderclaw.store import schedules as rows
 from adderclaw.store.schedules import Fired, Schedule
 from adderclaw.store.text import iso
-from adderclaw.types import Clock, Json
 
 LOOK_EVERY = 5.0
 """Seconds between two looks at the files that a schedule watches."""

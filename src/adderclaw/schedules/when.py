@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from cronsim import CronSim, CronSimError
 
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.schedules.zones import BACK, next_change, offset, zone
-from adderclaw.types import Json
 
 SHORTEST = 60
 """Seconds between two due times at least."""

@@ -5,8 +5,8 @@ from datetime import datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
-from adderclaw.errors import UsageError
-from adderclaw.near import meant
+from adderclaw.core.errors import UsageError
+from adderclaw.core.suggestions import meant
 
 DAY = 86_400.0
 LONGEST = 500

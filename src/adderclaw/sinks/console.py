@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
-from adderclaw.events import EventRecord, Sink
+from adderclaw.core.events import EventRecord, Sink
+from adderclaw.core.types import Json
 from adderclaw.store.text import plain, sql_time
-from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from rich.console import Console

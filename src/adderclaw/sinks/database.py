@@ -1,6 +1,6 @@
 """The `events` table: every event as a row that rides along with the next transaction."""
 
-from adderclaw.events import EventRecord, Sink
+from adderclaw.core.events import EventRecord, Sink
 from adderclaw.store import Store
 from adderclaw.store.text import compact, sql_time
 

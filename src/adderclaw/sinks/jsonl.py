@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from adderclaw import workspace
-from adderclaw.errors import AdderClawError
-from adderclaw.events import EventRecord, Sink
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.events import EventRecord, Sink
 from adderclaw.sinks.log import fields
 from adderclaw.store import Store
 from adderclaw.store.runs import KEEP_TRACE

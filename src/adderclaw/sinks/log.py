@@ -6,9 +6,9 @@ from io import TextIOWrapper
 from time import time
 from typing import Any, Protocol
 
-from adderclaw.events import EventRecord, Sink
+from adderclaw.core.events import EventRecord, Sink
+from adderclaw.core.types import Json
 from adderclaw.store.text import compact, iso, plain, sql_time
-from adderclaw.types import Json
 
 LEVELS = ("debug", "info", "warning", "error", "off")
 LONGEST = 300

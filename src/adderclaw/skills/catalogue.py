@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, cast
 
-from adderclaw import home_names, workspace
+from adderclaw import workspace
 from adderclaw.config import frontmatter
 from adderclaw.config.paths import beneath, followed
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import Refused
-from adderclaw.record import record
+from adderclaw.core import home_names
+from adderclaw.core.errors import Refused
+from adderclaw.core.record import record
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.skills import checks, files
-from adderclaw.types import Json
 
 type Scope = Literal["project", "user", "plugin"]
 

@@ -3,7 +3,7 @@
 import unicodedata
 from typing import Any
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 LONGEST_NAME = 64

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from adderclaw.config import frontmatter
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.skills import files, scripts
 from adderclaw.skills.catalogue import Skill
 from adderclaw.skills.markdown import Section, sections, slug
-from adderclaw.types import Json
 
 LARGEST = 1_048_576
 """Bytes of one file that are looked at."""

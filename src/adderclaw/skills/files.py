@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from adderclaw import workspace
 from adderclaw.config.paths import beneath, followed
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.redaction import visible
 from adderclaw.workspace import Place
 
 MOST_FILES = 500

@@ -8,8 +8,8 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from adderclaw.config.paths import beneath
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.redaction import visible
 from adderclaw.skills.catalogue import Skill
 from adderclaw.skills.disclosure import Disclosure
 from adderclaw.skills.scripts import outward

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from adderclaw.config.paths import followed
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.redaction import visible
 from adderclaw.skills import files
 
 INTERPRETERS = {

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import home_names
-from adderclaw.errors import NotMigrated, StoreError
+from adderclaw.core import home_names
+from adderclaw.core.errors import NotMigrated, StoreError
 from adderclaw.store import locks
 from adderclaw.store.migrations import MIGRATIONS, Migrations, apply, apply_or_restore, back_up, pending
 

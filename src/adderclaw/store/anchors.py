@@ -6,10 +6,10 @@ import os
 import re
 from typing import Any, NamedTuple, cast
 
-from adderclaw.errors import AdderClawError, LedgerError
-from adderclaw.json_text import canonical
+from adderclaw.core.errors import AdderClawError, LedgerError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.types import Json
 from adderclaw.store.text import iso
-from adderclaw.types import Json
 
 HEAD = r"([0-9]{1,18}):([0-9a-f]{64})"
 _MOST = 4096

@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Container, Sequence
 from typing import Literal
 
-from adderclaw.errors import UsageError
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store, locks
 from adderclaw.store.text import iso, plain
 

@@ -7,8 +7,8 @@ import sqlite3
 import zlib
 from collections.abc import Mapping
 
-from adderclaw.errors import StoreError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import StoreError
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.checkpoints import Blob, State, keep
 

@@ -5,10 +5,10 @@ import hmac
 import json
 from typing import Any, Literal, cast
 
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json, Risk
 from adderclaw.store.text import compact
-from adderclaw.types import Json, Risk
 
 ZERO = "0" * 64
 """What the first receipt of a chain has as its `previous_hash`."""

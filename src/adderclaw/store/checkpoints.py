@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store
 
 type Kind = Literal["call", "other", "restore"]

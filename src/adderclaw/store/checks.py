@@ -4,10 +4,10 @@ import json
 import sqlite3
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.store import Store
 from adderclaw.store.text import parsed, plain
-from adderclaw.types import Json
 
 type Verdict = Literal["", "passed", "failed", "unproven", "withdrawn"]
 """Empty: still to be checked. unproven: whoever checked it came to no verdict that counts."""

@@ -11,9 +11,9 @@ import os
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 
-from adderclaw.errors import UsageError
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import iso, plain
 

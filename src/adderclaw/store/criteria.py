@@ -5,8 +5,8 @@ import re
 import sqlite3
 from collections.abc import Iterator
 
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store, faults
 from adderclaw.store.text import plain
 

@@ -6,7 +6,7 @@ between the claim and the beginning leaves a row that became nothing: the sender
 
 from collections.abc import Sequence
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import iso, plain
 

@@ -2,8 +2,8 @@
 
 import re
 
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
 
 _REPLACE = re.compile(
     r"(?:[-*+]\s+)?in\s+(`+)(.+?)\1:?\s+replace\s+(`+)(.+?)\3\s+(?:with|by)\s+(?:(`+)(.*?)\5|nothing)\.?",

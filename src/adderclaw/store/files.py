@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from urllib.parse import quote
 
-from adderclaw.errors import StoreError
+from adderclaw.core.errors import StoreError
 from adderclaw.store import locks
 from adderclaw.store.migrations import Migrations, apply, pending
 

@@ -4,7 +4,7 @@ import hashlib
 import sqlite3
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import compact, plain
 

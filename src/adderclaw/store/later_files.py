@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import compact, plain
 

@@ -6,13 +6,13 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 
-from adderclaw.errors import LedgerError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import LedgerError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Clock, Ids
 from adderclaw.store import Store
 from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, ReceiptDraft, check, line_of, seal, used_by
 from adderclaw.store.logfile import RESERVE, Lock, create, new_key, open_log, read_key, require_space, reserve
 from adderclaw.store.text import compact, iso
-from adderclaw.types import Clock, Ids
 
 __all__ = ["Ledger", "Receipt", "ReceiptDraft", "archive"]
 

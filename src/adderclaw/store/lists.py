@@ -4,9 +4,9 @@ import json
 import sqlite3
 from typing import Any, NamedTuple
 
+from adderclaw.core.types import Json
 from adderclaw.store import Store
 from adderclaw.store.text import compact, plain
-from adderclaw.types import Json
 
 
 class Todo(NamedTuple):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-from adderclaw.errors import InUse
+from adderclaw.core.errors import InUse
 
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 """Errors of a file system without locks, such as some network mounts."""

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Iterator
 
-from adderclaw.errors import LedgerError
+from adderclaw.core.errors import LedgerError
+from adderclaw.core.types import Json
 from adderclaw.store import Store
 from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, check
 from adderclaw.store.logfile import open_log, read_key
-from adderclaw.types import Json
 
 BLOCK = 65_536
 

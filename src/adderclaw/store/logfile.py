@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import suppress
 
-from adderclaw.errors import LedgerError
+from adderclaw.core.errors import LedgerError
 from adderclaw.store.locks import NO_LOCKS, without
 
 LOCK_SECONDS = 30.0

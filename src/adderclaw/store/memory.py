@@ -9,7 +9,7 @@ import re
 import sqlite3
 import time
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store
 from adderclaw.store.text import plain
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 
 from adderclaw import __version__
-from adderclaw.errors import StoreError
+from adderclaw.core.errors import StoreError
 
 SCHEMA_VERSION = "1"
 DISK = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})

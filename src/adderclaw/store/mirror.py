@@ -3,12 +3,12 @@
 import json
 from collections.abc import Sequence
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.store import Store
 from adderclaw.store.chain import Broken, check
 from adderclaw.store.runs import within
 from adderclaw.store.text import plain
-from adderclaw.types import Json
 
 
 class Wanted(NamedTuple):

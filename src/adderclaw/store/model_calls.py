@@ -4,11 +4,11 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypedDict, cast
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.store import Store
 from adderclaw.store.runs import within
 from adderclaw.store.text import compact, parsed, plain
-from adderclaw.types import Json
 
 
 class Call(NamedTuple):

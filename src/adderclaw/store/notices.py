@@ -5,10 +5,10 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.store import Store, locks, runs
 from adderclaw.store.text import compact, parsed, plain
-from adderclaw.types import Json
 
 type State = Literal["waiting", "sent", "failed", "moot"]
 

@@ -2,8 +2,8 @@
 
 import sqlite3
 
+from adderclaw.core.types import Json
 from adderclaw.store.text import compact, plain
-from adderclaw.types import Json
 
 
 def log(

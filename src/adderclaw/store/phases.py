@@ -4,13 +4,13 @@ import sqlite3
 from collections.abc import Callable
 from typing import Literal
 
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import DeniedError, StoreError, UsageError
-from adderclaw.near import meant
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import DeniedError, StoreError, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.suggestions import meant
+from adderclaw.core.types import PHASES, Phase
 from adderclaw.store import Store, criteria, plans, proof
 from adderclaw.store.plans import Plan
-from adderclaw.types import PHASES, Phase
 
 
 class NotMoved(DeniedError):

@@ -4,7 +4,7 @@ import hashlib
 import sqlite3
 from collections.abc import Mapping
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store, criteria
 from adderclaw.store.text import compact, plain
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
-from adderclaw.json_text import digest
+from adderclaw.core.json_text import digest
+from adderclaw.core.types import Json
 from adderclaw.store import Store
-from adderclaw.types import Json
 
 PAGE = 32
 """Rows that are in memory at a time: a result may have a megabyte, and images beside it."""

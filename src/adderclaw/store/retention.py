@@ -10,7 +10,7 @@ import re
 import sqlite3
 import time
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store, runs
 from adderclaw.store.text import plain
 from adderclaw.store.transcript import INDEXED_CHARS, text_of

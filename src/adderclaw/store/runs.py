@@ -6,12 +6,12 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import PHASES, Json, Outcome
 from adderclaw.store import Store
 from adderclaw.store.locks import holder
 from adderclaw.store.text import compact, parsed, plain
-from adderclaw.types import PHASES, Json, Outcome
 
 
 class Run(NamedTuple):

@@ -12,13 +12,13 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from adderclaw.errors import StoreError, UsageError
-from adderclaw.json_text import canonical
-from adderclaw.near import meant
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import StoreError, UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.suggestions import meant
+from adderclaw.core.types import Json
 from adderclaw.store import Store, locks
 from adderclaw.store.text import compact, iso, parsed, plain
-from adderclaw.types import Json
 
 MOST = 500
 """Schedules of one database."""

@@ -5,10 +5,10 @@ import json
 import sqlite3
 from typing import Any
 
-from adderclaw.errors import StoreError
+from adderclaw.core.errors import StoreError
+from adderclaw.core.types import Json
 from adderclaw.store import Store
 from adderclaw.store.text import compact
-from adderclaw.types import Json
 
 EFFECTIVE = "effective"
 _IMPORTED = "effective_imported_sha256"

@@ -3,10 +3,10 @@
 import os
 import sqlite3
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Outcome
 from adderclaw.store import Store
 from adderclaw.store.text import plain
-from adderclaw.types import Outcome
 
 INTERRUPTED = "interrupted with its parent"
 """Why a child ended that its parent's end cut off."""

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from adderclaw.core.types import Json
 from adderclaw.store import Store
 from adderclaw.store.text import compact, plain
-from adderclaw.types import Json
 
 type Item = tuple[str, Json]
 """What happened, and what is known of it."""

@@ -6,8 +6,8 @@ import time
 from functools import lru_cache
 from typing import Any
 
-from adderclaw.errors import StoreError
-from adderclaw.json_text import json_writer
+from adderclaw.core.errors import StoreError
+from adderclaw.core.json_text import json_writer
 
 _SURROGATE = "[\ud800-\udfff]"
 _encode = json_writer(default=str)

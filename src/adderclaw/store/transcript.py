@@ -6,12 +6,12 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from adderclaw.errors import StoreError, UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import StoreError, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.tool_traits import BASH
+from adderclaw.core.types import Json, Phase
 from adderclaw.store import Store
 from adderclaw.store.text import compact, parsed, plain
-from adderclaw.tool_traits import BASH
-from adderclaw.types import Json, Phase
 
 ENTRY_TYPES = frozenset(
     {

@@ -1,9 +1,9 @@
 """What seed 001 wants kept of a conversation: one line a message, with its turn, its calls and the model it is from."""
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.store import Store
 from adderclaw.store.text import parsed
-from adderclaw.types import Json
 
 
 class Line(NamedTuple):

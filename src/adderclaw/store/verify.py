@@ -6,12 +6,12 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from adderclaw.errors import LedgerError, UsageError
+from adderclaw.core.errors import LedgerError, UsageError
+from adderclaw.core.types import Json
 from adderclaw.store import Store, damage
 from adderclaw.store.anchors import HEAD, Anchor, read_anchors
 from adderclaw.store.chain import LINE_LIMIT, ZERO, Broken, Receipt, check, used_by
 from adderclaw.store.logfile import Lock, open_log, read_key
-from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.store.results import Changed

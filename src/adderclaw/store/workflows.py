@@ -3,9 +3,9 @@
 import sqlite3
 from typing import NamedTuple
 
+from adderclaw.core.types import Json
 from adderclaw.store import Store
 from adderclaw.store.text import compact, parsed, plain
-from adderclaw.types import Json
 
 
 class Begun(NamedTuple):

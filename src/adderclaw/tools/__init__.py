@@ -4,17 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from adderclaw.record import NamedTuple, changing
-from adderclaw.tool_traits import CALL, NAMES, TOOL_SEARCH, WEB_SEARCH
+from adderclaw.core.record import NamedTuple, changing
+from adderclaw.core.tool_traits import CALL, NAMES, TOOL_SEARCH, WEB_SEARCH
+from adderclaw.core.types import Alias, Clock, Effort, Json, Tool, ToolCall
 from adderclaw.tools.surfing import Surfing, search_service
-from adderclaw.types import (
-    Alias,
-    Clock,
-    Effort,
-    Json,
-    Tool,
-    ToolCall,
-)
 
 if TYPE_CHECKING:
     from adderclaw.config.loaded_plugin import LoadedPlugin
@@ -170,7 +163,7 @@ def find(tools: Mapping[str, Tool[Any]], name: str) -> tuple[Tool[Any], Alias | 
 
 def decoded(tool: Tool[Any], given: Json) -> Any:
     """The model's JSON as the tool's arguments; `Invalid` says all that does not fit."""
-    from adderclaw.decode import decode
+    from adderclaw.core.decode import decode
 
     if other := tool.traits.other_keys:
         given = {other.get(key, key): value for key, value in given.items()}
@@ -203,7 +196,7 @@ def _object(text: str) -> Json | None:
 
 def nearest(tools: Mapping[str, Tool[Any]], name: str) -> str | None:
     """The known name that looks most like an unknown one."""
-    from adderclaw.near import near
+    from adderclaw.core.suggestions import near
 
     return near(name, [*tools, *(alias.name for tool in tools.values() for alias in tool.aliases)])
 

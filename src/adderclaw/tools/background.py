@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Clock, Ids, TaskEnd, ToolContext
 from adderclaw.sandbox.capture import Capture
 from adderclaw.store import tasks as rows
 from adderclaw.tools import long_outputs
 from adderclaw.tools.long_outputs import LongOutputs
-from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
 
 if TYPE_CHECKING:
-    from adderclaw.events.calls import TaskEnded
+    from adderclaw.core.events.calls import TaskEnded
     from adderclaw.store import Store
 
 type Status = Literal["running", "completed", "failed", "stopped"]

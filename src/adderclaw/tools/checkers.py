@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 SHOWN = 10
 """Findings of one checker that follow an edit."""

@@ -4,9 +4,9 @@ import os
 import time as system
 from typing import Any
 
-from adderclaw.record import record
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, own_words, preparing
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, own_words, preparing
 
 ZONES = "/zoneinfo/"
 

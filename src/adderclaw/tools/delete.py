@@ -9,12 +9,12 @@ from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.checkpoints.tree import Limits
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema import Config
-from adderclaw.errors import Refused
-from adderclaw.record import record
+from adderclaw.core.errors import Refused
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.tools import paths
 from adderclaw.tools.paths import answered
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.workspace import Place
 
 

@@ -4,15 +4,15 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from adderclaw.decode import Between
-from adderclaw.errors import LimitError, ProviderError, Refused
+from adderclaw.core.decode import Between
+from adderclaw.core.errors import LimitError, ProviderError, Refused
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 from adderclaw.net.addresses import is_named
 from adderclaw.net.urls import Hosts, parse
-from adderclaw.record import record
 from adderclaw.tools.paths import denied, shown
 from adderclaw.tools.specs import spec
 from adderclaw.tools.web import TRUNCATED, Elsewhere, followed
-from adderclaw.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 
 if TYPE_CHECKING:
     from adderclaw.net.client import Answer

@@ -12,11 +12,8 @@ from typing import Any
 from adderclaw import workspace
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema import Config
-from adderclaw.record import NamedTuple, record
-from adderclaw.tools import paths, text
-from adderclaw.tools.paths import Old, answered
-from adderclaw.tools.specs import spec
-from adderclaw.types import (
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import (
     Alias,
     MediaBlock,
     PathFact,
@@ -28,6 +25,9 @@ from adderclaw.types import (
     own_words,
     rejected,
 )
+from adderclaw.tools import paths, text
+from adderclaw.tools.paths import Old, answered
+from adderclaw.tools.specs import spec
 
 LINES = 2000
 PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")

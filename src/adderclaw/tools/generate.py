@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from adderclaw import decode
 from adderclaw.config.schema import Config
-from adderclaw.tool_traits import TOOLS, traits
+from adderclaw.core import decode
+from adderclaw.core.tool_traits import TOOLS, traits
+from adderclaw.core.types import Json, Tool
 from adderclaw.tools import Kit, control, late, specs
 from adderclaw.tools.control import questions
-from adderclaw.types import Json, Tool
 
 
 class _Clock:

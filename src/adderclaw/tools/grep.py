@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw import workspace
 from adderclaw.config.paths import beneath
-from adderclaw.record import NamedTuple, record
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import PathFact, ToolContext, ToolResult, internal_failure, own_words, rejected
 from adderclaw.tools import paths
 from adderclaw.tools.files import missing
-from adderclaw.types import PathFact, ToolContext, ToolResult, internal_failure, own_words, rejected
 from adderclaw.workspace import Place
 
 if TYPE_CHECKING:

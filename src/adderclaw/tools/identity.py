@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from adderclaw.config import home
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import process, programs
 
 SECONDS = 5.0

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.tool_traits import BASH, TOOLS
+from adderclaw.core.tool_traits import BASH, TOOLS
+from adderclaw.core.types import Alias, Json, Prepared, Tool, ToolContext
 from adderclaw.tools import decoded
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Json, Prepared, Tool, ToolContext
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit

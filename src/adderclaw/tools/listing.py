@@ -75,7 +75,7 @@ class _Beginning(Capture):
 
 def _names(out: bytes) -> list[str]:
     """Names that can be shown and typed as they are; the others are left out."""
-    from adderclaw.credentials.redaction import visible
+    from adderclaw.core.redaction import visible
 
     names = (name.removeprefix("./") for name in out.decode("utf-8", "surrogateescape").split("\0")[:-1])
     return [name for name in names if name.isprintable() and '"' not in name and visible(name) == name]

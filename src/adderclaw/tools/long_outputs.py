@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from adderclaw.framing import SHOWN, cut
-from adderclaw.types import ToolResult
+from adderclaw.core.framing import SHOWN, cut
+from adderclaw.core.types import ToolResult
 
 SESSION_BYTES = 512 << 20
 """What is kept of one session, at most."""

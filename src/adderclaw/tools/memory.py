@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from adderclaw.record import record
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, Clock, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.store import Store
 from adderclaw.tools.paths import shown
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Clock, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 MAX_HITS = 50
 MAX_KEY = 200

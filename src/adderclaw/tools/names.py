@@ -1,6 +1,6 @@
 """The names that a list of tools may have."""
 
-from adderclaw.tool_traits import NAMES
+from adderclaw.core.tool_traits import NAMES
 from adderclaw.tools import aliases
 
 SERVER = "mcp__"

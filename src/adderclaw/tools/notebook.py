@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from adderclaw.json_text import check_size
-from adderclaw.record import record
+from adderclaw.core.json_text import check_size
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, MediaBlock, PathFact, Prepared, Tool, ToolContext, ToolResult
 from adderclaw.tools import paths
 from adderclaw.tools.paths import Old, answered
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, MediaBlock, PathFact, Prepared, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.tools.files import Change

@@ -5,8 +5,8 @@ import os
 import sys
 from typing import Any
 
+from adderclaw.core.types import MediaBlock, PathFact, ToolContext, ToolResult, internal_failure, rejected
 from adderclaw.tools import paths
-from adderclaw.types import MediaBlock, PathFact, ToolContext, ToolResult, internal_failure, rejected
 
 WHOLE, MOST = 10, 20
 """Pages that are read unasked, and at once."""

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 from adderclaw import workspace
 from adderclaw.config import others_schema
 from adderclaw.config.plugin_manifest import DESCRIPTION_CHARS, Manifest, PluginTool, inner
-from adderclaw.credentials.redaction import visible
-from adderclaw.decode import Invalid, shown
-from adderclaw.json_text import canonical, no_constant
-from adderclaw.sandbox import process
-from adderclaw.sandbox.process import Finished
-from adderclaw.types import (
+from adderclaw.core.decode import Invalid, shown
+from adderclaw.core.json_text import canonical, no_constant
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import (
     Disabled,
     Json,
     Prepared,
@@ -26,6 +24,8 @@ from adderclaw.types import (
     refused,
     rejected,
 )
+from adderclaw.sandbox import process
+from adderclaw.sandbox.process import Finished
 
 if TYPE_CHECKING:
     from adderclaw.config.loaded_plugin import LoadedPlugin
@@ -62,7 +62,7 @@ def tools(
 
 def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
     """Which tools of a plugin have a name that is taken, and by whom."""
-    from adderclaw.tool_traits import NAMES
+    from adderclaw.core.tool_traits import NAMES
     from adderclaw.tools import aliases
 
     taken = {name.lower(): f"a built-in tool is called {name}" for name in (*aliases(), *NAMES)}

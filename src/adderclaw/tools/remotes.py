@@ -11,14 +11,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from adderclaw import workspace
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.types import RemoteFact
 from adderclaw.gate.programs.allowlist import PROGRAMS
 from adderclaw.gate.programs.git import command_of
 from adderclaw.gate.programs.options import parse
 from adderclaw.gate.shell.plan import Live
 from adderclaw.gate.shell.planner import Plan, Simple, simples
 from adderclaw.sandbox.broker import Grant, Service
-from adderclaw.types import RemoteFact
 from adderclaw.workspace.gitconfig import parse as parse_settings
 
 MOST_BYTES = 1 << 20

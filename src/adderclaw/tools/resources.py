@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from adderclaw.errors import AdderClawError
-from adderclaw.record import record
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, Prepared, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Prepared, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 
 NONE = "No MCP server is configured. `adderclaw mcp add` adds one."
 SECONDS = 120.0

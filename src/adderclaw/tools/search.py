@@ -9,23 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw import workspace
 from adderclaw.config.schema import Config
-from adderclaw.record import record
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.tools import paths
 from adderclaw.tools.files import missing
 from adderclaw.tools.grep import MAX_PATTERN, SECONDS, GrepArguments, grep
 from adderclaw.tools.paths import answered
 from adderclaw.tools.specs import spec
-from adderclaw.types import (
-    Alias,
-    PathFact,
-    Prepared,
-    Tool,
-    ToolContext,
-    ToolResult,
-    Touch,
-    own_words,
-    rejected,
-)
 from adderclaw.workspace import Place, globs
 from adderclaw.workspace.matching import Matches, matching
 

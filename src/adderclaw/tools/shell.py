@@ -14,25 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.schema import Config
-from adderclaw.decode import Between
-from adderclaw.framing import STDERR, exit_line
-from adderclaw.gate.looking import only_looks
-from adderclaw.gate.paths import DEVICES
-from adderclaw.gate.programs import git_alone
-from adderclaw.gate.programs import knowledge as knowledge
-from adderclaw.gate.programs.allowlist import those
-from adderclaw.gate.programs.operands import ARCHIVE, PATCH
-from adderclaw.gate.shell import planner as planner
-from adderclaw.gate.shell.planner import Plan, Raw, Simple
-from adderclaw.record import NamedTuple, record
-from adderclaw.sandbox import known, process, programs
-from adderclaw.sandbox.capture import Capture
-from adderclaw.sandbox.process import Finished
-from adderclaw.tools import hardened, identity, paths, unreached, wildcards
-from adderclaw.tools.background import OUTPUT_BYTES, End, Output, Tasks, TooMany
-from adderclaw.tools.hardened import Ready
-from adderclaw.tools.specs import spec
-from adderclaw.types import (
+from adderclaw.core.decode import Between
+from adderclaw.core.framing import STDERR, exit_line
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import (
     Alias,
     PathFact,
     Prepared,
@@ -45,6 +30,21 @@ from adderclaw.types import (
     own_words,
     rejected,
 )
+from adderclaw.gate.looking import only_looks
+from adderclaw.gate.paths import DEVICES
+from adderclaw.gate.programs import git_alone
+from adderclaw.gate.programs import knowledge as knowledge
+from adderclaw.gate.programs.allowlist import those
+from adderclaw.gate.programs.operands import ARCHIVE, PATCH
+from adderclaw.gate.shell import planner as planner
+from adderclaw.gate.shell.planner import Plan, Raw, Simple
+from adderclaw.sandbox import known, process, programs
+from adderclaw.sandbox.capture import Capture
+from adderclaw.sandbox.process import Finished
+from adderclaw.tools import hardened, identity, paths, unreached, wildcards
+from adderclaw.tools.background import OUTPUT_BYTES, End, Output, Tasks, TooMany
+from adderclaw.tools.hardened import Ready
+from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.broker import Grant

@@ -4,8 +4,8 @@ import json
 import os
 from functools import cache
 
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 FILE = os.path.join(os.path.dirname(__file__), "schemas.json")
 

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
-from adderclaw.types import Clock
+from adderclaw.core.types import Clock
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Web

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any
 
-from adderclaw.decode import Between
-from adderclaw.record import record
+from adderclaw.core.decode import Between
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 from adderclaw.tools.background import Task, Tasks
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 MAX_MS = 600_000
 GRACE = 5.0

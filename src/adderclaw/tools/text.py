@@ -3,7 +3,7 @@
 from io import BytesIO
 from typing import BinaryIO
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 HEAD = 8192
 """Bytes at the beginning of a file that tell text from binary."""

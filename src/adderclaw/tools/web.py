@@ -6,12 +6,12 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from adderclaw.config.schema import Config
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 from adderclaw.net.urls import Hosts, parse
-from adderclaw.record import record
 from adderclaw.tools.paths import denied, shown
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 
 if TYPE_CHECKING:
     from adderclaw.net.client import Answer

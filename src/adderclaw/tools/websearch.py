@@ -8,16 +8,27 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.json_text import check_size
+from adderclaw.core.record import record
+from adderclaw.core.types import (
+    Alias,
+    HostFact,
+    Json,
+    Prepared,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    own_words,
+    rejected,
+)
 from adderclaw.gate.hosts import covers
-from adderclaw.json_text import check_size
 from adderclaw.net.urls import Hosts, parse
-from adderclaw.record import record
 from adderclaw.tools.fetch import through_gateway
 from adderclaw.tools.paths import denied
 from adderclaw.tools.specs import spec
 from adderclaw.tools.surfing import MOST_SEARCHES, search_service
-from adderclaw.types import Alias, HostFact, Json, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.gate.shell.words import Component
 
 MAX_ENTRIES = 20_000

@@ -7,11 +7,11 @@ from typing import Any, Literal, NamedTuple
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
-from adderclaw.record import record
+from adderclaw.core.record import record
+from adderclaw.core.types import PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox import process
 from adderclaw.tools import Kit, paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.workspace import Place
 
 FOLDER = ".worktrees"

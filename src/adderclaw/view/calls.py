@@ -3,8 +3,8 @@
 import re
 from typing import Any, cast
 
-from adderclaw.tool_traits import ASK_USER, CALL, EDIT, TODO_WRITE, WRITE, traits
-from adderclaw.types import Json
+from adderclaw.core.tool_traits import ASK_USER, CALL, EDIT, TODO_WRITE, WRITE, traits
+from adderclaw.core.types import Json
 from adderclaw.view.items import Change, Line, Todo
 
 LONGEST = 300

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 from urllib.parse import urlsplit
 
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.redaction import visible
 
 type Child = "Html | str | int | float | Iterable[Child] | None"
 type Value = str | int | float | bool | None

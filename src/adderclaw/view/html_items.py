@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.redaction import visible
 from adderclaw.view.html import Child, Html, el, many, whole
 from adderclaw.view.html_markdown import markdown
 from adderclaw.view.items import Call, Change, Item, Line, Notice, Todo, Words

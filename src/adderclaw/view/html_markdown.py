@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.view.html import Child, Html, el, is_address
 from adderclaw.view.html_code import code
 

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from adderclaw.record import NamedTuple, record
-from adderclaw.types import Json
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import Json
 
 type State = Literal["waiting", "asked", "running", "ran", "failed", "denied", "unknown"]
 """Of a call. failed: it ran and came back with an error; unknown: it was interrupted before it came back."""

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from adderclaw.events import EventRecord
+from adderclaw.core.events import EventRecord
+from adderclaw.core.types import Json
 from adderclaw.store import subagents
-from adderclaw.types import Json
 from adderclaw.view import calls
 from adderclaw.view.items import Call, Child, Item, Notice
 from adderclaw.view.rows import Rows

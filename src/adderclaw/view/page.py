@@ -5,7 +5,7 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.view.html import PICTURES, SHOWN, Html, alone, document, el, many, picture
 from adderclaw.view.html_items import folded, item
 from adderclaw.view.items import Item

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.redaction import visible
 from adderclaw.view.items import Words
 from adderclaw.view.page import Block, Heading, Line, Output, Picture, Table
 

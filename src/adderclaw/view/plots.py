@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.view.html import Child, Html, el
 
 type Unit = Literal["count", "tokens", "usd", "seconds", "share"]

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.store import Store, generated_tests
 from adderclaw.store.criteria import Criterion
 from adderclaw.store.generated_tests import Result, Test
 from adderclaw.store.plans import Plan
-from adderclaw.types import Json
 from adderclaw.view.page import Block, Heading, Line, Output, Table, Tone
 
 WHERE = {

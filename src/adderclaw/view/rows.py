@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from adderclaw.framing import is_attached
+from adderclaw.core.framing import is_attached
+from adderclaw.core.tool_traits import AGENT, TODO_WRITE
+from adderclaw.core.types import Json
 from adderclaw.store import Store, subagents, transcript
 from adderclaw.store.queries import entries
 from adderclaw.store.transcript import Entry
-from adderclaw.tool_traits import AGENT, TODO_WRITE
-from adderclaw.types import Json
 from adderclaw.view import calls
 from adderclaw.view.items import Call, Child, Item, Notice, State, Words
 

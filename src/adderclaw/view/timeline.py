@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.view.html import Html, el
 from adderclaw.view.plots import as_table, duration, keys
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, cast
 
-from adderclaw.decode import Invalid, decode, schema
-from adderclaw.types import Json
+from adderclaw.core.decode import Invalid, decode, schema
+from adderclaw.core.types import Json
 from adderclaw.view.items import Call, Item, Line, Notice, Todo, Words
 
 KINDS: dict[str, type[Item]] = {"words": Words, "call": Call, "notice": Notice}

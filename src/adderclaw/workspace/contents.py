@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 MOST_BYTES = 1 << 20
 """Of one file; a longer one is told by its size and times as well."""

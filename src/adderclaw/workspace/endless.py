@@ -5,7 +5,7 @@ import stat
 from collections.abc import Callable
 
 from adderclaw.config.paths import UNRESOLVED, followed
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.workspace.place import Place, anywhere
 from adderclaw.workspace.reading import exists, status, walk
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 PLAIN = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"

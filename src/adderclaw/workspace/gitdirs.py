@@ -5,8 +5,8 @@ import re
 from collections import deque
 from collections.abc import Set
 
-from adderclaw.json_text import digest
-from adderclaw.record import NamedTuple
+from adderclaw.core.json_text import digest
+from adderclaw.core.record import NamedTuple
 from adderclaw.workspace import gitconfig
 from adderclaw.workspace.contents import Contents, folder_at
 

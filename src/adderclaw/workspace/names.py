@@ -5,7 +5,7 @@ import os
 from functools import cache
 from typing import Any
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 FILE = os.path.join(os.path.dirname(__file__), "later.toml")
 

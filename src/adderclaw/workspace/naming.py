@@ -8,7 +8,7 @@ import os
 import stat
 
 from adderclaw.config.paths import followed
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.workspace.place import anywhere
 from adderclaw.workspace.reading import exists, status
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 
 
 class Place:

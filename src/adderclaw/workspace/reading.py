@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from adderclaw.config.safe_open import ANCHOR, READ, opener
-from adderclaw.errors import Refused
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import Refused
+from adderclaw.core.record import NamedTuple
 from adderclaw.workspace.place import Place, shown
 
 MAX_BYTES = 16 * 1024 * 1024

@@ -6,7 +6,7 @@ import stat
 from contextlib import suppress
 
 from adderclaw.config.safe_open import READ, opener
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.workspace.place import Place, shown
 from adderclaw.workspace.reading import FOLDER, held, parent_of
 

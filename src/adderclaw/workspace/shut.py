@@ -2,7 +2,7 @@
 
 import re
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 ANY = "any-name.at all"
 """Stands for a name that no rule was written for."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from adderclaw.config.paths import beneath, followed, settled
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.workspace import gitdirs
 from adderclaw.workspace.contents import Contents, folder_at
 from adderclaw.workspace.names import INSTALLED_TREES, Names, names

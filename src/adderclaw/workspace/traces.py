@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.workspace.place import Place
 from adderclaw.workspace.reading import Entry, entries, start
 from adderclaw.workspace.writing import write

@@ -3,7 +3,7 @@
 import os
 from contextlib import suppress
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.workspace.place import Place, shown
 from adderclaw.workspace.reading import FOLDER, Old, held, opened, parent_of, regular, replaceable
 

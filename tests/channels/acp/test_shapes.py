@@ -11,11 +11,11 @@ from acp import helpers, schema
 
 from adderclaw.channels.acp import asking, prompts, servers, updates
 from adderclaw.channels.acp.wire import MOST_AT_ONCE, Frames
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.questions import ApprovalRequest, Option, Question
+from adderclaw.core.types import Delta, Usage
 from adderclaw.kernel.approvals import MOST_SHOWN
 from adderclaw.kernel.session import TurnResult
-from adderclaw.questions import ApprovalRequest, Option, Question
-from adderclaw.types import Delta, Usage
 from adderclaw.view import calls
 from adderclaw.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
 

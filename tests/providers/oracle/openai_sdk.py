@@ -9,8 +9,8 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 from pydantic import ConfigDict, TypeAdapter
 
+from adderclaw.core.types import MediaBlock, Message, OpaqueBlock, TextBlock, ToolCall, ToolResultBlock, ToolUseBlock
 from adderclaw.providers import arguments_of
-from adderclaw.types import MediaBlock, Message, OpaqueBlock, TextBlock, ToolCall, ToolResultBlock, ToolUseBlock
 from tests.providers.making import user
 from tests.scripted import Json
 

@@ -13,10 +13,8 @@ from anthropic.types import MessageCountTokensParams, MessageCreateParams
 from pydantic import TypeAdapter, ValidationError
 
 from adderclaw.config.schema import ProviderEntry
-from adderclaw.errors import ProviderError
-from adderclaw.providers.anthropic import strict
-from adderclaw.tools.specs import specs
-from adderclaw.types import (
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
     Json,
@@ -29,6 +27,8 @@ from adderclaw.types import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from adderclaw.providers.anthropic import strict
+from adderclaw.tools.specs import specs
 from tests.providers.making import READ, House, ask, called, request, result, run, user
 from tests.rows import rows
 from tests.scripted_anthropic import ScriptedMessages, Step

@@ -10,7 +10,7 @@ import pytest
 from google import genai
 from google.genai import types
 
-from adderclaw.types import (
+from adderclaw.core.types import (
     ChatResponse,
     Json,
     MediaBlock,

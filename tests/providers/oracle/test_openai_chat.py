@@ -11,9 +11,9 @@ from openai.types.chat.completion_create_params import (
 )
 
 from adderclaw.config.schema import ModelEntry
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import Message, Thinking
 from adderclaw.tools.specs import specs
-from adderclaw.types import Message, Thinking
 from tests.providers.corpus_files import Recorded, recorded, summary
 from tests.providers.making import READ, House, ask, called, chat_entry, request, result, user
 from tests.providers.oracle.openai_sdk import EVERYTHING, SCHEMA, chat_stream, chat_whole, fits

@@ -12,9 +12,9 @@ from openai.types.responses.response_create_params import (
 )
 
 from adderclaw.config.schema import ModelEntry, ProviderEntry
-from adderclaw.errors import ProviderError
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import ChatResponse, Message, TextBlock, Thinking, ToolUseBlock
 from adderclaw.tools.specs import specs
-from adderclaw.types import ChatResponse, Message, TextBlock, Thinking, ToolUseBlock
 from tests.providers.corpus_files import Recorded, recorded, summary
 from tests.providers.making import READ, House, ask, request, result, run, user
 from tests.providers.oracle.openai_sdk import EVERYTHING, SCHEMA, client, fits, response_stream, response_whole

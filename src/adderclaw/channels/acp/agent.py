@@ -17,15 +17,15 @@ from adderclaw.channels.acp.session import Editing
 from adderclaw.channels.acp.unsaved import HOOK, Unsaved
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.decode import Invalid
-from adderclaw.errors import AdderClawError, ConfigError, NoModel, UsageError
+from adderclaw.core.decode import Invalid
+from adderclaw.core.errors import AdderClawError, ConfigError, NoModel, UsageError
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
 from adderclaw.hosted import questions
 from adderclaw.hosted.conversations import Conversations
 from adderclaw.kernel import permission_updates
 from adderclaw.runtime import Options, start
 from adderclaw.store import Store, transcript
-from adderclaw.types import Json
 
 AUTH_REQUIRED, INVALID, NO_SESSION, INTERNAL = -32000, -32602, -32002, -32603
 LISTED = 50

@@ -4,10 +4,10 @@ from acp import schema
 
 from adderclaw.channels.acp import updates
 from adderclaw.channels.terminal import MOST_GRANTED
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.questions import Answer, ApprovalRequest, Question, QuestionRequest, reached
+from adderclaw.core.redaction import visible
 from adderclaw.gate.grants import in_words
 from adderclaw.kernel.approvals import shown
-from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, reached
 from adderclaw.view import calls
 from adderclaw.view.items import Call, Change
 from adderclaw.view.page_text import fenced

@@ -6,14 +6,14 @@ from acp import helpers, schema
 
 from adderclaw.config import found_keys
 from adderclaw.config.model_catalogue import model_of
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import PermissionMode
 from adderclaw.hosted import by_name
 from adderclaw.kernel import permission_updates
 from adderclaw.kernel.compact import compact
 from adderclaw.kernel.session import Session
 from adderclaw.runtime import Run
-from adderclaw.types import PermissionMode
 
 if TYPE_CHECKING:
     from adderclaw.mcp.servers import Servers

@@ -10,11 +10,11 @@ from urllib.parse import unquote, urlsplit
 
 from acp import schema
 
-from adderclaw import framing
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json, MediaBlock
+from adderclaw.core import framing
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json, MediaBlock
 
 type Block = (
     schema.TextContentBlock

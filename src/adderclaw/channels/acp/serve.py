@@ -10,8 +10,8 @@ from acp.agent.connection import AgentSideConnection
 from adderclaw.channels import stdio
 from adderclaw.channels.acp.agent import Agent
 from adderclaw.channels.acp.wire import MOST_BYTES, Frames
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import Secrets, visible
 from adderclaw.runtime import Options
 from adderclaw.runtime.signals import ending
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from acp import schema
 
 from adderclaw.config.servers import slug
-from adderclaw.errors import UsageError
-from adderclaw.types import Json
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import Json
 
 type Server = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 

@@ -10,19 +10,19 @@ from typing import Any, cast
 from acp import RequestError, schema
 from acp.interfaces import Client
 
-from adderclaw import framing
 from adderclaw.channels.acp import asking, choices, prompts, updates
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.events import EventRecord
+from adderclaw.core import framing
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.events import EventRecord
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, replied
+from adderclaw.core.tool_traits import READ
+from adderclaw.core.types import Delta, MediaBlock, Usage
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.hosted.updates import Update
 from adderclaw.kernel.approvals import NotCounted
 from adderclaw.kernel.session import Attached, Session, TurnResult
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, replied
 from adderclaw.runtime import Run
 from adderclaw.runtime.hook_calls import by_hand
-from adderclaw.tool_traits import READ
-from adderclaw.types import Delta, MediaBlock, Usage
 from adderclaw.view.items import Item
 from adderclaw.view.rows import Rows
 

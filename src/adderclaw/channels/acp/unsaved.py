@@ -9,11 +9,12 @@ from secrets import token_hex
 
 from acp import RequestError
 
-from adderclaw import framing, workspace
-from adderclaw.errors import Refused
-from adderclaw.record import NamedTuple
-from adderclaw.tool_traits import READ
-from adderclaw.types import Json
+from adderclaw import workspace
+from adderclaw.core import framing
+from adderclaw.core.errors import Refused
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.tool_traits import READ
+from adderclaw.core.types import Json
 from adderclaw.workspace import Place
 
 HOOK: Json = {"hook_event_name": "PostToolUse", "matcher": READ, "type": "callback", "callback_id": "unsaved"}

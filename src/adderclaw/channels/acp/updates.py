@@ -6,11 +6,11 @@ from itertools import groupby
 
 from acp import helpers, schema
 
-from adderclaw.credentials.redaction import visible
-from adderclaw.deltas import GrowingText
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.redaction import visible
+from adderclaw.core.tool_traits import BASH, READ, traits
+from adderclaw.core.types import Delta, Json, Usage
 from adderclaw.kernel.session import TurnResult
-from adderclaw.tool_traits import BASH, READ, traits
-from adderclaw.types import Delta, Json, Usage
 from adderclaw.view.items import Call, Change, Item, Line, Notice, State, Words
 from adderclaw.view.page_text import fenced
 

@@ -5,7 +5,7 @@ import json
 from contextlib import suppress
 from typing import Any, cast
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 MOST_BYTES = 32 << 20
 """Of one message: some pictures. What is longer is read past and answered with an error."""

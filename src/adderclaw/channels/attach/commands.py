@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 from adderclaw.channels import export
 from adderclaw.channels.attach.remote import Remote
-from adderclaw.errors import AdderClawError
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.view import wire
 
 LOCAL = (

@@ -8,7 +8,7 @@ from adderclaw.channels.attach.commands import command
 from adderclaw.channels.attach.remote import Remote, State
 from adderclaw.channels.repl.draw import ASCII, Drawing, ansi
 from adderclaw.channels.terminal import STDIN, Terminal
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.redaction import visible
 from adderclaw.view.items import Call, Item, Words
 
 LINE = 2_000

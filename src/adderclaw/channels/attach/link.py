@@ -12,15 +12,16 @@ from typing import Any, NoReturn, cast
 
 import httpx2
 
-from adderclaw import config, home_names
+from adderclaw import config
 from adderclaw.channels.server import listening
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.hosted import questions
-from adderclaw.record import NamedTuple
 from adderclaw.store import Store, clients
 from adderclaw.store.logfile import operators_key
-from adderclaw.types import Json
 
 LASTS = 12 * 3_600.0
 """Seconds after which a token of ours counts no more; then another one is made."""

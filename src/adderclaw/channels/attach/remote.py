@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from typing import Literal, Protocol, cast
 
 from adderclaw.channels.attach.link import Event, Gone, Link, Refused
-from adderclaw.decode import Invalid
-from adderclaw.deltas import GrowingText
-from adderclaw.questions import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest
-from adderclaw.types import Json
+from adderclaw.core.decode import Invalid
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.questions import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest
+from adderclaw.core.types import Json
 from adderclaw.view import wire
 from adderclaw.view.items import Call, Item, Notice, Words
 

@@ -11,7 +11,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from adderclaw import config, home_names
+from adderclaw import config
 from adderclaw.channels.attach.commands import ROWS, command
 from adderclaw.channels.attach.remote import Remote, State
 from adderclaw.channels.repl.chips import Chips
@@ -22,8 +22,9 @@ from adderclaw.channels.repl.panel import OnScreen
 from adderclaw.channels.repl.printed import Printed
 from adderclaw.channels.repl.screen import Screen
 from adderclaw.channels.repl.typed_history import TypedHistory
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import AdderClawError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.redaction import Secrets, visible
 from adderclaw.view.items import Call, Item, Notice, Words
 
 THOUGHT = 600

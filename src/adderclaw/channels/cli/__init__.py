@@ -6,7 +6,7 @@ from typing import (
     TYPE_CHECKING,
     NamedTuple,
     Never,
-)  # the one of adderclaw.record brings dataclasses, which --version does without
+)  # the one of adderclaw.core.record brings dataclasses, which --version does without
 
 from adderclaw import __version__
 
@@ -100,7 +100,7 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> None:
     from adderclaw.channels.cli.interrupts import never_ignored
-    from adderclaw.errors import AdderClawError
+    from adderclaw.core.errors import AdderClawError
 
     try:
         never_ignored()
@@ -159,7 +159,7 @@ def _end(message: str, code: int) -> Never:
     """Say what is wrong in one message and end; what could not be written must not fail again at exit."""
     import os
 
-    from adderclaw.credentials.redaction import Secrets
+    from adderclaw.core.redaction import Secrets
 
     try:
         sys.stderr.write(f"adderclaw: {Secrets().clean(message)}\n")

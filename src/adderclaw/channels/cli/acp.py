@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from adderclaw.channels.cli.common import ConfigFile, EffortGiven, ModelName, Profile, ProviderName
+from adderclaw.core.types import Thinking
 from adderclaw.runtime import Options
-from adderclaw.types import Thinking
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -27,18 +27,18 @@ from adderclaw.channels.cli.plain import (
     print_json,
 )
 from adderclaw.channels.terminal import Terminal
-from adderclaw.credentials.redaction import visible
-from adderclaw.deltas import GrowingText
-from adderclaw.errors import UsageError
-from adderclaw.events import Bus, EventRecord
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.errors import UsageError
+from adderclaw.core.events import Bus, EventRecord
+from adderclaw.core.questions import Operator
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Delta, Json, OnDelta, Thinking
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import TurnResult
-from adderclaw.questions import Operator
 from adderclaw.runtime import Options, Resume, Run, opened, start_agent
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Delta, Json, OnDelta, Thinking
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config

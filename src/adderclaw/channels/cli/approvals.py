@@ -11,11 +11,11 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.terminal import meant
 from adderclaw.config import home, load, project_grants
 from adderclaw.config.paths import followed
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.questions import Replies
+from adderclaw.core.redaction import visible
 from adderclaw.hosted import questions
 from adderclaw.kernel.approvals import questions_of, shown, too_long
-from adderclaw.questions import Replies
 from adderclaw.store import Store
 from adderclaw.store.approvals import Approval
 

@@ -7,8 +7,8 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, ModelName, Profile, ProviderName, WorkspaceDir
 from adderclaw.channels.cli.serve import without_extra
-from adderclaw.errors import UsageError
-from adderclaw.types import Json
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.channels.attach.lines import InLines

@@ -10,16 +10,16 @@ from adderclaw import config as configuration
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config.schema import Config
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.provider_kinds import BY_NAME
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
 from adderclaw.credentials.login_flows import Method, Person, log_in
 from adderclaw.credentials.oauth import OAuthError
-from adderclaw.credentials.redaction import Secrets, visible
 from adderclaw.credentials.sources import Sources, Status
-from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel.clock import SystemClock
-from adderclaw.provider_kinds import BY_NAME
 from adderclaw.runtime import Options, credentials
 from adderclaw.runtime.start import with_operators_own
-from adderclaw.types import Json
 
 app = group("Log in and out, and see which credentials can be used.")
 auth_app = group("Which credentials can be used, and of which kind.")

@@ -15,10 +15,10 @@ from adderclaw.channels.facts import clean, webhook_channels
 from adderclaw.config import home
 from adderclaw.config.options import Options
 from adderclaw.config.schema_channels import WebhookChannel
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.suggestions import meant
 from adderclaw.credentials import webhook_secrets
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.near import meant
 
 app = group("Chat systems that send messages through the server: list them, make their secrets, try one.")
 

@@ -13,7 +13,7 @@ from adderclaw.channels.facts import clean, loaded
 from adderclaw.channels.restoring import Restored
 from adderclaw.config import home, load
 from adderclaw.config.options import Options
-from adderclaw.errors import EXIT_CODES
+from adderclaw.core.errors import EXIT_CODES
 from adderclaw.runtime import rewind
 from adderclaw.store import Store
 

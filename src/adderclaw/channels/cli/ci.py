@@ -15,9 +15,9 @@ from adderclaw.channels.cli.ci_repository import Repository, copy_of
 from adderclaw.channels.cli.ci_service import Service, as_object, service
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
-from adderclaw.types import Json
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 
 app = group("Hand over what a run of a CI job changed: a commit, a pull or merge request, a comment.")
 

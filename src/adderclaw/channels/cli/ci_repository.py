@@ -5,9 +5,9 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.types import Json
 from adderclaw.sandbox.programs import resolve
-from adderclaw.types import Json
 
 AUTHOR = ("AdderClaw", "adderclaw@noreply.invalid")
 

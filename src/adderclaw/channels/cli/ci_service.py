@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from adderclaw.errors import AdderClawError, Refused, UsageError
-from adderclaw.types import Json
+from adderclaw.core.errors import AdderClawError, Refused, UsageError
+from adderclaw.core.types import Json
 
 MOST_ANSWER = 1 << 20
 FORK = (

@@ -31,9 +31,9 @@ from adderclaw.channels.cli.plain import (
     StreamFormat,
     print_json,
 )
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import NeedsInput, UsageError
-from adderclaw.near import meant
+from adderclaw.core.errors import NeedsInput, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.suggestions import meant
 
 EPILOG = "On every command --quiet leaves errors and questions alone on stderr."
 OPTIONS = {

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adderclaw import home_names
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, say
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, load, places, snapshot
-from adderclaw.errors import ConfigError, Problem, StoreError, UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import ConfigError, Problem, StoreError, UsageError
 
 if TYPE_CHECKING:
     from adderclaw.config.setting_edits import Setting
@@ -179,7 +179,7 @@ def _edit(of: "Setting", value: Any, *, of_project: bool, as_json: bool) -> None
 def _overruled(of: "Setting", path: str, value: Any) -> str:
     """Why the value that was written does not count here; empty where it does."""
     from adderclaw.config.leaves import get
-    from adderclaw.decode import freeze
+    from adderclaw.core.decode import freeze
     from adderclaw.runtime.start import with_operators_own
 
     try:

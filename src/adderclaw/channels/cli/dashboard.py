@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from adderclaw import config as configuration
-from adderclaw import home_names
 from adderclaw.channels.cli.common import ConfigFile
 from adderclaw.channels.cli.serve import without_extra
-from adderclaw.errors import UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
 from adderclaw.hosted import questions
 from adderclaw.store import Store, clients
 from adderclaw.store.logfile import operators_key

@@ -7,9 +7,9 @@ import sys
 from adderclaw import config
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.cli.serve import without_extra
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver
-from adderclaw.types import Json
 
 
 def wanted(made: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:

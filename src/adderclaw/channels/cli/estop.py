@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from adderclaw import config, home_names
+from adderclaw import config
 from adderclaw.channels.cli.common import OutputFormat
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.errors import AdderClawError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

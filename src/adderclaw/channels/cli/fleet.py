@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from adderclaw import home_names
 from adderclaw.channels.cli import fleet_list, fleet_proof, fleet_submit
 from adderclaw.channels.cli.common import OutputFormat, said
 from adderclaw.channels.cli.fleet_common import DatabaseUrl, RunId, app, opened, who, whole_id
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.fleet import anchors, controls, keys, requests, submit, where
 from adderclaw.fleet.database import Database, create, migrate, shown
 from adderclaw.fleet.where import Fleet

@@ -8,7 +8,7 @@ import typer
 
 from adderclaw.channels.cli.common import group
 from adderclaw.config import home
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 
 try:
     from adderclaw.fleet import where

@@ -10,12 +10,12 @@ from adderclaw.channels.cli.common import OutputFormat, said
 from adderclaw.channels.cli.fleet_common import DatabaseUrl, app, opened, whole_id
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
 from adderclaw.fleet import facts
 from adderclaw.fleet.report import page
 from adderclaw.fleet.state import Folder
-from adderclaw.types import Json
 
 clean = Secrets().clean
 

@@ -12,16 +12,16 @@ from adderclaw.channels.cli.fleet_common import DatabaseUrl, app, opened, who, w
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.terminal import meant
 from adderclaw.config import home
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.questions import Replies
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
 from adderclaw.fleet import anchors, asking, facts
 from adderclaw.fleet.prune import last, prune
 from adderclaw.fleet.verify import verify as verified
 from adderclaw.fleet.where import Fleet
-from adderclaw.json_text import canonical
 from adderclaw.kernel.approvals import questions_of, shown
-from adderclaw.questions import Replies
-from adderclaw.types import Json
 
 clean = Secrets().clean
 

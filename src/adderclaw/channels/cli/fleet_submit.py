@@ -13,16 +13,16 @@ from adderclaw.channels.cli.common import OutputFormat
 from adderclaw.channels.cli.fleet_common import DatabaseUrl, app, opened, who, whole_id
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
-from adderclaw.credentials.redaction import visible
-from adderclaw.decode import decode
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.fleet import requests, submit
 from adderclaw.fleet.places import repository
 from adderclaw.fleet.submit import Order, Submitted
 from adderclaw.fleet.tracing import Tracing
 from adderclaw.fleet.tracing import given as given_trace
 from adderclaw.fleet.where import Fleet
-from adderclaw.types import Json
 
 ROW = ("task", "message", "agentfile", "spec", "sop", "repo", "workspace", "project", "label", "priority", "dedupe")
 """Columns of a matrix; any other is an input of the Agentfile."""

@@ -10,15 +10,15 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import parts
 from adderclaw.config.hooks import EVENTS, NEWER
-from adderclaw.credentials.redaction import visible
-from adderclaw.decode import nearest
-from adderclaw.errors import EXIT_CODES, UsageError
-from adderclaw.hook_outcome import Merged
+from adderclaw.core.decode import nearest
+from adderclaw.core.errors import EXIT_CODES, UsageError
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.hooks import catalogue, matching, plane, settings
 from adderclaw.kernel import session_hooks
 from adderclaw.runtime import Options, Runtime, configured_hooks, look, scene
 from adderclaw.store.hooks import Invocation
-from adderclaw.types import Json
 
 app = group("List hooks, and try them.")
 

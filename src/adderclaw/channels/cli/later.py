@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from adderclaw import home_names
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
 from adderclaw.runtime.later_record import answered
 from adderclaw.store import Store, later_files
-from adderclaw.types import Json
 
 app = group("List what other programs run later and commands changed; accept it, or set it aside.")
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple, cast
 
-from adderclaw.credentials.redaction import visible
-from adderclaw.provider_kinds import KINDS, OLLAMA
+from adderclaw.core.provider_kinds import KINDS, OLLAMA
+from adderclaw.core.redaction import visible
 
 PORTS: dict[int, str] = {
     kind.port: kind.name for kind in sorted(KINDS, key=lambda kind: bool(kind.suggested_url)) if kind.port

@@ -6,7 +6,7 @@ from typing import Any
 
 from adderclaw import __version__
 from adderclaw.channels.cli.root import print_options
-from adderclaw.errors import EXIT_CODES, EXIT_USAGE
+from adderclaw.core.errors import EXIT_CODES, EXIT_USAGE
 
 FILES = (
     ("~/.adderclaw/", "The home: configuration, database, keys, receipts. $ADDERCLAW_HOME names another."),

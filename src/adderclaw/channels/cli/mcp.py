@@ -15,9 +15,10 @@ from adderclaw.channels.facts import parts
 from adderclaw.channels.terminal import STDIN, OwnHand
 from adderclaw.config import checks, operator_file, servers
 from adderclaw.config.servers import Entry, slug
-from adderclaw.credentials.redaction import visible
-from adderclaw.decode import Invalid
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.decode import Invalid
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.kernel.session import TurnResult
 from adderclaw.mcp import pins
 from adderclaw.mcp.pins import Pin
@@ -26,7 +27,6 @@ from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.servers import configured
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import Store
-from adderclaw.types import Json
 
 app = group("Configure, look at, approve and try MCP servers; and be one.")
 

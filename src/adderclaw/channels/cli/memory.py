@@ -10,12 +10,12 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.export import Format
 from adderclaw.config import load
 from adderclaw.config.options import Options
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
 from adderclaw.store import Store, memory, transcript, turns
 from adderclaw.store.transcript import Entry
 from adderclaw.store.turns import Line
-from adderclaw.types import Json
 
 app = group("Conversations and notes: list, search, show, edit, clear.")
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adderclaw import home_names
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import Format, print_json
 from adderclaw.config import home, model_table
 from adderclaw.config.model_catalogue import facts
 from adderclaw.config.model_table import ALIASES, Table
 from adderclaw.config.schema import Config
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.runtime.model_refresh import Fall

@@ -11,8 +11,8 @@ from adderclaw.channels.facts import loaded, looking, notices
 from adderclaw.config import home
 from adderclaw.config.notice_targets import STORED
 from adderclaw.config.options import Options
-from adderclaw.decode import nearest
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.decode import nearest
+from adderclaw.core.errors import AdderClawError, UsageError
 
 app = group("Where notices are sent when something needs you or is done; try them, and see what became of the last.")
 
@@ -106,7 +106,7 @@ def secret(
     """
     import asyncio
 
-    from adderclaw.credentials.redaction import Secrets
+    from adderclaw.core.redaction import Secrets
     from adderclaw.credentials.stored_logins import Logins
     from adderclaw.kernel.clock import SystemClock
     from adderclaw.sinks.notices.letter import stored_name

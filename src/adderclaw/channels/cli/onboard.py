@@ -12,10 +12,10 @@ from adderclaw.channels.terminal import STDIN
 from adderclaw.config import home, load, operator_file
 from adderclaw.config.found_keys import in_environment
 from adderclaw.config.options import Options
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import AdderClawError, NeedsInput, UsageError
-from adderclaw.provider_kinds import BY_NAME, KEY_VARIABLES, KINDS, MOCK
-from adderclaw.types import Json
+from adderclaw.core.errors import AdderClawError, NeedsInput, UsageError
+from adderclaw.core.provider_kinds import BY_NAME, KEY_VARIABLES, KINDS, MOCK
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
 
 OFFERED = tuple(kind.name for kind in KINDS if not kind.combines)
 AUTONOMY = ("readonly", "supervised", "full")

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 
 class Consent(NamedTuple):

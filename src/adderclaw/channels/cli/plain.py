@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from adderclaw.errors import UsageError
-from adderclaw.record import record
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
 
 if TYPE_CHECKING:
     from adderclaw.config.found_keys import Chooser, Found

@@ -15,11 +15,11 @@ from adderclaw.config import home, plugins
 from adderclaw.config.plugin_preview import NOT_INSTALLED, lines, question, seen
 from adderclaw.config.plugin_tree import NOT_COPIED
 from adderclaw.config.plugins import Plugin
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import ConfigError, DeniedError, NeedsInput, UsageError
+from adderclaw.core.errors import ConfigError, DeniedError, NeedsInput, UsageError
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
 from adderclaw.runtime import plugin_changes, plugin_folders
 from adderclaw.runtime.plugin_changes import Offer
-from adderclaw.types import Json
 
 app = group("Install, look at, trust, enable, disable, verify, remove and begin plugins.")
 

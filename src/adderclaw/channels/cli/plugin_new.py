@@ -5,8 +5,8 @@ import re
 from contextlib import suppress
 
 from adderclaw.config.plugin_manifest import NAME, Manifest, PluginTool
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import visible
 from adderclaw.tools.plugins import clashes
 
 TEMPLATES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "new_plugin")

@@ -8,13 +8,13 @@ import typer
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config.policy import read
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import ConfigError, UsageError
+from adderclaw.core.errors import ConfigError, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json, ToolCall
 from adderclaw.gate.policy_file import PolicyFile, opinion_of
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
 from adderclaw.runtime import Options, look, scene
-from adderclaw.types import Json, ToolCall
 
 app = group("Check a policy.toml and explain what it would decide.")
 

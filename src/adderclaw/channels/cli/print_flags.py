@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
-from adderclaw.types import EFFORTS, THINKING_MODES
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import EFFORTS, THINKING_MODES
 
 type Kind = Literal["switch", "text", "each", "texts", "rules", "maybe"]
 """each: one word, as often as it is given. texts: one or more words. rules: the same, split at commas and blanks
@@ -290,7 +290,7 @@ def split_rules(text: str) -> list[str]:
 
 
 def _unknown(name: str) -> str:
-    from adderclaw.near import near
+    from adderclaw.core.suggestions import near
 
     found = near(name, _BY_NAME)
     hint = f"did you mean {found}? " if found else ""

@@ -12,10 +12,10 @@ from adderclaw.channels.cli.print_flags import UNUSED, help_text, is_stream, par
 from adderclaw.channels.print_mode import FALLBACK, Reports, Wanted, hold
 from adderclaw.config import Loaded
 from adderclaw.config.options import unattended
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.types import Json, Thinking
 from adderclaw.providers import ALIASES
 from adderclaw.runtime import Options, Resume
-from adderclaw.types import Json, Thinking
 
 if TYPE_CHECKING:
     from adderclaw.channels.print_mode.structured import Shape
@@ -243,7 +243,7 @@ def _with_piped(message: str, given: Json) -> str:
     """The message with what is piped in as its context; alone, that is the message."""
     piped = _piped(given, waits=bool(message.strip()))
     if piped.strip() and message.strip():
-        from adderclaw.framing import framed
+        from adderclaw.core.framing import framed
 
         return PIPED.format(message=message, framed=framed(os.urandom(8).hex(), piped))
     message = message if message.strip() else piped

@@ -10,9 +10,9 @@ from adderclaw.channels.cli.plain import limits
 from adderclaw.channels.print_mode import FALLBACK, Reports
 from adderclaw.config import home
 from adderclaw.config.paths import beneath, followed
-from adderclaw.errors import UsageError
-from adderclaw.provider_kinds import ANTHROPIC, RELIABLE
-from adderclaw.types import Json
+from adderclaw.core.errors import UsageError
+from adderclaw.core.provider_kinds import ANTHROPIC, RELIABLE
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded
@@ -104,8 +104,8 @@ def _other_tools(given: Json, reports: Reports) -> list[str]:
     if wanted is None or wanted == ["default"]:
         return []
     from adderclaw import tools
-    from adderclaw.near import meant
-    from adderclaw.tool_traits import NAMES, TOOLS
+    from adderclaw.core.suggestions import meant
+    from adderclaw.core.tool_traits import NAMES, TOOLS
 
     other = {name.lower(): tools.aliases().get(name, name) for name in (*NAMES, *tools.aliases())}
     for name in wanted:
@@ -137,7 +137,7 @@ def _amount(text: str) -> float:
 
 def _settings(text: str, reports: Reports) -> Json:
     from adderclaw.config import dialects
-    from adderclaw.errors import ConfigError
+    from adderclaw.core.errors import ConfigError
 
     mapped = dialects.map_file("--settings", _json_or_file(text, "--settings"), settings_only=True)
     if mapped.problems:

@@ -13,15 +13,15 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import Format, print_json
 from adderclaw.config.model_catalogue import ModelFacts, cost, facts_of, first_of
 from adderclaw.config.schema import Config, ProviderEntry
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.errors import ConfigError, ProviderError, Stopped
+from adderclaw.core.history import History
+from adderclaw.core.provider_kinds import BY_NAME, ROUTER
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import ChatRequest, ChatResponse, Clock, Delta, Json, Message, Provider, TextBlock, ToolSpec
 from adderclaw.credentials.sources import Sources
-from adderclaw.errors import ConfigError, ProviderError, Stopped
-from adderclaw.history import History
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.kernel.tokens import counted
-from adderclaw.provider_kinds import BY_NAME, ROUTER
 from adderclaw.runtime.start import helpers_path
-from adderclaw.types import ChatRequest, ChatResponse, Clock, Delta, Json, Message, Provider, TextBlock, ToolSpec
 
 if TYPE_CHECKING:
     from adderclaw.runtime import Runtime

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from adderclaw import home_names
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import clean
 from adderclaw.channels.facts import ledger as facts
 from adderclaw.config import home, load
 from adderclaw.config.options import Options
-from adderclaw.errors import UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import Json
 from adderclaw.store import Store, anchors, ledger, log_end, logfile, verify
 from adderclaw.store.verify import Verification
-from adderclaw.types import Json
 
 app = group("List and verify the tamper-evident receipts.")
 

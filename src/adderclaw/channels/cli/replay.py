@@ -5,18 +5,18 @@ from typing import Annotated
 
 import typer
 
-from adderclaw import home_names
 from adderclaw.channels.cli import replay_stream as stream
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Loaded, home, load
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
 from adderclaw.replay.trace_file import Trace
 from adderclaw.store import Store, model_calls, runs
 from adderclaw.store.queries.runs import calls
 from adderclaw.store.runs import Run
-from adderclaw.types import Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

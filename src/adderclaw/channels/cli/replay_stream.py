@@ -6,17 +6,18 @@ import sys
 from collections.abc import Callable
 from typing import cast
 
-from adderclaw import home_names, workspace
+from adderclaw import workspace
 from adderclaw.channels.cli.interrupts import heard_in_pauses
 from adderclaw.config import Loaded
 from adderclaw.config.paths import followed
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import UsageError
-from adderclaw.events import EventRecord
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
+from adderclaw.core.events import EventRecord
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
 from adderclaw.replay.trace_file import Trace, checked, read
 from adderclaw.store import Store
 from adderclaw.store.runs import Run
-from adderclaw.types import Json
 from adderclaw.workspace import Place
 
 PAUSE = 3600.0

@@ -12,7 +12,7 @@ from typer.main import get_command
 from adderclaw import __version__
 from adderclaw.channels.cli import ALONE, COMMANDS, VALUED, Command
 from adderclaw.channels.cli.common import app_of, invoke
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 COMPLETIONS = ("--show-completion", "--install-completion")

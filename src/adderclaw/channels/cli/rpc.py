@@ -5,8 +5,8 @@ import asyncio
 import typer
 
 from adderclaw.channels.cli.common import ConfigFile, EffortGiven, ModelName, Profile, ProviderName, WorkspaceDir
+from adderclaw.core.types import Thinking
 from adderclaw.runtime import Options
-from adderclaw.types import Thinking
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

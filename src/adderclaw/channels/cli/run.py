@@ -16,20 +16,20 @@ from adderclaw.channels.cli.common import ConfigFile, EffortGiven, LimitsGiven, 
 from adderclaw.channels.cli.plain import ProfileName, StreamFormat, chooser, limits, print_json
 from adderclaw.channels.terminal import Terminal
 from adderclaw.config.options import overrides
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.errors import Completed, UsageError
+from adderclaw.core.questions import Operator
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json, Thinking
 from adderclaw.drivers.agentfile import driver
 from adderclaw.drivers.agentfile.load import MAX_VALUE, text_of
 from adderclaw.drivers.agentfile.parse import MAX_BYTES, STATEMENTS
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
-from adderclaw.errors import Completed, UsageError
 from adderclaw.kernel.approvals import Nobody
-from adderclaw.questions import Operator
 from adderclaw.runtime import Options, Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Json, Thinking
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -10,12 +10,12 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.cli.replay_stream import places_of
 from adderclaw.config import home, load
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
 from adderclaw.replay.trace_file import Trace, checked
 from adderclaw.store import Store, model_calls, runs, transcript
 from adderclaw.store.runs import Run
-from adderclaw.types import Json
 
 app = group("List runs and how they ended; remove data of old runs.")
 

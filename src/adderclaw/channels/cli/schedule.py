@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from adderclaw import config as configuration
-from adderclaw import home_names
 from adderclaw.channels import ticking
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group, said
 from adderclaw.channels.cli.plain import limits, print_json
@@ -19,8 +18,10 @@ from adderclaw.channels.cli.schedule_run import run_now, tick_once
 from adderclaw.channels.facts import schedules as shown
 from adderclaw.channels.facts.schedules import FiredRow, ScheduleRow
 from adderclaw.config.options import Options
-from adderclaw.credentials.redaction import visible
-from adderclaw.decode import freeze
+from adderclaw.core import home_names
+from adderclaw.core.decode import freeze
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.drivers.wanted import Wanted
 from adderclaw.hosted import questions
 from adderclaw.kernel.approvals import person
@@ -30,7 +31,6 @@ from adderclaw.store import Store
 from adderclaw.store import schedules as rows
 from adderclaw.store.logfile import operators_key
 from adderclaw.store.schedules import Schedule
-from adderclaw.types import Json
 
 app = group("Work that begins by itself: add, list, show, run, pause, resume, approve, remove, history, tick.")
 

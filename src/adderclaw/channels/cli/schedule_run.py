@@ -7,27 +7,27 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from adderclaw import config as configuration
-from adderclaw import home_names
 from adderclaw.channels import facts, ticking
 from adderclaw.channels.cli.common import said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import schedules as shown
 from adderclaw.config.options import Options
-from adderclaw.credentials.redaction import visible
-from adderclaw.decode import freeze
-from adderclaw.errors import EXIT_CODES, AdderClawError, Stopped
+from adderclaw.core import home_names
+from adderclaw.core.decode import freeze
+from adderclaw.core.errors import EXIT_CODES, AdderClawError, Stopped
+from adderclaw.core.questions import Operator
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.hosted import questions
 from adderclaw.hosted.runs import HostedRun, Runs
 from adderclaw.kernel.approvals import Nobody
 from adderclaw.kernel.clock import SystemClock
-from adderclaw.questions import Operator
 from adderclaw.runtime import Runtime
 from adderclaw.runtime.signals import ending
 from adderclaw.schedules.tick import Scheduler
 from adderclaw.store import Store, runs
 from adderclaw.store import schedules as rows
 from adderclaw.store.schedules import Fired
-from adderclaw.types import Json
 
 STOPPED = "the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it"
 SERVED = "the server at {address} ticks these schedules: nothing to do here"

@@ -13,10 +13,10 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.restoring import asker
 from adderclaw.channels.sdlc import Ask, Desk, Seen
 from adderclaw.config.options import Options
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import NeedsInput, UsageError
+from adderclaw.core.errors import NeedsInput, UsageError
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import PHASES, Json
 from adderclaw.store import phases
-from adderclaw.types import PHASES, Json
 
 app = group("A conversation's way from plan to proof: its phase, its plan, its report.")
 

@@ -12,8 +12,8 @@ from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ModelName, Pr
 from adderclaw.channels.cli.plain import StreamFormat, chooser, json_line, limits
 from adderclaw.channels.proof import Form
 from adderclaw.config.options import Options, overrides
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import Secrets, visible
 
 if TYPE_CHECKING:
     from adderclaw.kernel.session import TurnResult

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from adderclaw import config, home_names
+from adderclaw import config
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.service import backend
 from adderclaw.channels.service.backend import NOT_INSTALLED, Backend, BackendName, Status
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 
 app = group("Run the server in the background: install, start, stop, look at it.")
 

@@ -6,13 +6,13 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from adderclaw import home_names
 from adderclaw.channels.cli import offer_claude
 from adderclaw.channels.cli import onboard as asked
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import Config, home, load, operator_file, places
-from adderclaw.errors import AdderClawError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
 
 app = group("Set AdderClaw up.")
 

@@ -10,15 +10,15 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import parts
 from adderclaw.config.paths import followed
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import EXIT_CODES, Refused, UsageError
+from adderclaw.core.errors import EXIT_CODES, Refused, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.runtime import Options, start
 from adderclaw.runtime.skills import located
 from adderclaw.skills import catalogue, scripts
 from adderclaw.skills.catalogue import Catalogue, Skill
 from adderclaw.skills.disclosure import Disclosure
 from adderclaw.skills.markdown import sections
-from adderclaw.types import Json
 
 app = group("List skills, look at one, check one.")
 
@@ -126,7 +126,7 @@ def _loaded(skills_dir: str | None, config: str | None, workspace: str | None) -
 def _named(found: Catalogue, name: str) -> Skill:
     skill = found.find(name) or next((one for one in found.invalid if one.name == name), None)
     if skill is None:
-        from adderclaw.decode import nearest
+        from adderclaw.core.decode import nearest
 
         hint = nearest(name, [one.name for one in (*found.skills, *found.invalid)])
         raise UsageError(f"there is no skill {name[:100]!r}{hint}; `adderclaw skills list` shows all")

@@ -34,16 +34,16 @@ from adderclaw.channels.facts import sops
 from adderclaw.channels.facts.sops import SopState
 from adderclaw.config import load
 from adderclaw.config.options import Options, overrides
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.errors import Completed, InUse, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.sop import driver, find, tool_check, waiting
 from adderclaw.drivers.sop.sop import InvalidSop
-from adderclaw.errors import Completed, InUse, UsageError
 from adderclaw.hosted import questions
 from adderclaw.kernel.approvals import shown as whole
 from adderclaw.store import Store, runs
-from adderclaw.types import Json
 
 app = group("Procedures of steps: list, validate, run, show, resume and approve SOPs.")
 

@@ -16,11 +16,11 @@ from adderclaw.channels.cli.common import (
 )
 from adderclaw.channels.cli.plain import chooser, limits, print_json
 from adderclaw.config import Loaded, load
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.drivers.spec import features, status
 from adderclaw.drivers.spec.status import Scenario, Status
-from adderclaw.errors import UsageError
-from adderclaw.types import Json
 
 app = group("The scenarios of a specification: bring in feature files, show, verify, block, deprecate.")
 

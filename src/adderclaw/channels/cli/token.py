@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
-from adderclaw import home_names
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.server.endpoint import SCOPES
 from adderclaw.config import home
 from adderclaw.config.paths import beneath, followed
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.hosted import questions
 from adderclaw.store import Store, clients
 from adderclaw.store.clients import ClientRow
 from adderclaw.store.logfile import operators_key
 from adderclaw.store.text import plain
-from adderclaw.types import Json
 
 app = group("Make, list and revoke the tokens of the server's clients.")
 

@@ -13,8 +13,9 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, Wor
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import judging
 from adderclaw.channels.terminal import OwnHand, Terminal
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import InUse, UsageError
+from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import ToolCall
 from adderclaw.gate.case import Decision
 from adderclaw.kernel.call import run_call
 from adderclaw.kernel.permission_check import consider
@@ -25,7 +26,6 @@ from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import Store, runs, transcript
 from adderclaw.tools import arguments_of, find
-from adderclaw.types import ToolCall
 
 app = group("List, run and explain tools.")
 

@@ -12,10 +12,10 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, places
 from adderclaw.config import trust as trusted
 from adderclaw.config.plugin_preview import seen
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError, ConfigError, UsageError
-from adderclaw.json_text import canonical
-from adderclaw.types import Json
+from adderclaw.core.errors import AdderClawError, ConfigError, UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

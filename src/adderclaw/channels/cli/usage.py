@@ -8,8 +8,8 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import usage as facts
 from adderclaw.config.options import Options
+from adderclaw.core.types import Json
 from adderclaw.store.model_calls import Used
-from adderclaw.types import Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

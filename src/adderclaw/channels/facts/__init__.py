@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from adderclaw.config import Loaded
 from adderclaw.config.options import Options
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.redaction import Secrets
 from adderclaw.store import Store
 
 clean = Secrets().clean

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from adderclaw.channels.facts import sops
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
 from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import Workflow
 from adderclaw.drivers.spec import status
-from adderclaw.errors import AdderClawError
-from adderclaw.record import NamedTuple
 from adderclaw.store import Store, checks, lists, runs, transcript, workflows
 from adderclaw.store.runs import Run
 

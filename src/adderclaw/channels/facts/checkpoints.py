@@ -11,8 +11,8 @@ from adderclaw.checkpoints.restore import Fate, Step
 from adderclaw.config import home
 from adderclaw.config.options import Options
 from adderclaw.config.paths import beneath, followed
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import Secrets
 from adderclaw.kernel.session import Session
 from adderclaw.runtime import rewind
 from adderclaw.runtime.rewind import Group

@@ -11,8 +11,8 @@ from adderclaw.channels.facts.checks import Check
 from adderclaw.config import Config, Loaded, found_keys, home, model_table
 from adderclaw.config.model_catalogue import facts_of, first_of, model_of
 from adderclaw.config.options import Options
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError, ConfigError, StoreError
+from adderclaw.core.errors import AdderClawError, ConfigError, StoreError
+from adderclaw.core.redaction import Secrets
 from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, TypedDict
 
-from adderclaw import home_names
 from adderclaw.channels.facts import checks_run, clean
 from adderclaw.channels.facts import loaded as found_in
 from adderclaw.channels.facts.checks import Check
@@ -17,11 +16,12 @@ from adderclaw.config import Loaded, home, managed
 from adderclaw.config.leaves import leaves
 from adderclaw.config.options import Options
 from adderclaw.config.places import MANAGED_FOLDER
-from adderclaw.errors import AdderClawError, ConfigError, NotMigrated, Problem, StoreError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, ConfigError, NotMigrated, Problem, StoreError
+from adderclaw.core.tool_traits import NAMES as TOOL_NAMES
 from adderclaw.runtime.configured_hooks import roots_of
 from adderclaw.runtime.start import with_operators_own
 from adderclaw.sandbox import confinement, programs
-from adderclaw.tool_traits import NAMES as TOOL_NAMES
 
 FREE_BYTES = 50 << 20
 SQLITE = (3, 37, 0)

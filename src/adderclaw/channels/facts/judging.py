@@ -4,11 +4,11 @@ from typing import Any, TypedDict
 
 from adderclaw.channels.facts import clean, looking
 from adderclaw.config.options import Options
+from adderclaw.core.types import Risk, Tool, ToolCall
 from adderclaw.gate.case import CommandDenial, Verdict
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
 from adderclaw.runtime import look, scene
-from adderclaw.types import Risk, Tool, ToolCall
 
 
 class OpinionRow(TypedDict):

@@ -7,16 +7,16 @@ import time
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from adderclaw import home_names
 from adderclaw.channels.facts import clean, loaded
 from adderclaw.config import home
 from adderclaw.config.options import Options
-from adderclaw.errors import AdderClawError, StoreError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, StoreError
+from adderclaw.core.types import Json, Risk
 from adderclaw.store import Store, log_end, logfile, mirror, verify
 from adderclaw.store.anchors import HEAD
 from adderclaw.store.chain import Status
 from adderclaw.store.verify import Verification
-from adderclaw.types import Json, Risk
 
 PAUSE = 50
 """A whole verification keeps receipts from being written: it is done for a fiftieth of the time at most."""

@@ -14,8 +14,8 @@ from adderclaw.config import Loaded, home
 from adderclaw.config.options import Options
 from adderclaw.config.schema import Config
 from adderclaw.config.schema_channels import NoticeTarget
-from adderclaw.decode import nearest
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.decode import nearest
+from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.sinks.notices import Notice, letter, send
 from adderclaw.sinks.notices.courier import LEASE, Courier, Place, attempt, flush, keep, reason, secrets_of
 from adderclaw.sinks.notices.letter import Undelivered

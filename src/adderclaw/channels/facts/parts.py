@@ -5,7 +5,8 @@ from typing import Any, Literal, TypedDict
 from adderclaw.channels.facts import clean, loaded, looking
 from adderclaw.config.options import Options
 from adderclaw.config.servers import Entry
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.hooks import matching
 from adderclaw.hooks.settings import Hook
 from adderclaw.mcp import pins
@@ -17,7 +18,6 @@ from adderclaw.runtime.start import with_operators_own
 from adderclaw.skills import catalogue
 from adderclaw.skills.catalogue import Catalogue, Skill
 from adderclaw.store import Store
-from adderclaw.types import Json
 
 # ------------------------------------------------------------------ MCP servers
 

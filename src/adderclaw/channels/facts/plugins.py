@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 from adderclaw.channels.facts import clean
 from adderclaw.config import home, plugin_preview, plugins
 from adderclaw.config.plugins import Plugin
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 
 class Part(TypedDict):

@@ -5,8 +5,8 @@ import time
 from collections.abc import Sequence
 
 from adderclaw.channels.facts.boards import Board, board
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import Secrets
 from adderclaw.store import Store, checks, runs, transcript, workflows
 from adderclaw.store.checks import Check
 from adderclaw.store.queries import conversations

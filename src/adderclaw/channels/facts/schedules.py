@@ -11,14 +11,14 @@ from adderclaw import installed
 from adderclaw.channels import ticking
 from adderclaw.channels.facts import clean
 from adderclaw.channels.facts.checks import Check
-from adderclaw.record import record
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.sandbox import programs
 from adderclaw.schedules import adding, terms, when, work
 from adderclaw.store import Store, locks
 from adderclaw.store import schedules as rows
 from adderclaw.store.schedules import Fired, Schedule
 from adderclaw.store.text import iso
-from adderclaw.types import Json
 
 OVERDUE = 300.0
 """Seconds that a due time may have been over before the doctor speaks of it."""

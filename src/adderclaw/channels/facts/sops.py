@@ -4,11 +4,11 @@ from typing import Any, TypedDict
 
 from adderclaw.channels.facts import clean
 from adderclaw.config.options import Options
+from adderclaw.core.errors import UsageError
 from adderclaw.drivers.sop import find, tool_check, waiting
 from adderclaw.drivers.sop.find import Found
 from adderclaw.drivers.sop.results import planned, state_of
 from adderclaw.drivers.sop.sop import InvalidSop, Sop
-from adderclaw.errors import UsageError
 from adderclaw.hosted import questions
 from adderclaw.store import Store, runs, schedules
 from adderclaw.store.approvals import Approval

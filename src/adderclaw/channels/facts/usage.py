@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from adderclaw.channels.facts import clean, reading
 from adderclaw.config.options import Options
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.store import model_calls
 from adderclaw.store.model_calls import By, Used
 

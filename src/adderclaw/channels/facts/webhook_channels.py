@@ -9,8 +9,8 @@ from adderclaw.channels.facts import loaded, looking
 from adderclaw.channels.facts.checks import Check
 from adderclaw.config.options import Options
 from adderclaw.config.schema_channels import WebhookChannel
+from adderclaw.core.record import NamedTuple
 from adderclaw.credentials import webhook_secrets
-from adderclaw.record import NamedTuple
 
 NAMES = r"[A-Za-z0-9_-]{1,64}"
 """What a channel may be called: its name is a part of a path and of ids."""

@@ -9,9 +9,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any, cast
 
-from adderclaw.decode import Invalid, decode
-from adderclaw.errors import AdderClawError
-from adderclaw.record import record
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import record
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -100,7 +100,7 @@ class Writer:
             self._zip.fp = None
 
     def finish(self, manifest: Manifest) -> None:
-        from adderclaw.decode import freeze
+        from adderclaw.core.decode import freeze
 
         info = zipfile.ZipInfo(MANIFEST, BEFORE_1980)
         info.external_attr = (stat.S_IFREG | 0o600) << 16

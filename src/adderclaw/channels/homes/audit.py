@@ -8,18 +8,19 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
-from adderclaw import __version__, home_names
+from adderclaw import __version__
 from adderclaw.channels.facts import clean
 from adderclaw.config import Loaded
 from adderclaw.config.redacted import public
-from adderclaw.errors import UsageError
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.store import Store
 from adderclaw.store.logfile import open_log
 from adderclaw.store.queries.audit import records
 from adderclaw.store.verify import Verification, verify
-from adderclaw.types import Json
 
 RECORDS, MANIFEST = "records.jsonl", "manifest.json"
 

@@ -11,19 +11,20 @@ from contextlib import closing, contextmanager, suppress
 from typing import IO
 from urllib.parse import quote
 
-from adderclaw import __version__, home_names
+from adderclaw import __version__
 from adderclaw.channels.homes import contents
 from adderclaw.channels.homes.archive import FORMAT, Manifest, Progress, Reader, Writer, bad_name, key_id
 from adderclaw.config import load
 from adderclaw.config.paths import beneath, followed, is_run_name
-from adderclaw.errors import AdderClawError, ConfigError, LedgerError, StoreError, UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, ConfigError, LedgerError, StoreError, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.store import Store, damage
 from adderclaw.store.files import IMAGE, folder_of
 from adderclaw.store.logfile import Lock, open_log, read_key
 from adderclaw.store.queries import databases
 from adderclaw.store.verify import Verification, verify
-from adderclaw.types import Json
 
 DATABASE, LOG = "store/memory.sqlite", "store/tool_receipts.log"
 """What they are called in an archive where they lie at their usual place, or outside of the home."""

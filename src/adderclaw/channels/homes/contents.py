@@ -4,8 +4,8 @@ import os
 import stat
 from collections.abc import Iterator
 
-from adderclaw import home_names
-from adderclaw.record import NamedTuple
+from adderclaw.core import home_names
+from adderclaw.core.record import NamedTuple
 
 SECRET = {
     home_names.RECEIPT_KEY: "the key that seals receipts",

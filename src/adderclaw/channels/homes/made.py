@@ -7,9 +7,9 @@ import re
 import sqlite3
 import stat
 
-from adderclaw import home_names
 from adderclaw.config.paths import OWN_ENDINGS, followed
 from adderclaw.config.places import MANIFESTS, MARKERS
+from adderclaw.core import home_names
 
 _KEPT = re.compile(
     r"memory\.sqlite(\.before-m\d{3}_\w+|\.last-backup)?|tool_receipts\.log(\.\d{8}T\d{6}Z(-\d+)?)?|\.trial-\d+\.toml"

@@ -13,18 +13,19 @@ from contextlib import closing, contextmanager, suppress
 from typing import IO, cast
 from urllib.parse import quote
 
-from adderclaw import config, home_names
+from adderclaw import config
 from adderclaw.channels.homes import contents
 from adderclaw.channels.homes.archive import BadArchive, Manifest, Progress, Reader, key_id
 from adderclaw.channels.homes.backup import DATABASE, LOG
 from adderclaw.config.paths import followed
-from adderclaw.errors import AdderClawError, ConfigError, LedgerError, StoreError, UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, ConfigError, LedgerError, StoreError, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.store import Store, damage
 from adderclaw.store.files import IMAGE, folder_of
 from adderclaw.store.logfile import read_key
 from adderclaw.store.verify import Verification, verify
-from adderclaw.types import Json
 
 SPARE = 64 << 20
 """Bytes that stay free on the disk."""

@@ -4,14 +4,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 
-from adderclaw import home_names, installed
+from adderclaw import installed
 from adderclaw.channels.homes import made
 from adderclaw.channels.homes.restore import in_use
 from adderclaw.channels.service.backend import BACKENDS, is_ours
 from adderclaw.config.paths import beneath, followed
-from adderclaw.errors import AdderClawError, StoreError, UsageError
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, StoreError, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 
 class Item(NamedTuple):
@@ -138,7 +139,7 @@ _PROVED = {"database": made.is_database, "receipts": made.is_receipts}
 def _outside(home: str) -> Iterator[tuple[str, str]]:
     """The database and the receipts, where the configuration keeps them outside of the home."""
     from adderclaw.config import load
-    from adderclaw.errors import ConfigError
+    from adderclaw.core.errors import ConfigError
 
     try:
         now = load(looks=True, here=True).config

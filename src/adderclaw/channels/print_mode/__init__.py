@@ -6,20 +6,20 @@ from collections.abc import Awaitable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from adderclaw.credentials.redaction import visible
-from adderclaw.events import EventRecord
+from adderclaw.core.events import EventRecord
+from adderclaw.core.questions import Operator
+from adderclaw.core.record import record
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json, OnDelta
 from adderclaw.kernel import prompt
 from adderclaw.kernel.approvals import Nobody
 from adderclaw.kernel.loop import run_turn, silent
 from adderclaw.kernel.session import ALONE, Attached, Session, TurnResult
-from adderclaw.questions import Operator
-from adderclaw.record import record
 from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start_agent
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
 from adderclaw.store import memory
-from adderclaw.types import Json, OnDelta
 
 if TYPE_CHECKING:
     from adderclaw.channels.print_mode.structured import Shape

@@ -12,13 +12,13 @@ from adderclaw.channels.print_mode.lines import PROTOCOL
 from adderclaw.channels.print_mode.no_effect import read_initialize
 from adderclaw.channels.print_mode.requests import Requests, models_of
 from adderclaw.channels.print_mode.stream import Stream
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
+from adderclaw.core.tool_traits import ASK_USER
+from adderclaw.core.types import Json
 from adderclaw.kernel.approvals import unaskable
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.runtime import Options, Run
 from adderclaw.store import transcript
-from adderclaw.tool_traits import ASK_USER
-from adderclaw.types import Json
 
 
 class Client:

@@ -9,9 +9,9 @@ from adderclaw.channels import stdio
 from adderclaw.channels.print_mode import user_message
 from adderclaw.channels.print_mode.user_message import UserMessage
 from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.json_text import no_constant
-from adderclaw.types import Json
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.json_text import no_constant
+from adderclaw.core.types import Json
 
 MOST_MESSAGES = 1_000
 """Messages that wait for their turn."""

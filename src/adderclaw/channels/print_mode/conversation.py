@@ -15,13 +15,13 @@ from adderclaw.channels.print_mode.no_effect import CITATIONS, MESSAGE_FIELDS
 from adderclaw.channels.print_mode.stream import Stream
 from adderclaw.channels.print_mode.user_message import UserMessage, joined
 from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.events import EventRecord
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.events import EventRecord
+from adderclaw.core.types import Json
 from adderclaw.kernel.session import ALONE, TurnResult
 from adderclaw.runtime import Options, Resume, Run, opened, start_agent
 from adderclaw.runtime.drive import Report, drive, exit_code
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import Json
 
 DRAIN_SECONDS = 30.0
 """How long a client that reads slowly is waited for at the end."""

@@ -3,10 +3,10 @@
 import os
 
 from adderclaw import __version__
-from adderclaw.events import EventRecord
+from adderclaw.core.events import EventRecord
+from adderclaw.core.types import EndedBy, Json, Message, OpaqueBlock, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Run
-from adderclaw.types import EndedBy, Json, Message, OpaqueBlock, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 
 PROTOCOL = "2.1.261"
 """Whose shapes these are: clients look at it before they use what is newer."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from adderclaw.channels.print_mode import Reports
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 APPLIED = frozenset(
     (

@@ -8,10 +8,10 @@ from adderclaw import __version__
 from adderclaw.channels.print_mode.lines import PROTOCOL, mcp_status
 from adderclaw.channels.print_mode.no_effect import AUTO
 from adderclaw.channels.print_mode.stream import Stream
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import EFFORTS, Json, Thinking
 from adderclaw.runtime import Run
 from adderclaw.store import transcript
-from adderclaw.types import EFFORTS, Json, Thinking
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

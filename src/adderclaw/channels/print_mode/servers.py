@@ -11,7 +11,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from adderclaw.channels.print_mode.control import Gone, Link, Refused
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 type Inward = MemoryObjectSendStream[SessionMessage | Exception]
 

@@ -5,12 +5,12 @@ import re
 from typing import cast
 
 from adderclaw.config import others_schema as schemas
-from adderclaw.errors import UsageError
-from adderclaw.json_text import canonical, no_constant
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import canonical, no_constant
+from adderclaw.core.types import Json, OnDelta
 from adderclaw.kernel import prompt
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.types import Json, OnDelta
 
 FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?```\s*", re.DOTALL)
 MISFIT = "the answer does not fit --json-schema, and neither did the second"

@@ -14,12 +14,12 @@ from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.repl.slash import command
 from adderclaw.channels.terminal import STDIN, Terminal, typed
 from adderclaw.config.schema import Config
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import InUse
+from adderclaw.core.errors import InUse
+from adderclaw.core.questions import Operator
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.session import Attached, TurnResult
-from adderclaw.questions import Operator
-from adderclaw.record import NamedTuple
 from adderclaw.runtime import Options, Resume, Run
 from adderclaw.runtime.drive import drive
 from adderclaw.runtime.signals import until_signal

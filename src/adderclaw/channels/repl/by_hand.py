@@ -6,15 +6,16 @@ import stat
 from collections.abc import Callable
 from secrets import token_hex
 
-from adderclaw import framing, workspace
+from adderclaw import workspace
 from adderclaw.channels.terminal import OwnHand
-from adderclaw.credentials.redaction import visible
+from adderclaw.core import framing
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.tool_traits import BASH, LS, MEMORY_WRITE, READ, READ_RESOURCE
+from adderclaw.core.types import Json, MediaBlock
 from adderclaw.kernel.session import ALONE, Attached
-from adderclaw.record import NamedTuple
 from adderclaw.runtime import Run
 from adderclaw.runtime.hook_calls import ByHand, by_hand
-from adderclaw.tool_traits import BASH, LS, MEMORY_WRITE, READ, READ_RESOURCE
-from adderclaw.types import Json, MediaBlock
 from adderclaw.view.items import Item, Notice
 from adderclaw.view.rows import Rows
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from adderclaw.channels import export
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import Secrets, visible
 from adderclaw.runtime import Resume, Run
 from adderclaw.store import Store, transcript
 from adderclaw.store.transcript import Conversation

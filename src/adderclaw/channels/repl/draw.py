@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
 
 type Fragments = list[tuple[str, str]]

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.runtime import Run
 
 CHUNK = 1_000
@@ -76,7 +76,7 @@ class Files:
         self._is_awaited = not self._made
 
     async def _list(self) -> None:
-        from adderclaw.errors import AdderClawError
+        from adderclaw.core.errors import AdderClawError
         from adderclaw.tools.listing import listed
 
         place, start = self._run.session.scene.context.workspace, self._run.session.scene.kit.start

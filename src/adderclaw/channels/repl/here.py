@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw.channels.cli.agent import Shown
 from adderclaw.channels.terminal import typed
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import OnDelta
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import ALONE, Attached, TurnResult
 from adderclaw.runtime import Run
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
-from adderclaw.types import OnDelta
 
 if TYPE_CHECKING:
     from adderclaw.channels.repl import Repl

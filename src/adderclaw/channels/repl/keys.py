@@ -22,7 +22,7 @@ from adderclaw.channels import editor
 from adderclaw.channels.repl.chips import Chips
 from adderclaw.channels.repl.menu import LOOKED_AT, NAMING
 from adderclaw.channels.repl.screen import Screen
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 TWICE = 2.0
 """Seconds within which a key counts as pressed twice."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 
 class Manner(NamedTuple):

@@ -6,9 +6,9 @@ from io import StringIO
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from adderclaw.credentials.redaction import visible
-from adderclaw.deltas import GrowingText
-from adderclaw.record import NamedTuple
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -10,8 +10,8 @@ from prompt_toolkit.document import Document
 from adderclaw.channels.repl.files import Files
 from adderclaw.channels.repl.slash.offered import Offer, Offers
 from adderclaw.channels.repl.slash.table import SLASH
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.redaction import visible
 from adderclaw.runtime import Run
 
 NAMING = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]*)|([^\s"]*))$""")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.formatted_text import ANSI
 
 from adderclaw import __version__
-from adderclaw.events import EventRecord
+from adderclaw.core.events import EventRecord
+from adderclaw.core.types import Json
 from adderclaw.runtime import Run
-from adderclaw.types import Json
 from adderclaw.view.items import Notice
 from adderclaw.view.live import Busy
 

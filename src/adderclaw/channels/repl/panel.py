@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from adderclaw.channels.repl.draw import Drawing, Fragments
 from adderclaw.channels.repl.screen import Screen
 from adderclaw.channels.terminal import MOST_GRANTED, meant
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.json_text import canonical
+from adderclaw.core.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.tool_traits import BASH
+from adderclaw.core.types import Json
 from adderclaw.gate.grants import in_words
-from adderclaw.json_text import canonical
-from adderclaw.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
-from adderclaw.record import NamedTuple
-from adderclaw.tool_traits import BASH
-from adderclaw.types import Json
 from adderclaw.view import calls
 from adderclaw.view.items import Line
 

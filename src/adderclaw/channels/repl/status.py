@@ -6,8 +6,8 @@ import time
 
 from adderclaw import workspace
 from adderclaw.channels.repl.modes import named
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
+from adderclaw.core.redaction import visible
 from adderclaw.runtime import Run
 from adderclaw.store import phases
 from adderclaw.view.live import Busy

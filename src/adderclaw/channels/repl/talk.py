@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw import home_names
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.leaving import bypass_is_over
@@ -17,13 +16,14 @@ from adderclaw.channels.repl.printed import Printed
 from adderclaw.channels.repl.screen import Screen
 from adderclaw.channels.repl.status import Status
 from adderclaw.channels.repl.titles import Titles
-from adderclaw.credentials.redaction import visible
-from adderclaw.deltas import GrowingText
+from adderclaw.core import home_names
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Delta, OnDelta
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import ALONE, Attached, TurnResult
 from adderclaw.runtime import Run
 from adderclaw.runtime.one_turn import one_turn
-from adderclaw.types import Delta, OnDelta
 from adderclaw.view.items import Call, Item, Notice, Words
 from adderclaw.view.live import Live
 from adderclaw.view.rows import Rows

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.repl import conversations
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError
-from adderclaw.framing import framed, sealed
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.framing import framed, sealed
+from adderclaw.core.redaction import visible
 from adderclaw.kernel.tape import UNTAPED
 from adderclaw.runtime import Run
 from adderclaw.runtime import session as sessions

@@ -15,18 +15,18 @@ from adderclaw.channels.rpc.wire import (
     RpcError,
     notice,
 )
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.events import EventRecord
+from adderclaw.core.questions import Answer, ApprovalRequest
+from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.events import EventRecord
 from adderclaw.hosted import asking
 from adderclaw.hosted.asking import Asking, Request
 from adderclaw.hosted.cancelling import Cancelling
 from adderclaw.kernel.approvals import AlreadyAnswered, NotCounted
-from adderclaw.questions import Answer, ApprovalRequest
 from adderclaw.runtime import Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import drive
 from adderclaw.sinks.log import fields
-from adderclaw.types import Json
 
 MOST_RUNS = 8
 

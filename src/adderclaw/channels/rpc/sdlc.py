@@ -9,12 +9,12 @@ from adderclaw.channels import proof, sdlc
 from adderclaw.channels.rpc import wire
 from adderclaw.channels.rpc.wire import Id, RpcError
 from adderclaw.channels.sdlc import Desk, Seen
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.record import record
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.runtime import Options
 from adderclaw.store.criteria import BadPlan
 from adderclaw.store.phases import named
-from adderclaw.types import Json
 
 
 @record

@@ -11,18 +11,18 @@ from adderclaw.channels import stdio
 from adderclaw.channels.rpc import sdlc, wire
 from adderclaw.channels.rpc.runs import Runs, not_counted
 from adderclaw.channels.rpc.wire import Call, Id, Outbox, RpcError
-from adderclaw.decode import Between, Invalid, decode
+from adderclaw.core.decode import Between, Invalid, decode
+from adderclaw.core.errors import AdderClawError, Completed, UsageError
+from adderclaw.core.questions import Answer, replied
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
 from adderclaw.drivers.wanted import RunParams, prepared
-from adderclaw.errors import AdderClawError, Completed, UsageError
 from adderclaw.hosted import questions
 from adderclaw.kernel.approvals import NotCounted
-from adderclaw.questions import Answer, replied
-from adderclaw.record import record
 from adderclaw.runtime import Options
 from adderclaw.runtime.signals import ending
-from adderclaw.types import Json
 
 PROTOCOL = "1.0"
 
@@ -253,7 +253,7 @@ class Server:
         return {"valid": True, "problems": [], "workflow": show.as_json(workflow)}
 
     async def _status(self, params: StatusParams, _id: Id) -> Json:
-        from adderclaw.credentials.redaction import without_shapes
+        from adderclaw.core.redaction import without_shapes
         from adderclaw.replay.trace_file import checked
         from adderclaw.store import Store, runs
 

@@ -6,8 +6,8 @@ from collections import deque
 from math import isfinite
 from typing import Any, NamedTuple, cast
 
-from adderclaw.json_text import no_constant
-from adderclaw.types import Json
+from adderclaw.core.json_text import no_constant
+from adderclaw.core.types import Json
 
 MAX_LINE = 8 << 20
 """Bytes of one message."""

@@ -7,15 +7,15 @@ from adderclaw.channels import facts
 from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import missing
-from adderclaw.decode import Between
-from adderclaw.errors import UsageError
+from adderclaw.core.decode import Between
+from adderclaw.core.errors import UsageError
+from adderclaw.core.questions import Answer
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.hosted import questions
 from adderclaw.hosted.watched import Watched
 from adderclaw.kernel.approvals import person
-from adderclaw.questions import Answer
-from adderclaw.record import record
 from adderclaw.store import approvals, transcript
-from adderclaw.types import Json
 
 
 @record

@@ -15,8 +15,8 @@ from adderclaw.channels.server.endpoint import NOBODY, Called, Client, Endpoint
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.pages.layout import refusal_page
 from adderclaw.channels.server.refusal import Refusal, refused
-from adderclaw.decode import freeze
-from adderclaw.errors import AdderClawError
+from adderclaw.core.decode import freeze
+from adderclaw.core.errors import AdderClawError
 from adderclaw.store import clients
 from adderclaw.store.clients import ClientRow
 from adderclaw.store.text import compact

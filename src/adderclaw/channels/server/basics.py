@@ -9,7 +9,7 @@ from adderclaw import __version__
 from adderclaw.channels.facts import notices
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.record import record
+from adderclaw.core.record import record
 
 
 @record

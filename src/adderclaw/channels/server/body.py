@@ -11,8 +11,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from adderclaw.channels.server.endpoint import Endpoint
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.decode import Invalid, bare, decode
-from adderclaw.types import Json
+from adderclaw.core.decode import Invalid, bare, decode
+from adderclaw.core.types import Json
 
 MOST_FIELDS = 100
 """Of a query or a form."""

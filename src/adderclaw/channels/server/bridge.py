@@ -9,13 +9,13 @@ from adderclaw.channels.server import replies, senders, signed
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.channels.server.replies import Chat, Reply
-from adderclaw.decode import decode, freeze
-from adderclaw.errors import AdderClawError, InUse, UsageError
+from adderclaw.core.decode import decode, freeze
+from adderclaw.core.errors import AdderClawError, InUse, UsageError
+from adderclaw.core.questions import Answer, QuestionRequest
+from adderclaw.core.record import record
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.hosted.watched import Full, Unknown
 from adderclaw.kernel.approvals import NotCounted
-from adderclaw.questions import Answer, QuestionRequest
-from adderclaw.record import record
 from adderclaw.store import deliveries, threads
 from adderclaw.store.deliveries import Claim
 from adderclaw.store.text import compact

@@ -3,9 +3,9 @@
 from adderclaw.channels.server import bounds
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import missing
-from adderclaw.record import record
+from adderclaw.core.record import record
+from adderclaw.core.types import Outcome
 from adderclaw.store import transcript
-from adderclaw.types import Outcome
 
 
 @record

@@ -10,13 +10,13 @@ from adderclaw.channels.server.answers import Given, Settled, settle
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pictures import Picture, decoded
 from adderclaw.channels.server.refusal import Refusal, missing
-from adderclaw.decode import Between
-from adderclaw.errors import UsageError
+from adderclaw.core.decode import Between
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.hosted import asking
 from adderclaw.hosted.conversation import Conversation
-from adderclaw.record import record
 from adderclaw.store import threads, transcript
-from adderclaw.types import Json
 from adderclaw.view import wire
 from adderclaw.view.items import Call
 from adderclaw.view.rows import Rows

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.paths import beneath
-from adderclaw.record import NamedTuple, record
+from adderclaw.core.record import NamedTuple, record
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -8,11 +8,11 @@ from adderclaw.channels.server.answers import channel
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.config import home
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.record import record
 from adderclaw.credentials import webhook_secrets
-from adderclaw.decode import decode
-from adderclaw.errors import AdderClawError, UsageError
 from adderclaw.kernel.approvals import person
-from adderclaw.record import record
 from adderclaw.store import deliveries
 from adderclaw.store.deliveries import Claim
 
@@ -68,7 +68,7 @@ def opened() -> "Fleet":
 
 async def listing(_: Called) -> FleetQuestions:
     def look() -> list[dict[str, Any]]:
-        from adderclaw.credentials.redaction import Secrets
+        from adderclaw.core.redaction import Secrets
         from adderclaw.fleet import asking
 
         fleet = opened()

@@ -7,8 +7,8 @@ from adderclaw.channels.facts.checkpoints import RestoredRow, as_json
 from adderclaw.channels.server.conversations import found, steers
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal
+from adderclaw.core.record import record
 from adderclaw.kernel import resume
-from adderclaw.record import record
 from adderclaw.runtime import Run, rewind
 
 

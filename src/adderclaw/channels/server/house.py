@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
-from adderclaw import config, home_names
+from adderclaw import config
 from adderclaw.channels.server.endpoint import Client
 from adderclaw.channels.server.known_channels import KnownChannels
 from adderclaw.channels.server.limits import Rates
@@ -15,8 +15,9 @@ from adderclaw.channels.server.metrics import Meter
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.channels.ticking import scheduler
 from adderclaw.config.paths import beneath, followed
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.events import Body, Bus
+from adderclaw.core import home_names
+from adderclaw.core.events import Body, Bus
+from adderclaw.core.redaction import Secrets
 from adderclaw.hosted import questions
 from adderclaw.hosted.conversations import Conversations
 from adderclaw.hosted.runs import Runs

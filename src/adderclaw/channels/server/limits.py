@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 ANSWERS_END = 3
 """Seconds that answers under way have once everything else has ended."""

@@ -7,7 +7,7 @@ from starlette.responses import RedirectResponse, Response
 from adderclaw.channels.server import door
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages import login as page
-from adderclaw.record import record
+from adderclaw.core.record import record
 from adderclaw.store import clients
 
 DAYS = 7 * 86_400.0

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from adderclaw import __version__
 from adderclaw.channels.facts.ledger import Watch
 from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.store import Store
 from adderclaw.store.queries.metrics import COUNTED, TOKENS, count_after
 

@@ -7,8 +7,8 @@ from adderclaw.channels.facts import notices
 from adderclaw.channels.facts.notices import NoticeRow, TargetRow
 from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.decode import Between
-from adderclaw.record import record
+from adderclaw.core.decode import Between
+from adderclaw.core.record import record
 
 
 @record

@@ -4,10 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from adderclaw import __version__, decode
+from adderclaw import __version__
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import ErrorAnswer, OpenAIError
-from adderclaw.types import Json
+from adderclaw.core import decode
+from adderclaw.core.types import Json
 
 _NAMED = re.compile(r"{(\w+)(?::\w+)?}")
 

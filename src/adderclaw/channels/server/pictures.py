@@ -5,9 +5,9 @@ import binascii
 from collections.abc import Sequence
 
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.record import record
+from adderclaw.core.record import record
+from adderclaw.core.types import MediaBlock
 from adderclaw.tools import images
-from adderclaw.types import MediaBlock
 
 MOST = 10
 

@@ -11,15 +11,15 @@ from adderclaw.channels.facts.usage import DayRow, Usage
 from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
-from adderclaw.decode import Between
-from adderclaw.errors import UsageError
-from adderclaw.record import record
+from adderclaw.core.decode import Between
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
+from adderclaw.core.types import Risk
 from adderclaw.runtime.rewind import Group
 from adderclaw.store import checkpoints as rows
 from adderclaw.store import transcript
 from adderclaw.store.chain import Status
 from adderclaw.store.model_calls import By
-from adderclaw.types import Risk
 
 LARGEST = 2**53
 """The largest number that JSON carries for everybody."""

@@ -5,9 +5,9 @@ from typing import NotRequired, TypedDict
 
 from starlette.responses import Response
 
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.decode import Invalid
-from adderclaw.errors import AdderClawError, InUse, UsageError
+from adderclaw.core.decode import Invalid
+from adderclaw.core.errors import AdderClawError, InUse, UsageError
+from adderclaw.core.redaction import Secrets
 from adderclaw.hosted.watched import Full, NotYours, Unknown
 from adderclaw.kernel.approvals import NotCounted
 from adderclaw.store.text import compact

@@ -8,17 +8,17 @@ from adderclaw.channels.facts import clean
 from adderclaw.channels.facts.webhook_channels import secrets as channel_secrets
 from adderclaw.channels.server.house import House
 from adderclaw.config.schema_channels import Sender, WebhookChannel
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.questions import QuestionRequest
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.tool_traits import ASK_USER
 from adderclaw.hosted.asking import Request
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.kernel.approvals import Shown, shown, text_of
 from adderclaw.kernel.clock import random_ids
 from adderclaw.kernel.session import TurnResult
 from adderclaw.net import signing
-from adderclaw.questions import QuestionRequest
-from adderclaw.record import NamedTuple, record
 from adderclaw.store.text import compact
-from adderclaw.tool_traits import ASK_USER
 
 TRIES = (0.0, 2.0, 15.0)
 """Seconds before each try to post."""

@@ -16,15 +16,15 @@ from adderclaw.channels.server.answers import Given, Settled, settle
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.config.paths import beneath, followed
-from adderclaw.decode import Between
+from adderclaw.core.decode import Between
+from adderclaw.core.errors import Completed, UsageError
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.drivers.sop.find import is_path
 from adderclaw.drivers.wanted import RunParams, Wanted, prepared
-from adderclaw.errors import Completed, UsageError
 from adderclaw.hosted import asking
 from adderclaw.hosted.runs import HostedRun
-from adderclaw.record import record
 from adderclaw.store import Store, runs, transcript
-from adderclaw.types import Json
 
 FILES = ("agentfile", "spec", "skills_dir")
 """What names a file: it lies in the folder that the run works in."""

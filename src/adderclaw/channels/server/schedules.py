@@ -10,10 +10,10 @@ from adderclaw.channels.server import bounds
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
 from adderclaw.channels.server.runs import FILES, inside
-from adderclaw.decode import Between
+from adderclaw.core.decode import Between
+from adderclaw.core.errors import AdderClawError, Stopped, UsageError
+from adderclaw.core.record import record
 from adderclaw.drivers.sop.find import is_path
-from adderclaw.errors import AdderClawError, Stopped, UsageError
-from adderclaw.record import record
 from adderclaw.schedules import adding
 from adderclaw.schedules.adding import New
 from adderclaw.schedules.tick import NotBegun

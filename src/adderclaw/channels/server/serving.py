@@ -25,7 +25,7 @@ from adderclaw.channels.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
 from adderclaw.channels.server.listening import Where
 from adderclaw.channels.server.protocol import Seats, guarded
 from adderclaw.channels.ticking import tick_forever
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.net import own_server
 from adderclaw.net.own_server import Running
 from adderclaw.runtime import Options

@@ -10,9 +10,9 @@ from adderclaw.channels.server import door
 from adderclaw.channels.server.body import text_of
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
-from adderclaw.json_text import no_constant
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import no_constant
+from adderclaw.core.redaction import visible
 from adderclaw.net import signing
 from adderclaw.net.signing import Signed, Unverified
 from adderclaw.store import deliveries

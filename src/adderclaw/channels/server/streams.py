@@ -8,9 +8,9 @@ from starlette.requests import Request
 
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.decode import Between
+from adderclaw.core.decode import Between
+from adderclaw.core.record import record
 from adderclaw.hosted.watched import Watched
-from adderclaw.record import record
 from adderclaw.store.text import compact
 
 HEARTBEAT = 15

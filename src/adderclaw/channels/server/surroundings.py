@@ -9,10 +9,10 @@ from adderclaw.channels.facts.judging import Explained, ToolRow
 from adderclaw.channels.facts.parts import HookRow, ServerRow, Settings, Skills
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.visible import options
-from adderclaw.decode import nearest
-from adderclaw.errors import UsageError
+from adderclaw.core.decode import nearest
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
 from adderclaw.hooks import catalogue
-from adderclaw.record import record
 
 
 @record

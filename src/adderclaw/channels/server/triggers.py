@@ -4,11 +4,11 @@ from adderclaw.channels.server import signed
 from adderclaw.channels.server.body import text_of
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal
+from adderclaw.core.errors import AdderClawError, Stopped
+from adderclaw.core.framing import framed, sealed
+from adderclaw.core.record import record
 from adderclaw.credentials import webhook_secrets
-from adderclaw.errors import AdderClawError, Stopped
-from adderclaw.framing import framed, sealed
 from adderclaw.hosted.watched import Full
-from adderclaw.record import record
 from adderclaw.schedules.tick import NotBegun
 from adderclaw.store import deliveries, schedules
 from adderclaw.store.deliveries import KEPT, Claim

@@ -5,10 +5,11 @@ import os
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from adderclaw import config, home_names
+from adderclaw import config
 from adderclaw.channels.service.plan import Plan
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.record import NamedTuple
 
 BackendName = Literal["systemd", "launchd"]
 State = Literal["running", "starting", "stopping", "stopped", "failed"]

@@ -1,7 +1,7 @@
 """One program of the system, found by its name, run to its end, without a shell and within a limit."""
 
-from adderclaw.errors import AdderClawError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import programs
 
 
@@ -39,7 +39,7 @@ def printed(name: str, *words: str) -> None:
     """Its output line by line, with nothing in it that steers a terminal."""
     import subprocess
 
-    from adderclaw.credentials.redaction import visible
+    from adderclaw.core.redaction import visible
 
     program = programs.on_system(name)
     if program is None:

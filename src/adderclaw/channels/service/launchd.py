@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from adderclaw.channels.service.backend import BackendName, Status, folder, instance, remove
 from adderclaw.channels.service.command import Done, printed, ran
 from adderclaw.channels.service.plan import Plan
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 
 DELAY = 30
 """Seconds between two starts: launchd knows no limit on how often, so it is slower than the others."""

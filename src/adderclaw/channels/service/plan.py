@@ -6,11 +6,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from adderclaw import config, home_names, installed
+from adderclaw import config, installed
 from adderclaw.channels.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
 from adderclaw.config.paths import beneath, followed
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import programs
 
 PATHS = ("socket", "tls_cert", "tls_key", "config")

@@ -9,7 +9,7 @@ from importlib.resources import files
 from adderclaw.channels.service.backend import BackendName, State, Status, instance, remove
 from adderclaw.channels.service.command import ran
 from adderclaw.channels.service.plan import Plan
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import programs
 
 WALLS = "# walls:"

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, islice
 
+from adderclaw.core.suggestions import meant
 from adderclaw.drivers.agentfile import variables
 from adderclaw.drivers.agentfile.workflow import MOST_SHOWN, Goal, Persona, Problem, Step, Workflow
-from adderclaw.near import meant
 
 MOST_ROUNDS = 10_000
 WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

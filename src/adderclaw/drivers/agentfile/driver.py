@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from sqlite3 import Cursor
 
 from adderclaw.config.options import Options, stored
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import Json
 from adderclaw.drivers.agentfile import dry
 from adderclaw.drivers.agentfile.execute import WorkflowExecution, begun_with
 from adderclaw.drivers.agentfile.load import bound, load
 from adderclaw.drivers.agentfile.workflow import Workflow
 from adderclaw.drivers.driver import Driver, Opening
-from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import workflows
-from adderclaw.types import Json
 
 STRICT = ("supervised", "readonly")
 """Profiles in which nothing that could do harm happens unasked."""

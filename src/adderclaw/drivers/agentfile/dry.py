@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from adderclaw.core.types import Json
 from adderclaw.drivers.agentfile import prompts
 from adderclaw.drivers.agentfile.variables import filled
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
-from adderclaw.types import Json
 
 MARK = "MARK"
 """Stands for what is drawn at random when the workflow runs."""

@@ -6,21 +6,21 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from adderclaw.child import Child, ChildReport, Spawn
+from adderclaw.core.child import Child, ChildReport, Spawn
+from adderclaw.core.errors import AdderClawError, LimitError, outcome_of
+from adderclaw.core.events import EventRecord
+from adderclaw.core.json_text import digest
+from adderclaw.core.questions import ApprovalRequest
+from adderclaw.core.tool_traits import in_set
+from adderclaw.core.types import EndedBy, Outcome
 from adderclaw.drivers.agentfile import prompts
 from adderclaw.drivers.agentfile.signal import Loop, Report, Result, Verdict
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
 from adderclaw.drivers.driver import RunEnds
-from adderclaw.errors import AdderClawError, LimitError, outcome_of
-from adderclaw.events import EventRecord
-from adderclaw.json_text import digest
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.questions import ApprovalRequest
 from adderclaw.store import subagents, transcript, workflows
 from adderclaw.store.subagents import Subagent
 from adderclaw.store.workflows import Begun, Finished
-from adderclaw.tool_traits import in_set
-from adderclaw.types import EndedBy, Outcome
 
 VERDICT = "(review)"
 """Stands for the reviewer among the agents; no AGENT can be called so."""

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
+from adderclaw.core.errors import Refused, UsageError
 from adderclaw.drivers.agentfile import check, variables
 from adderclaw.drivers.agentfile.parse import MAX_BYTES, lines_of, read
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Problem, Workflow
-from adderclaw.errors import Refused, UsageError
 
 MAX_PROMPT = 256 * 1024
 MAX_VALUE = 1 << 20

@@ -8,6 +8,7 @@ from functools import cache
 from textwrap import dedent
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from adderclaw.core.suggestions import meant
 from adderclaw.drivers.agentfile.workflow import (
     SECURITY,
     Goal,
@@ -21,7 +22,6 @@ from adderclaw.drivers.agentfile.workflow import (
     Step,
     Workflow,
 )
-from adderclaw.near import meant
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
+from adderclaw.core.framing import framed, framed_word
 from adderclaw.drivers.agentfile.variables import filled
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
-from adderclaw.framing import framed, framed_word
 
 MOST_OF_ONE = 4_000
 """Characters of one result in the state that later goals are told; `$name` gives the whole of it."""

@@ -3,9 +3,9 @@
 import re
 from typing import Any
 
+from adderclaw.core.types import Json
 from adderclaw.drivers.agentfile.parse import Line, lines_of, pieces, statements
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
-from adderclaw.types import Json
 
 REVIEW = {"reviewer": "a reviewer", "operator": "the operator"}
 

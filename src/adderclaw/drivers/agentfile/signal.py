@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple, cast
 
-from adderclaw.decode import Invalid
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, preparing
+from adderclaw.core.decode import Invalid
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, preparing
 
 MAX_TEXT = 200_000
 
@@ -142,7 +142,7 @@ def _signal(loop: Loop | None) -> Json:
 
 
 def _as_text(value: object) -> str:
-    from adderclaw.json_text import canonical
+    from adderclaw.core.json_text import canonical
 
     return (value if isinstance(value, str) else canonical(value))[:MAX_TEXT]
 

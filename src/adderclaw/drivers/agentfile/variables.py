@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 
 NAME = re.compile(r"\$(?:(\$)|\{([A-Za-z][A-Za-z0-9_-]{0,255})\}|([A-Za-z][A-Za-z0-9_-]{0,255}))")
 """`$$` is a dollar sign; `${name}` says where a name ends."""

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from adderclaw.errors import UsageError
-from adderclaw.record import record
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
 
 type Review = Literal["reviewer", "operator", "nobody"]
 """Who looks at a goal's result before the next one begins: another model call, the operator, or nobody."""

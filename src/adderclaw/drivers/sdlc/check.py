@@ -1,6 +1,6 @@
 """Whether a generated test may count: one pass over its syntax tree, which refuses what it cannot read."""
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 MOST_CHARACTERS = 20_000
 LANGUAGES = ("sh", "python")

@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from adderclaw.config.options import Options
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.sdlc.execute import Proof
 from adderclaw.drivers.sdlc.trees import Trees, Where
-from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import criteria
 from adderclaw.store.plans import Plan
-from adderclaw.types import Json
 
 KIND = "proof"
 

@@ -6,18 +6,18 @@ What has been reached stands in rows, so that whoever comes after a kill goes on
 import asyncio
 from sqlite3 import Cursor
 
-from adderclaw.child import Child
+from adderclaw.core.child import Child
+from adderclaw.core.errors import AdderClawError, LimitError
+from adderclaw.core.types import Outcome
 from adderclaw.drivers.sdlc import prompts, proving, running
 from adderclaw.drivers.sdlc.proving import Judgement, Proved
 from adderclaw.drivers.sdlc.tools import SUBMIT, submit_tool
 from adderclaw.drivers.sdlc.trees import Trees
-from adderclaw.errors import AdderClawError, LimitError
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import criteria, faults, generated_tests
 from adderclaw.store.criteria import Criterion
 from adderclaw.store.generated_tests import Test
 from adderclaw.store.plans import Plan
-from adderclaw.types import Outcome
 
 ATTEMPTS = 6
 """Tests for one criterion that may be turned back; then somebody has to look at the plan."""

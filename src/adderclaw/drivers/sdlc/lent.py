@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 from adderclaw.store.checkpoints import State
 from adderclaw.store.generated_tests import beside_tree
 from adderclaw.workspace import Place

@@ -4,9 +4,9 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
+from adderclaw.core.framing import tagged
 from adderclaw.drivers.sdlc.running import SECONDS
 from adderclaw.drivers.sdlc.trees import Trees
-from adderclaw.framing import tagged
 from adderclaw.store.criteria import Criterion
 from adderclaw.store.plans import Plan
 from adderclaw.store.text import plain

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Sequence
 
+from adderclaw.core.record import NamedTuple
 from adderclaw.drivers.sdlc import check_shell, replaced
 from adderclaw.drivers.sdlc.check import LOOKING
 from adderclaw.drivers.sdlc.replaced import Call, How
 from adderclaw.drivers.sdlc.running import SECONDS, Ran, Replacing
 from adderclaw.drivers.sdlc.trees import Tree, Trees
-from adderclaw.record import NamedTuple
 from adderclaw.store import faults
 from adderclaw.store.criteria import Criterion
 from adderclaw.store.generated_tests import Test, replaced_digest

@@ -9,8 +9,8 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
+from adderclaw.core.record import NamedTuple
 from adderclaw.drivers.sdlc.running import Ran
-from adderclaw.record import NamedTuple
 
 type How = Literal["record", "other", "empty"]
 type Variant = Literal["other", "status", "empty"]

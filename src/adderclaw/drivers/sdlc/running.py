@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
-from adderclaw.errors import AdderClawError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import confinement, inside_test
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room

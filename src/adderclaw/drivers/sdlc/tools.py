@@ -3,13 +3,13 @@
 import re
 from typing import Any
 
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 from adderclaw.drivers.sdlc.check import LANGUAGES, Problem, check
 from adderclaw.kernel.session import Session
-from adderclaw.record import record
 from adderclaw.store import generated_tests
 from adderclaw.store.criteria import Criterion
 from adderclaw.store.plans import Plan
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 SUBMIT = "SubmitTest"
 MOST = 4

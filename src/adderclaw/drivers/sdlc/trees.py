@@ -9,10 +9,10 @@ from adderclaw.checkpoints import FOLDER, baseline
 from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.tree import Limits
 from adderclaw.config.own_paths import Own
+from adderclaw.core.errors import AdderClawError, StoreError
+from adderclaw.core.record import NamedTuple
 from adderclaw.drivers.sdlc import lent, running
 from adderclaw.drivers.sdlc.running import SECONDS, Ran, Replacing
-from adderclaw.errors import AdderClawError, StoreError
-from adderclaw.record import NamedTuple
 from adderclaw.store import Store, baselines, checkpoints, proof
 from adderclaw.store.checkpoints import State
 from adderclaw.store.faults import Fault

@@ -6,6 +6,8 @@ from sqlite3 import Cursor
 
 from adderclaw import workspace
 from adderclaw.config.options import Options, restored, stored
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.sop import find, tool_check
 from adderclaw.drivers.sop.execute import SopExecution
@@ -13,11 +15,9 @@ from adderclaw.drivers.sop.find import Found
 from adderclaw.drivers.sop.inputs import Value, bound
 from adderclaw.drivers.sop.results import begun_with, planned
 from adderclaw.drivers.sop.sop import Sop
-from adderclaw.errors import UsageError
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import workflows
 from adderclaw.store.workflows import Begun
-from adderclaw.types import Json
 
 
 def prepare(options: Options, sop: str, inputs: Mapping[str, str]) -> "SopDriver":

@@ -10,12 +10,12 @@ from typing import Literal
 from adderclaw import workspace
 from adderclaw.config.options import Options
 from adderclaw.config.paths import followed
+from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.suggestions import meant
 from adderclaw.drivers.sop import tool_check
 from adderclaw.drivers.sop.parse import MAX_BYTES, read
 from adderclaw.drivers.sop.sop import FILE, FOLDER, NAME, InvalidSop, Problem, Sop
-from adderclaw.errors import Refused, UsageError
-from adderclaw.near import meant
-from adderclaw.record import NamedTuple
 from adderclaw.workspace import Place
 
 type Scope = Literal["workspace", "home", "path"]

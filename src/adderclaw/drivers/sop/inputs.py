@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from adderclaw.core.errors import UsageError
+from adderclaw.core.suggestions import meant
 from adderclaw.drivers.sop.parse import fits
 from adderclaw.drivers.sop.sop import Input, Sop
-from adderclaw.errors import UsageError
-from adderclaw.near import meant
 
 MAX_VALUE = 1 << 20
 BOOLEANS = {"true": True, "false": False}

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from adderclaw.core.suggestions import meant
 from adderclaw.drivers.sop.sop import Step
-from adderclaw.near import meant
 
 
 def problems(steps: Sequence[Step]) -> Iterator[tuple[int, str]]:

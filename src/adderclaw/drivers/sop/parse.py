@@ -6,6 +6,9 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.suggestions import meant
+from adderclaw.core.types import Json
 from adderclaw.drivers.sop import order
 from adderclaw.drivers.sop.places import Places
 from adderclaw.drivers.sop.sop import (
@@ -20,9 +23,6 @@ from adderclaw.drivers.sop.sop import (
     Sop,
     Step,
 )
-from adderclaw.near import meant
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 MAX_BYTES = 256 * 1024
 MOST_STEPS = 200

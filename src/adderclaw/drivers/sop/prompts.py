@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from adderclaw.core.framing import cut, framed
 from adderclaw.drivers.sop.inputs import Value
 from adderclaw.drivers.sop.results import StepResult
 from adderclaw.drivers.sop.sop import Sop, Step
-from adderclaw.framing import cut, framed
 
 MOST_OF_ALL = 60_000
 """Characters of all outputs together that one agent or approver is shown."""

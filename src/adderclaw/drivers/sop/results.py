@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from sqlite3 import Cursor
 
+from adderclaw.core.framing import TRUNCATED
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.drivers.sop.sop import Sop, Status, Step
-from adderclaw.framing import TRUNCATED
 from adderclaw.kernel import resume
 from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.session import Session
-from adderclaw.record import NamedTuple, record
 from adderclaw.store import Store, workflows
 from adderclaw.store.workflows import Begun, Finished
-from adderclaw.types import Json, ToolCall, ToolResult
 
 PLAN = "(plan)"
 """Stands where a workflow has the persona: the row with the steps as the run began with them."""

@@ -3,10 +3,10 @@
 import re
 from typing import Any, Literal
 
-from adderclaw.errors import UsageError
-from adderclaw.json_text import digest
-from adderclaw.record import NamedTuple, record
-from adderclaw.types import Json
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import digest
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import Json
 
 type Kind = Literal["tool", "agent", "approval"]
 type OnFailure = Literal["abort", "continue"]

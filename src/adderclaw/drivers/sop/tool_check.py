@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from adderclaw.config.options import Options
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.suggestions import meant
+from adderclaw.core.tool_traits import traits
+from adderclaw.core.types import Json, Tool
 from adderclaw.drivers.sop.sop import Problem, Sop, Step
-from adderclaw.near import meant
-from adderclaw.record import NamedTuple
-from adderclaw.tool_traits import traits
 from adderclaw.tools import arguments_of, decoded, find
-from adderclaw.types import Json, Tool
 
 SERVER = "mcp__"
 
@@ -75,7 +75,7 @@ def _of_server(where: str, name: str, there: Known) -> Iterator[str]:
 
 def _arguments(step: Step, there: Known) -> Iterator[str]:
     """What of the arguments does not fit, as far as that is known before the run."""
-    from adderclaw.decode import Invalid
+    from adderclaw.core.decode import Invalid
 
     found = find(there.tools, step.tool)
     assert found is not None

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 
 from adderclaw.config.paths import followed
+from adderclaw.core.types import Json
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.programs import resolve
-from adderclaw.types import Json
 
 SERVER = "playwright"
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")

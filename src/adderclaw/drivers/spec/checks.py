@@ -5,19 +5,19 @@ from dataclasses import replace
 from typing import Literal
 
 from adderclaw import workspace
-from adderclaw.child import ChildReport, Spawn
+from adderclaw.core.child import ChildReport, Spawn
+from adderclaw.core.errors import AdderClawError, LimitError, Refused
+from adderclaw.core.framing import cut, framed, sealed
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import EndedBy, Json, Outcome
 from adderclaw.drivers.spec import features, status, tree
 from adderclaw.drivers.spec.browser import SERVER
 from adderclaw.drivers.spec.status import Scenario, Status
 from adderclaw.drivers.verifier.evidence import Keeper
 from adderclaw.drivers.verifier.verify import Claim, Finding, verify
-from adderclaw.errors import AdderClawError, LimitError, Refused
-from adderclaw.framing import cut, framed, sealed
 from adderclaw.kernel.session import Session
-from adderclaw.record import NamedTuple
 from adderclaw.store import checks, transcript
 from adderclaw.store.checks import Check
-from adderclaw.types import EndedBy, Json, Outcome
 from adderclaw.workspace import Place
 
 UNCHECKED = (

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 from adderclaw import workspace
 from adderclaw.config.options import Options
 from adderclaw.config.paths import beneath, followed
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import digest
+from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.spec import browser, status
 from adderclaw.drivers.spec.execute import NAMES, SpecExecution
 from adderclaw.drivers.spec.prompts import prompt
-from adderclaw.errors import UsageError
-from adderclaw.json_text import digest
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded

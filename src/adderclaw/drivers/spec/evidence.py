@@ -5,8 +5,8 @@ import zlib
 from collections.abc import Mapping
 
 from adderclaw import workspace
+from adderclaw.core.errors import Refused
 from adderclaw.drivers.spec.status import Status
-from adderclaw.errors import Refused
 from adderclaw.workspace import Place
 
 MAX_BYTES = 4_000_000

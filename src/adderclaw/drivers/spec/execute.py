@@ -2,16 +2,16 @@
 
 import asyncio
 
-from adderclaw.child import Child, Spawn
+from adderclaw.core.child import Child, Spawn
+from adderclaw.core.errors import AdderClawError, LimitError, UsageError
+from adderclaw.core.types import Json, Outcome
 from adderclaw.drivers.spec import status, tools
 from adderclaw.drivers.spec.checks import UNCHECKED, Checker, Cut
 from adderclaw.drivers.spec.prompts import Names
 from adderclaw.drivers.spec.sessions import Came, Ended, Order, work
 from adderclaw.drivers.spec.status import Status
-from adderclaw.errors import AdderClawError, LimitError, UsageError
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.store import checks, transcript
-from adderclaw.types import Json, Outcome
 
 NAMES = Names(tools.DECLARE, tools.UPDATE)
 NOT_REQUIRED = (

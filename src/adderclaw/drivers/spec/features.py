@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from adderclaw import workspace
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.json_text import digest
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.drivers.spec import status
 from adderclaw.drivers.spec.status import Mark, Scenario, Status
-from adderclaw.errors import Refused, UsageError
-from adderclaw.json_text import digest
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 from adderclaw.workspace import Place
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, Iterator
 
 from adderclaw import workspace
+from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.drivers.verifier.evidence import kept
-from adderclaw.errors import AdderClawError, Refused
 from adderclaw.store import Store, checks
 from adderclaw.store.checks import Check
 from adderclaw.view.items import Notice

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from adderclaw import workspace
 from adderclaw.config.paths import followed
-from adderclaw.decode import decode
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.query import AgentMessage, QueryOptions, ResultMessage
+from adderclaw.core.types import Json
 from adderclaw.drivers.spec import status
 from adderclaw.drivers.spec.driver import NAME
 from adderclaw.drivers.spec.prompts import Names, coding_prompt, initializer_prompt
 from adderclaw.drivers.spec.sessions import Ended, Order, work
 from adderclaw.drivers.spec.status import Scenario, Status
 from adderclaw.drivers.spec.tools import Declared
-from adderclaw.errors import AdderClawError, UsageError
-from adderclaw.query import AgentMessage, QueryOptions, ResultMessage
-from adderclaw.types import Json
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

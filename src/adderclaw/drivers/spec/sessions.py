@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from adderclaw.core.types import EndedBy, Outcome
 from adderclaw.drivers.spec import status
 from adderclaw.drivers.spec.checks import Checked
 from adderclaw.drivers.spec.evidence import NONE, Evidence
 from adderclaw.drivers.spec.prompts import Names, prompt
 from adderclaw.drivers.spec.status import Status
-from adderclaw.types import EndedBy, Outcome
 
 STALLED = 5
 """Sessions in a row that leave nothing which shows progress: then somebody has to look."""

@@ -14,11 +14,11 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from adderclaw import workspace
-from adderclaw.credentials.redaction import visible
-from adderclaw.decode import Invalid, decode
-from adderclaw.errors import AdderClawError, Refused, UsageError
-from adderclaw.record import NamedTuple, record
-from adderclaw.types import Json
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.errors import AdderClawError, Refused, UsageError
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.workspace import Place
 
 FOLDER, NAME = ".adderclaw", "status.json"

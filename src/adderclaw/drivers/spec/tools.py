@@ -3,12 +3,12 @@
 import asyncio
 from typing import Any
 
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 from adderclaw.drivers.spec import status
 from adderclaw.drivers.spec.checks import Checker
 from adderclaw.drivers.spec.status import FILE, Scenario, Status
-from adderclaw.errors import AdderClawError
-from adderclaw.record import record
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 DECLARE, UPDATE = "DeclareScenarios", "UpdateStatus"
 

@@ -6,8 +6,8 @@ from adderclaw.checkpoints.tree import Forgets, TooBig, scan
 from adderclaw.config import home
 from adderclaw.config.own_paths import own_paths
 from adderclaw.config.schema import Config
+from adderclaw.core.json_text import digest
 from adderclaw.drivers.spec import features, status
-from adderclaw.json_text import digest
 from adderclaw.store import locks
 
 LEFT_OUT = (f"{features.FOLDER}/", f"{status.FOLDER}/")

@@ -3,8 +3,8 @@
 from dataclasses import asdict, field
 from typing import Any, Literal
 
-from adderclaw.record import record
-from adderclaw.types import Json
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 
 type ActionType = Literal["call_skill", "run_command", "ask_user", "finish"]
 type Status = Literal["ok", "failed", "timeout", "denied", "unanswered", "invalid", "unknown"]

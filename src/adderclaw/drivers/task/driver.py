@@ -6,15 +6,15 @@ from typing import Protocol, runtime_checkable
 
 from adderclaw.config import Loaded
 from adderclaw.config.options import Options, stored, unattended
+from adderclaw.core.errors import UsageError
+from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.task.execute import TaskExecution
 from adderclaw.drivers.task.transitions import begun_with
-from adderclaw.errors import UsageError
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
 from adderclaw.store import workflows
-from adderclaw.types import Json
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
 """What a task run would ask first, for a person."""
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 
 def text(details: Json) -> str:

@@ -4,7 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Literal
 
-from adderclaw.decode import decode
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import LimitError, Refused
+from adderclaw.core.events import Body, EventRecord
+from adderclaw.core.history import History
+from adderclaw.core.json_text import canonical, digest
+from adderclaw.core.types import EndedBy, Json, Outcome, ToolCall
 from adderclaw.drivers.driver import RunEnds
 from adderclaw.drivers.task import decision as decisions
 from adderclaw.drivers.task import dry, prompts, steps, unknown_names
@@ -22,10 +27,6 @@ from adderclaw.drivers.task.model_request import Asking
 from adderclaw.drivers.task.prompts import Composed, Parts
 from adderclaw.drivers.task.task_skills import LISTED, Disclosing, Wanted
 from adderclaw.drivers.task.transitions import Decided, Transitions
-from adderclaw.errors import LimitError, Refused
-from adderclaw.events import Body, EventRecord
-from adderclaw.history import History
-from adderclaw.json_text import canonical, digest
 from adderclaw.kernel import lifecycle
 from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.loop import live_planned
@@ -33,7 +34,6 @@ from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
-from adderclaw.types import EndedBy, Json, Outcome, ToolCall
 
 WITHHELD = (
     "It was not carried out: its command held a secret, and a run is kept without secrets. "

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.types import Json, Tool
 from adderclaw.drivers.driver import RunEnds
 from adderclaw.drivers.task import decision as decisions
 from adderclaw.drivers.task import prompts
 from adderclaw.drivers.task.decision import Taken
 from adderclaw.drivers.task.prompts import Composed, Parts, Window
-from adderclaw.errors import ProviderError
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.types import Json, Tool
 
 
 class Asking:

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.types import Json
 from adderclaw.drivers.task.contracts import SkillCandidate
 from adderclaw.drivers.task.prompts import Excerpt
-from adderclaw.errors import AdderClawError, Refused
 from adderclaw.kernel.session import Session
 from adderclaw.skills import checks, router, scripts
 from adderclaw.skills.catalogue import Catalogue, Skill
 from adderclaw.skills.disclosure import Constraints, Disclosed, Disclosure, heard
-from adderclaw.types import Json
 
 REFERENCE, SCRIPTS, SUMMARY = 10, 20, 30
 """How much a disclosed excerpt matters; what belongs to the skill at work matters more."""

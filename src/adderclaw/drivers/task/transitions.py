@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from sqlite3 import Cursor
 from typing import NamedTuple
 
-from adderclaw.credentials.redaction import MARK
-from adderclaw.decode import decode
+from adderclaw.core.decode import decode
+from adderclaw.core.json_text import canonical
+from adderclaw.core.redaction import MARK
+from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.drivers.task import steps
 from adderclaw.drivers.task.contracts import ActionStep, ModelDecision, StepExecutionResult
-from adderclaw.json_text import canonical
 from adderclaw.kernel import resume
 from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session
 from adderclaw.store import workflows
 from adderclaw.store.workflows import Begun, Finished
-from adderclaw.types import Json, ToolCall, ToolResult
 
 NAME = "task"
 """Stands where a workflow has its own name; there is no file."""

@@ -1,9 +1,9 @@
 """What a decision names: the skills, files and scripts that are not there, or not to be reached."""
 
-from adderclaw.decode import decode
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import Refused
 from adderclaw.drivers.task.contracts import ActionStep, CallSkill, ModelDecision
 from adderclaw.drivers.task.task_skills import Disclosing
-from adderclaw.errors import Refused
 
 
 def unknown(made: ModelDecision, shown: Disclosing) -> list[str]:

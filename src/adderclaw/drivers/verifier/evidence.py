@@ -5,10 +5,10 @@ import binascii
 import hashlib
 
 from adderclaw import workspace
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.errors import Refused
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
 from adderclaw.drivers.verifier.results import Cited
-from adderclaw.errors import Refused
-from adderclaw.types import Json
 from adderclaw.view.page import PICTURES
 from adderclaw.workspace import Place
 from adderclaw.workspace.traces import EVIDENCE as FOLDER

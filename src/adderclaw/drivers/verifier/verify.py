@@ -4,13 +4,13 @@ import os
 from collections.abc import Sequence
 from typing import Literal
 
-from adderclaw.child import Apart, Child, ChildReport, Spawn
+from adderclaw.core.child import Apart, Child, ChildReport, Spawn
+from adderclaw.core.framing import framed, sealed
+from adderclaw.core.record import record
+from adderclaw.core.tool_traits import in_set
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 from adderclaw.drivers.verifier.results import Cited, Results
-from adderclaw.framing import framed, sealed
-from adderclaw.record import record
 from adderclaw.store import Store
-from adderclaw.tool_traits import in_set
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 
 VERDICT = "Verdict"
 MISSING = f"There is no verdict yet. Call {VERDICT} now: what you could not try is `passed: false`."

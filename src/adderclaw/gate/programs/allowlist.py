@@ -11,7 +11,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 FILE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "tables", "tables.json")
 

@@ -1,5 +1,6 @@
 """Plans that are git and nothing else: they alone may change what other programs run later (CI, hook managers)."""
 
+from adderclaw.core.record import NamedTuple
 from adderclaw.gate.looking import looks
 from adderclaw.gate.programs.allowlist import PROGRAMS, names, those
 from adderclaw.gate.programs.git import command_of
@@ -23,7 +24,6 @@ from adderclaw.gate.shell.plan import (
     simples,
 )
 from adderclaw.gate.shell.plan import steps as pipelines
-from adderclaw.record import NamedTuple
 
 LOOKING = names(
     """blame cat-file check-ignore describe diff for-each-ref grep log ls-files ls-tree merge-base name-rev

@@ -5,9 +5,9 @@ Each is read only as far as it takes to see that it runs nothing, writes nothing
 
 import re
 
+from adderclaw.core.record import NamedTuple
 from adderclaw.gate.programs.allowlist import listed, names
 from adderclaw.gate.programs.objections import Words
-from adderclaw.record import NamedTuple
 
 # ------------------------------------------------------------------ sed
 

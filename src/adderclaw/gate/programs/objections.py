@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Literal
 
+from adderclaw.core.record import NamedTuple
 from adderclaw.gate.case import CommandDenial
-from adderclaw.record import NamedTuple
 
 type Words = tuple[str, ...]
 

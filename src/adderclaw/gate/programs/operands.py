@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from adderclaw.core.record import NamedTuple
 from adderclaw.gate import inline
 from adderclaw.gate.paths import protected_name
 from adderclaw.gate.programs import git, patches
@@ -14,7 +15,6 @@ from adderclaw.gate.programs.options import Parsed, Words, endings, parse
 from adderclaw.gate.programs.wrappers import find_parts, inner
 from adderclaw.gate.shell.environment import CODE_FOLDERS, folders_of, places_of
 from adderclaw.gate.shell.plan import Simple
-from adderclaw.record import NamedTuple
 
 
 class Operands(NamedTuple):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 type Words = tuple[str, ...]
 

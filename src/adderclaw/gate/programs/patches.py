@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from adderclaw.errors import Refused
+from adderclaw.core.errors import Refused
 
 _TARGET = (
     r"(?m)^[ \tX>-]*(?:\+\+\+|---|\*\*\*|Index:|rename (?:from|to)|copy (?:from|to)|diff --git)[ \t]+"

@@ -2,11 +2,11 @@
 
 import re
 
+from adderclaw.core.record import NamedTuple
 from adderclaw.gate.programs.allowlist import PROGRAMS, known_as
 from adderclaw.gate.programs.objections import Words
 from adderclaw.gate.programs.options import Parsed, parse
 from adderclaw.gate.shell.environment import CODE_FOLDERS, is_forgettable, is_plain_variable
-from adderclaw.record import NamedTuple
 
 
 class Wrapped(NamedTuple):

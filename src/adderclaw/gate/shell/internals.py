@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from adderclaw.core.record import NamedTuple
 from adderclaw.gate.shell import arrays, environment
 from adderclaw.gate.shell.builtins import is_job
 from adderclaw.gate.shell.effects import written
@@ -10,7 +11,6 @@ from adderclaw.gate.shell.plan import Command, Internal, Live, Redirect
 from adderclaw.gate.shell.states import HELD, Flow, State
 from adderclaw.gate.shell.syntax import NotAPlan
 from adderclaw.gate.shell.words import UNKNOWN
-from adderclaw.record import NamedTuple
 
 _SETTINGS = r"[-+][aeux]*(?:o)?"
 _LOGS = re.compile(r"\.(?:log|txt|out)$|^/dev/null$")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from adderclaw import glob_patterns
+from adderclaw.core import glob_patterns
 from adderclaw.gate.shell.syntax import NotAPlan
 
 type Letters = list[tuple[str, bool]]

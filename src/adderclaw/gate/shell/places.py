@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from adderclaw.config.paths import UNRESOLVED
+from adderclaw.core.record import NamedTuple
 from adderclaw.gate.programs import operands
 from adderclaw.gate.programs.allowlist import those
 from adderclaw.gate.programs.patches import MAX_PATH
@@ -26,7 +27,6 @@ from adderclaw.gate.shell.plan import (
     live_words,
 )
 from adderclaw.gate.shell.states import bounded, joined
-from adderclaw.record import NamedTuple
 
 
 class Paths(NamedTuple):

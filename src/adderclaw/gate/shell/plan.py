@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 WRITING = frozenset({">", ">>", ">|", "&>", "&>>"})
 

@@ -19,7 +19,7 @@ _KNOWN = r"\$(?:[?#$!]|HOME\b|PWD\b|\{HOME\}|\{PWD\})"
 
 
 def read(text: str, reason: str) -> Raw:
-    from adderclaw.credentials.redaction import visible
+    from adderclaw.core.redaction import visible
 
     parts = [words for pipeline in statements(text) for words in pipeline if words]
     programs = tuple(dict.fromkeys(_called(words)[0] for words in parts))

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 
 from adderclaw.config.paths import UNRESOLVED
+from adderclaw.core.record import NamedTuple
 from adderclaw.gate.shell.arithmetic import is_number
 from adderclaw.gate.shell.plan import Live, Variable
 from adderclaw.gate.shell.syntax import Function, NotAPlan
 from adderclaw.gate.shell.words import UNKNOWN, Arrays, Variables
-from adderclaw.record import NamedTuple
 
 MAX_FOLDERS = 64
 """How many working directories may be possible before we stop counting."""

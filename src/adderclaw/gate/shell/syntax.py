@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 MAX_CHARACTERS = 10_000
 """How long a text may be, without its here-documents."""

@@ -5,13 +5,13 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import groupby
 
+from adderclaw.core.record import NamedTuple
 from adderclaw.gate.programs.allowlist import listed
 from adderclaw.gate.shell import arithmetic, braces, patterns, values
 from adderclaw.gate.shell.environment import is_special, is_uncertain
 from adderclaw.gate.shell.patterns import Letters
 from adderclaw.gate.shell.plan import Count, Glob, Live, Output, Piece, Script, Unknown, Variable
 from adderclaw.gate.shell.syntax import Arith, NotAPlan, Param, Part, Sub, Text, Word
-from adderclaw.record import NamedTuple
 
 MAX_MATCHES = 1_000
 MAX_VALUE = 2_000

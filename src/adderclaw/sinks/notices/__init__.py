@@ -7,8 +7,8 @@ a command ends right after. Nothing of this is imported where no target is confi
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from sqlite3 import Cursor

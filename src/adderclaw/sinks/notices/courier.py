@@ -14,10 +14,10 @@ from typing import Any
 
 from adderclaw.config.schema import Auth, Config
 from adderclaw.config.schema_channels import NoticeTarget
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import Secrets, visible
 from adderclaw.net import own_server
-from adderclaw.record import NamedTuple
 from adderclaw.sinks.notices import Notice, send
 from adderclaw.sinks.notices import letter as letters
 from adderclaw.sinks.notices.letter import Letter, Undelivered

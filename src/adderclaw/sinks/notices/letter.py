@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 
 from adderclaw.config.schema_channels import NoticeTarget
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 
 class Letter(NamedTuple):

@@ -10,14 +10,14 @@ from functools import partial
 
 from adderclaw.config.schema import Config
 from adderclaw.config.schema_channels import Notices
-from adderclaw.errors import StoreError
-from adderclaw.events import Bus, EventRecord, Sink
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import StoreError
+from adderclaw.core.events import Bus, EventRecord, Sink
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.sinks.notices import Clean, Notice, prepared
 from adderclaw.sinks.notices.courier import GRACE, Courier, Place, of_process
 from adderclaw.store import Store, approvals
 from adderclaw.store import notices as rows
-from adderclaw.types import Json
 
 TALKS = frozenset({"repl", "http", "acp", "attach"})
 """Channels in which somebody talks with an agent: there a long turn is what is done, not the end of the talk."""

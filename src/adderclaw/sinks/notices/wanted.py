@@ -11,12 +11,12 @@ from uuid import uuid4
 from adderclaw.config.notice_targets import QUIET
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema_channels import Notices, NoticeTarget
-from adderclaw.credentials.redaction import Secrets, visible
-from adderclaw.json_text import digest
+from adderclaw.core.json_text import digest
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
 from adderclaw.sinks.notices import Clean, Notice
 from adderclaw.store import notices as rows
 from adderclaw.store.text import iso
-from adderclaw.types import Json
 
 TITLE = 160
 TEXT = 1_200

@@ -5,9 +5,9 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from adderclaw.config.notice_targets import address, is_loopback
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError, Refused
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import Secrets
 from adderclaw.sinks.notices.letter import Letter, Undelivered
 from adderclaw.store.text import compact
 

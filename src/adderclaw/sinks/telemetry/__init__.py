@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from adderclaw.errors import UsageError
-from adderclaw.events import EventRecord, Sink
+from adderclaw.core.errors import UsageError
+from adderclaw.core.events import EventRecord, Sink
 
 if TYPE_CHECKING:
     from adderclaw.config.schema import Config

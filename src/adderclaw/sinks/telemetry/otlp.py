@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import __version__
-from adderclaw.events import EventRecord
-from adderclaw.provider_kinds import BY_NAME
+from adderclaw.core.events import EventRecord
+from adderclaw.core.provider_kinds import BY_NAME
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -7,9 +7,9 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from adderclaw import workspace
-from adderclaw.events import EventRecord
+from adderclaw.core.events import EventRecord
+from adderclaw.core.types import Json
 from adderclaw.store.text import iso
-from adderclaw.types import Json
 from adderclaw.workspace import Place
 
 SCHEMA_VERSION = "1"

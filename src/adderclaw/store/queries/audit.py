@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from adderclaw.core.types import Json
 from adderclaw.store import Store
-from adderclaw.types import Json
 
 _RECORDS = {
     "session": "SELECT session_id, conversation_id, started_at FROM sessions ORDER BY started_at, session_id",

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store
 
 _CONVERSATIONS = "SELECT project_dir FROM conversations c"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.types import Tool
+from adderclaw.core.types import Tool
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw import home_names, workspace
-from adderclaw.child import Child, ChildReport
+from adderclaw import workspace
 from adderclaw.config.places import foreign_homes
-from adderclaw.errors import AdderClawError
-from adderclaw.record import record
-from adderclaw.tools import long_outputs
-from adderclaw.tools.specs import spec
-from adderclaw.types import (
+from adderclaw.core import home_names
+from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import record
+from adderclaw.core.types import (
     EFFORTS,
     Alias,
     Json,
@@ -26,6 +25,8 @@ from adderclaw.types import (
     own_words,
     rejected,
 )
+from adderclaw.tools import long_outputs
+from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -50,7 +51,7 @@ class AgentArguments:
 
 
 def _decode(given: Json) -> AgentArguments:
-    from adderclaw.decode import decode
+    from adderclaw.core.decode import decode
 
     return decode(AgentArguments, {key: value for key, value in given.items() if key not in UNUSED})
 
@@ -98,7 +99,7 @@ def _known(kit: "Kit") -> "Known":
 
 
 def _unknown(known: Any, wanted: str) -> str:
-    from adderclaw.near import meant
+    from adderclaw.core.suggestions import meant
 
     hint = meant(wanted, known.by_name) or "."
     named = {wanted.lower(), wanted.lower().partition(":")[0]}  # also by the plugin that would bring it

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from adderclaw.decode import Between
-from adderclaw.json_text import canonical
-from adderclaw.record import record
+from adderclaw.core.decode import Between
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 MOST = 20
 MAX_QUERY = 1000

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.places import foreign_homes
-from adderclaw.errors import ConfigError, Refused
-from adderclaw.tool_traits import in_set
+from adderclaw.core.errors import ConfigError, Refused
+from adderclaw.core.tool_traits import in_set
+from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Json, PermissionMode, Thinking, effort_of
 from adderclaw.tools.control.agent import BUILT_IN, FOLDERS
-from adderclaw.types import DEFAULT_THINKING, EFFORTS, Json, PermissionMode, Thinking, effort_of
 
 if TYPE_CHECKING:
     from adderclaw.config.loaded_plugin import LoadedPlugin
@@ -97,7 +97,7 @@ def known(
 
 def _require_tools(made: Definition, brought: Sequence[str], problems: list[str]) -> None:
     """ValueError for a tool that does not exist; a file that another program reads, too, only loses the name."""
-    from adderclaw.near import meant
+    from adderclaw.core.suggestions import meant
     from adderclaw.tools.names import SERVER, builtin
 
     existing = (*builtin(), *brought)

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw.json_text import canonical
-from adderclaw.record import record
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 if TYPE_CHECKING:
     from adderclaw.store import Store

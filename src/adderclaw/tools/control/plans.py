@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.json_text import digest
-from adderclaw.questions import Answer, ApprovalRequest
-from adderclaw.record import record
+from adderclaw.core.json_text import digest
+from adderclaw.core.questions import Answer, ApprovalRequest
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, refused, rejected
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, refused, rejected
 
 if TYPE_CHECKING:
     from adderclaw.store import Store
@@ -158,7 +158,7 @@ def _tool(name: str, arguments: type[Any], why: str, run: Any, seconds: float) -
     known = spec(name)
 
     def decoded(given: Json) -> Any:
-        from adderclaw.decode import decode
+        from adderclaw.core.decode import decode
 
         # what the reference's host adds, or no longer uses
         kept = {key: value for key, value in given.items() if key not in ("allowedPrompts", "planFilePath")}

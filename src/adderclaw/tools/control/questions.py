@@ -4,11 +4,9 @@ import os
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from adderclaw.questions import Option, Question, QuestionRequest, Replies
-from adderclaw.record import record
-from adderclaw.tools.paths import answered, fact, open_file, shown
-from adderclaw.tools.specs import spec
-from adderclaw.types import (
+from adderclaw.core.questions import Option, Question, QuestionRequest, Replies
+from adderclaw.core.record import record
+from adderclaw.core.types import (
     Alias,
     Json,
     PathFact,
@@ -21,6 +19,8 @@ from adderclaw.types import (
     preparing,
     rejected,
 )
+from adderclaw.tools.paths import answered, fact, open_file, shown
+from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
@@ -57,7 +57,7 @@ class AskUserQuestionArguments:
 
 def _decode(given: Json) -> AskUserQuestionArguments:
     """The reference's shape, or one plain question (`ask_user`)."""
-    from adderclaw.decode import decode
+    from adderclaw.core.decode import decode
 
     asked = {key: value for key, value in given.items() if key not in HOST_KEYS}
     if isinstance(asked.get("question"), str) and "questions" not in asked:

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.errors import Refused
-from adderclaw.framing import framed
-from adderclaw.host import Host
-from adderclaw.record import record
-from adderclaw.tool_traits import BASH, LS, READ
+from adderclaw.core.errors import Refused
+from adderclaw.core.framing import framed
+from adderclaw.core.host import Host
+from adderclaw.core.record import record
+from adderclaw.core.tool_traits import BASH, LS, READ
+from adderclaw.core.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.tools import Called, PreparedSkill, paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.workspace import is_directory
 
 if TYPE_CHECKING:

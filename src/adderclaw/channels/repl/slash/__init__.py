@@ -4,9 +4,9 @@ import sys
 from functools import partial
 
 from adderclaw.channels.repl.slash.row import Does
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError
-from adderclaw.near import near
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.redaction import visible
+from adderclaw.core.suggestions import near
 from adderclaw.runtime import Run
 
 

@@ -2,8 +2,8 @@
 
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Does, Done
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
 from adderclaw.hosted import by_name
 from adderclaw.runtime import Run
 
@@ -40,7 +40,7 @@ async def _aside(run: Run, question: str, purpose: str) -> str:
     """An answer that does not enter the conversation."""
     from dataclasses import replace
 
-    from adderclaw.framing import tagged
+    from adderclaw.core.framing import tagged
     from adderclaw.kernel.tape import UNTAPED
     from adderclaw.runtime import session as sessions
     from adderclaw.store import transcript

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from adderclaw.channels.repl.slash.row import Does, Done
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.runtime import Run
 
 

@@ -5,8 +5,8 @@ import os
 from adderclaw.channels.repl import conversations, here
 from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
 from adderclaw.kernel.compact import compact as compact_history
 from adderclaw.kernel.session import told
 from adderclaw.runtime import Resume, Run

@@ -6,14 +6,14 @@ from shlex import quote
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.channels.restoring import Ask, asker
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
-from adderclaw.framing import cut, framed, sealed
+from adderclaw.core.errors import UsageError
+from adderclaw.core.framing import cut, framed, sealed
+from adderclaw.core.redaction import visible
+from adderclaw.core.tool_traits import BASH
+from adderclaw.core.types import ToolCall, ToolResult
 from adderclaw.kernel import side_question
 from adderclaw.kernel.permission_check import consider
 from adderclaw.runtime import Run
-from adderclaw.tool_traits import BASH
-from adderclaw.types import ToolCall, ToolResult
 
 LONGEST = 5_000
 """Characters of a message."""

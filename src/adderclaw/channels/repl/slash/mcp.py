@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
 from adderclaw.runtime import Run
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from adderclaw.channels.repl.slash.table import ROWS
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
 from adderclaw.runtime import Run
-from adderclaw.types import Json
 
 JOINS = re.compile(r"[:_-]")
 

@@ -7,8 +7,8 @@ from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash import command_line
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config.plugin_preview import NOT_INSTALLED, question
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
 from adderclaw.runtime import Run
 
 CHANGES = ("install", "enable", "disable", "remove")

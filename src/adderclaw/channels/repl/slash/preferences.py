@@ -9,11 +9,11 @@ from adderclaw.channels.repl.slash import command_line, settings
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config import operator_file
 from adderclaw.config.permissions import PermissionUpdate
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import PermissionMode
 from adderclaw.kernel import permission_updates
 from adderclaw.runtime import Run
-from adderclaw.types import PermissionMode
 
 THEMES = ("auto", "light", "dark")
 EDITORS = ("emacs", "vi")

@@ -5,7 +5,7 @@ import sys
 from adderclaw.channels import notes
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config.model_catalogue import first_of
-from adderclaw.credentials.redaction import visible
+from adderclaw.core.redaction import visible
 from adderclaw.runtime import Run
 from adderclaw.store import memory as memories
 from adderclaw.store import transcript

@@ -8,8 +8,8 @@ from adderclaw.channels.repl.slash.row import Done
 from adderclaw.channels.restoring import asker
 from adderclaw.channels.sdlc import Desk, Seen
 from adderclaw.config.permissions import PermissionUpdate
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.redaction import visible
 from adderclaw.kernel import permission_updates
 from adderclaw.kernel.approvals import person
 from adderclaw.runtime import Run

@@ -6,8 +6,8 @@ from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash import command_line
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config import project_grants
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
 from adderclaw.kernel import permission_updates
 from adderclaw.kernel.tokens import context_parts
 from adderclaw.runtime import Run

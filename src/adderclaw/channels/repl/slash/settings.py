@@ -6,11 +6,11 @@ import sys
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config.model_catalogue import first_of
-from adderclaw.credentials.redaction import visible
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Thinking, effort_of
 from adderclaw.kernel import lifecycle
 from adderclaw.runtime import Run
-from adderclaw.types import DEFAULT_THINKING, EFFORTS, Thinking, effort_of
 
 
 async def model(run: Run, rest: str) -> Done:

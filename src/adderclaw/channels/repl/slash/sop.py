@@ -4,7 +4,7 @@ import shlex
 
 from adderclaw.channels.repl.slash.command_line import printed
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.runtime import Run
 
 ELSEWHERE = ("run", "resume")

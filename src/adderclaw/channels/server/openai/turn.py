@@ -10,15 +10,15 @@ from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.openai.wanted import Wanted
 from adderclaw.channels.server.refusal import Refusal, missing
-from adderclaw.deltas import GrowingText
-from adderclaw.errors import AdderClawError
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Outcome
 from adderclaw.hosted.conversation import Conversation
-from adderclaw.record import NamedTuple
 from adderclaw.runtime.start import loaded_by
 from adderclaw.store import transcript
 from adderclaw.store.queries import conversations
 from adderclaw.store.text import plain
-from adderclaw.types import Outcome
 from adderclaw.view.items import Call
 
 OWN = "adderclaw"

@@ -6,7 +6,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -12,7 +12,7 @@ from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import Tone, badge, moment, part, state, table
 from adderclaw.channels.server.pages.runs import HERE, address
 from adderclaw.channels.server.visible import places
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.store import runs
 from adderclaw.view.html import Child, Html, el
 from adderclaw.view.plots import Unit, short

@@ -11,10 +11,10 @@ from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages import glance, live, questions, talk
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import card, empty, link, sent_form
-from adderclaw.decode import Between
+from adderclaw.core.decode import Between
+from adderclaw.core.record import record
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.hosted.updates import Update
-from adderclaw.record import record
 from adderclaw.store import Store, threads
 from adderclaw.view.html import Html, el, many
 from adderclaw.view.html_items import item, item_id

@@ -8,7 +8,7 @@ from adderclaw.channels.server.pages import glance
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.now import talk_list
 from adderclaw.channels.server.pages.parts import card, empty, field, link, sent_form
-from adderclaw.record import record
+from adderclaw.core.record import record
 from adderclaw.view.html import Html, el
 
 if TYPE_CHECKING:

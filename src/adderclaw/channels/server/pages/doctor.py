@@ -9,8 +9,8 @@ from adderclaw.channels.server.pages.asked import failed, folder_field, found
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import badge, empty, figure, part, state
 from adderclaw.channels.server.visible import options as options_of
-from adderclaw.errors import AdderClawError
-from adderclaw.record import record
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import record
 from adderclaw.view.html import Html, el
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from adderclaw.channels.server.pages.asked import failed, filters, folder_field,
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import Tone, badge, empty, facts, part, sent_form, table
 from adderclaw.config import plugin_preview
-from adderclaw.errors import AdderClawError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
 from adderclaw.view.html import Html, el
 
 if TYPE_CHECKING:

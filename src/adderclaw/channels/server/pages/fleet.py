@@ -4,7 +4,6 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from adderclaw import home_names
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.fleet import opened
 from adderclaw.channels.server.pages.asked import failed, found
@@ -12,9 +11,10 @@ from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import badge, empty, figure, iso_seconds, moment, part, state, table
 from adderclaw.channels.server.pages.questions import Asked, card
 from adderclaw.config import home
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.errors import AdderClawError
-from adderclaw.types import Json
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
 from adderclaw.view.html import Child, Html, el
 
 if TYPE_CHECKING:

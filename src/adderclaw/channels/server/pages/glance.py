@@ -7,8 +7,8 @@ from adderclaw.channels.facts import clean
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.questions import Asked
 from adderclaw.channels.server.visible import places
+from adderclaw.core.record import NamedTuple
 from adderclaw.hosted.conversation import Conversation
-from adderclaw.record import NamedTuple
 from adderclaw.store import Store, approvals, runs, threads, transcript
 from adderclaw.store.approvals import Approval
 from adderclaw.store.queries import conversations

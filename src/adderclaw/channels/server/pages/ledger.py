@@ -23,7 +23,7 @@ from adderclaw.channels.server.pages.parts import (
     table,
 )
 from adderclaw.channels.server.visible import places
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.view.html import Child, Html, el
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, found, one_of, select
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import badge, empty, field, iso_seconds, moment, part, state, table
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.view.html import Child, Html, el
 
 if TYPE_CHECKING:

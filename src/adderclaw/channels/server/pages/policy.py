@@ -10,9 +10,9 @@ from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, folder_field, found, here_options, select
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import Tone, badge, field, part
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.tool_traits import BASH, READ, WRITE
 from adderclaw.gate.verdict import GUARDS, JUDGES, QUESTIONS
-from adderclaw.tool_traits import BASH, READ, WRITE
 from adderclaw.view.html import Html, el, many
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ import hashlib
 
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.parts import badge, facts, iso_seconds, moment, sent_form
+from adderclaw.core.questions import ApprovalRequest, Question
+from adderclaw.core.record import NamedTuple
 from adderclaw.hosted.asking import Request
 from adderclaw.kernel.approvals import questions_of, shown
-from adderclaw.questions import ApprovalRequest, Question
-from adderclaw.record import NamedTuple
 from adderclaw.store.approvals import Approval
 from adderclaw.view.calls import parsed
 from adderclaw.view.html import Child, Html, el, whole

@@ -19,9 +19,9 @@ from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import empty, figure, link, moment, part, sent_form, state, table
 from adderclaw.channels.server.pages.runs import HERE, address
 from adderclaw.channels.server.visible import places
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
 from adderclaw.drivers.spec import report
-from adderclaw.errors import AdderClawError
-from adderclaw.record import NamedTuple
 from adderclaw.store import Store, runs
 from adderclaw.store.checks import Check
 from adderclaw.store.runs import Run

@@ -11,8 +11,8 @@ from adderclaw.channels.server.pages.asked import failed, filters, found, one_of
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import empty, field, link, moment, state
 from adderclaw.channels.server.visible import places
-from adderclaw.errors import AdderClawError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
 from adderclaw.view.html import Html, el
 from adderclaw.view.plots import duration, short
 

@@ -24,7 +24,7 @@ from adderclaw.channels.server.pages.parts import (
 )
 from adderclaw.channels.server.pages.parts import facts as pairs
 from adderclaw.channels.server.pages.runs import address as run_address
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.schedules.when import spelled
 from adderclaw.view.html import Child, Html, el
 

@@ -19,7 +19,7 @@ from adderclaw.channels.server.pages.asked import (
 )
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import badge, empty, field, link, part, table
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.view.html import Html, el
 
 if TYPE_CHECKING:

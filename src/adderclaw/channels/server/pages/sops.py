@@ -9,7 +9,7 @@ from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, folder_field, found, here_options, select, tilde
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import badge, empty, field, part, sent_form, state, table
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.view.html import Child, Html, el, whole
 
 if TYPE_CHECKING:

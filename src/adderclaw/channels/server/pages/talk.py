@@ -4,8 +4,8 @@ from adderclaw.channels.facts import clean
 from adderclaw.channels.server.conversations import folder_of
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.parts import state
+from adderclaw.core.record import NamedTuple
 from adderclaw.hosted.conversation import Conversation
-from adderclaw.record import NamedTuple
 from adderclaw.store import Store, locks, transcript
 from adderclaw.store.queries import conversations
 from adderclaw.view.html import Html, el

@@ -13,8 +13,8 @@ from adderclaw.channels.server.pages.asked import failed, found, one_of
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import empty, figure, part, table
 from adderclaw.channels.server.visible import places
-from adderclaw.errors import AdderClawError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
 from adderclaw.store.model_calls import Used
 from adderclaw.view.html import Html, el
 from adderclaw.view.plots import COLOURS, Plot, Series, columns, lines, short, spark

@@ -17,8 +17,8 @@ AdderClawError                 1   anything the operator must read
 An outcome of a run has the exit code of the error of its name (`EXIT_CODES`). Signals end with 130 and 143.
 """
 
-from adderclaw.record import NamedTuple
-from adderclaw.types import MISSING_KEY, EndedBy, Outcome, ProviderErrorKind
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import MISSING_KEY, EndedBy, Outcome, ProviderErrorKind
 
 EXIT_CODES: dict[Outcome, int] = {
     "completed": 0,

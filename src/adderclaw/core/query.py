@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
-from adderclaw.questions import Answer, ApprovalRequest, Question, Replies
-from adderclaw.types import Effort, Json, Outcome, ToolCall, ToolResultBlock
+from adderclaw.core.questions import Answer, ApprovalRequest, Question, Replies
+from adderclaw.core.types import Effort, Json, Outcome, ToolCall, ToolResultBlock
 
 type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions"]
 type CanUseTool = Callable[[ApprovalRequest], Awaitable[bool | Answer]]

@@ -7,7 +7,7 @@ and list no names.
 from collections.abc import Mapping
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 type Kind = Literal["read", "search", "edit", "delete", "execute", "fetch", "think", "switch_mode", "other"]
 type Scope = Literal["path", "command", "domain", "none"]

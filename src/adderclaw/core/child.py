@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-from adderclaw.record import record
-from adderclaw.types import DEFAULT_THINKING, EndedBy, Outcome, PermissionMode, Thinking, Tool
+from adderclaw.core.record import record
+from adderclaw.core.types import DEFAULT_THINKING, EndedBy, Outcome, PermissionMode, Thinking, Tool
 
 
 @record

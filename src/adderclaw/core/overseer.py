@@ -5,8 +5,8 @@ On one machine nobody does (`ALONE`). On a worker of a fleet it is the worker, w
 
 from collections.abc import Sequence
 
-from adderclaw.record import NamedTuple
-from adderclaw.types import ToolCall
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import ToolCall
 
 
 class Begun(NamedTuple):

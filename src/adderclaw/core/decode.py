@@ -6,9 +6,9 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAliasType, Union, cast, get_args, get_origin
 
-from adderclaw.errors import EXIT_USAGE, AdderClawError
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.errors import EXIT_USAGE, AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -344,7 +344,7 @@ def nearest(name: str, known: list[str]) -> str:
     """The end of an "unknown key" message: what was probably meant, and what there is."""
     if not known:
         return ""
-    from adderclaw.near import meant
+    from adderclaw.core.suggestions import meant
 
     return meant(name, known, '"') or f"; known: {', '.join(known)}"
 

@@ -2,7 +2,7 @@
 
 from typing import Literal, NotRequired, TypedDict
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 
 class SkillCatalogLoaded(TypedDict):

@@ -6,7 +6,7 @@ A new kind is a name and a row here, and its adapter in `providers`.
 from collections.abc import Mapping
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 type Kind = Literal[
     "mock",

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, cast
 
-from adderclaw.record import NamedTuple
-from adderclaw.types import MISSING_KEY
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import MISSING_KEY
 
 MARK = "[redacted]"
 MINIMUM = 6

@@ -3,8 +3,8 @@
 from dataclasses import field
 from typing import Any
 
-from adderclaw.record import record
-from adderclaw.types import Json, Verdict
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, Verdict
 
 ASKED_BY_SERVERS = frozenset({"Elicitation", "ElicitationResult"})
 """Hooks of what a server asks while one of its tools runs: they belong to that tool's result."""

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from adderclaw.framing import Frame, framed
-from adderclaw.record import NamedTuple, changing, record
-from adderclaw.tool_traits import ToolTraits, traits
+from adderclaw.core.framing import Frame, framed
+from adderclaw.core.record import NamedTuple, changing, record
+from adderclaw.core.tool_traits import ToolTraits, traits
 
 if TYPE_CHECKING:
-    from adderclaw.history import History
-    from adderclaw.host import Host
+    from adderclaw.core.history import History
+    from adderclaw.core.host import Host
 
 type Json = dict[str, Any]
 type Risk = Literal["low", "medium", "high"]
@@ -522,7 +522,7 @@ class Workspace:
 
 
 def _nobody() -> "Host":
-    from adderclaw.host import NOBODY
+    from adderclaw.core.host import NOBODY
 
     return NOBODY
 

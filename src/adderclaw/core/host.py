@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from adderclaw.child import Child, ChildReport
-from adderclaw.errors import AdderClawError
-from adderclaw.hook_outcome import NO_HOOKS, Merged
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest, replied
-from adderclaw.types import Effort, Json, Tool, ToolResult
+from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.hook_outcome import NO_HOOKS, Merged
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, replied
+from adderclaw.core.types import Effort, Json, Tool, ToolResult
 
 
 class Resources(Protocol):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from adderclaw.types import Delta, OnDelta
+from adderclaw.core.types import Delta, OnDelta
 
 _ENDS = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7a3]")
 """A word ends with a blank, or with a sign of a script that writes none."""

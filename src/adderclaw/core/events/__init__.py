@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw.record import NamedTuple
-from adderclaw.types import Clock, Ids, Json
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Clock, Ids, Json
 
 if TYPE_CHECKING:
-    from adderclaw.events import catalogue
+    from adderclaw.core.events import catalogue
 
 type Body = catalogue.Body
 """One of the events of the catalogue."""

@@ -1,6 +1,6 @@
 """How a model is shown what came from outside: in a frame, and of a long text the head and the tail."""
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 SHOWN = 30_000
 """Characters of one result that the model sees, whatever tool it is from."""

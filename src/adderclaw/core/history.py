@@ -3,8 +3,8 @@
 import hashlib
 from collections.abc import Callable, Sequence
 
-from adderclaw.json_text import canonical
-from adderclaw.types import Block, Json, MediaBlock, Message, OpaqueBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from adderclaw.core.json_text import canonical
+from adderclaw.core.types import Block, Json, MediaBlock, Message, OpaqueBlock, TextBlock, ToolResultBlock, ToolUseBlock
 
 
 def message_json(message: Message) -> Json:

@@ -3,9 +3,9 @@
 from dataclasses import field
 from typing import Any, Literal, Protocol
 
-from adderclaw.record import NamedTuple, record
-from adderclaw.tool_traits import ASK_USER
-from adderclaw.types import Json, Risk
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.tool_traits import ASK_USER
+from adderclaw.core.types import Json, Risk
 
 type Kind = Literal["call", "step"]
 """What waits for a yes: a tool call, or a step of a workflow that is there to ask a person and has no risk."""
