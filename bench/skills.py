@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter, process_time
 
-from adderclaw.config.trusted_folders import stamps
+from adderclaw.config.trust.folders import stamps
 from adderclaw.skills import router
 from adderclaw.skills.catalogue import Catalogue, Place, load
 

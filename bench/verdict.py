@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from adderclaw import gate
-from adderclaw.config.schema import Config, Security
+from adderclaw.config.schema.settings import Config, Security
 from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.gate.case import Case
 from adderclaw.tools import shell

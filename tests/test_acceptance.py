@@ -14,7 +14,7 @@ import yaml
 
 from adderclaw.channels.cli import COMMANDS
 from adderclaw.channels.repl.slash.table import ROWS as SLASH
-from adderclaw.config.schema import Kind
+from adderclaw.config.schema.settings import Kind
 from adderclaw.hooks.catalogue import EVENTS
 from scripts import acceptance
 from tests import extended

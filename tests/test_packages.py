@@ -507,7 +507,7 @@ def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) 
     asked = run(
         python,
         "-c",
-        "from adderclaw.installed import lacking; print(lacking('fleet', 'dbos'))",
+        "from adderclaw.config.installation import lacking; print(lacking('fleet', 'dbos'))",
         env=env,
     )
     assert "the extra `fleet` is not installed (dbos is missing): `" in asked.stdout
@@ -530,7 +530,7 @@ def test_update_names_the_folder_as_it_is_called(editable: bool, tmp_path: Path)
     folder = tmp_path / "some where"
     about = {"url": folder.as_uri(), "dir_info": {"editable": editable}}
     python = an_environment(tmp_path / "environment", **{"direct_url.json": json.dumps(about)})
-    script = "from adderclaw.installed import bring, found; print(found()['update']); print(bring('fleet'))"
+    script = "from adderclaw.config.installation import bring, found; print(found()['update']); print(bring('fleet'))"
     done = run(python, "-c", script, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
     for line, wanted in zip(done.stdout.splitlines(), FROM_A_FOLDER[editable], strict=True):
         assert line.endswith(wanted.format(folder=folder, url=folder.as_uri()))
@@ -542,7 +542,7 @@ def test_update_of_one_wheel_asks_for_no_wheel(marker: str, installer: str, tmp_
     about = {"url": (tmp_path / "adderclaw-0.1.0-py3-none-any.whl").as_uri(), "archive_info": {"hash": ""}}
     python = an_environment(tmp_path / "environment", **{"direct_url.json": json.dumps(about)})
     (tmp_path / "environment" / marker).touch()
-    script = "from adderclaw.installed import found; print(found()['update'])"
+    script = "from adderclaw.config.installation import found; print(found()['update'])"
     done = run(python, "-c", script, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
     assert done.stdout == f"{installer} install --force 'adderclaw[some]'\n"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adderclaw.channels.homes import made
-from adderclaw.config import model_table
+from adderclaw.config.model_facts import table
 from adderclaw.core import home_names
 from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.world import World
@@ -87,7 +87,7 @@ def test_the_table_is_listed_with_its_age_and_the_aliases(cli: Cli) -> None:
     assert "sonnet = claude-sonnet-" in text
     assert "The packaged table is from 20" in text
     listed = json.loads(cli("models", "list", "--output-format", "json").out)
-    assert listed["aliases"].keys() == model_table.ALIAS_NAMES
+    assert listed["aliases"].keys() == table.ALIAS_NAMES
     assert (listed["refreshed"], listed["source"]["package"]) == (False, "genai-prices")
     assert listed["age_days"] >= 0
     assert "No known model" in cli("models", "list", "nothing-like-it").out
@@ -196,7 +196,7 @@ WIRES: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize("kind", WIRES)
 def test_the_vendor_is_asked_for_the_model_behind_the_alias(world: World, kind: str) -> None:
     alias, scripted = WIRES[kind]
-    meant = model_table.newest(kind, alias)
+    meant = table.newest(kind, alias)
     with scripted([{"text": "a"}, {"text": "b"}]) as model:
         entry = f'kind = "{kind}"\nbase_url = "{model.base_url}"\napi_key_env = "SOME_KEY"\n'
         entries = f'[providers.models.mine]\n{entry}model = "{alias}"\n[providers.models.other]\n{entry}model = "m"\n'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.model_table import newest
+from adderclaw.config.model_facts.table import newest
 from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.test_hook_events import heard, listen
 from tests.acceptance.test_rpc import Rpc

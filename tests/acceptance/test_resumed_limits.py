@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.model_catalogue import Prices
-from adderclaw.config.schema import Config, Limits
+from adderclaw.config.model_facts.catalogue import Prices
+from adderclaw.config.schema.settings import Config, Limits
 from adderclaw.core.errors import LimitError
 from adderclaw.kernel.limits import Budget
 from tests.acceptance.world import World, call

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from adderclaw import providers
-from adderclaw.config import model_table
-from adderclaw.config.model_catalogue import Prices, cost, facts, facts_of, first_of
-from adderclaw.config.price_list import Unreadable, models_of_source
-from adderclaw.config.schema import Config, ProviderEntry, Providers
-from adderclaw.config.schema_managed import Managed
-from adderclaw.config.schema_models import ModelEntry
+from adderclaw.config.model_facts import table as model_table
+from adderclaw.config.model_facts.catalogue import Prices, cost, facts, facts_of, first_of
+from adderclaw.config.model_facts.price_list import Unreadable, models_of_source
+from adderclaw.config.schema.managed import Managed
+from adderclaw.config.schema.models import ModelEntry
+from adderclaw.config.schema.settings import Config, ProviderEntry, Providers
 from adderclaw.core import home_names
 from adderclaw.core.provider_kinds import KINDS
 from adderclaw.core.types import Usage

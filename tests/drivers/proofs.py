@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from adderclaw import config
 from adderclaw.checkpoints import baseline
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.runtime import proof, sdlc
 from adderclaw.runtime.drive import Report
 from adderclaw.store import Store, generated_tests, phases, plans, transcript

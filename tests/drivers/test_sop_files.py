@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config import trust
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
+from adderclaw.config.trust import trust
 from adderclaw.core.errors import UsageError
 from adderclaw.drivers.sop import find, inputs, order, tool_check
 from adderclaw.drivers.sop.parse import MAX_BYTES, MOST_STEPS, parse

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw import config
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import canonical
 from adderclaw.drivers.driver import Driver

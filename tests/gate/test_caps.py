@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from adderclaw import gate
-from adderclaw.config import named_files
 from adderclaw.config.paths import UNRESOLVED
+from adderclaw.config.trust import named_files
 from adderclaw.core.errors import ConfigError, Refused
 from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.gate import looking

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from adderclaw import gate
-from adderclaw.config.schema import Config, Security
+from adderclaw.config.schema.settings import Config, Security
 from adderclaw.core.types import Autonomy, ToolContext, Workspace
 from adderclaw.gate.case import Case, CommandDenial, Decision, Policy
 from adderclaw.gate.programs.allowlist import PROGRAMS

@@ -7,7 +7,7 @@ import pytest
 
 from adderclaw import gate
 from adderclaw.config.permissions import changed, grant
-from adderclaw.config.schema import Permissions
+from adderclaw.config.schema.settings import Permissions
 from adderclaw.gate import grants
 from adderclaw.gate.case import Case
 from tests.gate.conftest import WS, build

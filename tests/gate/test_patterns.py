@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config import others_schema
+from adderclaw.config.foreign import json_schema
 from adderclaw.core import glob_patterns
 from adderclaw.core.glob_patterns import covering
 from adderclaw.core.types import PathFact
@@ -137,8 +137,8 @@ def _shell(text: str) -> None:
 
 def _schema(text: str) -> None:
     schema: Any = {"patternProperties": {text: {}}, "additionalProperties": False, "unevaluatedProperties": False}
-    others_schema.problems(schema, {"a" * 5_000 + "!": 1})
-    others_schema.problems({"properties": {"x": {"pattern": text}}}, {"x": "a" * 5_000 + "!"})
+    json_schema.problems(schema, {"a" * 5_000 + "!": 1})
+    json_schema.problems({"properties": {"x": {"pattern": text}}}, {"x": "a" * 5_000 + "!"})
 
 
 STARS = "*a" * 30 + "*x"
@@ -232,8 +232,8 @@ def test_an_output_schema_is_checked_without_its_patterns() -> None:
 
 def test_properties_by_pattern_are_not_refused_as_additional_ones() -> None:
     schema: Any = {"patternProperties": {"^x": {}}, "additionalProperties": False}
-    assert others_schema.problems(schema, {"x1": 1}) == []
-    assert others_schema.problems({"properties": {}, "additionalProperties": False}, {"x1": 1})
+    assert json_schema.problems(schema, {"x1": 1}) == []
+    assert json_schema.problems({"properties": {}, "additionalProperties": False}, {"x1": 1})
 
 
 @pytest.mark.parametrize(

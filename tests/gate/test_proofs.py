@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw import gate
-from adderclaw.config.schema import Config, Permissions, Security
+from adderclaw.config.schema.settings import Config, Permissions, Security
 from adderclaw.core.types import ToolContext, Touch, Workspace
 from adderclaw.gate.case import Case, Decision
 from adderclaw.gate.shell.plan import Plan

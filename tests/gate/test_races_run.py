@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from adderclaw import gate
-from adderclaw.config.schema import Config, Security
+from adderclaw.config.schema.settings import Config, Security
 from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.gate.case import Case
 from adderclaw.sandbox import confinement

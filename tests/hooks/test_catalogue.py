@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from adderclaw.config.hooks import EVENTS as CLOSED
-from adderclaw.config.hooks import NEWER
+from adderclaw.config.foreign.hooks import EVENTS as CLOSED
+from adderclaw.config.foreign.hooks import NEWER
 from adderclaw.core.types import Json
 from adderclaw.hooks.catalogue import BASE, EVENTS, OUTPUT, Spec, problems, strange
 from tests.rows import rows

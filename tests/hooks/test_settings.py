@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.loaded_plugin import LoadedPlugin
-from adderclaw.config.plugin_manifest import Manifest
-from adderclaw.config.plugins import Plugin
+from adderclaw.config.plugins.installed import Plugin
+from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
+from adderclaw.config.plugins.manifest import Manifest
 from adderclaw.core.errors import ConfigError
 from adderclaw.core.types import Json
 from adderclaw.hooks import scripts, settings

@@ -1,6 +1,6 @@
 """Rules that a skill lends: an update of the permissions in the middle of a turn takes none of them, and keeps none."""
 
-from adderclaw.config.schema import Permissions
+from adderclaw.config.schema.settings import Permissions
 from adderclaw.kernel.session import InForce
 from tests.gate.conftest import build
 

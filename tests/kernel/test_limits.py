@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from adderclaw.channels.terminal import Terminal
-from adderclaw.config.model_catalogue import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
-from adderclaw.config.schema import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers
+from adderclaw.config.model_facts.catalogue import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
+from adderclaw.config.schema.settings import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.history import History
 from adderclaw.core.types import (

@@ -10,7 +10,7 @@ import pytest
 from mcp.client.auth import OAuthFlowError
 
 from adderclaw import config
-from adderclaw.config.others_schema import checked
+from adderclaw.config.foreign.json_schema import checked
 from adderclaw.config.servers import Entry, Missing, files, filled, problems, read, scope_of, slug
 from adderclaw.core.decode import Invalid
 from adderclaw.core.redaction import Secrets

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema import ProviderEntry
+from adderclaw.config.schema.settings import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.providers.anthropic import Anthropic
 from tests.providers.making import House, ask, request, run

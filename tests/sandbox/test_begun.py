@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.config.denied_names import NOTHING, Shut
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.workspace.shut import NOTHING, Shut
 from adderclaw.workspace.survey import Survey
 from tests.sandbox import escapes
 from tests.sandbox.test_process import gone, is_running

@@ -690,7 +690,7 @@ def test_too_many_files_are_said_once_a_day(place: Place) -> None:
 
 
 def test_an_agentfile_that_changed_is_held_until_it_is_approved(place: Place) -> None:
-    from adderclaw.config.options import Options
+    from adderclaw.config.legacy.options import Options
     from adderclaw.schedules import adding, work
 
     file = place.folder / "Agentfile"

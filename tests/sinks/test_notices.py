@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema import Config
-from adderclaw.config.schema_channels import Notices, NoticeTarget
+from adderclaw.config.schema.channels import Notices, NoticeTarget
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.events import Bus
 from adderclaw.core.redaction import Secrets
 from adderclaw.kernel.clock import random_ids

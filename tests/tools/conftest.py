@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.types import Prepared, ToolContext, ToolResult, Touch, Workspace
 from adderclaw.tools import Kit, arguments_of, builtin, decoded, find
 from adderclaw.tools.paths import Refused, denied

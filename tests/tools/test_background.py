@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.tools import Kit, arguments_of, background, builtin, decoded, find
 from adderclaw.tools.background import End, Output, Tasks

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import Refused
 from adderclaw.core.json_text import check_size
 from adderclaw.core.types import ToolContext, Workspace

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config import plugins
-from adderclaw.config.loaded_plugin import LoadedPlugin
+from adderclaw.config.plugins import installed
+from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Disabled, Prepared, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.sandbox.box import Box
@@ -90,14 +90,14 @@ class Bench:
         put(self.folder, {name: f"#!/bin/sh\n{script}\n" for name, script in scripts.items()})
         put(self.folder, {"manifest.toml": head + "\n".join(tools)})
         put(home / "plugins" / "other", {"secret": "x"})
-        found = plugins.at(str(self.folder))
+        found = installed.at(str(self.folder))
         assert found.problems == ()
-        plugins.record(str(home), "p", {"sha256": found.sha256, "enabled": True})
+        installed.record(str(home), "p", {"sha256": found.sha256, "enabled": True})
         self.context = ToolContext("c", "s", Workspace(str(root)))
         self.box: Box | None = None
 
     def tools(self) -> dict[str, Tool[Any]]:
-        (found,) = plugins.active(str(self.home))
+        (found,) = installed.active(str(self.home))
         start = self.box.start if self.box is not None else None
         return plugin_tools.tools([LoadedPlugin(found, str(self.home))], start, NAMES, lambda _: None)
 
@@ -175,7 +175,7 @@ def test_what_it_sees_and_may_change(bench: Bench) -> None:
     assert not (bench.home / "mark").exists()
     assert (bench.home / "plugins.json").read_bytes() == registry
     assert (bench.root / "made-here").exists()
-    assert [plugin.state for plugin in plugins.enabled(str(bench.home))] == ["enabled"]
+    assert [plugin.state for plugin in installed.enabled(str(bench.home))] == ["enabled"]
 
 
 def test_one_that_changed_does_not_run(bench: Bench) -> None:
@@ -201,7 +201,7 @@ def test_a_file_that_no_system_can_start_says_so(tmp_path: Path) -> None:
     put(tmp_path / "plugins" / "q", {"manifest.toml": head, "t": "#!/no/such/interpreter\n"})
     for start in ("#!/no/such/interpreter\n", "\x7fELF garbage"):
         (tmp_path / "plugins" / "q" / "t").write_text(start)
-        found = plugins.at(str(tmp_path / "plugins" / "q"))
+        found = installed.at(str(tmp_path / "plugins" / "q"))
         loaded = LoadedPlugin(found, str(tmp_path))
         (tool,) = plugin_tools.tools([loaded], None, (), lambda _: None).values()
         context = ToolContext("c", "s", Workspace(str(tmp_path)))
@@ -221,7 +221,7 @@ def manifest(tmp_path: Path, name: str, **tools: str) -> Any:
     head = f'name = "{name}"\nversion = "1"\ncapabilities = ["tool"]\n'
     one = '[[tools]]\nname = "{}"\ndescription = "d"\ncommand = "run"\nschema = {}\n'
     text = head + "".join(one.format(tool, schema) for tool, schema in tools.items())
-    found = plugins.at(str(put(tmp_path / name, {"manifest.toml": text, "run": PROGRAM})))
+    found = installed.at(str(put(tmp_path / name, {"manifest.toml": text, "run": PROGRAM})))
     assert found.problems == (), found.problems
     return found
 

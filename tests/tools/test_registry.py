@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Alias, ToolContext, ToolResult, Workspace
 from adderclaw.kernel.prompt import advertised
@@ -90,7 +90,7 @@ def test_every_tool_has_a_description_and_a_closed_schema() -> None:
 def test_building_the_tools_imports_nothing_heavy() -> None:
     heavy = "pydantic rich prompt_toolkit yaml tomlkit tree_sitter httpx2 httpcore2 anyio pathspec ctypes difflib"
     code = (
-        "import sys; from adderclaw.tools import Kit, builtin; from adderclaw.config.schema import Config;"
+        "import sys; from adderclaw.tools import Kit, builtin; from adderclaw.config.schema.settings import Config;"
         "builtin(Kit(Config(), None, None));"
         f"print([name for name in {heavy.split()} if name in sys.modules])"
     )

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from adderclaw.config.schema import Config, Runtime, Security
+from adderclaw.config.schema.settings import Config, Runtime, Security
 from adderclaw.core.errors import Refused
 from adderclaw.core.types import HostFact
 from adderclaw.net.addresses import is_public

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from adderclaw.config.schema import Config, Runtime, Security, Web
+from adderclaw.config.schema.settings import Config, Runtime, Security, Web
 from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.tools import Kit, builtin, decoded
 from adderclaw.tools.surfing import MOST_SEARCHES

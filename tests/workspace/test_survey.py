@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.config.run_later_names import names
 from adderclaw.workspace.gitconfig import parse
-from adderclaw.workspace.names import names
 from adderclaw.workspace.survey import MOST_INSTALLED, Survey, Surveyor
 
 HOOK = "#!/bin/sh\n"

@@ -18,7 +18,7 @@ from adderclaw.view import proof as view
 from adderclaw.view.proof import Coverage
 
 if TYPE_CHECKING:
-    from adderclaw.config.options import Options
+    from adderclaw.config.legacy.options import Options
     from adderclaw.drivers.sdlc.driver import ProofDriver
 
 Form = Literal["text", "markdown", "json", "html"]
@@ -94,7 +94,7 @@ def run(config_file: str | None, workspace: str | None, conversation_id: str, ch
     """
     import asyncio
 
-    from adderclaw.config.options import Options
+    from adderclaw.config.legacy.options import Options
     from adderclaw.runtime.proof import prove
 
     options = Options(config_file=config_file, workspace=workspace, here=True, log_level="off")

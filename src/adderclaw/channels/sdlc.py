@@ -7,7 +7,7 @@ from typing import Literal
 
 from adderclaw.checkpoints import baseline
 from adderclaw.config import Loaded, home, load
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import PHASES, Json, Phase

@@ -7,7 +7,7 @@ from sqlite3 import Cursor
 from typing import Literal
 
 from adderclaw import config
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, InUse
 from adderclaw.core.types import Clock

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from adderclaw import workspace
 from adderclaw.checkpoints.tree import MARKS, Limits
+from adderclaw.config.run_later_names import names
 from adderclaw.core.errors import Refused
 from adderclaw.workspace import Place
 from adderclaw.workspace.gitdirs import is_layout
-from adderclaw.workspace.names import names
 from adderclaw.workspace.survey import INSTALLED_TREES
 
 MOST = 200_000

@@ -15,7 +15,7 @@ from adderclaw.checkpoints import FOLDER, saved_index
 from adderclaw.checkpoints.blobs import Blobs, prune_daily
 from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, is_kept, scan, state_at
 from adderclaw.config.own_paths import Own
-from adderclaw.config.schema import Checkpoints as Settings
+from adderclaw.config.schema.settings import Checkpoints as Settings
 from adderclaw.core.errors import Refused, StoreError
 from adderclaw.core.record import NamedTuple
 from adderclaw.store import Store

@@ -2,7 +2,7 @@
 
 from adderclaw.config import cache, places
 from adderclaw.config.places import home
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.decode import freeze, thaw
 from adderclaw.core.errors import ConfigError, Problem, UsageError
 from adderclaw.core.record import NamedTuple

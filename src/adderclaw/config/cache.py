@@ -8,7 +8,7 @@ from typing import Any
 from adderclaw import __version__
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.places import Request, read, replace
-from adderclaw.config.trusted_folders import leads_out, stamps
+from adderclaw.config.trust.folders import leads_out, stamps
 from adderclaw.core import home_names
 from adderclaw.core.errors import ConfigError
 from adderclaw.core.json_text import digest

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from adderclaw.config.dialects import MODEL_CONFIG
+from adderclaw.config.foreign.dialects import MODEL_CONFIG
 from adderclaw.core.decode import nearest, shown
 from adderclaw.core.errors import Problem
 from adderclaw.core.provider_kinds import BY_NAME, RELIABLE, ROUTER

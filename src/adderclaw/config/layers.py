@@ -4,24 +4,15 @@ import os
 import re
 from typing import Any, Literal, cast
 
-from adderclaw.config import (
-    Loaded,
-    baseline,
-    checks,
-    dialects,
-    managed,
-    permission_mode,
-    places,
-    policy_files,
-    project_grants,
-    trust,
-)
+from adderclaw.config import Loaded, baseline, checks, managed, permission_mode, places, policy_files, project_grants
+from adderclaw.config.foreign import dialects
 from adderclaw.config.leaves import Leaf, drop, get, leaves, meaning, put
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permission_mode import BYPASS, MODE
 from adderclaw.config.places import FLAGS, Request
-from adderclaw.config.schema import Config
-from adderclaw.config.trusted_folders import leads_out
+from adderclaw.config.schema.settings import Config
+from adderclaw.config.trust import trust
+from adderclaw.config.trust.folders import leads_out
 from adderclaw.core import home_names
 from adderclaw.core.decode import Invalid, decode, freeze, shown
 from adderclaw.core.errors import ConfigError, Problem
@@ -287,10 +278,10 @@ class Composition:
         """The operator's configuration; another program's settings, where it lets them count, lie below it."""
         compat: Any = layer.data.get("compat") if layer is not None else None
         if isinstance(compat, dict) and cast(Json, compat).get("claude") is True:
-            from adderclaw.config import foreign
+            from adderclaw.config.foreign import deny_rules
 
             for home in places.foreign_homes(True):
-                foreign.lay(self, os.path.join(home, foreign.OPERATORS), "user")
+                deny_rules.lay(self, os.path.join(home, deny_rules.OPERATORS), "user")
         self.lay(layer)
 
     def find_project(self) -> None:
@@ -332,9 +323,9 @@ class Composition:
     def project_layers(self) -> None:
         for name in places.FOREIGN_FILES:
             if name in self.present:
-                from adderclaw.config import foreign
+                from adderclaw.config.foreign import deny_rules
 
-                foreign.lay(self, os.path.join(self.project, name), "project")
+                deny_rules.lay(self, os.path.join(self.project, name), "project")
         there = [name for name in places.PROJECT_FILES if name in self.present]
         for name in there[:1]:
             self.lay(self.file(os.path.join(self.project, name), "project", self.project))
@@ -345,9 +336,9 @@ class Composition:
                 path = os.path.join(self.project, name)
                 self.lay(self.file(path, "project", self.project, settings_only=True))
         if ".mcp.json" in self.present:
-            from adderclaw.config import foreign
+            from adderclaw.config.foreign import deny_rules
 
-            foreign.servers(self)
+            deny_rules.servers(self)
 
     def tightening(self, path: str, first: str) -> None:
         """A file that another stands before: what it denies and asks counts, so that none can be hidden."""

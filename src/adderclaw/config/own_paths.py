@@ -7,7 +7,7 @@ from adderclaw.config.paths import OWN_ENDINGS, beneath, followed, is_run_name
 from adderclaw.core.record import NamedTuple
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema import Config
+    from adderclaw.config.schema.settings import Config
 
 
 class Own(NamedTuple):

@@ -3,8 +3,9 @@
 import os
 from typing import TYPE_CHECKING
 
-from adderclaw.config import managed, places, policy, trust
+from adderclaw.config import managed, places, policy
 from adderclaw.config.paths import followed, strays
+from adderclaw.config.trust import trust
 from adderclaw.core.errors import ConfigError
 from adderclaw.core.types import Json
 

@@ -5,10 +5,10 @@ from dataclasses import fields, is_dataclass
 from textwrap import fill
 from typing import Any, TypeAliasType, get_args, get_origin
 
-from adderclaw.config import dialects
 from adderclaw.config.baseline import BASELINE, EVERYWHERE, TIGHTEN
+from adderclaw.config.foreign import dialects
 from adderclaw.config.leaves import meaning
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.decode import Between, bare, field_docs, literals, shown
 
 HEAD = """\

@@ -9,8 +9,8 @@ from typing import Any, cast, get_args, get_origin
 from adderclaw.config import checks, managed, operator_file
 from adderclaw.config.leaves import get
 from adderclaw.config.places import PROJECT_FILES, Request
-from adderclaw.config.schema import Config
-from adderclaw.config.trusted_folders import leads_out
+from adderclaw.config.schema.settings import Config
+from adderclaw.config.trust.folders import leads_out
 from adderclaw.core.decode import Invalid, bare, decode, literals, nearest, shown
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from adderclaw.config import Loaded, checks, dialects, managed, places
+from adderclaw.config import Loaded, checks, managed, places
+from adderclaw.config.foreign import dialects
 from adderclaw.config.layers import Composition
 from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, MODE, without_bypass
-from adderclaw.config.schema import MODE_AUTONOMY, Config
+from adderclaw.config.schema.settings import MODE_AUTONOMY, Config
 from adderclaw.core.decode import decode, freeze
 from adderclaw.core.types import Json
 

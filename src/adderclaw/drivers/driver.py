@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlite3 import Cursor
 from typing import Protocol
 
-from adderclaw.config.options import Options, stored
+from adderclaw.config.legacy.options import Options, stored
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import EndedBy, Json, Outcome

@@ -2,7 +2,7 @@
 
 import os
 
-from adderclaw.config.options import Options, restored
+from adderclaw.config.legacy.options import Options, restored
 from adderclaw.core.errors import Completed, UsageError
 from adderclaw.core.redaction import without_shapes
 from adderclaw.drivers.agentfile.driver import AgentfileDriver

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from adderclaw.config.options import Options, overrides
+from adderclaw.config.legacy.options import Options, overrides
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
@@ -14,7 +14,7 @@ from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema import Limits
+    from adderclaw.config.schema.settings import Limits
 
 WHAT = ("agentfile", "task", "spec", "sop", "message", "resume")
 """What says what is to be run."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from adderclaw.config import Loaded, load
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, Completed, LimitError, Stopped, outcome_of

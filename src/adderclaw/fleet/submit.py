@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.json_text import canonical

@@ -11,7 +11,7 @@ from adderclaw import __version__
 from adderclaw.sinks.telemetry import lacking
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema import Config
+    from adderclaw.config.schema.settings import Config
 
 VARIABLE = "TRACEPARENT"
 """Which span another program began, as the W3C's Trace Context writes it."""

@@ -14,9 +14,9 @@ from adderclaw.gate.hosts import covers
 from adderclaw.gate.rules import Anchors, Rule, literal_path, matches_path, names_tool, parse_all
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema import Config, Permissions
+    from adderclaw.config.denied_names import Shut
+    from adderclaw.config.schema.settings import Config, Permissions
     from adderclaw.gate.policy_file import PolicyFile
-    from adderclaw.workspace.shut import Shut
 
 __all__ = [
     "Decision",
@@ -71,7 +71,7 @@ def unreachable(policy: Policy, host: str, port: int) -> str | None:
 
 def shuts(policy: Policy) -> "Shut":
     """What a sandbox keeps from what runs in it: no verdict on a command knows every file that it opens."""
-    from adderclaw.workspace.shut import Shut
+    from adderclaw.config.denied_names import Shut
 
     return Shut(_one_of(_denied(policy, (READ,))), _one_of(_denied(policy, (EDIT, WRITE))))
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from adderclaw.config.paths import beneath, is_run_name
+from adderclaw.config.run_later_names import names
 from adderclaw.core import home_names
 from adderclaw.core.types import PathFact
-from adderclaw.workspace.names import names
 
 DEVICES = frozenset(
     ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/stdin", "/dev/stdout", "/dev/stderr")

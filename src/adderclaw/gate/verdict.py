@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
+from adderclaw.config.run_later_names import names
 from adderclaw.gate import guards, judges, modes, remotes, removal
 from adderclaw.gate.case import STRICTNESS, Case, CommandDenial, Decision, Opinion
 from adderclaw.gate.risk import Weighed, risk_of
 from adderclaw.gate.shell.planner import Raw
-from adderclaw.workspace.names import names
 
 names()  # read with this module, so that judging opens nothing
 

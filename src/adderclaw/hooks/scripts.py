@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from adderclaw.config import named_files
-from adderclaw.config.named_files import Found, Names
 from adderclaw.config.paths import beneath
 from adderclaw.config.safe_open import open_real
+from adderclaw.config.trust import named_files
+from adderclaw.config.trust.named_files import Found, Names
 from adderclaw.core.record import record
 from adderclaw.hooks.settings import PLAIN, Hook
 from adderclaw.hooks.shell_windows import SCRIPT

@@ -16,7 +16,7 @@ from adderclaw.store.text import compact
 from adderclaw.workspace import is_named
 
 if TYPE_CHECKING:
-    from adderclaw.config.loaded_plugin import LoadedPlugin
+    from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 
 type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool", "callback"]
 """A callback is a function of the program that embeds us; no file can name one."""

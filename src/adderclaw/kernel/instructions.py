@@ -197,7 +197,7 @@ class Instructions:
 
     def _between(self, path: str) -> Iterator[str]:
         """The folders from the workspace down to a file that were not looked at yet; none of installed packages."""
-        from adderclaw.workspace.names import INSTALLED_TREES  # not needed before the first request
+        from adderclaw.config.run_later_names import INSTALLED_TREES  # not needed before the first request
 
         folder = os.path.dirname(path)
         if not INSTALLED_TREES.isdisjoint(folder.removeprefix(self._root).split("/")):
@@ -254,7 +254,7 @@ class Instructions:
         self._seen.add(identity)
         text = re.sub(_COMMENT, "", data[:MAX_BYTES].decode("utf-8", "replace"))
         if f"/{RULES}/" in path:
-            from adderclaw.config.frontmatter import body
+            from adderclaw.config.foreign.frontmatter import body
 
             text = body(text)
         if len(data) > MAX_BYTES:
@@ -337,7 +337,7 @@ def _documents(top: Place) -> Iterator[Place]:
 
 def _globs(path: str, within: str) -> tuple[str, ...]:
     """The `paths` of a rule's head; none where it has no such head, or one that cannot be read."""
-    from adderclaw.config import frontmatter
+    from adderclaw.config.foreign import frontmatter
 
     found = _opened(path, within)
     if found is None:

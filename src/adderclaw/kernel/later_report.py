@@ -44,7 +44,7 @@ class Changes(Protocol):
 
 
 def named(found: Sequence[Json]) -> str:
-    from adderclaw.workspace.names import names  # not needed before the first request
+    from adderclaw.config.run_later_names import names  # not needed before the first request
 
     known = names()
     more = {True: ", instructions for later conversations", False: ""}

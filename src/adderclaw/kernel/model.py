@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from sqlite3 import Cursor
 
-from adderclaw.config.model_catalogue import Quote, Served, cost
+from adderclaw.config.model_facts.catalogue import Quote, Served, cost
 from adderclaw.core.deltas import DeltaRelay, WholeWords
 from adderclaw.core.errors import LimitError, ProviderError, Stopped
 from adderclaw.core.history import History, message_json
@@ -219,7 +219,7 @@ def _say_unpriced(session: Session, quote: Quote) -> None:
     if not model or model in session.budget.unpriced:
         return
     session.budget.unpriced.add(model)
-    from adderclaw.config import said
+    from adderclaw.config import shown_once as said
 
     if not said.first_time(session.home, [UNPRICED]):
         return

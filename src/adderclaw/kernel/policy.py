@@ -2,7 +2,7 @@
 
 from adderclaw import gate, tools
 from adderclaw.config.paths import followed
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Json
 

@@ -7,7 +7,7 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from adderclaw.checkpoints import Checkpoints
-from adderclaw.config.schema import Config, Permissions
+from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
 from adderclaw.core.history import History
@@ -55,7 +55,7 @@ from adderclaw.tools import Kit, told_of
 if TYPE_CHECKING:
     from asyncio import Task
 
-    from adderclaw.config.options import CallBack
+    from adderclaw.config.legacy.options import CallBack
     from adderclaw.kernel.later_report import Changes
 
 

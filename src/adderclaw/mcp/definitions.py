@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from adderclaw.config.others_schema import without_patterns
+from adderclaw.config.foreign.json_schema import without_patterns
 from adderclaw.core.json_text import canonical, digest
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from adderclaw.config.others_schema import checked
+from adderclaw.config.foreign.json_schema import checked
 from adderclaw.core.decode import Invalid
 from adderclaw.core.questions import Option, Question, Replies
 from adderclaw.core.redaction import visible

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, cast
 
-from adderclaw.config import others_schema
+from adderclaw.config.foreign import json_schema
 from adderclaw.config.servers import Entry
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import (
@@ -232,7 +232,7 @@ class Servers:
             description=f"[MCP server {server}] {described(definition)}",
             parameters=_visible(definition.schema),
             timeout=timeout,
-            decode=lambda given: others_schema.checked(definition.schema, given),
+            decode=lambda given: json_schema.checked(definition.schema, given),
             deferred=True,
         )
 

@@ -5,7 +5,7 @@ import json
 import os
 import re
 
-from adderclaw.config.model_catalogue import ModelFacts, facts
+from adderclaw.config.model_facts.catalogue import ModelFacts, facts
 from adderclaw.core.errors import ProviderError, ProviderErrorKind
 from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME
 from adderclaw.core.types import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from adderclaw.config.model_catalogue import ModelFacts, facts_of, first_of, own_model
+from adderclaw.config.model_facts.catalogue import ModelFacts, facts_of, first_of, own_model
 from adderclaw.core.deltas import DeltaRelay
 from adderclaw.core.errors import ProviderError, ProviderErrorKind
 from adderclaw.core.types import ChatRequest, ChatResponse, Clock, OnDelta, Provider, ProviderCapabilities

@@ -16,7 +16,7 @@ import re
 from typing import Any, NamedTuple, NoReturn, cast, get_args
 from weakref import WeakKeyDictionary
 
-from adderclaw.config.options import FIXTURE_VARIABLE
+from adderclaw.config.legacy.options import FIXTURE_VARIABLE
 from adderclaw.core.errors import ConfigError, Problem, ProviderError, ProviderErrorKind
 from adderclaw.core.history import History
 from adderclaw.core.types import (

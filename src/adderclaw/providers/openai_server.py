@@ -69,7 +69,7 @@ class Server(Adapter):
         return model
 
     def capabilities(self) -> ProviderCapabilities:
-        from adderclaw.config.model_catalogue import facts_of  # reads a file: not on the way to the first request
+        from adderclaw.config.model_facts.catalogue import facts_of  # reads a file: not on the way to the first request
 
         model = self._entry.model or self._parts.config.default_model
         known = facts_of(self.name, model, self._parts.config)
@@ -94,7 +94,7 @@ class Server(Adapter):
 
     def _takes(self, media: MediaBlock, model: str) -> bool:
         """Whether the model takes an image or a document, as far as the list of models knows it."""
-        from adderclaw.config.model_catalogue import facts
+        from adderclaw.config.model_facts.catalogue import facts
 
         known = facts(model, self._parts.config)
         if media.media_type.startswith("image/"):

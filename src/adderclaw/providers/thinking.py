@@ -6,8 +6,8 @@ leaves out of the next try.
 
 import re
 
-from adderclaw.config.model_catalogue import facts
-from adderclaw.config.schema import Config
+from adderclaw.config.model_facts.catalogue import facts
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, MOCK
 from adderclaw.core.types import EFFORTS, Effort, Json, Thinking
 from adderclaw.providers.adapter import Detail

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from adderclaw.config.schema import Permissions
+from adderclaw.config.schema.settings import Permissions
 from adderclaw.core.decode import Invalid, thaw
 from adderclaw.core.errors import LimitError, ProviderError, Stopped
 from adderclaw.core.events import Bus

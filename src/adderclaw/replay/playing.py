@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from adderclaw import tools
-from adderclaw.config.model_catalogue import Prices
-from adderclaw.config.schema import Config
+from adderclaw.config.model_facts.catalogue import Prices
+from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.decode import thaw
 from adderclaw.core.errors import AdderClawError, StaysOpen, UsageError

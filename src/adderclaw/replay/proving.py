@@ -269,7 +269,7 @@ class _Session:
 def _plugins_since(head: Json) -> Iterator[str]:
     """Plugins that the run used and that are not there as they were: what they did is proved from the recording."""
     for name, version, sha256, folder in head.get("plugins", ()):
-        from adderclaw.config.plugin_tree import survey
+        from adderclaw.config.plugins.tree import survey
 
         called = f"the plugin {name}{f' {version}' if version else ''} ({sha256[:12]}) that the run used"
         try:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from adderclaw import config as configs
 from adderclaw import gate
-from adderclaw.config.schema import Config, Permissions
+from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.decode import thaw
 from adderclaw.core.errors import ConfigError, Problem, UsageError
 from adderclaw.core.record import record

@@ -1,6 +1,6 @@
 """The composition root: the only package that knows every concrete part."""
 
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.runtime.run import Resume, Run, opened, run_again
 from adderclaw.runtime.scene import scene
 from adderclaw.runtime.start import Runtime, credentials, look, start, start_agent

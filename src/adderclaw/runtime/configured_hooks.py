@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from adderclaw.config.paths import beneath, followed
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import AdderClawError
 from adderclaw.runtime.start import Runtime, warn
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def read(runtime: Runtime) -> "tuple[Hook, ...]":
     """All configured hooks in their order."""
-    from adderclaw.config import trust
+    from adderclaw.config.trust import trust
     from adderclaw.hooks import settings
 
     loaded = runtime.loaded

@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterable, Sequence
 
 from adderclaw import gate
+from adderclaw.config.denied_names import Shut, by_name, in_git
 from adderclaw.config.paths import beneath
 from adderclaw.core.record import NamedTuple
 from adderclaw.workspace import is_named
-from adderclaw.workspace.shut import Shut, by_name, in_git
 from adderclaw.workspace.survey import Survey
 
 MOST_HELD = 400

@@ -216,6 +216,6 @@ def _without_status(found: "Sequence[Change]") -> "list[Change]":
 
 def _is_named(path: str) -> bool:
     """Whether its name alone makes it an instruction file."""
-    from adderclaw.workspace.names import names  # not needed before the first request
+    from adderclaw.config.run_later_names import names  # not needed before the first request
 
     return names().instructs(path)

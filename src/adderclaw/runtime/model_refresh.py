@@ -6,9 +6,9 @@ from datetime import date
 from typing import NamedTuple, cast
 from urllib.parse import urljoin
 
-from adderclaw.config import model_catalogue, model_table
-from adderclaw.config.model_table import PRICES, Table
-from adderclaw.config.price_list import PACKAGE, Unreadable, models_of_wheel
+from adderclaw.config.model_facts import catalogue, table
+from adderclaw.config.model_facts.price_list import PACKAGE, Unreadable, models_of_wheel
+from adderclaw.config.model_facts.table import PRICES, Table
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.core.types import HostFact, Json
 from adderclaw.net import client, urls
@@ -87,12 +87,12 @@ def falls(current: Table, fetched: Table) -> list[Fall]:
     """Each price that is less than half of what applies today, or will be on an announced day."""
     found: list[Fall] = []
     for name, row in sorted(fetched.models.items()):
-        before = model_catalogue.row_of(name.removesuffix("*"), current.models)
+        before = catalogue.row_of(name.removesuffix("*"), current.models)
         if before is None:
             continue
-        old = model_table.of_today(before)
-        for new in map(model_table.of_today, [row, *row.get("from", {}).values()]):
-            long = new.get("long_tokens", model_table.WINDOWS[1]) <= old.get("long_tokens", model_table.WINDOWS[1])
+        old = table.of_today(before)
+        for new in map(table.of_today, [row, *row.get("from", {}).values()]):
+            long = new.get("long_tokens", table.WINDOWS[1]) <= old.get("long_tokens", table.WINDOWS[1])
             for price in [price for price in old if price.endswith("_per_mtok")]:
                 short = new.get(price.removeprefix("long_"))
                 after = new.get(price, short) if long else short
@@ -105,7 +105,7 @@ def without(fetched: Table, current: Table, fallen: list[Fall]) -> Table:
     """The table with the present prices of the models whose prices would fall."""
     models = dict(fetched.models)
     for name in {fall.model for fall in fallen}:
-        before = model_catalogue.row_of(name.removesuffix("*"), current.models) or {}
+        before = catalogue.row_of(name.removesuffix("*"), current.models) or {}
         prices = {key: before[key] for key in (*PRICES, "above", "from") if key in before}
         window = {key: models[name][key] for key in ("context_tokens",) if key in models[name]}
         models[name] = window | prices

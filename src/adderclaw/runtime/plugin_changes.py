@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from adderclaw.config import plugin_preview, plugins
-from adderclaw.config.plugin_manifest import FOREIGN, OWN
-from adderclaw.config.plugin_tree import changes
-from adderclaw.config.plugins import Plugin
+from adderclaw.config.plugins import installed, preview
+from adderclaw.config.plugins.installed import Plugin
+from adderclaw.config.plugins.manifest import FOREIGN, OWN
+from adderclaw.config.plugins.tree import changes
 from adderclaw.core.errors import ConfigError, Problem, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.suggestions import meant
@@ -46,7 +46,7 @@ def offer(home: str, plugin: Plugin, origin: Json, before: Plugin | None = None)
         raise ConfigError([Problem(plugin.name, "", problem) for problem in problems])
     files: dict[str, str] = (before or plugin).entry.get("files") or {}
     marks = changes(files, plugin.files) if files else []
-    return Offer(plugin, plugin_preview.rows(plugin), marks, _warnings(plugin), origin)
+    return Offer(plugin, preview.rows(plugin), marks, _warnings(plugin), origin)
 
 
 def _more_problems(home: str, plugin: Plugin) -> list[str]:
@@ -55,7 +55,7 @@ def _more_problems(home: str, plugin: Plugin) -> list[str]:
         return []
     from adderclaw.tools import plugins as plugin_tools
 
-    others = [other.manifest for other in plugins.enabled(home) if other.name != plugin.name]
+    others = [other.manifest for other in installed.enabled(home) if other.name != plugin.name]
     return [
         *(f"tools: {why}" for why in plugin_tools.clashes(plugin.manifest, others)),
         *plugin_tools.unusable(plugin.manifest),
@@ -63,7 +63,8 @@ def _more_problems(home: str, plugin: Plugin) -> list[str]:
 
 
 def _warnings(plugin: Plugin) -> list[str]:
-    from adderclaw.config import hooks, servers
+    from adderclaw.config import servers
+    from adderclaw.config.foreign import hooks
 
     manifest = plugin.manifest
     found = [f"{key}: {message}" for key, message in hooks.normal(manifest.hooks).problems]
@@ -80,7 +81,7 @@ def source(home: str, text: str) -> Generator[Source]:
     if where is None:
         yield plugin_sources.folder(text)
         return
-    store = os.path.join(plugins.folder(home), f"{plugin_folders.NEW}{secrets.token_hex(6)}")
+    store = os.path.join(installed.folder(home), f"{plugin_folders.NEW}{secrets.token_hex(6)}")
     os.mkdir(store, 0o700)
     try:
         found = plugin_sources.Repository(where, store)
@@ -98,15 +99,15 @@ def install(home: str, text: str, agree: Agree, *, wanted: str | None = None, up
             _add_manifest(copy, which.manifest)
             inside = {} if which.inside == "." else {"folder": which.inside}
             origin = {**found.origin, **inside, **({"marketplace": which.marketplace} if which.marketplace else {})}
-            fresh = plugins.at(copy, _default_name(text, which.inside))
-            before = plugins.one(home, fresh.name)
+            fresh = installed.at(copy, _default_name(text, which.inside))
+            before = installed.one(home, fresh.name)
             _refuse_second(home, fresh, before, upgrade=upgrade)
             said = offer(home, fresh, origin, before)
             if not agree(said):
                 return None
             entry = _entry(fresh, origin)
-            plugin_folders.put(home, fresh.name, copy, lambda: plugins.record(home, fresh.name, entry))
-    return plugins.one(home, fresh.name)
+            plugin_folders.put(home, fresh.name, copy, lambda: installed.record(home, fresh.name, entry))
+    return installed.one(home, fresh.name)
 
 
 def _add_manifest(copy: str, said: Json) -> None:
@@ -127,7 +128,7 @@ def _refuse_second(home: str, fresh: Plugin, before: Plugin | None, *, upgrade: 
     if before is not None and not upgrade:
         raise UsageError(f"the plugin {fresh.name!r} is there already; give --upgrade to put this one in its place")
     if before is None:
-        folded = {plugin.name.lower(): plugin.name for plugin in plugins.known(home)}
+        folded = {plugin.name.lower(): plugin.name for plugin in installed.known(home)}
         if other := folded.get(fresh.name.lower()):
             raise UsageError(f"the plugin {fresh.name!r} differs from {other!r} by case alone: remove that one first")
 
@@ -144,9 +145,9 @@ def _entry(plugin: Plugin, origin: Json, before: Json | None = None) -> Json:
 
 def found(home: str, name: str) -> Plugin:
     """A plugin by its name; raises UsageError where there is none."""
-    plugin = plugins.one(home, name)
+    plugin = installed.one(home, name)
     if plugin is None:
-        names = [known.name for known in plugins.known(home)]
+        names = [known.name for known in installed.known(home)]
         hint = meant(name, names) or (f"; there is: {', '.join(names)}" if names else "; none is installed")
         raise UsageError(f"there is no plugin {name!r}{hint}")
     return plugin
@@ -159,12 +160,12 @@ def enable(home: str, name: str, agree: Agree) -> bool:
         origin: Json = plugin.entry.get("source") or {"kind": "by hand", "path": plugin.folder}
         if plugin.state in ("enabled", "disabled"):
             offer(home, plugin, origin)  # the names of its tools may be taken since
-            plugins.record(home, name, {**plugin.entry, "enabled": True})
+            installed.record(home, name, {**plugin.entry, "enabled": True})
             return True
         said = offer(home, plugin, origin)
         if not agree(said):
             return False
-        plugins.record(home, name, _entry(plugin, origin, plugin.entry))
+        installed.record(home, name, _entry(plugin, origin, plugin.entry))
     return True
 
 
@@ -172,23 +173,23 @@ def disable(home: str, name: str) -> None:
     with plugin_folders.held(home):
         plugin = found(home, name)
         if plugin.entry:
-            plugins.record(home, name, {**plugin.entry, "enabled": False})
+            installed.record(home, name, {**plugin.entry, "enabled": False})
 
 
 def remove(home: str, name: str, forget: Callable[[Plugin], None]) -> None:
     """Remove a plugin: its folder, and what the registry holds of it. `forget` is called for what else it left."""
     with plugin_folders.held(home):
         plugin = found(home, name)
-        gone = os.path.join(plugins.folder(home), f"{plugin_folders.NEW}{secrets.token_hex(6)}")
+        gone = os.path.join(installed.folder(home), f"{plugin_folders.NEW}{secrets.token_hex(6)}")
         if os.path.lexists(plugin.folder):
             os.rename(plugin.folder, gone)
-        plugins.record(home, name, None)
+        installed.record(home, name, None)
         plugin_folders.cleared(gone)
         forget(plugin)
 
 
 def has_data(home: str, name: str) -> bool:
     try:
-        return bool(os.listdir(plugins.data_folder(home, name)))
+        return bool(os.listdir(installed.data_folder(home, name)))
     except OSError:
         return False

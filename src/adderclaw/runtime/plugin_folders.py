@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from adderclaw.config import plugins
 from adderclaw.config.paths import followed
-from adderclaw.config.plugin_tree import MOST_BYTES, NOT_COPIED, survey, unfit, walked
+from adderclaw.config.plugins import installed
+from adderclaw.config.plugins.tree import MOST_BYTES, NOT_COPIED, survey, unfit, walked
 from adderclaw.config.safe_open import ANCHOR, READ, open_real, opener
 from adderclaw.core.errors import AdderClawError, ConfigError, InUse
 from adderclaw.core.types import Json
@@ -45,13 +45,13 @@ class Source(Protocol):
 @contextmanager
 def held(home: str) -> Generator[None]:
     """Let no other process change plugins; what one left that was killed is put right first. Raises InUse."""
-    lock = _locked(plugins.folder(home))
+    lock = _locked(installed.folder(home))
     try:
         _tidy(home)
         yield
     finally:
         with suppress(OSError):  # as if there had never been a plugin, where there is none
-            os.rmdir(plugins.folder(home))
+            os.rmdir(installed.folder(home))
         os.close(lock)
 
 
@@ -76,13 +76,13 @@ def _locked(folder: str) -> int:
 def tidy(home: str) -> None:
     """Put right what a killed process left behind, if there is anything and nobody is at work."""
     with suppress(OSError):
-        if any(name.startswith((NEW, BEFORE)) for name in os.listdir(plugins.folder(home))):
+        if any(name.startswith((NEW, BEFORE)) for name in os.listdir(installed.folder(home))):
             with suppress(InUse), held(home):
                 pass
 
 
 def _tidy(home: str) -> None:
-    folder = plugins.folder(home)
+    folder = installed.folder(home)
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
         if name.startswith(NEW):
@@ -93,7 +93,7 @@ def _tidy(home: str) -> None:
 
 def _settle(home: str, name: str, before: str) -> None:
     """An installation was cut off: it counts if the registry has it, else what was there before comes back."""
-    here, kept = plugins.folder(home, name), os.path.join(before, name)
+    here, kept = installed.folder(home, name), os.path.join(before, name)
     if not _is_recorded(home, name, here):
         if os.path.lexists(kept):
             cleared(here)
@@ -104,7 +104,7 @@ def _settle(home: str, name: str, before: str) -> None:
 
 
 def _is_recorded(home: str, name: str, path: str) -> bool:
-    trusted = plugins.registry(home).get(name, {}).get("sha256")
+    trusted = installed.registry(home).get(name, {}).get("sha256")
     try:
         return bool(trusted) and survey(path).sha256 == trusted
     except ConfigError:
@@ -117,7 +117,7 @@ def _is_recorded(home: str, name: str, path: str) -> bool:
 @contextmanager
 def copied(home: str, source: Source, inside: str) -> Generator[str]:
     """A copy of what a source has in a folder, in a place of its own: gone afterwards, unless it was put in place."""
-    path = os.path.join(plugins.folder(home), f"{NEW}{secrets.token_hex(6)}")
+    path = os.path.join(installed.folder(home), f"{NEW}{secrets.token_hex(6)}")
     os.mkdir(path, 0o700)
     try:
         fd = open_real(followed(path), ANCHOR)
@@ -143,8 +143,8 @@ def add(copy: str, path: str, data: bytes) -> None:
 
 def put(home: str, name: str, copy: str, record: Callable[[], None]) -> None:
     """Let a copy take its place; `record` writes it into the registry. Killed anywhere, all is as it was, or done."""
-    here, mark = plugins.folder(home, name), secrets.token_hex(6)
-    before, making = (os.path.join(plugins.folder(home), start + mark) for start in (f"{BEFORE}{name}-", NEW))
+    here, mark = installed.folder(home, name), secrets.token_hex(6)
+    before, making = (os.path.join(installed.folder(home), start + mark) for start in (f"{BEFORE}{name}-", NEW))
     was_there = os.path.lexists(here)
     os.mkdir(making, 0o700)
     if not was_there:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from adderclaw.config.plugin_manifest import FOREIGN, OWN, inner
-from adderclaw.config.plugin_tree import MOST_BYTES, MOST_FILES, NOT_COPIED, unfit
+from adderclaw.config.plugins.manifest import FOREIGN, OWN, inner
+from adderclaw.config.plugins.tree import MOST_BYTES, MOST_FILES, NOT_COPIED, unfit
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible

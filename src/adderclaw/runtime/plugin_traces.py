@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 
-from adderclaw.config import plugins
+from adderclaw.config.plugins import installed
 from adderclaw.core.types import Json
 from adderclaw.runtime.plugins import server_name
 from adderclaw.runtime.start import Runtime
@@ -27,7 +27,7 @@ def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = Fals
             store.close()
     if remote and asyncio.run(_logged_out(runtime, scope, remote)):
         done.append("its logins")
-    data = plugins.data_folder(runtime.home, name)
+    data = installed.data_folder(runtime.home, name)
     if os.path.isdir(data) and not os.path.islink(data) and not keep_data:
         shutil.rmtree(data)
         done.append("its data")

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, cast
 
-from adderclaw.config import hooks, plugins, servers
-from adderclaw.config.loaded_plugin import CHANGED, LoadedPlugin
+from adderclaw.config import servers
+from adderclaw.config.foreign import hooks
 from adderclaw.config.paths import followed
-from adderclaw.config.plugin_manifest import Manifest
-from adderclaw.config.plugins import Plugin
+from adderclaw.config.plugins import installed as plugins
+from adderclaw.config.plugins.installed import Plugin
+from adderclaw.config.plugins.loaded_plugin import CHANGED, LoadedPlugin
+from adderclaw.config.plugins.manifest import Manifest
 from adderclaw.config.servers import Entry, slug
 from adderclaw.core.decode import Invalid
 from adderclaw.core.errors import ConfigError, UsageError
@@ -165,7 +167,8 @@ def why_held(plugin: Plugin) -> str:
 
 def _at(folder: str) -> Plugin:
     """A plugin by its folder: the operator's own word for one session."""
-    from adderclaw.config import plugin_manifest, plugin_tree
+    from adderclaw.config.plugins import manifest as plugin_manifest
+    from adderclaw.config.plugins import tree as plugin_tree
 
     path = os.path.abspath(os.path.expanduser(folder))
     try:

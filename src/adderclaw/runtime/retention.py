@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from adderclaw import workspace
 from adderclaw.config.paths import is_run_name
-from adderclaw.config.schema import Retention
+from adderclaw.config.schema.settings import Retention
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.sinks.jsonl import NAME
 from adderclaw.store import Store, retention, tape

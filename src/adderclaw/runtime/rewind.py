@@ -9,7 +9,7 @@ from adderclaw.checkpoints.saved_index import alone
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.own_paths import Own, own_paths
 from adderclaw.config.paths import beneath
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.kernel.session import Session

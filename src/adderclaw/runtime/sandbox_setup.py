@@ -23,9 +23,9 @@ from adderclaw.store import locks
 from adderclaw.workspace import is_directory, is_regular, reached
 
 if TYPE_CHECKING:
+    from adderclaw.config.denied_names import Shut
     from adderclaw.runtime.denied_paths import Held, Shutter
     from adderclaw.sandbox.bubblewrap import Room
-    from adderclaw.workspace.shut import Shut
     from adderclaw.workspace.survey import Survey
 
 

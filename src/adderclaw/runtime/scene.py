@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw import gate, tools
 from adderclaw.config.paths import followed
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.tool_traits import NAMES

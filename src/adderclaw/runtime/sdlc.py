@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from adderclaw.checkpoints import baseline as trees
 from adderclaw.checkpoints.tracker import limits_of
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.drivers.sdlc.lent import with_lent
 from adderclaw.runtime.rewind import own_of

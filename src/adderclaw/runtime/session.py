@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from adderclaw import providers, workspace
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config import KEY_AS_MODEL
-from adderclaw.config.model_catalogue import Prices
+from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.places import FLAGS
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.child import Child, ChildReport
 from adderclaw.core.errors import ProviderError, Refused, UsageError
 from adderclaw.core.hook_outcome import Merged

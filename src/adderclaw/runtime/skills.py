@@ -5,8 +5,8 @@ import os
 from typing import TYPE_CHECKING
 
 from adderclaw import workspace
-from adderclaw.config import trust
 from adderclaw.config.paths import beneath, followed
+from adderclaw.config.trust import trust
 from adderclaw.core.errors import ConfigError, Refused
 from adderclaw.core.framing import framed, framed_word, sealed
 from adderclaw.core.types import EFFORTS, Effort, effort_of
@@ -17,7 +17,7 @@ from adderclaw.skills.catalogue import Catalogue, Place, Skill
 from adderclaw.tools import Called, PreparedSkill
 
 if TYPE_CHECKING:
-    from adderclaw.config.loaded_plugin import LoadedPlugin
+    from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 
 LISTED = 200
 """Skills that are looked at for the prompt."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from adderclaw import __version__, config, gate, providers
 from adderclaw.checkpoints import Checkpoints
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.config.places import FLAGS, foreign_homes
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import NoModel, StoreError, UsageError
 from adderclaw.core.events import Bus
@@ -233,9 +233,9 @@ def _to_be_said(loaded: config.Loaded) -> tuple[str, ...]:
     """All warnings, but for those that need to be read once only and were."""
     if not loaded.notes:
         return loaded.warnings
-    from adderclaw.config import said
+    from adderclaw.config import shown_once
 
-    new = said.first_time(config.home(), loaded.notes)
+    new = shown_once.first_time(config.home(), loaded.notes)
     return tuple(text for text in loaded.warnings if text not in loaded.notes or text in new)
 
 
@@ -279,7 +279,7 @@ def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
     )
     if options.asks == "no" or not _may_be_unscripted(now, name):
         return loaded, ()
-    from adderclaw.config import found_keys
+    from adderclaw.config.model_facts import found_keys
 
     if name in now.providers.models and not found_keys.is_unscripted(now, name):
         return loaded, ()

@@ -5,8 +5,8 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from adderclaw.config.named_files import SCRIPT
 from adderclaw.config.paths import beneath, followed
+from adderclaw.config.trust.named_files import SCRIPT
 from adderclaw.core.record import NamedTuple
 from adderclaw.runtime.start import Runtime, operators_own
 from adderclaw.workspace import reached

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from adderclaw.config import Loaded, checks, home, plugins
-from adderclaw.config.options import Options
-from adderclaw.config.schema import Config
+from adderclaw.config import Loaded, checks, home
+from adderclaw.config.legacy.options import Options
+from adderclaw.config.plugins import installed
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.suggestions import meant
 from adderclaw.tools import names
@@ -48,7 +49,7 @@ def wrong(listed: list[str], options: Options) -> Iterator[tuple[int, str]]:
 
 def _of_plugins(options: Options) -> list[str]:
     """The tools of every plugin that is installed, enabled or not, and of those that the command line names."""
-    found = (*plugins.known(home()), *map(plugins.at, options.plugin_dirs))
+    found = (*installed.known(home()), *map(installed.at, options.plugin_dirs))
     return [tool.name for plugin in found for tool in plugin.manifest.tools]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from adderclaw.config.denied_names import NOTHING, Shut
 from adderclaw.config.paths import followed, settled
 from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import known, protected_paths, seen
@@ -14,7 +15,6 @@ from adderclaw.sandbox.process import Order, Started
 from adderclaw.sandbox.protected_paths import Mounts, Recorder
 from adderclaw.sandbox.started_inside import NOTE
 from adderclaw.sandbox.watchdog import watchdog
-from adderclaw.workspace.shut import NOTHING, Shut
 from adderclaw.workspace.survey import Survey, Surveyor
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import re
 from itertools import islice, pairwise
 from typing import Literal
 
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record

@@ -14,7 +14,7 @@ from functools import partial
 from sqlite3 import Cursor
 from typing import Any, Literal, Protocol
 
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import AdderClawError, Completed, InUse, Stopped, UsageError
 from adderclaw.core.types import Clock, Json
 from adderclaw.drivers.driver import RESUMABLE, Driver

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.framing import framed, sealed
 from adderclaw.core.types import Json

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, cast
 
 from adderclaw import workspace
-from adderclaw.config import frontmatter
+from adderclaw.config.foreign import frontmatter
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
 from adderclaw.core.errors import Refused

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from adderclaw.config import frontmatter
+from adderclaw.config.foreign import frontmatter
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json

@@ -10,8 +10,8 @@ from adderclaw.core.types import Alias, Clock, Effort, Json, Tool, ToolCall
 from adderclaw.tools.surfing import Surfing, search_service
 
 if TYPE_CHECKING:
-    from adderclaw.config.loaded_plugin import LoadedPlugin
-    from adderclaw.config.schema import Config
+    from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
+    from adderclaw.config.schema.settings import Config
     from adderclaw.sandbox.process import Start
     from adderclaw.sandbox.proxy import Judge
     from adderclaw.store import Store

@@ -8,7 +8,7 @@ from adderclaw.checkpoints.removal import Look, look
 from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.checkpoints.tree import Limits
 from adderclaw.config.paths import beneath, followed
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import Refused
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected

@@ -11,7 +11,7 @@ from typing import Any
 
 from adderclaw import workspace
 from adderclaw.config.paths import beneath, followed
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import (
     Alias,

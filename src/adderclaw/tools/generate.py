@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core import decode
 from adderclaw.core.tool_traits import TOOLS, traits
 from adderclaw.core.types import Json, Tool

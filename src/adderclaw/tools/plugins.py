@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw import workspace
-from adderclaw.config import others_schema
-from adderclaw.config.plugin_manifest import DESCRIPTION_CHARS, Manifest, PluginTool, inner
+from adderclaw.config.foreign import json_schema
+from adderclaw.config.plugins.manifest import DESCRIPTION_CHARS, Manifest, PluginTool, inner
 from adderclaw.core.decode import Invalid, shown
 from adderclaw.core.json_text import canonical, no_constant
 from adderclaw.core.redaction import visible
@@ -28,7 +28,7 @@ from adderclaw.sandbox import process
 from adderclaw.sandbox.process import Finished
 
 if TYPE_CHECKING:
-    from adderclaw.config.loaded_plugin import LoadedPlugin
+    from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
     from adderclaw.sandbox.process import Start
 
 GRACE = 5.0
@@ -77,7 +77,7 @@ def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
 
 def unusable(manifest: Manifest) -> list[str]:
     """Which tools have a schema by which nothing can be checked, and why."""
-    found = ((tool.name, others_schema.unusable(tool.schema)) for tool in manifest.tools)
+    found = ((tool.name, json_schema.unusable(tool.schema)) for tool in manifest.tools)
     return [f"tools: the schema of {name!r} cannot be used: {visible(why)}" for name, why in found if why]
 
 
@@ -120,7 +120,7 @@ def _visible(value: Any) -> Any:
 
 
 def _checked(schema: Json, given: Json) -> Json:
-    if found := others_schema.problems(schema, given):
+    if found := json_schema.problems(schema, given):
         raise Invalid([("", problem) for problem in found])
     return given
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import workspace
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.tools import paths

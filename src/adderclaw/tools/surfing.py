@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from adderclaw.core.types import Clock
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema import Web
+    from adderclaw.config.schema.settings import Web
 
 KEPT_SECONDS = 900.0
 MOST_PAGES = 50

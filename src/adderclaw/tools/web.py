@@ -5,7 +5,7 @@ import re
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import Refused
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected

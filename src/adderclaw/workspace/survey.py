@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from adderclaw.config.denied_names import NOTHING, Shut, covers, in_git
 from adderclaw.config.paths import beneath, followed, settled
+from adderclaw.config.run_later_names import INSTALLED_TREES, Names, names
 from adderclaw.core.record import NamedTuple
 from adderclaw.workspace import gitdirs
 from adderclaw.workspace.contents import Contents, folder_at
-from adderclaw.workspace.names import INSTALLED_TREES, Names, names
-from adderclaw.workspace.shut import NOTHING, Shut, covers, in_git
 
 if TYPE_CHECKING:
     from adderclaw.workspace.watches import Watches

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from acp import helpers, schema
 
-from adderclaw.config import found_keys
-from adderclaw.config.model_catalogue import model_of
+from adderclaw.config.model_facts import found_keys
+from adderclaw.config.model_facts.catalogue import model_of
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import PermissionMode

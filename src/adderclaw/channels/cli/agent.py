@@ -41,7 +41,7 @@ from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema import Config
+    from adderclaw.config.schema.settings import Config
 
 
 def agent(

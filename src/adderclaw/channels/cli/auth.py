@@ -9,7 +9,7 @@ import typer
 from adderclaw import config as configuration
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.redaction import Secrets, visible

@@ -13,8 +13,8 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import clean, webhook_channels
 from adderclaw.config import home
-from adderclaw.config.options import Options
-from adderclaw.config.schema_channels import WebhookChannel
+from adderclaw.config.legacy.options import Options
+from adderclaw.config.schema.channels import WebhookChannel
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.suggestions import meant

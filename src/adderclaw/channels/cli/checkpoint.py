@@ -12,7 +12,7 @@ from adderclaw.channels.facts import checkpoints as facts
 from adderclaw.channels.facts import clean, loaded
 from adderclaw.channels.restoring import Restored
 from adderclaw.config import home, load
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import EXIT_CODES
 from adderclaw.runtime import rewind
 from adderclaw.store import Store

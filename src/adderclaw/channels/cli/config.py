@@ -29,7 +29,7 @@ def validate(
 
     Example: adderclaw config validate --file agent.yaml
     """
-    from adderclaw.config.options import Options
+    from adderclaw.config.legacy.options import Options
     from adderclaw.runtime.tool_lists import unknown_in_lists, unknown_in_rules
 
     try:
@@ -132,7 +132,7 @@ def set_value(key: Key, value: Value, project: OfProject = False, output_format:
     of = setting_edits.setting(key)
     wanted = setting_edits.parsed(of, value)
     if of.path[-1] == "tools_allow":
-        from adderclaw.config.options import Options
+        from adderclaw.config.legacy.options import Options
         from adderclaw.runtime.tool_lists import wrong
 
         for _, message in wrong(wanted, Options()):
@@ -223,7 +223,7 @@ def init(
 
 def _trusted_so_far(project: str) -> dict[str, str] | None:
     """The files that a project brings, if all of them are trusted; None where one is not, or cannot be read."""
-    from adderclaw.config import trust
+    from adderclaw.config.trust import trust
 
     try:
         found = trust.survey(project)
@@ -237,7 +237,7 @@ def _trust_with(project: str, before: dict[str, str], name: str, text: str) -> b
     import hashlib
     import time
 
-    from adderclaw.config import trust
+    from adderclaw.config.trust import trust
 
     home = places.home()
     try:

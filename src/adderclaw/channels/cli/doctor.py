@@ -7,7 +7,7 @@ import typer
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import health
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

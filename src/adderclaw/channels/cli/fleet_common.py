@@ -15,7 +15,7 @@ try:
     from adderclaw.fleet.database import Database
     from adderclaw.fleet.where import Fleet
 except ModuleNotFoundError as missing:  # an installation without the extra
-    from adderclaw.installed import lacking
+    from adderclaw.config.installation import lacking
 
     raise UsageError(str(lacking("fleet", missing.name))) from missing
 

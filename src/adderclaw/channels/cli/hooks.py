@@ -9,7 +9,7 @@ import typer
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, json_object
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import parts
-from adderclaw.config.hooks import EVENTS, NEWER
+from adderclaw.config.foreign.hooks import EVENTS, NEWER
 from adderclaw.core.decode import nearest
 from adderclaw.core.errors import EXIT_CODES, UsageError
 from adderclaw.core.hook_outcome import Merged

@@ -9,7 +9,7 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.export import Format
 from adderclaw.config import load
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json

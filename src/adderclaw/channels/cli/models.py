@@ -10,10 +10,11 @@ import typer
 
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import Format, print_json
-from adderclaw.config import home, model_table
-from adderclaw.config.model_catalogue import facts
-from adderclaw.config.model_table import ALIASES, Table
-from adderclaw.config.schema import Config
+from adderclaw.config import home
+from adderclaw.config.model_facts import table as model_table
+from adderclaw.config.model_facts.catalogue import facts
+from adderclaw.config.model_facts.table import ALIASES, Table
+from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import visible

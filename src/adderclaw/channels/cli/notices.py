@@ -9,8 +9,8 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import loaded, looking, notices
 from adderclaw.config import home
+from adderclaw.config.legacy.options import Options
 from adderclaw.config.notice_targets import STORED
-from adderclaw.config.options import Options
 from adderclaw.core.decode import nearest
 from adderclaw.core.errors import AdderClawError, UsageError
 

@@ -4,8 +4,9 @@ import os
 import sys
 
 from adderclaw.channels.terminal import STDIN
-from adderclaw.config import found_keys, home, operator_file
-from adderclaw.config.found_keys import Found
+from adderclaw.config import home, operator_file
+from adderclaw.config.model_facts import found_keys
+from adderclaw.config.model_facts.found_keys import Found
 
 
 def offer(found: list[Found]) -> Found | None:

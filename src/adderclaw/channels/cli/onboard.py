@@ -10,8 +10,8 @@ import typer
 from adderclaw.channels.cli import local_models
 from adderclaw.channels.terminal import STDIN
 from adderclaw.config import home, load, operator_file
-from adderclaw.config.found_keys import in_environment
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
+from adderclaw.config.model_facts.found_keys import in_environment
 from adderclaw.core.errors import AdderClawError, NeedsInput, UsageError
 from adderclaw.core.provider_kinds import BY_NAME, KEY_VARIABLES, KINDS, MOCK
 from adderclaw.core.redaction import Secrets, visible

@@ -14,7 +14,7 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 
 if TYPE_CHECKING:
-    from adderclaw.config.found_keys import Chooser, Found
+    from adderclaw.config.model_facts.found_keys import Chooser, Found
 
 type Plain = Callable[..., int]
 """A command that gives its exit code; each parameter is `Annotated[type, Option(…)]` and has a default."""

@@ -11,10 +11,11 @@ import typer
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.restoring import asker
-from adderclaw.config import home, plugins
-from adderclaw.config.plugin_preview import NOT_INSTALLED, lines, question, seen
-from adderclaw.config.plugin_tree import NOT_COPIED
-from adderclaw.config.plugins import Plugin
+from adderclaw.config import home
+from adderclaw.config.plugins import installed
+from adderclaw.config.plugins.installed import Plugin
+from adderclaw.config.plugins.preview import NOT_INSTALLED, lines, question, seen
+from adderclaw.config.plugins.tree import NOT_COPIED
 from adderclaw.core.errors import ConfigError, DeniedError, NeedsInput, UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
@@ -134,7 +135,7 @@ def remove(
     """
     _found(name)
     if plugin_changes.has_data(home(), name) and not keep_data and not yes:
-        place = plugins.data_folder(home(), name)
+        place = installed.data_folder(home(), name)
         said = None if output_format == "json" else _asked(f"Remove its data in {place}, too? [y/N] ")
         if said is None:
             raise NeedsInput(f"{place} holds data of it: give --keep-data to leave it, or --yes to remove it, too")
@@ -146,7 +147,7 @@ def remove(
         return
     say(f"removed: {', '.join((name, *forgotten))}")
     if keep_data:
-        say(f"its data stays in {plugins.data_folder(home(), name)}")
+        say(f"its data stays in {installed.data_folder(home(), name)}")
 
 
 def _forget(plugin: Plugin, *, keep_data: bool) -> list[str]:
@@ -324,7 +325,7 @@ def _fix(plugin: Plugin) -> str:
 
 def _known() -> tuple[Plugin, ...]:
     plugin_folders.tidy(home())
-    return plugins.known(home())
+    return installed.known(home())
 
 
 def _found(name: str) -> Plugin:
@@ -338,12 +339,12 @@ def _wanted(name: str | None) -> tuple[Plugin, ...]:
     if "/" in name or name in (".", ".."):
         if not os.path.isdir(name):
             raise UsageError(f"{visible(name)}: there is no such folder")
-        return (plugins.at(os.path.abspath(name), leave_out=NOT_COPIED),)  # as it would be installed
+        return (installed.at(os.path.abspath(name), leave_out=NOT_COPIED),)  # as it would be installed
     return (_found(name),)
 
 
 def _verified(plugin: Plugin) -> Json:
-    is_here = plugin.folder == plugins.folder(home(), plugin.name)
+    is_here = plugin.folder == installed.folder(home(), plugin.name)
     fix = _fix(plugin) if is_here else ""
     row: Json = {"name": plugin.name, "state": plugin.state, "sha256": plugin.sha256, "fix": fix}
     row |= {"problems": list(plugin.problems), "warnings": []}

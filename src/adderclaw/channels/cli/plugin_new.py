@@ -4,7 +4,7 @@ import os
 import re
 from contextlib import suppress
 
-from adderclaw.config.plugin_manifest import NAME, Manifest, PluginTool
+from adderclaw.config.plugins.manifest import NAME, Manifest, PluginTool
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.tools.plugins import clashes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from adderclaw.channels.cli.print_flags import UNUSED, help_text, is_stream, parsed
 from adderclaw.channels.print_mode import FALLBACK, Reports, Wanted, hold
 from adderclaw.config import Loaded
-from adderclaw.config.options import unattended
+from adderclaw.config.legacy.options import unattended
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.types import Json, Thinking
 from adderclaw.providers import ALIASES

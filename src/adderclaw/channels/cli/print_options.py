@@ -16,7 +16,7 @@ from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded
-    from adderclaw.config.schema import Config, ProviderEntry
+    from adderclaw.config.schema.settings import Config, ProviderEntry
 
 MOST_FILE = 4 << 20
 """Bytes of a file that a flag names."""
@@ -136,7 +136,7 @@ def _amount(text: str) -> float:
 
 
 def _settings(text: str, reports: Reports) -> Json:
-    from adderclaw.config import dialects
+    from adderclaw.config.foreign import dialects
     from adderclaw.core.errors import ConfigError
 
     mapped = dialects.map_file("--settings", _json_or_file(text, "--settings"), settings_only=True)
@@ -203,7 +203,7 @@ def _folder(path: str) -> str:
 
 def _with_aliases(now: "Config", given: Json) -> "Config":
     """`sonnet` and the like as entries of the provider: its newest model of that name, or the one that it has."""
-    from adderclaw.config.model_catalogue import without_alias
+    from adderclaw.config.model_facts.catalogue import without_alias
     from adderclaw.providers import ALIASES
 
     wanted = {text.strip() for text in (given.get("model", ""), *given.get("fallback_model", "").split(","))}
@@ -238,7 +238,7 @@ def _with_betas(now: "Config", given: Json, reports: Reports) -> "Config":
 def _with_fallback(now: "Config", given: Json) -> "Config":
     """An entry that asks the wanted model first, then each of the others."""
     from adderclaw import providers
-    from adderclaw.config.schema import ProviderEntry
+    from adderclaw.config.schema.settings import ProviderEntry
 
     models = dict(now.providers.models)
     current = given.get("provider") or now.default_provider

@@ -11,8 +11,8 @@ from adderclaw import config as configuration
 from adderclaw import providers
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import Format, print_json
-from adderclaw.config.model_catalogue import ModelFacts, cost, facts_of, first_of
-from adderclaw.config.schema import Config, ProviderEntry
+from adderclaw.config.model_facts.catalogue import ModelFacts, cost, facts_of, first_of
+from adderclaw.config.schema.settings import Config, ProviderEntry
 from adderclaw.core.errors import ConfigError, ProviderError, Stopped
 from adderclaw.core.history import History
 from adderclaw.core.provider_kinds import BY_NAME, ROUTER

@@ -11,7 +11,7 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import clean
 from adderclaw.channels.facts import ledger as facts
 from adderclaw.config import home, load
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json

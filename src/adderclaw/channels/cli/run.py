@@ -15,7 +15,7 @@ from adderclaw.channels.cli.agent import show_outcome, stream
 from adderclaw.channels.cli.common import ConfigFile, EffortGiven, LimitsGiven, ProviderName, StreamOutput, WorkspaceDir
 from adderclaw.channels.cli.plain import ProfileName, StreamFormat, chooser, limits, print_json
 from adderclaw.channels.terminal import Terminal
-from adderclaw.config.options import overrides
+from adderclaw.config.legacy.options import overrides
 from adderclaw.core.errors import Completed, UsageError
 from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible

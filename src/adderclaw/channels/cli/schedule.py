@@ -17,7 +17,7 @@ from adderclaw.channels.cli.run import InputFiles, InputsGiven, ProviderName, Ru
 from adderclaw.channels.cli.schedule_run import run_now, tick_once
 from adderclaw.channels.facts import schedules as shown
 from adderclaw.channels.facts.schedules import FiredRow, ScheduleRow
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.decode import freeze
 from adderclaw.core.redaction import visible

@@ -11,7 +11,7 @@ from adderclaw.channels import facts, ticking
 from adderclaw.channels.cli.common import said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import schedules as shown
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.decode import freeze
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, Stopped

@@ -12,7 +12,7 @@ from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.restoring import asker
 from adderclaw.channels.sdlc import Ask, Desk, Seen
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import NeedsInput, UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import PHASES, Json

@@ -11,7 +11,7 @@ from adderclaw.channels.cli.agent import show_outcome, stream
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ModelName, ProviderName, StreamOutput, WorkspaceDir
 from adderclaw.channels.cli.plain import StreamFormat, chooser, json_line, limits
 from adderclaw.channels.proof import Form
-from adderclaw.config.options import Options, overrides
+from adderclaw.config.legacy.options import Options, overrides
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets, visible
 

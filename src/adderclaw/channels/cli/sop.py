@@ -33,7 +33,7 @@ from adderclaw.channels.cli.run import (
 from adderclaw.channels.facts import sops
 from adderclaw.channels.facts.sops import SopState
 from adderclaw.config import load
-from adderclaw.config.options import Options, overrides
+from adderclaw.config.legacy.options import Options, overrides
 from adderclaw.core.errors import Completed, InUse, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json

@@ -99,7 +99,7 @@ def verify(
     Example: adderclaw spec verify
     """
     from adderclaw.channels.cli.run import execute
-    from adderclaw.config.options import Options, overrides
+    from adderclaw.config.legacy.options import Options, overrides
     from adderclaw.drivers.spec.driver import prepare
 
     loaded, project, now = _known(workspace, config)

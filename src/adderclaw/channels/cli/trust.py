@@ -10,8 +10,8 @@ import typer
 from adderclaw.channels.cli.common import OutputFormat, say
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, places
-from adderclaw.config import trust as trusted
-from adderclaw.config.plugin_preview import seen
+from adderclaw.config.plugins.preview import seen
+from adderclaw.config.trust import trust as trusted
 from adderclaw.core.errors import AdderClawError, ConfigError, UsageError
 from adderclaw.core.json_text import canonical
 from adderclaw.core.redaction import Secrets
@@ -134,7 +134,7 @@ def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
 
 def _active(project: str, found: trusted.Fingerprint) -> list[Json]:
     """What begins to count; of a configuration that is not valid, what is wrong with it."""
-    from adderclaw.config.trust_preview import active
+    from adderclaw.config.trust.preview import active
 
     try:
         return active(project, found)

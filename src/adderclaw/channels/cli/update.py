@@ -2,9 +2,9 @@
 
 import typer
 
-from adderclaw import installed
 from adderclaw.channels.cli.common import OutputFormat
 from adderclaw.channels.cli.plain import print_json
+from adderclaw.config import installation
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -15,7 +15,7 @@ def update(output_format: OutputFormat = "text") -> None:
 
     Example: adderclaw update
     """
-    found = installed.found()
+    found = installation.found()
     if output_format == "json":
         print_json(found)
         return

@@ -7,7 +7,7 @@ import typer
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import usage as facts
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.types import Json
 from adderclaw.store.model_calls import Used
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from adderclaw.config import Loaded
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.redaction import Secrets
 from adderclaw.store import Store
 

@@ -9,7 +9,7 @@ from adderclaw.channels.restoring import Ask, Restored
 from adderclaw.checkpoints import difference
 from adderclaw.checkpoints.restore import Fate, Step
 from adderclaw.config import home
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from adderclaw.channels.cli import auth, local_models
 from adderclaw.channels.facts.checks import Check
-from adderclaw.config import Config, Loaded, found_keys, home, model_table
-from adderclaw.config.model_catalogue import facts_of, first_of, model_of
-from adderclaw.config.options import Options
+from adderclaw.config import Config, Loaded, home
+from adderclaw.config.legacy.options import Options
+from adderclaw.config.model_facts import found_keys, table
+from adderclaw.config.model_facts.catalogue import facts_of, first_of, model_of
 from adderclaw.core.errors import AdderClawError, ConfigError, StoreError
 from adderclaw.core.redaction import Secrets
 from adderclaw.sandbox import programs
@@ -117,14 +118,14 @@ def model(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[Check]
 
 def models(name: str, now: Config) -> Iterator[Check]:
     """The table of models: whether a stored one can be used, and whether it lists the model that a run would ask."""
-    own = model_table.refreshed()
+    own = table.refreshed()
     fix = "`adderclaw models refresh` brings it up to date"
     if own is not None and own.problem:
         yield Check("model table", "warning", f"{own.path} is not used: {own.problem}", fix)
     served = first_of(name, model_of(name, now), now)
     if (known := facts_of(*served, now)).assumed:
         priced = "" if known.priced else ", and it has no price"
-        where = f"the table of {model_table.in_effect().fetched}"
+        where = f"the table of {table.in_effect().fetched}"
         yield Check(
             "model table", "warning", f"{where} does not list {served.model}: its window is assumed{priced}", fix
         )
@@ -212,7 +213,7 @@ def browser(loaded: Loaded, roots: Sequence[str]) -> Check:
 
 def plugins() -> Iterator[Check]:
     """Each plugin: whether it is as it was trusted. Nothing of it runs."""
-    from adderclaw.config import plugins as installed
+    from adderclaw.config.plugins import installed as installed
 
     for plugin in installed.known(home()):
         named, name = f"{plugin.name} {plugin.version}".strip(), plugin.name

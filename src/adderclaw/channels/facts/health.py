@@ -14,7 +14,7 @@ from adderclaw.channels.facts import loaded as found_in
 from adderclaw.channels.facts.checks import Check
 from adderclaw.config import Loaded, home, managed
 from adderclaw.config.leaves import leaves
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.config.places import MANAGED_FOLDER
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, ConfigError, NotMigrated, Problem, StoreError

@@ -3,7 +3,7 @@
 from typing import Any, TypedDict
 
 from adderclaw.channels.facts import clean, looking
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.types import Risk, Tool, ToolCall
 from adderclaw.gate.case import CommandDenial, Verdict
 from adderclaw.kernel.permission_check import consider

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from adderclaw.channels.facts import clean, loaded
 from adderclaw.config import home
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, StoreError
 from adderclaw.core.types import Json, Risk

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from adderclaw.channels.facts import clean, reading
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.store import transcript
 
 

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from adderclaw.channels.facts import clean, looking
 from adderclaw.channels.facts import loaded as found_in
 from adderclaw.config import Loaded, home
-from adderclaw.config.options import Options
-from adderclaw.config.schema import Config
-from adderclaw.config.schema_channels import NoticeTarget
+from adderclaw.config.legacy.options import Options
+from adderclaw.config.schema.channels import NoticeTarget
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.decode import nearest
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.sinks.notices import Notice, letter, send

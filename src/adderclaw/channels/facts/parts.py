@@ -3,7 +3,7 @@
 from typing import Any, Literal, TypedDict
 
 from adderclaw.channels.facts import clean, loaded, looking
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.config.servers import Entry
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json

@@ -3,8 +3,9 @@
 from typing import Any, TypedDict
 
 from adderclaw.channels.facts import clean
-from adderclaw.config import home, plugin_preview, plugins
-from adderclaw.config.plugins import Plugin
+from adderclaw.config import home
+from adderclaw.config.plugins import installed, preview
+from adderclaw.config.plugins.installed import Plugin
 from adderclaw.core.types import Json
 
 
@@ -39,7 +40,7 @@ class PluginRow(TypedDict):
 
 def listed() -> list[PluginRow]:
     """By name."""
-    return [row(plugin) for plugin in plugins.known(home())]
+    return [row(plugin) for plugin in installed.known(home())]
 
 
 def row(plugin: Plugin) -> PluginRow:
@@ -60,5 +61,5 @@ def row(plugin: Plugin) -> PluginRow:
         "problems": list(plugin.problems),
     }
     shown: Any = clean(made)
-    shown["brings"] = [] if plugin.state == "broken" else plugin_preview.seen(plugin_preview.rows(plugin))
+    shown["brings"] = [] if plugin.state == "broken" else preview.seen(preview.rows(plugin))
     return shown

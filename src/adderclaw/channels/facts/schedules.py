@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from adderclaw import installed
 from adderclaw.channels import ticking
 from adderclaw.channels.facts import clean
 from adderclaw.channels.facts.checks import Check
+from adderclaw.config import installation
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.sandbox import programs
@@ -150,7 +150,7 @@ def due_text(one: FiredRow, zone: str) -> str:
 def crontab() -> str:
     """The line by which cron ticks: its PATH is short, so the program is named whole."""
     beside = os.path.join(os.path.dirname(sys.executable), "adderclaw")
-    program = installed.program(programs.on_system) or (beside if os.access(beside, os.X_OK) else "adderclaw")
+    program = installation.program(programs.on_system) or (beside if os.access(beside, os.X_OK) else "adderclaw")
     return f"* * * * * {shlex.quote(program)} schedule tick --quiet"
 
 

@@ -3,7 +3,7 @@
 from typing import Any, TypedDict
 
 from adderclaw.channels.facts import clean
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.drivers.sop import find, tool_check, waiting
 from adderclaw.drivers.sop.find import Found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from adderclaw.channels.facts import clean, reading
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.store import model_calls
 from adderclaw.store.model_calls import By, Used

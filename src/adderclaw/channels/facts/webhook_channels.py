@@ -7,8 +7,8 @@ from typing import TypedDict
 
 from adderclaw.channels.facts import loaded, looking
 from adderclaw.channels.facts.checks import Check
-from adderclaw.config.options import Options
-from adderclaw.config.schema_channels import WebhookChannel
+from adderclaw.config.legacy.options import Options
+from adderclaw.config.schema.channels import WebhookChannel
 from adderclaw.core.record import NamedTuple
 from adderclaw.credentials import webhook_secrets
 

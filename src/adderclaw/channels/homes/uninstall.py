@@ -4,10 +4,10 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 
-from adderclaw import installed
 from adderclaw.channels.homes import made
 from adderclaw.channels.homes.restore import in_use
 from adderclaw.channels.service.backend import BACKENDS, is_ours
+from adderclaw.config import installation
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
@@ -26,7 +26,7 @@ class Listed(NamedTuple):
     items: list[Item]
     left: list[str]
     """What is named and left, with how to remove it."""
-    program: installed.Installed
+    program: installation.Installed
     really: bool
 
     @property
@@ -49,7 +49,7 @@ def uninstall(home: str, *, really: bool) -> Listed:
         raise UsageError(f"{home} is in use ({why}): end that first; nothing was removed")
     left = [*_left(home)]
     items = [_done(item, remove, really) for item, remove in [*_parts(home)]]
-    return Listed(items, left, installed.found(), really)
+    return Listed(items, left, installation.found(), really)
 
 
 def _require_ours(home: str) -> None:

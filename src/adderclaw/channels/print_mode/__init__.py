@@ -77,7 +77,7 @@ class Wanted:
         """Report pictures and documents that the model cannot take: it is told only that there was one."""
         if not attached.media:
             return
-        from adderclaw.config.model_catalogue import facts_of
+        from adderclaw.config.model_facts.catalogue import facts_of
 
         known = facts_of(session.provider.name, session.model, session.config)
         for block in attached.media:
@@ -92,7 +92,7 @@ class Wanted:
         """Report a choice of which the model is told nothing."""
         if session.thinking.is_open or session.thinking.is_off:
             return
-        from adderclaw.config.model_catalogue import first_of
+        from adderclaw.config.model_facts.catalogue import first_of
         from adderclaw.providers.thinking import is_told
 
         served = first_of(session.provider.name, session.model, session.config)

@@ -262,7 +262,7 @@ HANDLERS: "dict[str, Callable[[Requests, Json], Awaitable[Json]]]" = {
 
 def models_of(run: Run) -> list[Json]:
     """The model in use, and those of the other entries."""
-    from adderclaw.config import found_keys
+    from adderclaw.config.model_facts import found_keys
 
     now = run.session.config
     names = [name for name in now.providers.models if not found_keys.is_unscripted(now, name)]

@@ -4,7 +4,7 @@ import json
 import re
 from typing import cast
 
-from adderclaw.config import others_schema as schemas
+from adderclaw.config.foreign import json_schema as schemas
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import canonical, no_constant
 from adderclaw.core.types import Json, OnDelta

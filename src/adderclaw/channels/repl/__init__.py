@@ -13,7 +13,7 @@ from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.repl.slash import command
 from adderclaw.channels.terminal import STDIN, Terminal, typed
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import InUse
 from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple

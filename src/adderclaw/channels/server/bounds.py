@@ -6,8 +6,8 @@ from dataclasses import replace
 from adderclaw.channels import facts
 from adderclaw.channels.server.endpoint import Called, Client
 from adderclaw.channels.server.refusal import Refusal
+from adderclaw.config.legacy.options import Options
 from adderclaw.config.managed import PROFILES, lent_profile
-from adderclaw.config.options import Options
 from adderclaw.drivers.wanted import Wanted, beyond
 from adderclaw.hosted.conversation import Conversation
 

@@ -60,7 +60,7 @@ def opened() -> "Fleet":
     try:
         from adderclaw.fleet import where
     except ModuleNotFoundError as error:
-        from adderclaw.installed import lacking
+        from adderclaw.config.installation import lacking
 
         raise AdderClawError(str(lacking("fleet", error.name))) from error
     return where.read(home(), patience=1.0)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from adderclaw.channels import facts
 from adderclaw.channels.facts.webhook_channels import NAMES
-from adderclaw.config.options import Options
-from adderclaw.config.schema_channels import WebhookChannel
+from adderclaw.config.legacy.options import Options
+from adderclaw.config.schema.channels import WebhookChannel
 
 SECONDS = 1.0
 

@@ -10,7 +10,8 @@ from adderclaw.channels.facts import plugins as facts
 from adderclaw.channels.facts.plugins import PluginRow
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.config import home, plugins
+from adderclaw.config import home
+from adderclaw.config.plugins import installed
 
 
 async def listed(_called: Called) -> list[PluginRow]:
@@ -33,7 +34,7 @@ async def disable(called: Called) -> PluginRow:
 
 
 def _one(name: str) -> PluginRow:
-    found = plugins.one(home(), name)
+    found = installed.one(home(), name)
     if found is None:
         raise Refusal(404, "not_found", f"there is no plugin {name[:100]!r}")
     return facts.row(found)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from adderclaw.channels.facts import clean
 from adderclaw.channels.facts.webhook_channels import secrets as channel_secrets
 from adderclaw.channels.server.house import House
-from adderclaw.config.schema_channels import Sender, WebhookChannel
+from adderclaw.config.schema.channels import Sender, WebhookChannel
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.questions import QuestionRequest
 from adderclaw.core.record import NamedTuple, record

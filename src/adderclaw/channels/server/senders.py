@@ -9,8 +9,8 @@ from adderclaw.channels.server.house import House
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.config.paths import followed
-from adderclaw.config.schema import Config
-from adderclaw.config.schema_channels import Sender
+from adderclaw.config.schema.channels import Sender
+from adderclaw.config.schema.settings import Config
 from adderclaw.runtime import Options
 from adderclaw.store import threads
 from adderclaw.store.deliveries import DAY

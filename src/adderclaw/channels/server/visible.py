@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from adderclaw.channels.server.endpoint import Called, Client, Reach
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.store import Store
 from adderclaw.store.queries import conversations

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from adderclaw import config, installed
+from adderclaw import config
 from adderclaw.channels.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
+from adderclaw.config import installation
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
@@ -84,7 +85,7 @@ def _need_extra() -> None:
 
 def installed_program() -> str:
     """The program that runs now, as it was called."""
-    found = installed.program(programs.on_system)
+    found = installation.program(programs.on_system)
     if not found:
         called = sys.argv[0]
         raise UsageError(f"{called!r} is not the installed program: install it (docs/getting-started.md) and call that")

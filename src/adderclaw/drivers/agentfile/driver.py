@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from sqlite3 import Cursor
 
-from adderclaw.config.options import Options, stored
+from adderclaw.config.legacy.options import Options, stored
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
 from adderclaw.drivers.agentfile import dry

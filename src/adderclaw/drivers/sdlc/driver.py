@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver, Opening

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 
 from adderclaw import workspace
+from adderclaw.config.denied_names import NOTHING, Shut
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
@@ -14,7 +15,6 @@ from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.process import NotStarted, environment, run
 from adderclaw.workspace import Place
-from adderclaw.workspace.shut import NOTHING, Shut
 from adderclaw.workspace.survey import MOST_FOLDERS, Survey, Surveyor
 
 SECONDS = 120.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from sqlite3 import Cursor
 
 from adderclaw import workspace
-from adderclaw.config.options import Options, restored, stored
+from adderclaw.config.legacy.options import Options, restored, stored
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver, Opening

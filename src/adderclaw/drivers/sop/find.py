@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from adderclaw import workspace
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.core.record import NamedTuple

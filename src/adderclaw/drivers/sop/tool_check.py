@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.suggestions import meant
 from adderclaw.core.tool_traits import traits
@@ -32,12 +32,12 @@ class Known(NamedTuple):
 def known(options: Options) -> Known:
     """What a run with these options has; nothing is started."""
     from adderclaw import config, tools
-    from adderclaw.config import plugins
+    from adderclaw.config.plugins import installed
     from adderclaw.kernel.clock import SystemClock
 
     loaded = config.load(config_file=options.config_file, workspace=options.workspace, here=options.here)
     made = tools.builtin(tools.Kit(loaded.config, None, SystemClock()))
-    others = [tool.name for plugin in plugins.active(config.home()) for tool in plugin.manifest.tools]
+    others = [tool.name for plugin in installed.active(config.home()) for tool in plugin.manifest.tools]
     return Known(made, frozenset(others), frozenset(loaded.config.mcp_servers))
 
 

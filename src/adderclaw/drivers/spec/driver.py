@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from adderclaw import workspace
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import digest

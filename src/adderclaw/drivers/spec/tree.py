@@ -5,7 +5,7 @@ from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.checkpoints.tree import Forgets, TooBig, scan
 from adderclaw.config import home
 from adderclaw.config.own_paths import own_paths
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.json_text import digest
 from adderclaw.drivers.spec import features, status
 from adderclaw.store import locks

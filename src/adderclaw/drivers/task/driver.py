@@ -5,7 +5,7 @@ from sqlite3 import Cursor
 from typing import Protocol, runtime_checkable
 
 from adderclaw.config import Loaded
-from adderclaw.config.options import Options, stored, unattended
+from adderclaw.config.legacy.options import Options, stored, unattended
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
 from adderclaw.drivers.driver import Driver, Opening

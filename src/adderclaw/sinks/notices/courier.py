@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from adderclaw.config.schema import Auth, Config
-from adderclaw.config.schema_channels import NoticeTarget
+from adderclaw.config.schema.channels import NoticeTarget
+from adderclaw.config.schema.settings import Auth, Config
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets, visible

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from adderclaw.config.schema import Config
-from adderclaw.config.schema_channels import Notices
+from adderclaw.config.schema.channels import Notices
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import StoreError
 from adderclaw.core.events import Bus, EventRecord, Sink
 from adderclaw.core.record import NamedTuple

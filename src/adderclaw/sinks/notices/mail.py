@@ -8,7 +8,7 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import formatdate
 
-from adderclaw.config.schema_channels import NoticeTarget
+from adderclaw.config.schema.channels import NoticeTarget
 from adderclaw.sinks.notices.letter import Letter, Undelivered
 
 PORTS = {"starttls": 587, "tls": 465, "none": 25}

@@ -15,8 +15,8 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.events import EventRecord, Sink
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema import Config
-    from adderclaw.installed import Lacking
+    from adderclaw.config.installation import Lacking
+    from adderclaw.config.schema.settings import Config
 
 MOST_WAITING = 2_048
 """Events that wait to be sent."""
@@ -68,10 +68,10 @@ def lacking(protocol: str) -> "Lacking | None":
             return None
     except ModuleNotFoundError:  # not even what it is a part of
         pass
-    from adderclaw import installed
+    from adderclaw.config import installation
 
-    why, fix = installed.lacking("telemetry", EXTRA)
-    return installed.Lacking(f'{why}, and telemetry.protocol is "otlp"', f'{fix}; "http" and "file" need none')
+    why, fix = installation.lacking("telemetry", EXTRA)
+    return installation.Lacking(f'{why}, and telemetry.protocol is "otlp"', f'{fix}; "http" and "file" need none')
 
 
 def _exporter(config: "Config", session: str, say: Callable[[str], None], workspace: str, *, managed: bool) -> Exporter:

@@ -15,7 +15,7 @@ from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Json, PermissionMode
 from adderclaw.tools.control.agent import BUILT_IN, FOLDERS
 
 if TYPE_CHECKING:
-    from adderclaw.config.loaded_plugin import LoadedPlugin
+    from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 
 MOST_FILES = 200
 MOST_BYTES = 256 * 1024
@@ -172,7 +172,7 @@ def _markdown(root: str, folder: str, problems: list[str]) -> dict[str, bytes]:
 
 def _trusted(home: str, project: str, theirs: dict[str, bytes], problems: list[str]) -> bool:
     """Whether these very bytes are among what the operator trusts."""
-    from adderclaw.config import trust
+    from adderclaw.config.trust import trust
 
     try:
         now = trust.survey(project)
@@ -192,7 +192,7 @@ def _trusted(home: str, project: str, theirs: dict[str, bytes], problems: list[s
 
 
 def _parsed(path: str, data: bytes, problems: list[str], keys: frozenset[str] = KEYS) -> Definition:
-    from adderclaw.config import frontmatter
+    from adderclaw.config.foreign import frontmatter
 
     if len(data) > MOST_BYTES:
         raise ValueError(f"it has {len(data)} bytes; at most {MOST_BYTES} are read")
@@ -204,7 +204,7 @@ def _parsed(path: str, data: bytes, problems: list[str], keys: frozenset[str] = 
 
 
 def _definition(head: Json, body: str, source: str) -> Definition:
-    from adderclaw.config import frontmatter
+    from adderclaw.config.foreign import frontmatter
 
     name, description = _text(head, "name"), _text(head, "description")
     if not NAME.fullmatch(name):

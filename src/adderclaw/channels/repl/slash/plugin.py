@@ -6,7 +6,7 @@ import shlex
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash import command_line
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.config.plugin_preview import NOT_INSTALLED, question
+from adderclaw.config.plugins.preview import NOT_INSTALLED, question
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.runtime import Run

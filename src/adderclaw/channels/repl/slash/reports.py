@@ -4,7 +4,7 @@ import sys
 
 from adderclaw.channels import notes
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.config.model_catalogue import first_of
+from adderclaw.config.model_facts.catalogue import first_of
 from adderclaw.core.redaction import visible
 from adderclaw.runtime import Run
 from adderclaw.store import memory as memories

@@ -5,7 +5,7 @@ import sys
 
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.config.model_catalogue import first_of
+from adderclaw.config.model_facts.catalogue import first_of
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Thinking, effort_of

@@ -10,7 +10,7 @@ from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import empty, field, link
 from adderclaw.channels.server.refusal import refused
 from adderclaw.channels.server.visible import options as options_of
-from adderclaw.config.options import Options
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import AdderClawError
 from adderclaw.view.html import Child, Html, el
 

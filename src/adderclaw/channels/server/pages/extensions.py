@@ -11,7 +11,7 @@ from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, folder_field, found, here_options, tilde
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import Tone, badge, empty, facts, part, sent_form, table
-from adderclaw.config import plugin_preview
+from adderclaw.config.plugins import preview
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.view.html import Html, el
@@ -137,7 +137,7 @@ def _switch(one: PluginRow) -> Html:
 
 def _said(value: Any) -> list[Html]:
     """As a terminal shows it, a line for each key; a long one is cut."""
-    found = plugin_preview.lines(value)
+    found = preview.lines(value)
     return [el("div", el("code", text if len(text) <= SAID else f"{text[:SAID]}…")) for text in found]
 
 

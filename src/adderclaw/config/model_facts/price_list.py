@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any, cast
 
-from adderclaw.config.model_table import DATED as BY_DAY
-from adderclaw.config.model_table import NO_TEXT, PRICES, problem_of
+from adderclaw.config.model_facts.table import DATED as BY_DAY
+from adderclaw.config.model_facts.table import NO_TEXT, PRICES, problem_of
 from adderclaw.core.types import Json
 
 PACKAGE = "genai-prices"

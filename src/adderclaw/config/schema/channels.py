@@ -4,7 +4,7 @@ may send through them."""
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from adderclaw.config.meanings import Amount, Count, PathText, Url, Variable
+from adderclaw.config.schema.meanings import Amount, Count, PathText, Url, Variable
 from adderclaw.core.decode import Between
 from adderclaw.core.record import record
 from adderclaw.core.types import Outcome

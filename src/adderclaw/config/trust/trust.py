@@ -11,12 +11,12 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from adderclaw.config import named_files
 from adderclaw.config.paths import beneath as within
 from adderclaw.config.paths import followed
 from adderclaw.config.places import SETTINGS, read, replace
 from adderclaw.config.safe_open import ANCHOR, open_real
-from adderclaw.config.trusted_folders import MOST_FILES, TREES, beneath, leads_out, unfit
+from adderclaw.config.trust import named_files
+from adderclaw.config.trust.folders import MOST_FILES, TREES, beneath, leads_out, unfit
 from adderclaw.core import home_names
 from adderclaw.core.errors import ConfigError
 from adderclaw.core.json_text import digest

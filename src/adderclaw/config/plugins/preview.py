@@ -5,17 +5,17 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw.config import frontmatter, hooks
+from adderclaw.config.foreign import frontmatter, hooks
 from adderclaw.config.paths import followed
-from adderclaw.config.plugin_tree import EXECUTABLE
-from adderclaw.config.plugins import Plugin
+from adderclaw.config.plugins.installed import Plugin
+from adderclaw.config.plugins.tree import EXECUTABLE
 from adderclaw.config.safe_open import ANCHOR, READ, open_real, opener
 from adderclaw.core.json_text import canonical
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
-    from adderclaw.config.plugin_manifest import Manifest
+    from adderclaw.config.plugins.manifest import Manifest
 
 WORD = re.compile(r"[A-Za-z0-9_+/=~.-]{16,}")
 """What a secret may be, and no command: nothing that a shell would take for more than one word."""

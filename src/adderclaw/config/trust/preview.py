@@ -3,10 +3,11 @@
 import os
 from typing import Any, cast
 
-from adderclaw.config import Loaded, places, trust
+from adderclaw.config import Loaded, places
 from adderclaw.config.layers import compose
 from adderclaw.config.leaves import leaves
 from adderclaw.config.places import Request, read
+from adderclaw.config.trust import trust
 from adderclaw.core import home_names
 from adderclaw.core.decode import freeze
 from adderclaw.core.types import Json

@@ -1,6 +1,6 @@
 """What can be said of a model: by anybody for his own use, and by an administrator as the least that it costs."""
 
-from adderclaw.config.meanings import Amount, Positive
+from adderclaw.config.schema.meanings import Amount, Positive
 from adderclaw.core.record import record
 
 

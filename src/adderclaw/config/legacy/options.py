@@ -14,7 +14,7 @@ from adderclaw.core.types import DEFAULT_THINKING, Json, Thinking
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded
-    from adderclaw.config.found_keys import Chooser
+    from adderclaw.config.model_facts.found_keys import Chooser
 
 FIXTURE_VARIABLE = "ADDERCLAW_MOCK_FIXTURE"
 """Names a script for the built-in `local` provider."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from adderclaw.config import places
-from adderclaw.config.options import FIXTURE_VARIABLE
-from adderclaw.config.schema import Config
+from adderclaw.config.legacy.options import FIXTURE_VARIABLE
+from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import NoModel
 from adderclaw.core.provider_kinds import BY_NAME, KEY_VARIABLES, MOCK
@@ -32,7 +32,7 @@ class Found(NamedTuple):
         return self.chosen or BY_NAME[self.kind].suggested_model
 
     def __str__(self) -> str:
-        from adderclaw.config.model_catalogue import without_alias
+        from adderclaw.config.model_facts.catalogue import without_alias
 
         return f"{self.variable} ({self.kind}, {without_alias(self.model, self.kind)})"
 

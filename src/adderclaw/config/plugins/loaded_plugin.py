@@ -4,14 +4,14 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from adderclaw.config import plugins
 from adderclaw.config.paths import followed
-from adderclaw.config.plugin_tree import survey
-from adderclaw.config.plugins import Plugin
+from adderclaw.config.plugins import installed
+from adderclaw.config.plugins.installed import Plugin
+from adderclaw.config.plugins.tree import survey
 from adderclaw.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from adderclaw.config.plugin_manifest import Manifest
+    from adderclaw.config.plugins.manifest import Manifest
 
 _PLACE = re.compile(r"\$\{(?:CLAUDE|ADDERCLAW)_PLUGIN_(ROOT|DATA)\}")
 CHANGED = (
@@ -29,7 +29,7 @@ class LoadedPlugin:
         """`named`: by `--plugin-dir`, for this session alone."""
         self.plugin, self.named = plugin, named
         self.root = followed(plugin.folder)
-        self.data = plugins.data_folder(followed(home), plugin.name)
+        self.data = installed.data_folder(followed(home), plugin.name)
         self._stamp: _Stamp | None = None
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Annotated, Any, Literal, cast
 
 from adderclaw.config import syntax
-from adderclaw.config.plugin_tree import Tree
+from adderclaw.config.plugins.tree import Tree
 from adderclaw.core.decode import Between, Invalid, decode, nearest, shown
 from adderclaw.core.errors import ConfigError
 from adderclaw.core.json_text import canonical

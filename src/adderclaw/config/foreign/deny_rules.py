@@ -4,8 +4,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw.config import baseline, checks, dialects, settings_keys
+from adderclaw.config import baseline, checks
 from adderclaw.config import servers as mcp
+from adderclaw.config.foreign import dialects, settings_keys
 from adderclaw.config.leaves import drop
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.types import Json

@@ -3,11 +3,11 @@
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from adderclaw.config.meanings import Amount, Count, PathText, Positive, Seconds, Url, Variable, WorkspacePath
-from adderclaw.config.schema_channels import Notices, WebhookChannel
-from adderclaw.config.schema_managed import Managed
-from adderclaw.config.schema_models import ModelEntry
-from adderclaw.config.schema_terminal import AfterEdit, Git, Repl, StatusLine
+from adderclaw.config.schema.channels import Notices, WebhookChannel
+from adderclaw.config.schema.managed import Managed
+from adderclaw.config.schema.meanings import Amount, Count, PathText, Positive, Seconds, Url, Variable, WorkspacePath
+from adderclaw.config.schema.models import ModelEntry
+from adderclaw.config.schema.terminal import AfterEdit, Git, Repl, StatusLine
 from adderclaw.core.decode import Between
 from adderclaw.core.provider_kinds import ANTHROPIC, LM_STUDIO, MOCK, OPENAI_COMPATIBLE, Kind
 from adderclaw.core.record import record

@@ -1,7 +1,7 @@
 """What only the administrator of a machine can say, for everybody on it."""
 
-from adderclaw.config.meanings import PathText
-from adderclaw.config.schema_models import ModelEntry
+from adderclaw.config.schema.meanings import PathText
+from adderclaw.config.schema.models import ModelEntry
 from adderclaw.core.record import record
 
 

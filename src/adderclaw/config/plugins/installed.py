@@ -13,7 +13,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
-    from adderclaw.config.plugin_manifest import Manifest, PluginTool
+    from adderclaw.config.plugins.manifest import Manifest, PluginTool
 
     __all__ = ["Manifest", "Plugin", "PluginTool"]
 
@@ -92,7 +92,7 @@ def _present(home: str) -> list[str]:
 
 def _looked_at(home: str, name: str, entry: Json | None) -> Plugin:
     """One plugin as it is now."""
-    from adderclaw.config import plugin_manifest
+    from adderclaw.config.plugins import manifest as plugin_manifest
 
     path, entry = folder(home, name), entry or {}
     wrong = ""
@@ -114,7 +114,8 @@ def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Pl
 
     One that names itself nowhere is called `name`, or as its folder.
     """
-    from adderclaw.config import plugin_manifest, plugin_tree
+    from adderclaw.config.plugins import manifest as plugin_manifest
+    from adderclaw.config.plugins import tree as plugin_tree
     from adderclaw.core.errors import ConfigError
 
     name = name or os.path.basename(os.path.normpath(path))
@@ -129,7 +130,7 @@ def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Pl
 
 
 def _judged(found: Plugin) -> Plugin:
-    from adderclaw.config.plugin_tree import changes
+    from adderclaw.config.plugins.tree import changes
 
     trusted = found.entry.get("sha256")
     if not trusted:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
-from adderclaw.config import hooks, settings_keys
-from adderclaw.config.schema import Config, ProviderEntry
+from adderclaw.config.foreign import hooks, settings_keys
+from adderclaw.config.schema.settings import Config, ProviderEntry
 from adderclaw.core.decode import bare, nearest, shown
 from adderclaw.core.errors import Problem
 from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, LM_STUDIO, OPENAI_COMPATIBLE
@@ -184,7 +184,7 @@ def _by_reason(left: dict[str, str]) -> dict[str, list[str]]:
 
 def _sandbox(value: Any, rest: Json, mapped: Mapped) -> None:
     """What counts of it stands where it has its place in the one schema."""
-    from adderclaw.config.sandbox_keys import Sandbox
+    from adderclaw.config.foreign.sandbox_keys import Sandbox
 
     found = Sandbox(value)
     mapped.problems += [Problem(mapped.file, key, message) for key, message in found.problems]
