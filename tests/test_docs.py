@@ -22,7 +22,7 @@ import pytest
 from adderclaw import config
 from adderclaw.channels.cli import COMMANDS
 from adderclaw.drivers.sop.parse import parse as parse_sop
-from adderclaw.net import signing
+from adderclaw.models.http import signing
 from scripts import acceptance, generate_reference
 from tests.program import Cli
 from tests.rows import rows

@@ -17,9 +17,9 @@ from adderclaw.core.redaction import Secrets, settled, without_shapes
 from adderclaw.core.types import Delta
 from adderclaw.hosted.updates import Updates
 from adderclaw.kernel.clock import SystemClock
-from adderclaw.providers import gemini_reply, openai_reply
-from adderclaw.providers.text_calls import Curtain
-from adderclaw.providers.wire import Wire, endpoint
+from adderclaw.models.providers import gemini_reply, openai_reply
+from adderclaw.models.providers.text_calls import Curtain
+from adderclaw.models.providers.wire import Wire, endpoint
 from tests.rows import rows
 
 PIECE = 7

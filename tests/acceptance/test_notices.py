@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.net.signing import new_secret
+from adderclaw.models.http.signing import new_secret
 from tests.acceptance.world import World, call, text
 from tests.program import keyboard
 from tests.sinks.receivers import Receiver, certificate, until

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from adderclaw import providers
 from adderclaw.config.model_facts import table as model_table
 from adderclaw.config.model_facts.catalogue import Prices, cost, facts, facts_of, first_of
 from adderclaw.config.model_facts.price_list import Unreadable, models_of_source
@@ -18,6 +17,7 @@ from adderclaw.config.schema.settings import Config, ProviderEntry, Providers
 from adderclaw.core import home_names
 from adderclaw.core.provider_kinds import KINDS
 from adderclaw.core.types import Usage
+from adderclaw.models import providers
 from tests.rows import rows
 
 NEWEST = {

@@ -9,8 +9,8 @@ from typing import Any
 
 from adderclaw.config.schema.settings import Auth, OAuth, ProviderEntry
 from adderclaw.core.redaction import Secrets
-from adderclaw.credentials.login_flows import Person
-from adderclaw.credentials.sources import Sources
+from adderclaw.models.credentials.login_flows import Person
+from adderclaw.models.credentials.sources import Sources
 from tests.oauth_server import CLIENT_ID, OAuthServer
 
 type Json = dict[str, Any]

@@ -9,8 +9,8 @@ import pytest
 
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.redaction import Secrets
-from adderclaw.credentials import key_helper
-from adderclaw.credentials.key_helper import HelperFailed
+from adderclaw.models.credentials import key_helper
+from adderclaw.models.credentials.key_helper import HelperFailed
 from adderclaw.sandbox.programs import search_path
 from tests.credentials.making import CLAUDE, Time, gone, run, sources
 from tests.rows import rows

@@ -12,11 +12,11 @@ import pytest
 from adderclaw.config.schema.settings import Auth
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.redaction import Secrets
-from adderclaw.credentials import loopback
-from adderclaw.credentials.login_flows import chosen, log_in, open_page
-from adderclaw.credentials.oauth import OAuthError, Tokens, challenge
-from adderclaw.credentials.sources import AuthSettings
-from adderclaw.credentials.stored_logins import Logins
+from adderclaw.models.credentials import loopback
+from adderclaw.models.credentials.login_flows import chosen, log_in, open_page
+from adderclaw.models.credentials.oauth import OAuthError, Tokens, challenge
+from adderclaw.models.credentials.sources import AuthSettings
+from adderclaw.models.credentials.stored_logins import Logins
 from tests.credentials.making import Somebody, Time, run, server_of
 from tests.oauth_server import OAuthServer
 

@@ -10,7 +10,7 @@ import pytest
 from adderclaw.config.schema.settings import Auth, ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.redaction import Secrets
-from adderclaw.credentials.sources import Credential, Sources
+from adderclaw.models.credentials.sources import Credential, Sources
 from tests.credentials.making import CLAUDE, Time, entry, run, server_of, sources
 from tests.oauth_server import OAuthServer
 from tests.rows import rows

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.credentials.unconfined import PIPE, Unconfined
+from adderclaw.models.credentials.unconfined import PIPE, Unconfined
 from tests.credentials.making import gone
 
 SOURCE = Path(__file__).parents[2] / "src" / "adderclaw"

@@ -12,9 +12,9 @@ from typing import Literal
 
 import pytest
 
-from adderclaw.credentials import vault
-from adderclaw.credentials.encrypted_file import SealedFile, VaultError
-from adderclaw.credentials.vault import Vault, open_vault
+from adderclaw.models.credentials import vault
+from adderclaw.models.credentials.encrypted_file import SealedFile, VaultError
+from adderclaw.models.credentials.vault import Vault, open_vault
 from tests.credentials.secret_service import SecretService
 
 SECRET = "the-refresh-token-4711"
@@ -155,7 +155,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))\n"
-        "from adderclaw.credentials.encrypted_file import SealedFile, VaultError\n"
+        "from adderclaw.models.credentials.encrypted_file import SealedFile, VaultError\n"
         "try:\n    SealedFile(sys.argv[1], lambda new: '').put('other', 'x')\n"
         "except VaultError as error:\n    print(error)\n"
     )
@@ -179,7 +179,7 @@ UNREAL = (
 def test_a_keyring_that_is_none_is_not_used(tmp_path: Path, home: Path, chosen: str) -> None:
     """Whatever keyring itself was told to use: ours come by name."""
     script = (
-        "import sys\nfrom adderclaw.credentials.vault import open_vault, system_ring\n"
+        "import sys\nfrom adderclaw.models.credentials.vault import open_vault, system_ring\n"
         "assert system_ring('/h') is None\n"
         "kept = open_vault('auto', sys.argv[1], lambda new: '')\nkept.put('a', 'secret-1')\nprint(kept.place)\n"
     )

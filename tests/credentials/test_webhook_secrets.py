@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from adderclaw.core.errors import UsageError
-from adderclaw.credentials import webhook_secrets as secrets
-from adderclaw.credentials.encrypted_file import VaultError
+from adderclaw.models.credentials import webhook_secrets as secrets
+from adderclaw.models.credentials.encrypted_file import VaultError
 
 NOW = 1_800_000_000.0
 DOOR = "channel:chat"

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 from adderclaw.channels.server.house import House
 from adderclaw.core.json_text import canonical
 from adderclaw.fleet.keys import Key
-from adderclaw.net import signing
+from adderclaw.models.http import signing
 from adderclaw.runtime import Options
 from tests.acceptance.world import add_skill
 from tests.fleet.farm import Farm, call, reached, text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.net import own_network, upstream
+from adderclaw.models.http import own_network, upstream
 from tests.rows import rows
 from tests.sinks.receivers import certificate
 

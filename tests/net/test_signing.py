@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from adderclaw.core.errors import UsageError
-from adderclaw.net import signing
-from adderclaw.net.signing import Unverified, verified, verified_github
+from adderclaw.models.http import signing
+from adderclaw.models.http.signing import Unverified, verified, verified_github
 
 NOW = 1_614_265_330.0
 PUBLISHED = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

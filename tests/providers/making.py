@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from adderclaw import providers
 from adderclaw.config.schema.settings import Config, ModelEntry, ProviderEntry, Providers, Runtime
 from adderclaw.core.events import Body
 from adderclaw.core.history import History
@@ -21,6 +20,7 @@ from adderclaw.core.types import (
     ToolSpec,
     ToolUseBlock,
 )
+from adderclaw.models import providers
 
 READ = ToolSpec("Read", "Reads a file.", {"type": "object", "properties": {"file_path": {"type": "string"}}})
 

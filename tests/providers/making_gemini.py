@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from adderclaw.config.schema.settings import ProviderEntry
 from adderclaw.core.types import ChatRequest, ChatResponse, Delta, Json
-from adderclaw.providers.gemini import Gemini
+from adderclaw.models.providers.gemini import Gemini
 from tests.providers.making import House, ask, request
 from tests.scripted_gemini import ScriptedGemini
 

@@ -7,7 +7,7 @@ import pytest
 
 from adderclaw.config.schema.settings import ProviderEntry
 from adderclaw.core.errors import ProviderError
-from adderclaw.providers.anthropic import Anthropic
+from adderclaw.models.providers.anthropic import Anthropic
 from tests.providers.making import House, ask, request, run
 from tests.rows import rows
 from tests.scripted_anthropic import Fault, ScriptedMessages, Step

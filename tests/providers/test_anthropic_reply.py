@@ -10,9 +10,9 @@ from adderclaw.config.schema.settings import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import ChatResponse, Delta, Json, ToolCall, Usage
-from adderclaw.providers.anthropic_reply import Answer
-from adderclaw.providers.sse import Events
-from adderclaw.providers.wire import Wire, endpoint
+from adderclaw.models.providers.anthropic_reply import Answer
+from adderclaw.models.providers.sse import Events
+from adderclaw.models.providers.wire import Wire, endpoint
 from tests.providers.making import Heard, House, Time, ask, request
 from tests.rows import rows
 from tests.scripted_anthropic import ScriptedMessages, Step

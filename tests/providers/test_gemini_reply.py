@@ -9,9 +9,9 @@ import pytest
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.history import History, message_json
 from adderclaw.core.types import Block, ChatResponse, Message, StopReason, TextBlock, ToolCall, ToolUseBlock, Usage
-from adderclaw.providers.gemini import Gemini
-from adderclaw.providers.gemini_reply import Answer
-from adderclaw.providers.sse import Events
+from adderclaw.models.providers.gemini import Gemini
+from adderclaw.models.providers.gemini_reply import Answer
+from adderclaw.models.providers.sse import Events
 from tests.providers.making import Heard, House, ask, called, result, run, user
 from tests.providers.making_gemini import (
     ANSWERS,

@@ -17,7 +17,7 @@ from adderclaw.core.types import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from adderclaw.providers.gemini import FOREIGN_SIGNATURE
+from adderclaw.models.providers.gemini import FOREIGN_SIGNATURE
 from tests.providers.making import READ, House, ask, called, result, run, user
 from tests.providers.making_gemini import CANARY, asking, gemini, gemini_entry
 from tests.rows import rows

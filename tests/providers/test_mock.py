@@ -9,7 +9,7 @@ import pytest
 from adderclaw.config.schema.settings import ProviderEntry
 from adderclaw.core.errors import ConfigError, ProviderError
 from adderclaw.core.types import ChatResponse, Message, Provider, TextBlock, ToolCall, ToolUseBlock, Usage
-from adderclaw.providers.mock import Mock
+from adderclaw.models.providers.mock import Mock
 from tests.providers.making import Heard, House, ask, request, result, run, user
 
 

@@ -9,8 +9,8 @@ import pytest
 from adderclaw.config.schema.settings import ModelEntry, ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import MediaBlock, Message, TextBlock, Thinking, ToolResultBlock, ToolUseBlock, Usage
-from adderclaw.providers.faults import retry_after
-from adderclaw.providers.openai import OpenAIChat
+from adderclaw.models.providers.faults import retry_after
+from adderclaw.models.providers.openai import OpenAIChat
 from tests.providers.making import READ, House, ask, called, chat_entry, request, result, user
 from tests.rows import rows
 from tests.scripted import Json, ScriptedModel

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from adderclaw.core.types import ChatResponse, Message, ToolSpec
-from adderclaw.providers.text_calls import Curtain, split
+from adderclaw.models.providers.text_calls import Curtain, split
 from tests.providers.making import READ, Heard, House, ask, called, chat_entry, request, result, user
 from tests.rows import rows
 from tests.scripted import ScriptedModel

@@ -21,7 +21,7 @@ from adderclaw.core.types import (
     ToolUseBlock,
     Usage,
 )
-from adderclaw.providers.responses import OpenAIResponses
+from adderclaw.models.providers.responses import OpenAIResponses
 from tests.providers.making import READ, Heard, House, ask, called, request, result, run, user
 from tests.rows import rows
 from tests.scripted import Json, Request

@@ -11,7 +11,7 @@ from adderclaw.config.schema.settings import ProviderEntry
 from adderclaw.core.events import Body
 from adderclaw.core.history import History
 from adderclaw.core.types import EFFORTS, Json, Message, OpaqueBlock, TextBlock, Thinking, ToolCall, ToolUseBlock
-from adderclaw.providers.anthropic import Anthropic
+from adderclaw.models.providers.anthropic import Anthropic
 from tests.providers.making import READ, House, ask, called, request, result, user
 from tests.providers.thinking_wires import KEYS, asked, said, server
 from tests.rows import rows

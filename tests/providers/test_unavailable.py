@@ -6,8 +6,8 @@ import pytest
 
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import ProviderCapabilities
-from adderclaw.credentials.sources import LM_STUDIO_NAME, OPENAI_NAME, OPENAI_URL
-from adderclaw.providers.unavailable import LM_STUDIO_MODEL
+from adderclaw.models.credentials.sources import LM_STUDIO_NAME, OPENAI_NAME, OPENAI_URL
+from adderclaw.models.providers.unavailable import LM_STUDIO_MODEL
 from tests.providers.making import House, chat_entry, request
 from tests.scripted import ScriptedModel
 

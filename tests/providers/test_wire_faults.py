@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from adderclaw.core.errors import ProviderError
-from adderclaw.providers.openai import OpenAIChat
+from adderclaw.models.providers.openai import OpenAIChat
 from tests.providers.making import House, ask, chat_entry, request, run, user
 from tests.rows import rows
 from tests.scripted import Fault, ScriptedModel, Step

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.gate import hosts
-from adderclaw.net.addresses import is_named
+from adderclaw.models.http.addresses import is_named
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.proxy import Proxy

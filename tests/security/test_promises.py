@@ -13,8 +13,8 @@ import pytest
 
 import adderclaw
 from adderclaw.config.schema.settings import Limits
-from adderclaw.net.client import Failed, request
-from adderclaw.net.urls import Hosts, parse
+from adderclaw.models.http.client import Failed, request
+from adderclaw.models.http.urls import Hosts, parse
 from tests.acceptance.test_stop_and_limits import running
 from tests.acceptance.world import call
 from tests.sandbox.test_process import wait_for

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.credentials import webhook_secrets
+from adderclaw.models.credentials import webhook_secrets
 from adderclaw.store import transcript
 from tests.acceptance.world import call, text
 from tests.server.signed_client import PLENTY, SECRET, Got, OnPort, headers, post

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.credentials import webhook_secrets
+from adderclaw.models.credentials import webhook_secrets
 from adderclaw.schedules.terms import Terms
 from adderclaw.schedules.when import webhook
 from adderclaw.store import Store, schedules

@@ -17,7 +17,7 @@ from adderclaw.config.schema.settings import Config
 from adderclaw.core.events import Bus
 from adderclaw.core.redaction import Secrets
 from adderclaw.kernel.clock import random_ids
-from adderclaw.net.signing import new_secret
+from adderclaw.models.http.signing import new_secret
 from adderclaw.sinks.notices import Notice, listener, mail, send, webhook
 from adderclaw.sinks.notices.courier import Courier, Place
 from adderclaw.sinks.notices.letter import Letter

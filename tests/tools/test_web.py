@@ -12,8 +12,8 @@ import pytest
 from adderclaw.config.schema.settings import Config, Runtime, Security
 from adderclaw.core.errors import Refused
 from adderclaw.core.types import HostFact
-from adderclaw.net.addresses import is_public
-from adderclaw.net.urls import Hosts, parse
+from adderclaw.models.http.addresses import is_public
+from adderclaw.models.http.urls import Hosts, parse
 from tests.listening import served
 from tests.rows import rows
 from tests.tools.conftest import Bench

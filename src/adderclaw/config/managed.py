@@ -321,7 +321,7 @@ def host_of(kind: str, base_url: str | None) -> str:
     """Where an entry is asked; nothing for one that asks nobody."""
     from urllib.parse import urlsplit
 
-    from adderclaw.credentials.sources import SOCKET
+    from adderclaw.models.credentials.sources import SOCKET
 
     known = BY_NAME.get(kind)
     if known is None:

@@ -38,7 +38,7 @@ ROUTER: Kind = "router"
 class ProviderKind(NamedTuple):
     name: Kind
     adapter: str
-    """module:function in `adderclaw.providers`, imported when a provider of this kind is made."""
+    """module:function in `adderclaw.models.providers`, imported when a provider of this kind is made."""
     key_variable: str = ""
     """Where the key is unless the entry names a variable; empty if the kind can do without a key."""
     always_keyed: bool = False

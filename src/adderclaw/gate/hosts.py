@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 from adderclaw.core import glob_patterns
 from adderclaw.core.types import HostFact
-from adderclaw.net.addresses import Unlisted, clean, connection, is_named, is_public, odd_port, with_port
+from adderclaw.models.http.addresses import Unlisted, clean, connection, is_named, is_public, odd_port, with_port
 
 PLAIN_METHODS = frozenset({"GET", "HEAD"})
 LOCAL_NAMES = r"ip6-(localhost|loopback)|(.+\.)?(localhost|local|internal|localdomain|home\.arpa)"

@@ -13,8 +13,8 @@ _VARIABLE = r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
 async def post(hook: Hook, body: str, environ: Mapping[str, str]) -> Ran:
     """A status cannot block, and neither can a failure: what does not come through is only logged."""
-    from adderclaw.net.client import Failed, exchange
-    from adderclaw.net.urls import Hosts, parse
+    from adderclaw.models.http.client import Failed, exchange
+    from adderclaw.models.http.urls import Hosts, parse
 
     try:
         target = parse(hook.command, "POST")

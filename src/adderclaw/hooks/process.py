@@ -164,7 +164,7 @@ class FirstLine:
 
 async def _start(ground: Ground) -> process.Start | None:
     """What keeps a hook from the server of this home, if one runs."""
-    from adderclaw.net import own_server
+    from adderclaw.models.http import own_server
 
     if own_server.found() is None:
         return None

@@ -12,9 +12,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from adderclaw.core.errors import Refused
 from adderclaw.core.json_text import MOST_CONTAINERS
-from adderclaw.net import urls
-from adderclaw.net.client import Checked, Failed, Transport, trusted
-from adderclaw.net.urls import Hosts
+from adderclaw.models.http import urls
+from adderclaw.models.http.client import Checked, Failed, Transport, trusted
+from adderclaw.models.http.urls import Hosts
 
 CONNECTIONS = 16
 """To one server at a time: a stream of events, and calls beside it."""

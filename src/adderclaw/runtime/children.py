@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import gate, providers, tools
+from adderclaw import gate, tools
 from adderclaw.core.child import Child, ChildReport
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.hook_outcome import NO_HOOKS, Merged
@@ -17,6 +17,7 @@ from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import InForce, Scene, Session, State, TurnResult
 from adderclaw.kernel.tape import UNTAPED
+from adderclaw.models import providers
 from adderclaw.runtime.session import SessionHost, Unasked, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
 from adderclaw.store import subagents, transcript

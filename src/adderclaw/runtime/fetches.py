@@ -183,7 +183,7 @@ class Fetch:
         """Its cache alone is written there, and its registries alone are reached."""
         from adderclaw import gate
         from adderclaw.gate import hosts
-        from adderclaw.net.addresses import is_named
+        from adderclaw.models.http.addresses import is_named
         from adderclaw.sandbox import confinement
         from adderclaw.sandbox.bubblewrap import Room
         from adderclaw.sandbox.proxy import Proxy

@@ -11,7 +11,7 @@ from adderclaw.config.model_facts.price_list import PACKAGE, Unreadable, models_
 from adderclaw.config.model_facts.table import PRICES, Table
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.core.types import HostFact, Json
-from adderclaw.net import client, urls
+from adderclaw.models.http import client, urls
 
 INDEX = "https://pypi.org"
 MOST_JSON = 8_000_000

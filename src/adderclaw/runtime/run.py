@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from adderclaw import config, providers
+from adderclaw import config
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, Completed, UsageError
 from adderclaw.core.questions import Operator
@@ -15,6 +15,7 @@ from adderclaw.core.redaction import without_shapes
 from adderclaw.core.types import MISSING_KEY, EndedBy, Json
 from adderclaw.kernel import later_report, lifecycle, resume
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.models import providers
 from adderclaw.replay.recording import UNRECORDED, Recording
 from adderclaw.runtime import session as sessions
 from adderclaw.runtime.start import Runtime, credentials, loaded_by, warn

@@ -16,7 +16,7 @@ from adderclaw.core.child import Apart
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import CommandFact, Workspace
 from adderclaw.kernel.session import InForce
-from adderclaw.net import own_network
+from adderclaw.models.http import own_network
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
 from adderclaw.store import locks
@@ -254,7 +254,7 @@ class WaysOut:
 
     def is_named(self, host: str, port: int) -> bool:
         """Whether the operator listed exactly this host, by no pattern."""
-        from adderclaw.net.addresses import is_named
+        from adderclaw.models.http.addresses import is_named
 
         return is_named(host, port, self.domains)
 

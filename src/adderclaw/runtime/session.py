@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import providers, workspace
+from adderclaw import workspace
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config import KEY_AS_MODEL
 from adderclaw.config.model_facts.catalogue import Prices
@@ -34,6 +34,7 @@ from adderclaw.kernel.call_hooks import AFTER_EDIT
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.session import Chain, Rows, Session, State
+from adderclaw.models import providers
 from adderclaw.sandbox import programs
 from adderclaw.store import Store, memory
 from adderclaw.store.ledger import Ledger

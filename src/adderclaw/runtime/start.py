@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adderclaw import __version__, config, gate, providers
+from adderclaw import __version__, config, gate
 from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
@@ -18,8 +18,9 @@ from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.record import changing
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Clock, Ids, Json
-from adderclaw.credentials.sources import Sources
 from adderclaw.kernel.clock import SystemClock, ids_with_runs
+from adderclaw.models import providers
+from adderclaw.models.credentials.sources import Sources
 from adderclaw.sinks import log
 
 if TYPE_CHECKING:
@@ -340,7 +341,7 @@ def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock
     for variable in (loaded.config.web.gateway_token_env, loaded.config.web.search_key_env):
         secrets.add(os.environ.get(variable or "", ""))
     if any("@" in value for name, value in os.environ.items() if name.lower().endswith("_proxy")):
-        from adderclaw.net import upstream
+        from adderclaw.models.http import upstream
 
         for login in upstream.logins():
             secrets.add(login)

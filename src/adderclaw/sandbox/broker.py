@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.config import home
 from adderclaw.core.errors import AdderClawError
-from adderclaw.credentials.unconfined import DEVNULL, PIPE, Unconfined
+from adderclaw.models.credentials.unconfined import DEVNULL, PIPE, Unconfined
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import resolve, search_path
 from adderclaw.sandbox.proxy import Forward, Proxy

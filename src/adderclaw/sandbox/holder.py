@@ -349,7 +349,7 @@ def _rooted(room: Room) -> list[str]:
 
 
 def _without_server(begin: "Callable[[], Popen[bytes]]") -> "Popen[bytes]":
-    from adderclaw.net import own_server
+    from adderclaw.models.http import own_server
 
     if (running := own_server.found()) is None:
         return begin()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from adderclaw.config.places import home
 from adderclaw.core import home_names
-from adderclaw.net import own_server
+from adderclaw.models.http import own_server
 from adderclaw.sandbox import confinement, landlock, seatbelt, shut_port
 from adderclaw.sandbox.process import Order, Start, Started, bare
 from adderclaw.sandbox.programs import bubblewrap

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from adderclaw.core.record import NamedTuple
-from adderclaw.credentials.unconfined import pidfd
+from adderclaw.models.credentials.unconfined import pidfd
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import search_path

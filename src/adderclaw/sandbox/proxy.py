@@ -10,7 +10,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable
 
-from adderclaw.net import own_server
+from adderclaw.models.http import own_server
 
 type Judge = Callable[[str, int, list[str] | None], str | None]
 """Why a host and port may not be reached, or None: asked by name first, then with its addresses."""
@@ -112,7 +112,7 @@ class Proxy:
         if not HOST.fullmatch(host):  # nothing of it is repeated: it could look like lines of ours
             raise Refused("that is neither a host name nor an address")
         self._check(host, port, None)
-        from adderclaw.net import upstream  # not before a command connects
+        from adderclaw.models.http import upstream  # not before a command connects
 
         if (above := upstream.of(scheme, host, port)) is not None:
             way = await upstream.tunnel(above, host, port, await self._beyond(host, port))
@@ -138,7 +138,7 @@ class Proxy:
             addresses = []
         named = self._named(host, port)
         if not addresses and not named:
-            from adderclaw.net.upstream import UNRESOLVED
+            from adderclaw.models.http.upstream import UNRESOLVED
 
             self._refuse(host, port, UNRESOLVED.format(host=host, place=host))
         self._check(host, port, addresses)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import AdderClawError
-from adderclaw.net import own_server
+from adderclaw.models.http import own_server
 from adderclaw.sandbox import caches, clearing, seen
 from adderclaw.sandbox.bubblewrap import Room, hidden
 from adderclaw.sandbox.process import Bare, Order, View

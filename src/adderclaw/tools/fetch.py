@@ -8,14 +8,14 @@ from adderclaw.core.decode import Between
 from adderclaw.core.errors import LimitError, ProviderError, Refused
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
-from adderclaw.net.addresses import is_named
-from adderclaw.net.urls import Hosts, parse
+from adderclaw.models.http.addresses import is_named
+from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.tools.paths import denied, shown
 from adderclaw.tools.specs import spec
 from adderclaw.tools.web import TRUNCATED, Elsewhere, followed
 
 if TYPE_CHECKING:
-    from adderclaw.net.client import Answer
+    from adderclaw.models.http.client import Answer
     from adderclaw.tools import Kit
 
 BODY_BYTES = 10 << 20
@@ -94,7 +94,7 @@ class Fetcher:
         return Page(place.url, text, answer.cut)
 
     async def _got(self, target: HostFact) -> "tuple[HostFact, Answer] | ToolResult":
-        from adderclaw.net.client import Failed
+        from adderclaw.models.http.client import Failed
 
         kit = self._kit
         seconds = kit.config.runtime.http_timeout_seconds

@@ -9,12 +9,12 @@ from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import Refused
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
-from adderclaw.net.urls import Hosts, parse
+from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.tools.paths import denied, shown
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
-    from adderclaw.net.client import Answer
+    from adderclaw.models.http.client import Answer
 
 MAX_REDIRECTS = 5
 TRUNCATED = "[SDLC_TRUNCATED]"
@@ -71,7 +71,7 @@ async def http(target: HostFact, arguments: HttpArguments, *, hosts: Hosts, seco
     if isinstance(made, str):
         return rejected(made)
     headers, content = made
-    from adderclaw.net.client import Failed
+    from adderclaw.models.http.client import Failed
 
     try:
         async with asyncio.timeout(seconds):
@@ -105,7 +105,7 @@ async def followed(
     target: HostFact, headers: dict[str, str], content: bytes, hosts: Hosts, limit: int
 ) -> "tuple[HostFact, Answer | Elsewhere]":
     """The answer of a place and where it came from, redirects within the host followed. Raises Refused or Failed."""
-    from adderclaw.net.client import Failed, exchange
+    from adderclaw.models.http.client import Failed, exchange
 
     for _ in range(MAX_REDIRECTS + 1):
         answer = await exchange(target, headers, content, hosts, limit)

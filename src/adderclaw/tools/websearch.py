@@ -24,7 +24,7 @@ from adderclaw.core.types import (
     rejected,
 )
 from adderclaw.gate.hosts import covers
-from adderclaw.net.urls import Hosts, parse
+from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.tools.fetch import through_gateway
 from adderclaw.tools.paths import denied
 from adderclaw.tools.specs import spec
@@ -216,7 +216,7 @@ class Searcher:
             return denied(refusal)
 
     async def _searched(self, name: str, arguments: WebSearchArguments) -> ToolResult:
-        from adderclaw.net import client
+        from adderclaw.models.http import client
 
         made = _request(self._kit, name, arguments)
         if isinstance(made, str):

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from adderclaw.channels.cli import local_models
+from adderclaw.models import local_servers
 from tests.listening import listening
 from tests.program import PROGRAM, Cli
 from tests.rows import rows
@@ -58,25 +58,25 @@ def http(body: str, status: int = 200) -> bytes:
 )
 def test_what_is_no_model_server_is_not_taken_for_one(raw: bytes) -> None:
     with answering(raw) as port:
-        assert local_models.servers({port: "ollama"}) == []
+        assert local_servers.servers({port: "ollama"}) == []
 
 
 def test_nothing_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    assert local_models.servers({port: "ollama"}) == []
-    assert local_models.servers({}) == []
+    assert local_servers.servers({port: "ollama"}) == []
+    assert local_servers.servers({}) == []
 
 
 @pytest.mark.parametrize("host", ["example.org:11434", "10.0.0.1:1234", "127.0.0.1", ":99999", "", "127.0.0.1:0"])
 def test_no_other_machine_is_asked(home: object, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
-    assert local_models.usual_ports() == {11434: "ollama", 1234: "lm-studio", 8080: "openai-compatible"}
+    assert local_servers.usual_ports() == {11434: "ollama", 1234: "lm-studio", 8080: "openai-compatible"}
 
 
 def test_names_cannot_steer_the_terminal() -> None:
     with answering(http(json.dumps({"data": [{"id": "m\x1b[2J"}, {"id": 3}, "x", {"id": ""}]}))) as port:
-        (found,) = local_models.servers({port: "ollama"})
+        (found,) = local_servers.servers({port: "ollama"})
     assert "\x1b" not in str(found)
     assert len(found.models) == 1
 
@@ -106,14 +106,14 @@ def test_a_key_goes_before_a_server_and_is_never_shown(cli: Cli) -> None:
 
 def test_a_server_without_a_model_is_said_and_not_chosen() -> None:
     with answering(http('{"object": "list", "data": null}')) as port:
-        (found,) = local_models.servers({port: "ollama"})
+        (found,) = local_servers.servers({port: "ollama"})
     assert str(found).endswith("(no model loaded)")
 
 
 def test_many_models_are_shortened() -> None:
     names = [{"id": f"m{number}"} for number in range(9)]
     with answering(http(json.dumps({"object": "list", "data": names}))) as port:
-        (found,) = local_models.servers({port: "lm-studio"})
+        (found,) = local_servers.servers({port: "lm-studio"})
     assert str(found) == f"lm-studio at http://127.0.0.1:{port}/v1 (m0, m1, m2 and 6 more)"
 
 

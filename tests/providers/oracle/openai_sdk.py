@@ -10,7 +10,7 @@ from openai.types.responses import Response
 from pydantic import ConfigDict, TypeAdapter
 
 from adderclaw.core.types import MediaBlock, Message, OpaqueBlock, TextBlock, ToolCall, ToolResultBlock, ToolUseBlock
-from adderclaw.providers import arguments_of
+from adderclaw.models.providers import arguments_of
 from tests.providers.making import user
 from tests.scripted import Json
 

@@ -27,7 +27,7 @@ from adderclaw.core.types import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from adderclaw.providers.anthropic import strict
+from adderclaw.models.providers.anthropic import strict
 from adderclaw.tools.specs import specs
 from tests.providers.making import READ, House, ask, called, request, result, run, user
 from tests.rows import rows

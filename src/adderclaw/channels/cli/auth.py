@@ -14,10 +14,10 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
-from adderclaw.credentials.login_flows import Method, Person, log_in
-from adderclaw.credentials.oauth import OAuthError
-from adderclaw.credentials.sources import Sources, Status
 from adderclaw.kernel.clock import SystemClock
+from adderclaw.models.credentials.login_flows import Method, Person, log_in
+from adderclaw.models.credentials.oauth import OAuthError
+from adderclaw.models.credentials.sources import Sources, Status
 from adderclaw.runtime import Options, credentials
 from adderclaw.runtime.start import with_operators_own
 

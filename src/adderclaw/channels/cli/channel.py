@@ -18,7 +18,7 @@ from adderclaw.config.schema.channels import WebhookChannel
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.suggestions import meant
-from adderclaw.credentials import webhook_secrets
+from adderclaw.models.credentials import webhook_secrets
 
 app = group("Chat systems that send messages through the server: list them, make their secrets, try one.")
 
@@ -119,7 +119,7 @@ def _sent(
     import httpx2
 
     from adderclaw.channels.server import listening
-    from adderclaw.net import signing
+    from adderclaw.models.http import signing
 
     running = listening.running()
     if running is None or not running.address:

@@ -182,7 +182,7 @@ def _posted(address: str, headers: Mapping[str, str], body: Json) -> Json:
     """The service that runs the job may be on this machine or in a private network."""
     import asyncio
 
-    from adderclaw.net import client, urls
+    from adderclaw.models.http import client, urls
 
     place = urls.parse(address, "POST")
     given = {"content-type": "application/json", **headers}

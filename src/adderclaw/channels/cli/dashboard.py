@@ -48,7 +48,7 @@ def dashboard(
     url = f"{address}/login#{_token(config)}"
     print(url)
     if browser:
-        from adderclaw.credentials.login_flows import open_page
+        from adderclaw.models.credentials.login_flows import open_page
         from adderclaw.runtime.start import helpers_path
 
         asyncio.run(open_page(url, helpers_path(configuration.load(config_file=config, looks=True))))

@@ -236,7 +236,7 @@ def webhook(
 
     Example: adderclaw fleet webhook
     """
-    from adderclaw.credentials import webhook_secrets
+    from adderclaw.models.credentials import webhook_secrets
 
     if remove:
         was = webhook_secrets.forget(home(), asking.DOOR)

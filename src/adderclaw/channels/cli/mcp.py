@@ -290,9 +290,9 @@ async def _logged_in(run: Run, entry: Entry) -> str:
 
 async def logged_in(runtime: Runtime, entry: Entry) -> str:
     """Log in to a server and connect to it; why that failed, or nothing."""
-    from adderclaw.credentials.login_flows import has_browser, open_page
-    from adderclaw.credentials.loopback import listening
     from adderclaw.mcp.oauth import Person, StoredLogin, provider
+    from adderclaw.models.credentials.login_flows import has_browser, open_page
+    from adderclaw.models.credentials.loopback import listening
     from adderclaw.runtime.start import helpers_path
 
     known = runtime.servers

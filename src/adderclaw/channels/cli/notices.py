@@ -107,8 +107,8 @@ def secret(
     import asyncio
 
     from adderclaw.core.redaction import Secrets
-    from adderclaw.credentials.stored_logins import Logins
     from adderclaw.kernel.clock import SystemClock
+    from adderclaw.models.credentials.stored_logins import Logins
     from adderclaw.sinks.notices.letter import stored_name
 
     settings = loaded(looking(Options(config_file=config))).config
@@ -139,7 +139,7 @@ def _check(known: "dict[str, notices.NoticeTarget]", name: str, part: str) -> No
 
 
 def _made() -> str:
-    from adderclaw.net.signing import new_secret
+    from adderclaw.models.http.signing import new_secret
 
     return new_secret()
 
@@ -156,7 +156,7 @@ def _given(name: str, part: str) -> str:
     if not text or len(text) > MOST_SECRET:
         raise UsageError(f"give the {part} on standard input, in one line of at most {MOST_SECRET:,} characters")
     if part == "secret":
-        from adderclaw.net.signing import key_of
+        from adderclaw.models.http.signing import key_of
 
         for one in text.split():
             key_of(one)

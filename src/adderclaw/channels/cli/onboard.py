@@ -7,7 +7,6 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from adderclaw.channels.cli import local_models
 from adderclaw.channels.terminal import STDIN
 from adderclaw.config import home, load, operator_file
 from adderclaw.config.legacy.options import Options
@@ -16,6 +15,7 @@ from adderclaw.core.errors import AdderClawError, NeedsInput, UsageError
 from adderclaw.core.provider_kinds import BY_NAME, KEY_VARIABLES, KINDS, MOCK
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
+from adderclaw.models import local_servers
 
 OFFERED = tuple(kind.name for kind in KINDS if not kind.combines)
 AUTONOMY = ("readonly", "supervised", "full")
@@ -109,7 +109,7 @@ def chosen(asker: Asker, given: Given, *, test: bool | None, key_on_stdin: bool)
     """The answers, tried where that is wanted; a person whose answers do not work is asked for others."""
     found = [key.variable for key in in_environment()]
     print(f"keys in the environment: {', '.join(found) or 'none'}")
-    running = local_models.servers(local_models.usual_ports())
+    running = local_servers.servers(local_servers.usual_ports())
     print(f"model servers on this machine: {', '.join(map(str, running)) or 'none'}")
     key = _piped_key() if key_on_stdin else ""
     while True:
@@ -130,7 +130,7 @@ def chosen(asker: Asker, given: Given, *, test: bool | None, key_on_stdin: bool)
         given = Given(None, None, None, None, answers.autonomy)
 
 
-def _answers(asker: Asker, found: list[str], running: list[local_models.Server], given: Given) -> Answers:
+def _answers(asker: Asker, found: list[str], running: list[local_servers.Server], given: Given) -> Answers:
     ready = [kind for kind, variable in KEY_VARIABLES.items() if variable in found]
     ready += [server.kind for server in running if server.models]
     kind = asker.ask("--provider", "Which provider", given.provider, next(iter(ready), MOCK), OFFERED)
@@ -177,8 +177,8 @@ def _typed_key(asker: Asker, answers: Answers) -> str:
 
 def store_key(answers: Answers) -> str:
     """Keep the key in the system's keyring, or in the encrypted file; says where."""
-    from adderclaw.credentials.sources import stored_name
     from adderclaw.kernel.clock import SystemClock
+    from adderclaw.models.credentials.sources import stored_name
     from adderclaw.runtime.start import credentials
 
     loaded = load(here=True, looks=True)

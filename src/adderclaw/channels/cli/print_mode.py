@@ -14,7 +14,7 @@ from adderclaw.config import Loaded
 from adderclaw.config.legacy.options import unattended
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.types import Json, Thinking
-from adderclaw.providers import ALIASES
+from adderclaw.models.providers import ALIASES
 from adderclaw.runtime import Options, Resume
 
 if TYPE_CHECKING:

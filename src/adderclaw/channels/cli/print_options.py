@@ -204,7 +204,7 @@ def _folder(path: str) -> str:
 def _with_aliases(now: "Config", given: Json) -> "Config":
     """`sonnet` and the like as entries of the provider: its newest model of that name, or the one that it has."""
     from adderclaw.config.model_facts.catalogue import without_alias
-    from adderclaw.providers import ALIASES
+    from adderclaw.models.providers import ALIASES
 
     wanted = {text.strip() for text in (given.get("model", ""), *given.get("fallback_model", "").split(","))}
     entry = now.providers.models.get(given.get("provider") or now.default_provider)
@@ -237,8 +237,8 @@ def _with_betas(now: "Config", given: Json, reports: Reports) -> "Config":
 
 def _with_fallback(now: "Config", given: Json) -> "Config":
     """An entry that asks the wanted model first, then each of the others."""
-    from adderclaw import providers
     from adderclaw.config.schema.settings import ProviderEntry
+    from adderclaw.models import providers
 
     models = dict(now.providers.models)
     current = given.get("provider") or now.default_provider

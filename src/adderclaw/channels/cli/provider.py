@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adderclaw import config as configuration
-from adderclaw import providers
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import Format, print_json
 from adderclaw.config.model_facts.catalogue import ModelFacts, cost, facts_of, first_of
@@ -18,9 +17,10 @@ from adderclaw.core.history import History
 from adderclaw.core.provider_kinds import BY_NAME, ROUTER
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import ChatRequest, ChatResponse, Clock, Delta, Json, Message, Provider, TextBlock, ToolSpec
-from adderclaw.credentials.sources import Sources
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.kernel.tokens import counted
+from adderclaw.models import providers
+from adderclaw.models.credentials.sources import Sources
 from adderclaw.runtime.start import helpers_path
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ async def _rows(loaded: configuration.Loaded) -> list[Json]:
 
 
 async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sources) -> Json:
-    from adderclaw.providers.openai import base_url_of, key_variable
+    from adderclaw.models.providers.openai import base_url_of, key_variable
 
     variable = key_variable(entry.kind, entry.api_key_env)
     served = first_of(name, providers.model_of(name, now), now)

@@ -185,7 +185,7 @@ def _add(new: New, config: str | None, output_format: str, *, dry_run: bool) -> 
 
 
 def _secret(schedule: Schedule) -> str:
-    from adderclaw.credentials import webhook_secrets
+    from adderclaw.models.credentials import webhook_secrets
 
     return webhook_secrets.make(configuration.home(), f"trigger:{schedule.id}", time.time())
 
@@ -266,7 +266,7 @@ def remove(name: Name, config: ConfigFile = None, output_format: OutputFormat = 
         schedule = rows.get(store, name)
         rows.remove(store, schedule)
     if schedule.when["kind"] == "webhook":
-        from adderclaw.credentials import webhook_secrets
+        from adderclaw.models.credentials import webhook_secrets
 
         webhook_secrets.forget(configuration.home(), f"trigger:{schedule.id}")
     said({"name": schedule.name, "removed": True}, f"{schedule.name}: removed", output_format)

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from adderclaw.channels.cli import auth, local_models
+from adderclaw.channels.cli import auth
 from adderclaw.channels.facts.checks import Check
 from adderclaw.config import Config, Loaded, home
 from adderclaw.config.legacy.options import Options
@@ -14,6 +14,7 @@ from adderclaw.config.model_facts import found_keys, table
 from adderclaw.config.model_facts.catalogue import facts_of, first_of, model_of
 from adderclaw.core.errors import AdderClawError, ConfigError, StoreError
 from adderclaw.core.redaction import Secrets
+from adderclaw.models import local_servers
 from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _unchosen() -> Check:
     if keys:
         named = ", ".join(map(str, keys))
         return Check("model", "broken", f"none is chosen, and the environment holds several keys: {named}", ONBOARD)
-    found = local_models.servers(local_models.usual_ports())
+    found = local_servers.servers(local_servers.usual_ports())
     here = f"; on this machine: {', '.join(map(str, found))}" if found else ""
     detail = f"none is chosen: the built-in `local` provider only plays scripts, and `run` refuses to start{here}"
     return Check("model", "warning", detail, ONBOARD)
@@ -152,10 +153,10 @@ def connection(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[C
     if connect:
         yield _answers(loaded, options)
         return
-    address = local_models.address_of(entry.kind, entry.base_url)
+    address = local_servers.address_of(entry.kind, entry.base_url)
     if address is None:
         return
-    found = local_models.at(address, entry.kind)
+    found = local_servers.at(address, entry.kind)
     fix = "start the server, or correct base_url"
     if found is None:
         yield Check("connection", "broken", f"no model server answers at {address}", fix)

@@ -112,7 +112,7 @@ def problem(target: NoticeTarget) -> str:
         return f"{target.ca_file} cannot be read"
     try:
         if target.kind == "webhook" and (secret := letter.in_environment(target).get("secret")):
-            from adderclaw.net.signing import key_of
+            from adderclaw.models.http.signing import key_of
 
             for one in secret.split():
                 key_of(one)

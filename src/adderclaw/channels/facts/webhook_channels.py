@@ -10,7 +10,7 @@ from adderclaw.channels.facts.checks import Check
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.schema.channels import WebhookChannel
 from adderclaw.core.record import NamedTuple
-from adderclaw.credentials import webhook_secrets
+from adderclaw.models.credentials import webhook_secrets
 
 NAMES = r"[A-Za-z0-9_-]{1,64}"
 """What a channel may be called: its name is a part of a path and of ids."""

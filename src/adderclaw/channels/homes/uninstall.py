@@ -95,7 +95,7 @@ def _services() -> Iterator[tuple[Item, Remove]]:
 
 
 def _secrets(home: str) -> Iterator[tuple[Item, Remove]]:
-    from adderclaw.credentials.vault import names_in, system_ring
+    from adderclaw.models.credentials.vault import names_in, system_ring
 
     names = names_in(home)
     ring = system_ring(home) if names else None

@@ -93,7 +93,7 @@ class Wanted:
         if session.thinking.is_open or session.thinking.is_off:
             return
         from adderclaw.config.model_facts.catalogue import first_of
-        from adderclaw.providers.thinking import is_told
+        from adderclaw.models.providers.thinking import is_told
 
         served = first_of(session.provider.name, session.model, session.config)
         entry = session.config.providers.models.get(served.provider)

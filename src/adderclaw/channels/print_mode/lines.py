@@ -298,7 +298,7 @@ def _thought(payload: Json) -> Json | None:
     """A thought that is open to read, whichever vendor's it is; None for one that is not, or for no thought."""
     if payload.get("type") == "thinking":
         return {"type": "thinking", "thinking": payload["thinking"], "signature": payload["signature"]}
-    from adderclaw.providers.reading import object_in, objects_in  # a server wrote what is in there
+    from adderclaw.models.providers.reading import object_in, objects_in  # a server wrote what is in there
 
     item = object_in(payload.get("item"))
     parts: list[Json] = [

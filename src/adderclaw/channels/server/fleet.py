@@ -11,8 +11,8 @@ from adderclaw.config import home
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import record
-from adderclaw.credentials import webhook_secrets
 from adderclaw.kernel.approvals import person
+from adderclaw.models.credentials import webhook_secrets
 from adderclaw.store import deliveries
 from adderclaw.store.deliveries import Claim
 

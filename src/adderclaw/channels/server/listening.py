@@ -15,8 +15,8 @@ from adderclaw import config
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
-from adderclaw.net import own_server
-from adderclaw.net.own_server import Running
+from adderclaw.models.http import own_server
+from adderclaw.models.http.own_server import Running
 
 OWN_NAME = "adderclaw.localhost"
 """Browsers take it for this machine, and keep its cookies for it alone: a cookie of 127.0.0.1 or localhost is sent to

@@ -17,7 +17,7 @@ from adderclaw.hosted.conversation import Conversation
 from adderclaw.kernel.approvals import Shown, shown, text_of
 from adderclaw.kernel.clock import random_ids
 from adderclaw.kernel.session import TurnResult
-from adderclaw.net import signing
+from adderclaw.models.http import signing
 from adderclaw.store.text import compact
 
 TRIES = (0.0, 2.0, 15.0)
@@ -162,7 +162,7 @@ async def _followed(chat: Chat, one: Conversation, turn: str, after: int) -> Non
 
 async def post(chat: Chat, reply: Reply) -> None:
     """One signed request to the channel's `reply_url`; tried again a few times, and reported where nobody takes it."""
-    from adderclaw.net import client, urls
+    from adderclaw.models.http import client, urls
 
     house, url = chat.house, chat.channel.reply_url or ""
     about = {"channel": chat.name, "sender": chat.sender, "thread": chat.thread, "in_reply_to": chat.message_id}

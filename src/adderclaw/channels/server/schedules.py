@@ -100,7 +100,7 @@ async def add(called: Called) -> Added:
 def _secret(called: Called, schedule: Schedule) -> str:
     if schedule.when["kind"] != "webhook":
         return ""
-    from adderclaw.credentials import webhook_secrets
+    from adderclaw.models.credentials import webhook_secrets
 
     return webhook_secrets.make(called.house.home, f"trigger:{schedule.id}", called.house.clock.now())
 
@@ -136,7 +136,7 @@ async def remove(called: Called) -> Removed:
     schedule = found(called)
     rows.remove(called.house.store, schedule)
     if schedule.when["kind"] == "webhook":
-        from adderclaw.credentials import webhook_secrets
+        from adderclaw.models.credentials import webhook_secrets
 
         try:
             webhook_secrets.forget(called.house.home, f"trigger:{schedule.id}")

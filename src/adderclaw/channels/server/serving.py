@@ -26,8 +26,8 @@ from adderclaw.channels.server.listening import Where
 from adderclaw.channels.server.protocol import Seats, guarded
 from adderclaw.channels.ticking import tick_forever
 from adderclaw.core.errors import UsageError
-from adderclaw.net import own_server
-from adderclaw.net.own_server import Running
+from adderclaw.models.http import own_server
+from adderclaw.models.http.own_server import Running
 from adderclaw.runtime import Options
 from adderclaw.runtime.signals import ending
 from adderclaw.store import clients

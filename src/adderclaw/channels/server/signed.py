@@ -13,8 +13,8 @@ from adderclaw.channels.server.refusal import Refusal
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import no_constant
 from adderclaw.core.redaction import visible
-from adderclaw.net import signing
-from adderclaw.net.signing import Signed, Unverified
+from adderclaw.models.http import signing
+from adderclaw.models.http.signing import Signed, Unverified
 from adderclaw.store import deliveries
 from adderclaw.store.deliveries import Claim, TooMany
 

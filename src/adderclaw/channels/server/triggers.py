@@ -7,8 +7,8 @@ from adderclaw.channels.server.refusal import Refusal
 from adderclaw.core.errors import AdderClawError, Stopped
 from adderclaw.core.framing import framed, sealed
 from adderclaw.core.record import record
-from adderclaw.credentials import webhook_secrets
 from adderclaw.hosted.watched import Full
+from adderclaw.models.credentials import webhook_secrets
 from adderclaw.schedules.tick import NotBegun
 from adderclaw.store import deliveries, schedules
 from adderclaw.store.deliveries import KEPT, Claim

@@ -17,7 +17,7 @@ from adderclaw.config.schema.settings import Auth, Config
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets, visible
-from adderclaw.net import own_server
+from adderclaw.models.http import own_server
 from adderclaw.sinks.notices import Notice, send
 from adderclaw.sinks.notices import letter as letters
 from adderclaw.sinks.notices.letter import Letter, Undelivered
@@ -287,7 +287,7 @@ def secrets_of(name: str, target: NoticeTarget, auth: Auth, home: str) -> Mappin
     if target.url:
         parts["url"] = target.url
     if target.stored:
-        from adderclaw.credentials.vault import open_vault
+        from adderclaw.models.credentials.vault import open_vault
 
         try:
             vault = open_vault(auth.storage, home, lambda _new: os.environ.get(auth.passphrase_env, ""))

@@ -75,9 +75,9 @@ async def deliver(letter: Letter) -> None:
     """Any answer of 2xx means that it arrived. No redirect is followed."""
     import ssl
 
-    from adderclaw.net import signing
-    from adderclaw.net.client import Failed, request
-    from adderclaw.net.urls import Hosts, NotListed, parse
+    from adderclaw.models.http import signing
+    from adderclaw.models.http.client import Failed, request
+    from adderclaw.models.http.urls import Hosts, NotListed, parse
 
     url, target = letter.parts.get("url", ""), letter.target
     secrets = Secrets()

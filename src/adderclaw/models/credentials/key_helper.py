@@ -1,0 +1,80 @@
+"""Runs the operator's `apiKeyHelper`: a command line whose output is a key."""
+
+import asyncio
+import os
+import re
+import shlex
+from typing import Final
+
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.redaction import Secrets
+from adderclaw.models.credentials.unconfined import PIPE, Unconfined
+
+OUTPUT_BYTES: Final = 65_536
+STDERR_SHOWN = 300
+_KEYLIKE = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])\S{16,}")
+"""A helper that fails may have printed a key that nobody knows yet: long words with digits are not repeated."""
+
+
+class HelperFailed(AdderClawError):
+    """The helper gave no key; the message says why, without any key in it."""
+
+
+async def run(command: str, *, timeout: float, workspace: str, path: str, secrets: Secrets) -> str:
+    """The key that the command prints. It is the operator's own code: their shell, environment and home directory.
+
+    `path`: the folders of PATH without those of the workspace, where the agent could have written a program.
+    """
+    home = os.path.expanduser("~")
+    if inside := _inside(command, home, workspace):
+        raise HelperFailed(
+            f"apiKeyHelper names {inside}, which lies in the workspace where the agent can change it; "
+            "keep the helper and its files elsewhere"
+        )
+    argv, env = ("/bin/sh", "-c", command), {**os.environ, "PATH": path}
+    folder = home if os.path.isdir(home) else "/"
+    with Unconfined(argv, cwd=folder, env=env, stdout=PIPE, stderr=PIPE) as process:
+        try:
+            async with asyncio.timeout(timeout):
+                said, complained = await asyncio.gather(process.head(OUTPUT_BYTES), process.complaint(OUTPUT_BYTES))
+                code = await process.wait()
+        except TimeoutError:
+            message = f"apiKeyHelper gave no key within {timeout:g} seconds; run it by hand to see why"
+            raise HelperFailed(message) from None
+        finally:
+            process.kill()  # nothing that it put into the background goes on, either
+    return _judged(said.decode("utf-8", "replace").strip(), complained, code, secrets)
+
+
+def _judged(key: str, complained: bytes, code: int, secrets: Secrets) -> str:
+    secrets.add(key)  # before anything that it wrote is repeated
+    if code != 0:
+        how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
+        raise HelperFailed(f"apiKeyHelper {how}{_told(complained, secrets)}; run it by hand to see why")
+    if not key:
+        raise HelperFailed(f"apiKeyHelper printed nothing{_told(complained, secrets)}; it must print the key on stdout")
+    if not key.isascii() or not key.isprintable() or " " in key or len(key) >= OUTPUT_BYTES:
+        raise HelperFailed("apiKeyHelper must print the key and nothing else: one word of ASCII on one line")
+    return key
+
+
+def _told(complained: bytes, secrets: Secrets) -> str:
+    text = str(secrets.clean(complained.decode("utf-8", "replace")))
+    text = " ".join(_KEYLIKE.sub("[redacted]", text).split())[:STDERR_SHOWN]
+    return f" and said “{text}”" if text else ""
+
+
+def _inside(command: str, home: str, workspace: str) -> str:
+    """The first word that names a file of the workspace: whoever is trusted may name the helper, but not the model."""
+    if not workspace:
+        return ""
+    root = os.path.join(os.path.realpath(workspace), "")
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    for word in words:
+        path = os.path.realpath(os.path.join(home, os.path.expanduser(os.path.expandvars(word))))
+        if path.startswith(root) and os.path.lexists(path):
+            return path
+    return ""

@@ -1,0 +1,107 @@
+"""The secrets of doors at which signed requests come in: one file of the operator's own, for its owner only.
+
+The server needs them unattended, so that they are not encrypted; they lie where the key of the receipts does.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from adderclaw.core import home_names
+from adderclaw.core.record import NamedTuple
+from adderclaw.models.credentials.encrypted_file import private_bytes, replace_private
+from adderclaw.models.http import signing
+
+GRACE = 86_400.0
+"""Seconds for which the secret before still counts, so that the sender can be changed over."""
+
+
+class Secret(NamedTuple):
+    text: str
+    made_at: float
+    until: float | None = None
+    """When it counts no more; None: the one that counts."""
+
+
+def place(home: str) -> str:
+    return os.path.join(home, home_names.WEBHOOKS)
+
+
+def known(home: str, door: str, now: float) -> list[str]:
+    """The secrets that count at a door now, the latest first; none where it has none."""
+    return [one.text for one in listed(home, door) if one.until is None or one.until > now]
+
+
+def listed(home: str, door: str) -> list[Secret]:
+    return _read(home).get(door, [])
+
+
+def make(home: str, door: str, now: float, *, grace: float = GRACE, text: str | None = None) -> str:
+    """A new secret of a door, or the one that a sender gave us; the one before counts for `grace` seconds more."""
+    made = text if text is not None else signing.new_secret()
+    signing.key_of(made)  # UsageError for one that is weak or damaged
+    with _locked(home):
+        table = _read(home)
+        before = [one for one in table.get(door, []) if one.text != made and (one.until is None or one.until > now)]
+        late = [one._replace(until=min(one.until or now + grace, now + grace)) for one in before]
+        table[door] = [Secret(made, now), *(one for one in late if one.until is not None and one.until > now)]
+        _write(home, table)
+    return made
+
+
+def forget(home: str, door: str) -> bool:
+    """Take all secrets of a door away: nobody comes in there any more. Whether there were any."""
+    if door not in _read(home):
+        return False
+    with _locked(home):
+        table = _read(home)
+        found = table.pop(door, None) is not None
+        _write(home, table)
+    return found
+
+
+def _read(home: str) -> dict[str, list[Secret]]:
+    """A file that cannot be understood lets nobody in; VaultError where others can read it."""
+    data = private_bytes(place(home), private=True)
+    if data is None:
+        return {}
+    try:
+        table: Any = json.loads(data)
+    except ValueError:
+        return {}
+    doors = cast(dict[str, Any], table).items() if isinstance(table, dict) else ()
+    return {
+        door: [*filter(None, map(_secret, cast(list[Any], rows)))] for door, rows in doors if isinstance(rows, list)
+    }
+
+
+def _secret(row: Any) -> Secret | None:
+    match row:
+        case {"secret": str(text), "made_at": float() | int() as made, "until": None | float() | int() as until}:
+            return Secret(text, made, until)
+        case _:
+            return None
+
+
+def _write(home: str, table: dict[str, list[Secret]]) -> None:
+    rows = {
+        door: [{"secret": one.text, "made_at": one.made_at, "until": one.until} for one in secrets]
+        for door, secrets in table.items()
+    }
+    replace_private(place(home), json.dumps(rows, indent=2, sort_keys=True).encode() + b"\n")
+
+
+@contextmanager
+def _locked(home: str) -> Generator[None]:
+    """One process at a time changes it."""
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(os.path.join(home, home_names.WEBHOOKS_LOCK), flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
