@@ -12,7 +12,7 @@ from adderclaw.hooks import plane
 from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook
 from adderclaw.kernel.session_hooks import kinds
-from adderclaw.store.hooks import Invocation
+from adderclaw.storage.hooks import Invocation
 
 ROUNDS = 40
 

@@ -30,7 +30,7 @@ OURS = (
     *("checkpoints", "view", "workspace", "store", "config", "credentials", "net", "events"),
 )
 """Modules of the program, and packages with all that is in them; not those that bring a server."""
-NOT = ("adderclaw.sinks.telemetry",)
+NOT = ("adderclaw.storage.telemetry",)
 
 STARTED = frozenset(
     """

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from adderclaw.core.errors import StoreError
-from adderclaw.store import Store
+from adderclaw.storage import Store
 from tests import lockless
 from tests.acceptance.world import World, call, text
 

@@ -16,11 +16,11 @@ import pytest
 
 from adderclaw.schedules.terms import Terms
 from adderclaw.schedules.when import When
-from adderclaw.store import Store
-from adderclaw.store import schedules as rows
-from adderclaw.store.logfile import operators_key
-from adderclaw.store.schedules import Schedule
-from adderclaw.store.text import iso
+from adderclaw.storage import Store
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.schedules import Schedule
+from adderclaw.storage.text import iso
 from tests.acceptance.test_tasks import command, decision, finish
 from tests.acceptance.world import World, add_skill, call, text
 from tests.program import Soak

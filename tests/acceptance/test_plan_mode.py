@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from adderclaw.store import Store
+from adderclaw.storage import Store
 from adderclaw.view.rows import Rows
 from tests.acceptance.test_hooks import hook, user
 from tests.acceptance.world import World

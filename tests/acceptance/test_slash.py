@@ -14,7 +14,7 @@ from adderclaw.channels.cli.print_flags import FLAGS
 from adderclaw.channels.repl.slash import command_line
 from adderclaw.channels.repl.slash.key_help import KEYS
 from adderclaw.channels.repl.slash.table import ROWS, SLASH
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adderclaw.drivers.sop import waiting
-from adderclaw.store import Store
+from adderclaw.storage import Store
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.test_slash import talk
 from tests.acceptance.world import World, call, text

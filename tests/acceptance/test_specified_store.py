@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adderclaw.store import Store
+from adderclaw.storage import Store
 from tests.acceptance.test_hooks import hook, rows, user
 from tests.acceptance.world import World
 

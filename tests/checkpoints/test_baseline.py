@@ -11,8 +11,9 @@ from adderclaw.checkpoints import baseline
 from adderclaw.checkpoints.blobs import Blobs, moment, prune
 from adderclaw.checkpoints.tree import NOBODYS, Limits
 from adderclaw.core.errors import StoreError
-from adderclaw.store import Store, baselines, plans
-from adderclaw.store.baselines import Taken
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import baselines, plans
+from adderclaw.storage.sdlc.baselines import Taken
 
 LIMITS = Limits(1_000, 1 << 20, 64 << 20)
 PLAN = "## Success criteria\n- [C1] it prints 2\n"

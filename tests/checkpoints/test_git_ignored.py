@@ -8,7 +8,7 @@ import pytest
 
 from adderclaw.checkpoints.git_ignored import ignored
 from adderclaw.checkpoints.tree import Forgets, Limits, scan
-from adderclaw.store.checkpoints import State
+from adderclaw.storage.checkpoints import State
 
 NAMES = """
 a.log keep.log sub/b.log sub/deep/c.log build/out.txt sub/build/x.txt doc/build.txt secret/a secret/b/c

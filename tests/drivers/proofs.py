@@ -12,9 +12,10 @@ from adderclaw.checkpoints import baseline
 from adderclaw.config.legacy.options import Options
 from adderclaw.runtime import proof, sdlc
 from adderclaw.runtime.drive import Report
-from adderclaw.store import Store, generated_tests, phases, plans, transcript
-from adderclaw.store.phases import By
-from adderclaw.store.proof import open_reasons
+from adderclaw.storage import Store, transcript
+from adderclaw.storage.sdlc import generated_tests, phases, plans
+from adderclaw.storage.sdlc.phases import By
+from adderclaw.storage.sdlc.proof import open_reasons
 from tests.scripted import ScriptedModel, Step
 
 CONVERSATION = "conversation"

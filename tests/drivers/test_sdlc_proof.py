@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.store import imprints
+from adderclaw.storage.ledger import imprints
 from tests.drivers.proofs import AFTER, BEFORE, GOOD, PLAN, Project, hands_in, turn
 from tests.scripted import ScriptedModel
 from tests.trial import why_not

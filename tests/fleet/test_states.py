@@ -13,8 +13,8 @@ from adderclaw.drivers.driver import Driver
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.drivers.wanted import RunParams
 from adderclaw.fleet import child
-from adderclaw.store import Store, runs, workflows
-from adderclaw.store.workflows import Begun
+from adderclaw.storage import Store, runs, workflows
+from adderclaw.storage.workflows import Begun
 
 
 def continued(path: str, options: Options, wanted: RunParams) -> Driver:

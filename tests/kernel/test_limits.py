@@ -31,7 +31,7 @@ from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, State, TurnResult
 from adderclaw.kernel.tokens import Count, counted, estimated
 from adderclaw.runtime import Options, Run, opened, start
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 from tests.rows import rows
 from tests.scripted import ScriptedModel
 

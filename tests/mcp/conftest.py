@@ -14,7 +14,7 @@ from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.kernel.clock import SystemClock
 from adderclaw.mcp.connection import Wires
 from adderclaw.mcp.servers import Servers
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 SCRIPT = Path(__file__).with_name("a_server.py")
 

@@ -13,7 +13,7 @@ from adderclaw.kernel.approvals import Nobody
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.runtime.drive import Report, drive, exit_code
-from adderclaw.store import runs
+from adderclaw.storage import runs
 
 
 @contextmanager

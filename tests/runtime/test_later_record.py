@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 
 from adderclaw.runtime.later_record import Later
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 
 def test_the_status_of_a_specification_is_no_change_that_takes_effect_later(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from adderclaw.drivers.sop import parse
 from adderclaw.schedules import when
 from adderclaw.schedules.terms import Interrupted, Overlap, Terms
 from adderclaw.schedules.tick import NotBegun, Scheduler
-from adderclaw.store import Store, locks, runs, workflows
-from adderclaw.store import schedules as rows
-from adderclaw.store.text import iso
+from adderclaw.storage import Store, locks, runs, workflows
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.text import iso
 from tests.schedules.oracle import utc
 from tests.schedules.world import KEY, Place
 

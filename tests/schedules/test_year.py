@@ -14,8 +14,8 @@ import pytest
 from adderclaw.schedules import when
 from adderclaw.schedules.due import GRACE, MOST_CAUGHT_UP, Missed
 from adderclaw.schedules.terms import Terms
-from adderclaw.store import Store
-from adderclaw.store.text import iso
+from adderclaw.storage import Store
+from adderclaw.storage.text import iso
 from tests.schedules.oracle import due_times, utc
 from tests.schedules.world import Place
 

@@ -14,10 +14,10 @@ from adderclaw.schedules import when, work
 from adderclaw.schedules.terms import Terms
 from adderclaw.schedules.tick import Link, Scheduler, Told
 from adderclaw.schedules.when import When
-from adderclaw.store import Store, runs, workflows
-from adderclaw.store import schedules as rows
-from adderclaw.store.schedules import Fired, Schedule
-from adderclaw.store.text import iso
+from adderclaw.storage import Store, runs, workflows
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.schedules import Fired, Schedule
+from adderclaw.storage.text import iso
 
 KEY = b"k" * 32
 

@@ -12,9 +12,9 @@ from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.restore import Workshop, carry_out, finish_pending, plan
 from adderclaw.checkpoints.tree import IGNORED, NOBODYS, Forgets, Index, Limits, scan, state_at
 from adderclaw.config.own_paths import Own
-from adderclaw.store import Store
-from adderclaw.store import checkpoints as rows
-from adderclaw.store.checkpoints import Change, Draft, State
+from adderclaw.storage import Store
+from adderclaw.storage import checkpoints as rows
+from adderclaw.storage.checkpoints import Change, Draft, State
 from tests.acceptance.world import call
 from tests.program import Soak
 from tests.security.canaries import look

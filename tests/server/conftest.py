@@ -15,7 +15,7 @@ from adderclaw.channels.server.endpoint import SCOPES, Endpoint
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.limits import Rate, Rates
 from adderclaw.runtime import Options
-from adderclaw.store import clients
+from adderclaw.storage import clients
 from tests.program import Cli
 
 if TYPE_CHECKING:

@@ -16,10 +16,12 @@ from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.verifier.evidence import Keeper
 from adderclaw.drivers.verifier.results import Cited
-from adderclaw.store import Store, checks, ledger, lists, model_calls, runs, subagents, transcript, workflows
-from adderclaw.store.chain import ReceiptDraft
-from adderclaw.store.text import compact, sql_time
-from adderclaw.store.workflows import Begun, Finished
+from adderclaw.storage import Store, lists, model_calls, runs, subagents, transcript, workflows
+from adderclaw.storage.ledger import ledger
+from adderclaw.storage.ledger.chain import ReceiptDraft
+from adderclaw.storage.sdlc import checks
+from adderclaw.storage.text import compact, sql_time
+from adderclaw.storage.workflows import Begun, Finished
 from adderclaw.workspace import Place
 
 DAY = 86_400.0

@@ -19,8 +19,8 @@ from adderclaw.mcp.server import Guarded
 from adderclaw.runtime import Options
 from adderclaw.schedules import adding
 from adderclaw.schedules.adding import New
-from adderclaw.store import approvals, checkpoints, notices
-from adderclaw.store.checkpoints import Draft
+from adderclaw.storage import approvals, checkpoints, notices
+from adderclaw.storage.checkpoints import Draft
 from tests.program import Cli
 from tests.server.conftest import ORIGIN, Server
 from tests.server.seeded import Seed

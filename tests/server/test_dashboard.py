@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect
 
-from adderclaw.store import Store, transcript
+from adderclaw.storage import Store, transcript
 from tests.server import axe
 from tests.server.browser import PHONE, Site, Tab
 from tests.server.hostile import HOSTILE

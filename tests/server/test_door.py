@@ -12,7 +12,7 @@ from adderclaw.channels.server import app
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.store import Store, clients
+from adderclaw.storage import Store, clients
 from tests.program import Cli
 from tests.server.conftest import ORIGIN, Server
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from adderclaw.channels.server.house import House
-from adderclaw.store import approvals, transcript
+from adderclaw.storage import approvals, transcript
 from tests.server.conftest import Server
 
 

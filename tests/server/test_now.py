@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from adderclaw.store import Store, transcript
+from adderclaw.storage import Store, transcript
 from tests.server.conftest import Server
 
 SOON = 10.0

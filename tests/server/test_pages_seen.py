@@ -4,7 +4,7 @@ import re
 import time
 from pathlib import Path
 
-from adderclaw.store import Store
+from adderclaw.storage import Store
 from tests.server.conftest import Server
 from tests.server.seeded import seed
 

@@ -9,7 +9,7 @@ import pytest
 from adderclaw.drivers.wanted import Wanted
 from adderclaw.schedules import adding
 from adderclaw.schedules.adding import New
-from adderclaw.store import schedules as rows
+from adderclaw.storage import schedules as rows
 from tests.server.conftest import Server
 
 DAILY = {"name": "one", "cron": "30 2 * * *", "zone": "Europe/Berlin", "what": {"message": "look"}}

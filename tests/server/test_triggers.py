@@ -12,9 +12,9 @@ import pytest
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.schedules.terms import Terms
 from adderclaw.schedules.when import webhook
-from adderclaw.store import Store, schedules
-from adderclaw.store.logfile import operators_key
-from adderclaw.store.schedules import Schedule
+from adderclaw.storage import Store, schedules
+from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.schedules import Schedule
 from tests.acceptance.world import text
 from tests.server.signed_client import SECRET, Got, OnPort, github, headers, post
 

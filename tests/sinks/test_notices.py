@@ -23,8 +23,8 @@ from adderclaw.sinks.notices.courier import Courier, Place
 from adderclaw.sinks.notices.letter import Letter
 from adderclaw.sinks.notices.listener import Scene
 from adderclaw.sinks.notices.wanted import awake, body, wants
-from adderclaw.store import Store
-from adderclaw.store import notices as rows_of
+from adderclaw.storage import Store
+from adderclaw.storage import notices as rows_of
 from tests.credentials.making import Time
 from tests.rows import rows
 from tests.sinks.receivers import Certificate, Mailbox, Receiver, certificate, until

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from adderclaw.core.json_text import digest
-from adderclaw.store import Store, transcript
-from adderclaw.store.ledger import Ledger, Receipt, ReceiptDraft
-from adderclaw.store.verify import Verification, verify
+from adderclaw.storage import Store, transcript
+from adderclaw.storage.ledger.ledger import Ledger, Receipt, ReceiptDraft
+from adderclaw.storage.ledger.verify import Verification, verify
 
 
 class Ticking:

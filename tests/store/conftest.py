@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.store import Store
+from adderclaw.storage import Store
 from tests.store.book import Book
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adderclaw.core.errors import AdderClawError, UsageError
-from adderclaw.store import anchors, ledger, logfile, verify
+from adderclaw.storage.ledger import anchors, ledger, log_files, verify
 from tests.store.book import Book, call
 from tests.store.test_verify import (
     INVALID,
@@ -25,7 +25,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "verify_receipts.py"
 
 
 def anchor(book: Book, path: Path) -> None:
-    key = logfile.read_key(str(book.key))
+    key = log_files.read_key(str(book.key))
     assert key is not None
     head = verify.head(str(book.log), book.store, str(book.key))
     anchors.append(str(path), anchors.sealed(verify.log_id(str(book.log)), head, key, now=1_778_594_400.0))

@@ -24,8 +24,8 @@ from adderclaw.core.questions import (
 )
 from adderclaw.kernel.approvals import BY_ROW, Durable, NotCounted, answer_row, shown
 from adderclaw.kernel.clock import SystemClock
-from adderclaw.store import Store, approvals, transcript
-from adderclaw.store.approvals import Approval
+from adderclaw.storage import Store, approvals, transcript
+from adderclaw.storage.approvals import Approval
 from tests.store.book import child, codes, numbered
 
 

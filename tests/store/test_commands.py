@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.store import Store, model_calls, runs, transcript
+from adderclaw.storage import Store, model_calls, runs, transcript
 from tests.program import Cli
 from tests.store.book import Book
 from tests.store.test_transcript import say

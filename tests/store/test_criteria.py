@@ -2,8 +2,9 @@
 
 import pytest
 
-from adderclaw.store import Store, criteria, plans
-from adderclaw.store.criteria import BadPlan, Criterion, parse
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import criteria, plans
+from adderclaw.storage.sdlc.criteria import BadPlan, Criterion, parse
 
 HEAD = "# Plan\n\n## Success criteria\n\n"
 

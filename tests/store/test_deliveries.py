@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.store import Store, deliveries
-from adderclaw.store.deliveries import Claim, TooMany
+from adderclaw.storage import Store, deliveries
+from adderclaw.storage.deliveries import Claim, TooMany
 
 NOW = 1_800_000_000.0
 

@@ -3,7 +3,7 @@
 import pytest
 
 from adderclaw.core.errors import UsageError
-from adderclaw.store.faults import Fault, parse
+from adderclaw.storage.sdlc.faults import Fault, parse
 
 UNDERSTOOD = {
     "in `src/a.py` replace `x + 1` with `x`": (Fault("src/a.py", "x + 1", "x"),),

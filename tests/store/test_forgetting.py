@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from adderclaw.channels import notes
-from adderclaw.store import Store, tape, transcript
+from adderclaw.storage import Store, tape, transcript
 
 WORD = "heliotrope"
 KNOWN = {

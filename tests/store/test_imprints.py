@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.store import Store, imprints
+from adderclaw.storage import Store
+from adderclaw.storage.ledger import imprints
 
 MUTABLE = {
     "receipts": {"archive"},

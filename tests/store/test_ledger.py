@@ -21,9 +21,9 @@ from types import FrameType
 import pytest
 
 from adderclaw.core.errors import LedgerError, StoreError
-from adderclaw.store import Store, transcript
-from adderclaw.store.ledger import Ledger, archive
-from adderclaw.store.verify import verify
+from adderclaw.storage import Store, transcript
+from adderclaw.storage.ledger.ledger import Ledger, archive
+from adderclaw.storage.ledger.verify import verify
 from tests.program import Soak
 from tests.store.book import Book, Ticking, call, child, codes, draft, integrity, nothing, numbered
 

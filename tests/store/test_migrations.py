@@ -14,8 +14,8 @@ import pytest
 
 from adderclaw import __version__
 from adderclaw.core.errors import NotMigrated, StoreError
-from adderclaw.store import Store, transcript
-from adderclaw.store.migrations import apply_or_restore
+from adderclaw.storage import Store, transcript
+from adderclaw.storage.migrations import apply_or_restore
 from tests.trial import bubblewrap
 
 COPY = "memory.sqlite.before-m001_colors"

@@ -9,7 +9,7 @@ import pytest
 
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
 from adderclaw.core.types import Json, Outcome
-from adderclaw.store import Store, locks, memory, model_calls, permissions, runs, settings
+from adderclaw.storage import Store, locks, memory, model_calls, permissions, runs, settings
 from tests.store.book import abandoned
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from adderclaw.core.errors import StoreError, UsageError
 from adderclaw.core.types import Phase
-from adderclaw.store import Store, phases, plans
-from adderclaw.store.phases import MODEL, PHASES, By, NotMoved, move
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import phases, plans
+from adderclaw.storage.sdlc.phases import MODEL, PHASES, By, NotMoved, move
 
 ANN = By("operator", "ann")
 PLAN = "# Plan\n\nGo.\n\n## Success criteria\n\n- [C1] `tool` prints 1\n"

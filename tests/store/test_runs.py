@@ -2,7 +2,7 @@
 
 import json
 
-from adderclaw.store import Store, runs
+from adderclaw.storage import Store, runs
 
 SESSIONS = {"s": "here", "child": "here", "later": "here", "stranger": "there"}
 RUNS = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adderclaw.store import Store, transcript
+from adderclaw.storage import Store, transcript
 from tests.store.test_transcript import begin, say
 
 INJECTIONS = [

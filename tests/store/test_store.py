@@ -10,7 +10,7 @@ import pytest
 
 from adderclaw import __version__
 from adderclaw.core.errors import StoreError
-from adderclaw.store import Store, memory, transcript
+from adderclaw.storage import Store, memory, transcript
 from tests.program import Soak
 from tests.store.book import abandoned, child, codes, integrity
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from adderclaw.core.errors import StoreError, UsageError
-from adderclaw.store import Store, memory, model_calls, permissions, runs, transcript
-from adderclaw.store.transcript import ENTRY_TYPES
+from adderclaw.storage import Store, memory, model_calls, permissions, runs, transcript
+from adderclaw.storage.transcript import ENTRY_TYPES
 from tests.store.book import Book, abandoned
 
 

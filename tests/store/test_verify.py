@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adderclaw.core.errors import LedgerError, UsageError
-from adderclaw.store import Store, transcript
-from adderclaw.store.verify import head, receipts, verify
+from adderclaw.storage import Store, transcript
+from adderclaw.storage.ledger.verify import head, receipts, verify
 from tests.store.book import Book, call, draft, nothing
 
 

@@ -14,7 +14,7 @@ from adderclaw.config.schema.settings import Config
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Alias, ToolContext, ToolResult, Workspace
 from adderclaw.kernel.prompt import advertised
-from adderclaw.store import Store, transcript
+from adderclaw.storage import Store, transcript
 from adderclaw.tools import Kit, arguments_of, builtin, decoded, find, generate, nearest, specs
 from tests.rows import rows
 from tests.tools.conftest import Bench, FixedClock

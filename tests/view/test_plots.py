@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adderclaw.channels.facts import run_facts
-from adderclaw.store import Store, runs
+from adderclaw.storage import Store, runs
 from adderclaw.view import plots
 from adderclaw.view.plots import Plot, Series, Share
 from adderclaw.view.timeline import WIDTH, Lane, Span, merged, timeline

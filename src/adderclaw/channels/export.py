@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from adderclaw.core.errors import UsageError
-from adderclaw.store import Store, transcript
+from adderclaw.storage import Store, transcript
 from adderclaw.view import wire
 from adderclaw.view.items import Call, Change, Item, Notice, Todo, Words
 from adderclaw.view.page_text import fenced, ticks

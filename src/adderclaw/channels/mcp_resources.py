@@ -11,8 +11,8 @@ from adderclaw.hosted.by_name import text_of
 from adderclaw.kernel.session import Session
 from adderclaw.mcp.resources import Document, Prompt, Resources
 from adderclaw.replay.trace_file import checked
-from adderclaw.store import runs
-from adderclaw.store.queries import conversations
+from adderclaw.storage import runs
+from adderclaw.storage.queries import conversations
 
 RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
 RUN = f"{RUNS}/{{run_id}}"

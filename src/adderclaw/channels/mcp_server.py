@@ -22,7 +22,7 @@ from adderclaw.mcp.server import Caller, Offer
 from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.runtime.drive import drive, exit_code
 from adderclaw.runtime.signals import until_signal
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 
 TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
 TELL_SECONDS = 5.0

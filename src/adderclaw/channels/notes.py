@@ -7,9 +7,9 @@ import tempfile
 from adderclaw.channels import editor
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.store import Store, approvals, locks, memory, retention, tape
-from adderclaw.store.memory import Memory
-from adderclaw.store.queries import conversations
+from adderclaw.storage import Store, approvals, locks, memory, retention, tape
+from adderclaw.storage.memory import Memory
+from adderclaw.storage.queries import conversations
 from adderclaw.tools.memory import MAX_VALUE, MemoryWriteArguments, unfit
 
 SHOWN = 200

@@ -12,8 +12,9 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
 from adderclaw.runtime import sdlc as trees
 from adderclaw.sandbox.operator_only import require_operator
-from adderclaw.store import criteria, generated_tests, phases, plans, transcript
-from adderclaw.store.proof import REPORT, open_reasons
+from adderclaw.storage import transcript
+from adderclaw.storage.sdlc import criteria, generated_tests, phases, plans
+from adderclaw.storage.sdlc.proof import REPORT, open_reasons
 from adderclaw.view import proof as view
 from adderclaw.view.proof import Coverage
 

@@ -33,7 +33,8 @@ from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import checked, drive, leave
-from adderclaw.store import memory, phases
+from adderclaw.storage import memory
+from adderclaw.storage.sdlc import phases
 
 # ------------------------------------------------------------------ the client
 

@@ -15,9 +15,10 @@ from adderclaw.kernel.approvals import person
 from adderclaw.kernel.clock import random_ids
 from adderclaw.runtime import sdlc as trees
 from adderclaw.sandbox.operator_only import require_operator
-from adderclaw.store import Store, baselines, criteria, phases, plans, transcript
-from adderclaw.store.phases import TABLE, By, Moved, NotMoved
-from adderclaw.store.plans import Plan
+from adderclaw.storage import Store, transcript
+from adderclaw.storage.sdlc import baselines, criteria, phases, plans
+from adderclaw.storage.sdlc.phases import TABLE, By, Moved, NotMoved
+from adderclaw.storage.sdlc.plans import Plan
 
 MAX_PLAN = 256 * 1024
 

@@ -15,9 +15,9 @@ from adderclaw.drivers.driver import Driver
 from adderclaw.hosted.runs import HostedRun, Runs
 from adderclaw.kernel.session import Session
 from adderclaw.schedules.tick import Link, Notify, Scheduler, Told, client_of
-from adderclaw.store import Store, locks
-from adderclaw.store.logfile import operators_key
-from adderclaw.store.schedules import Schedule
+from adderclaw.storage import Store, locks
+from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.schedules import Schedule
 
 EVERY = 1.0
 """Seconds between two ticks of the server."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from adderclaw.checkpoints.tracker import Tracker, Watch, Who
-    from adderclaw.store.checkpoints import Change
+    from adderclaw.storage.checkpoints import Change
 
 FOLDER = "checkpoints"
 """In AdderClaw's own folder."""

@@ -10,10 +10,11 @@ from adderclaw.checkpoints.tree import Forgets, Keep, Limits, TooBig, is_kept, s
 from adderclaw.config.own_paths import Own
 from adderclaw.core.errors import StoreError
 from adderclaw.core.redaction import visible
-from adderclaw.store import Store, baselines, criteria, plans
-from adderclaw.store.baselines import Taken
-from adderclaw.store.checkpoints import State
-from adderclaw.store.phases import By, Moved, NotMoved, move
+from adderclaw.storage import Store
+from adderclaw.storage.checkpoints import State
+from adderclaw.storage.sdlc import baselines, criteria, plans
+from adderclaw.storage.sdlc.baselines import Taken
+from adderclaw.storage.sdlc.phases import By, Moved, NotMoved, move
 
 NO_REPORTS: Mapping[str, str] = MappingProxyType({})
 MAX_FILE = 256 << 20

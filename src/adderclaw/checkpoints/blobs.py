@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from adderclaw.checkpoints import saved_index
 from adderclaw.core.errors import StoreError
-from adderclaw.store import Store
-from adderclaw.store import checkpoints as rows
-from adderclaw.store.checkpoints import Blob
+from adderclaw.storage import Store
+from adderclaw.storage import checkpoints as rows
+from adderclaw.storage.checkpoints import Blob
 
 DAY = 86_400.0
 NEW_SECONDS = 3600.0

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from adderclaw.checkpoints.blobs import Blobs
 from adderclaw.checkpoints.restore import Step
-from adderclaw.store.checkpoints import State
+from adderclaw.storage.checkpoints import State
 
 LINES = 20
 """Of one path."""

@@ -8,7 +8,7 @@ from adderclaw import workspace
 from adderclaw.core.errors import Refused
 from adderclaw.core.glob_patterns import InvalidPattern, gitignore
 from adderclaw.core.record import NamedTuple
-from adderclaw.store.checkpoints import State
+from adderclaw.storage.checkpoints import State
 from adderclaw.workspace import Place
 
 RULES = ".gitignore"

@@ -18,9 +18,9 @@ from adderclaw.checkpoints.tree import Forgets, Limits, state_at, state_in
 from adderclaw.config.own_paths import Own
 from adderclaw.config.paths import beneath
 from adderclaw.core.errors import Refused, UsageError
-from adderclaw.store import Store
-from adderclaw.store import checkpoints as rows
-from adderclaw.store.checkpoints import Change, Checkpoint, Draft, Since, State
+from adderclaw.storage import Store
+from adderclaw.storage import checkpoints as rows
+from adderclaw.storage.checkpoints import Change, Checkpoint, Draft, Since, State
 from adderclaw.workspace import Folder, Place
 
 NEW_FOLDER = 0o700

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from adderclaw.checkpoints.tree import Index, Seen
 from adderclaw.core.errors import AdderClawError
-from adderclaw.store.checkpoints import State
+from adderclaw.storage.checkpoints import State
 
 MAX_BYTES = 64 << 20
 SUFFIX = ".index"

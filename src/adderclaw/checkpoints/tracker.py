@@ -18,9 +18,9 @@ from adderclaw.config.own_paths import Own
 from adderclaw.config.schema.settings import Checkpoints as Settings
 from adderclaw.core.errors import Refused, StoreError
 from adderclaw.core.record import NamedTuple
-from adderclaw.store import Store
-from adderclaw.store import checkpoints as rows
-from adderclaw.store.checkpoints import Change, Draft, State
+from adderclaw.storage import Store
+from adderclaw.storage import checkpoints as rows
+from adderclaw.storage.checkpoints import Change, Draft, State
 from adderclaw.workspace import Place, inside
 
 type Turn = tuple[str, str, int]

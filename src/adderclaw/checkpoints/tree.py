@@ -15,7 +15,7 @@ from adderclaw import workspace
 from adderclaw.config.own_paths import Own
 from adderclaw.core.errors import Refused
 from adderclaw.core.record import NamedTuple
-from adderclaw.store.checkpoints import Change, State
+from adderclaw.storage.checkpoints import Change, State
 from adderclaw.workspace import Folder, Place
 
 IGNORED = frozenset(

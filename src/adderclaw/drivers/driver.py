@@ -11,8 +11,8 @@ from adderclaw.core.record import record
 from adderclaw.core.types import EndedBy, Json, Outcome
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import workflows
-from adderclaw.store.workflows import Begun
+from adderclaw.storage import workflows
+from adderclaw.storage.workflows import Begun
 
 type Rows = Callable[[Cursor, Session], None]
 """Writes rows together with the row of a run, in one transaction."""

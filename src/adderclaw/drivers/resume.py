@@ -11,8 +11,8 @@ from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
 from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.task.driver import TaskDriver
-from adderclaw.store import Store, runs, transcript, workflows
-from adderclaw.store.workflows import Begun
+from adderclaw.storage import Store, runs, transcript, workflows
+from adderclaw.storage.workflows import Begun
 
 
 def resumed(options: Options, run_id: str, rounds: int | None = None) -> Driver:

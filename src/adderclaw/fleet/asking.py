@@ -21,7 +21,7 @@ from adderclaw.fleet.database import Cursor, Database, notify
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.leases import Lease, require
 from adderclaw.kernel.approvals import BY_ROW, answer_row, fitting
-from adderclaw.store import Store, approvals
+from adderclaw.storage import Store, approvals
 
 DOOR = "fleet"
 """At which signed answers come in; `adderclaw fleet webhook` makes its secret."""

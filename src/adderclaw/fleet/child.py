@@ -31,8 +31,8 @@ from adderclaw.runtime import opened, start
 from adderclaw.runtime.drive import drive, unshown
 from adderclaw.runtime.run import Resume
 from adderclaw.runtime.signals import until_signal
-from adderclaw.sinks.log import fields
-from adderclaw.store import Store, runs
+from adderclaw.storage import Store, runs
+from adderclaw.storage.telemetry.log import fields
 
 TAKEN = "the worker's lease on this run ran out, or was taken: another worker goes on with it"
 UNTOLD = frozenset({"llm_delta", "memory_persisted", "config_path", "workspace_path"})
@@ -278,7 +278,7 @@ def _going_on(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
     """What it does is the signed request's word. The state, which another worker wrote, says only how far it came, and
     whether that is a turn of the ordinary agent."""
     from adderclaw.schedules.work import going_on
-    from adderclaw.store import workflows
+    from adderclaw.storage import workflows
 
     store = Store.open(path, read_only=True)
     try:

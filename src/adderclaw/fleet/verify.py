@@ -15,7 +15,7 @@ from adderclaw.fleet.database import Database
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Objects
 from adderclaw.fleet.requests import signed_text
-from adderclaw.store.chain import ZERO, Broken, check
+from adderclaw.storage.ledger.chain import ZERO, Broken, check
 
 
 class Wrong(NamedTuple):

@@ -6,7 +6,7 @@ from adderclaw import __version__
 from adderclaw.core.errors import UsageError
 from adderclaw.fleet import queue
 from adderclaw.fleet.database import MIGRATIONS, Cursor, Database
-from adderclaw.store.migrations import MIGRATIONS as STEPS
+from adderclaw.storage.migrations import MIGRATIONS as STEPS
 
 SCHEMA = 1 + len(STEPS)
 """Of this program's store: migrations are only ever added, so that a larger number is a later one."""

@@ -4,7 +4,7 @@ import re
 from typing import Any, cast
 
 from adderclaw.core.types import Json
-from adderclaw.store.text import compact
+from adderclaw.storage.text import compact
 
 _PATH = re.compile(r"\$\{([A-Za-z0-9_.\-]+)\}")
 

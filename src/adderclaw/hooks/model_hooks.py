@@ -6,7 +6,7 @@ from typing import Any, cast
 from adderclaw.core.types import Json
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.settings import Hook
-from adderclaw.store.text import compact
+from adderclaw.storage.text import compact
 
 SYSTEM = (
     "You judge one event of an agent at work for its operator, by the condition that the operator gives you. What the "

@@ -14,8 +14,8 @@ from adderclaw.hooks.answers import Answer, Merge, Ran, read
 from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.hooks.matching import matches, query
 from adderclaw.hooks.settings import Hook
-from adderclaw.store.hooks import Invocation
-from adderclaw.store.text import compact
+from adderclaw.storage.hooks import Invocation
+from adderclaw.storage.text import compact
 
 STOP_POLL = 0.25
 """Seconds between looks at the emergency stop while a hook runs."""

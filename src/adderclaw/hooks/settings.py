@@ -12,7 +12,7 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.sandbox.programs import resolve
-from adderclaw.store.text import compact
+from adderclaw.storage.text import compact
 from adderclaw.workspace import is_named
 
 if TYPE_CHECKING:

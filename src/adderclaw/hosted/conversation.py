@@ -21,7 +21,7 @@ from adderclaw.runtime import Options, Resume, Run, opened, start
 from adderclaw.runtime.drive import drive, shown
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.start import loaded_by
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 
 MOST_RESULTS = 200
 """Turns whose results are kept for who asks later."""

@@ -11,7 +11,7 @@ from adderclaw.hosted import questions
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.hosted.watched import BOUNDS, Bounds, Full, NotYours, Unknown
 from adderclaw.runtime import Options, Resume, Run
-from adderclaw.store import Store, transcript
+from adderclaw.storage import Store, transcript
 
 REST = 60.0
 """Seconds after which an idle one releases the processes and descriptors of its sandbox."""

@@ -10,9 +10,9 @@ from adderclaw.core.questions import Answer, Replies
 from adderclaw.core.types import Json
 from adderclaw.kernel.approvals import BY_ROW, answer_row, person, questions_json, questions_of, shown
 from adderclaw.sandbox.operator_only import require_operator
-from adderclaw.store import Store, approvals
-from adderclaw.store.approvals import Approval
-from adderclaw.store.logfile import operators_key
+from adderclaw.storage import Store, approvals
+from adderclaw.storage.approvals import Approval
+from adderclaw.storage.ledger.log_files import operators_key
 
 
 def listed(path: str, *, everything: bool = False, limit: int = 20) -> list[Approval]:

@@ -11,8 +11,8 @@ from adderclaw.hosted.cancelling import Cancelling
 from adderclaw.hosted.watched import END, Full, State, Watched
 from adderclaw.runtime import Runtime, opened, run_again, start
 from adderclaw.runtime.drive import drive
-from adderclaw.sinks.log import fields
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
+from adderclaw.storage.telemetry.log import fields
 
 MOST_RUNS = 32
 """Runs that are under way at once."""

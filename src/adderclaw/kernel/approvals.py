@@ -26,7 +26,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import lookalikes, visible
 from adderclaw.core.tool_traits import EXIT_PLAN
 from adderclaw.core.types import Clock, Ids, Json
-from adderclaw.store import Store, approvals
+from adderclaw.storage import Store, approvals
 
 POLL = 0.25
 """Seconds between looks at the row while the operator thinks."""

@@ -19,7 +19,7 @@ from adderclaw.kernel.later_report import with_changes
 from adderclaw.kernel.permission_check import Considered, considered_in, unfit
 from adderclaw.kernel.result import Done, intent, leave
 from adderclaw.kernel.session import Session
-from adderclaw.store.chain import Status
+from adderclaw.storage.ledger.chain import Status
 from adderclaw.tools import unwrapped
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from adderclaw.core.tool_traits import SKILL
 from adderclaw.core.types import Json, Message, TextBlock
 from adderclaw.kernel import lifecycle, resume, side_question
 from adderclaw.kernel.session import Session, is_told
-from adderclaw.store import transcript
-from adderclaw.store.transcript import Entry
+from adderclaw.storage import transcript
+from adderclaw.storage.transcript import Entry
 
 type Trigger = Literal["auto", "manual"]
 

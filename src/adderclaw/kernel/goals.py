@@ -3,7 +3,7 @@
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.core.types import Json
 from adderclaw.kernel.session import Rows, Session
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 
 REACHED = "goalReached"
 QUESTION = (

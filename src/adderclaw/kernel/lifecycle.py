@@ -8,7 +8,7 @@ from adderclaw.core.hook_outcome import Merged
 from adderclaw.core.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
 from adderclaw.kernel import file_watch
 from adderclaw.kernel.session import Session, told
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 
 GOAL = "Goal"
 """The chain that judges a goal. Every session has it and asks it while there is one: no set of hooks changes."""
@@ -209,7 +209,7 @@ async def displayed(session: Session, text: str) -> str:
     """
     if "MessageDisplay" not in session.hooks or not text:
         return session.secrets.shown(text)
-    from adderclaw.store import turns
+    from adderclaw.storage import turns
 
     turn = session.state.turn_id or turns.last(session.store, session.session_id)
     ids: Json = {"turn_id": turn, "message_id": session.ids("message")}

@@ -32,7 +32,7 @@ from adderclaw.kernel.call_hooks import Keep, Life
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import ALONE, Attached, Session, TurnResult
-from adderclaw.store import model_calls, tasks, transcript
+from adderclaw.storage import model_calls, tasks, transcript
 
 if TYPE_CHECKING:
     from adderclaw.core.events.program import TurnStarted

@@ -20,7 +20,7 @@ from adderclaw.kernel.limits import Reservation
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.session import Session
 from adderclaw.kernel.tokens import estimated
-from adderclaw.store import model_calls
+from adderclaw.storage import model_calls
 
 SHORT_WAIT = 60.0
 """Seconds. Pauses are part of the work, unless the operator lets a call wait for longer than this."""

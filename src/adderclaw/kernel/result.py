@@ -13,9 +13,9 @@ from adderclaw.core.types import ErrorClass, Json, Risk, ToolCall, ToolResult
 from adderclaw.kernel.call_hooks import Life
 from adderclaw.kernel.permission_check import Considered
 from adderclaw.kernel.session import Session
-from adderclaw.store import permissions, transcript
-from adderclaw.store.chain import ReceiptDraft, Status
-from adderclaw.store.text import plain
+from adderclaw.storage import permissions, transcript
+from adderclaw.storage.ledger.chain import ReceiptDraft, Status
+from adderclaw.storage.text import plain
 
 
 class Done(NamedTuple):

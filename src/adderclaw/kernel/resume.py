@@ -22,8 +22,8 @@ from adderclaw.core.types import (
 )
 from adderclaw.kernel.result import entry_of, framed_in, receipt
 from adderclaw.kernel.session import Session
-from adderclaw.store import Store, approvals, subagents, tasks, transcript
-from adderclaw.store.transcript import Entry
+from adderclaw.storage import Store, approvals, subagents, tasks, transcript
+from adderclaw.storage.transcript import Entry
 from adderclaw.tools import find, unwrapped
 from adderclaw.workspace import is_directory
 

@@ -48,8 +48,8 @@ from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.tape import UNTAPED, Tape
-from adderclaw.store import Store, runs
-from adderclaw.store.ledger import Ledger
+from adderclaw.storage import Store, runs
+from adderclaw.storage.ledger.ledger import Ledger
 from adderclaw.tools import Kit, told_of
 
 if TYPE_CHECKING:

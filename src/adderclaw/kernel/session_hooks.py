@@ -22,8 +22,8 @@ from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook, chains
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
-from adderclaw.store import hooks as rows_of
-from adderclaw.store.text import compact, iso
+from adderclaw.storage import hooks as rows_of
+from adderclaw.storage.text import compact, iso
 
 if TYPE_CHECKING:
     from sqlite3 import Cursor

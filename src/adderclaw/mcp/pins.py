@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from adderclaw.core.json_text import canonical
 from adderclaw.mcp.definitions import Definition
-from adderclaw.store import Store
-from adderclaw.store.queries.pins import of_server
+from adderclaw.storage import Store
+from adderclaw.storage.queries.pins import of_server
 
 type State = Literal["approved", "first_sight", "changed", "new"]
 

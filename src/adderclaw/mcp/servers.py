@@ -24,7 +24,7 @@ from adderclaw.mcp.connection import Connection, Elicit, Sample, Unavailable, Wi
 from adderclaw.mcp.definitions import Definition, Listing, described, server_of, tool_name
 from adderclaw.mcp.pins import Pin
 from adderclaw.mcp.snapshots import Snapshots
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 type Offer = Callable[[Tool[Any]], None]
 type Login = Callable[[Entry, str], Awaitable[Any]]

@@ -11,7 +11,7 @@ from adderclaw.kernel.session import Attached, Session
 from adderclaw.replay import edges
 from adderclaw.replay.edges import Moments, Reel
 from adderclaw.replay.recorder import Recorder
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 type Differ = Callable[[str, object, object, str], None]
 """Where, what was recorded, what came now, and a note."""

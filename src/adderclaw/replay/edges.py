@@ -35,9 +35,9 @@ from adderclaw.gate import facts
 from adderclaw.kernel.instructions import File, Instructions
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Chain, Planning, Rows, Session
-from adderclaw.store.model_calls import Call
-from adderclaw.store.tape import Item
-from adderclaw.store.transcript import Entry
+from adderclaw.storage.model_calls import Call
+from adderclaw.storage.tape import Item
+from adderclaw.storage.transcript import Entry
 
 WORDS = {
     "turn": "the next message",

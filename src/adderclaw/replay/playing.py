@@ -29,12 +29,12 @@ from adderclaw.replay.checking import Checking
 from adderclaw.replay.edges import Diverged, RanOut, Recorded, Reel
 from adderclaw.replay.recorder import SeededIds
 from adderclaw.replay.recording import FORMAT
-from adderclaw.store import Store, model_calls, runs, tape, transcript
-from adderclaw.store.ledger import Ledger
-from adderclaw.store.model_calls import Call
-from adderclaw.store.queries import recordings
-from adderclaw.store.tape import Damaged, Item
-from adderclaw.store.transcript import Entry
+from adderclaw.storage import Store, model_calls, runs, tape, transcript
+from adderclaw.storage.ledger.ledger import Ledger
+from adderclaw.storage.model_calls import Call
+from adderclaw.storage.queries import recordings
+from adderclaw.storage.tape import Damaged, Item
+from adderclaw.storage.transcript import Entry
 
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 """What a row makes of itself that is no longer as it was written: all that is replayed is untrusted."""

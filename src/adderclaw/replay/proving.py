@@ -15,12 +15,13 @@ from adderclaw.replay.edges import ASIDE
 from adderclaw.replay.playing import MALFORMED, Difference, Played
 from adderclaw.replay.told import as_object, kernel_events, until_the_next_process
 from adderclaw.replay.trace_file import Trace
-from adderclaw.store import Store, model_calls, runs, subagents, tape, transcript, verify, workflows
-from adderclaw.store.imprints import was_at
-from adderclaw.store.queries import recordings
-from adderclaw.store.runs import Run
-from adderclaw.store.tape import Damaged
-from adderclaw.store.workflows import Begun, Finished
+from adderclaw.storage import Store, model_calls, runs, subagents, tape, transcript, workflows
+from adderclaw.storage.ledger import verify
+from adderclaw.storage.ledger.imprints import was_at
+from adderclaw.storage.queries import recordings
+from adderclaw.storage.runs import Run
+from adderclaw.storage.tape import Damaged
+from adderclaw.storage.workflows import Begun, Finished
 
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
 SOON = 0.01
@@ -201,7 +202,7 @@ class _Session:
         later = recordings.has_later_run(self._store, self._run.run_id, self._id)
         if later or head["settings"] is None:
             return
-        from adderclaw.store.settings import known_by
+        from adderclaw.storage.settings import known_by
 
         if (now := known_by(self._store, f"effective:{self._id}")) != head["settings"]:
             self._differ(f"settings_snapshot row effective:{self._id}", head["settings"], now, "it was changed since")
@@ -374,7 +375,7 @@ def _range(played: Played, table: str) -> tuple[int, int | None]:
 
 def _imprint(store: Store, run: Run) -> Iterator[Difference]:
     """Whether each row is still what it was when the run ended, times and all."""
-    from adderclaw.store import imprints
+    from adderclaw.storage.ledger import imprints
 
     marks = tape.first(store, run.run_id).get("marks")
     ended = run.outcome is not None and marks is not None

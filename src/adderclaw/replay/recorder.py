@@ -21,8 +21,8 @@ from adderclaw.core.questions import Answer
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
 from adderclaw.kernel.tape import Tape
-from adderclaw.store import Store, tape
-from adderclaw.store.text import compact
+from adderclaw.storage import Store, tape
+from adderclaw.storage.text import compact
 
 if TYPE_CHECKING:
     from adderclaw.kernel.instructions import File

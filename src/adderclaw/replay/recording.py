@@ -14,7 +14,7 @@ from adderclaw.core.types import Clock, Json
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.session import Session
 from adderclaw.replay.recorder import Recorder, SeededIds, described
-from adderclaw.store import Store, runs, settings, tape
+from adderclaw.storage import Store, runs, settings, tape
 
 FORMAT = 1
 """Of what a tape holds; one of another format cannot be replayed by this version."""
@@ -55,7 +55,7 @@ class Recording:
 
     def imprint(self, cursor: Cursor) -> None:
         """The run ends: what it left is to stay as it is."""
-        from adderclaw.store import imprints
+        from adderclaw.storage.ledger import imprints
 
         run_id = self._bus.run_id
         imprints.take(cursor, run_id, tape.first(self._store, run_id).get("marks") or self.marks)
@@ -114,7 +114,7 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
 
     def write(cursor: Cursor) -> Json:
         from adderclaw.core.decode import freeze
-        from adderclaw.store.text import compact
+        from adderclaw.storage.text import compact
 
         specs = [[tool.name, tool.description, tool.parameters] for tool in prompt.tools]
         texts: Json = {

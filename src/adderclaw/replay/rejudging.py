@@ -14,9 +14,9 @@ from adderclaw.gate import facts
 from adderclaw.gate.case import Case, Decision, Opinion, Policy
 from adderclaw.kernel.policy import policy_of
 from adderclaw.replay import playing
-from adderclaw.store import Store, tape, transcript
-from adderclaw.store.runs import Run
-from adderclaw.store.tape import Damaged
+from adderclaw.storage import Store, tape, transcript
+from adderclaw.storage.runs import Run
+from adderclaw.storage.tape import Damaged
 
 
 @record

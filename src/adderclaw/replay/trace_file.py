@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, Literal, NamedTuple, cast
 from adderclaw import workspace
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.core.types import Json
-from adderclaw.store import Store, runs
-from adderclaw.store.runs import Event, Run, Traced
+from adderclaw.storage import Store, runs
+from adderclaw.storage.runs import Event, Run, Traced
 from adderclaw.workspace import Place
 
 LONGEST = 4 * 1024 * 1024

@@ -20,7 +20,7 @@ from adderclaw.kernel.tape import UNTAPED
 from adderclaw.models import providers
 from adderclaw.runtime.session import SessionHost, Unasked, chosen_by, open_provider, scrubbed
 from adderclaw.runtime.start import Runtime
-from adderclaw.store import subagents, transcript
+from adderclaw.storage import subagents, transcript
 
 if TYPE_CHECKING:
     from adderclaw.runtime.apart import Quarters

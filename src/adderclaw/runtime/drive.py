@@ -8,7 +8,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.kernel.session import TurnResult
 from adderclaw.runtime.run import Run
-from adderclaw.store import later_files
+from adderclaw.storage import later_files
 
 RAISED = frozenset({"cost_usd", "tokens", "tool_calls", "seconds", "rounds"})
 """The limits that `--limit` raises, as it calls them."""

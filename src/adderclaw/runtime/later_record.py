@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 from adderclaw.config.paths import followed
 from adderclaw.core import home_names
 from adderclaw.core.types import Json
-from adderclaw.store import Store, locks
-from adderclaw.store import later_files as rows
-from adderclaw.store.text import plain
+from adderclaw.storage import Store, locks
+from adderclaw.storage import later_files as rows
+from adderclaw.storage.text import plain
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.protected_paths import Change

@@ -8,7 +8,7 @@ from adderclaw.config.plugins import installed
 from adderclaw.core.types import Json
 from adderclaw.runtime.plugins import server_name
 from adderclaw.runtime.start import Runtime
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 
 def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = False) -> list[str]:

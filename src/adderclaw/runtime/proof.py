@@ -16,7 +16,8 @@ from adderclaw.runtime.rewind import own_of
 from adderclaw.runtime.run import opened
 from adderclaw.runtime.signals import until_signal
 from adderclaw.runtime.start import Options, start
-from adderclaw.store import Store, baselines, plans, transcript
+from adderclaw.storage import Store, transcript
+from adderclaw.storage.sdlc import baselines, plans
 from adderclaw.workspace import Place
 
 if TYPE_CHECKING:

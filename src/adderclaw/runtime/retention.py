@@ -9,9 +9,9 @@ from adderclaw import workspace
 from adderclaw.config.paths import is_run_name
 from adderclaw.config.schema.settings import Retention
 from adderclaw.core.errors import AdderClawError, Refused
-from adderclaw.sinks.jsonl import NAME
-from adderclaw.store import Store, retention, tape
-from adderclaw.store.retention import AT_ONCE, Limit, Old
+from adderclaw.storage import Store, retention, tape
+from adderclaw.storage.retention import AT_ONCE, Limit, Old
+from adderclaw.storage.telemetry.jsonl import NAME
 from adderclaw.workspace import Place
 
 SECONDS = 1.0

@@ -13,9 +13,9 @@ from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.kernel.session import Session
-from adderclaw.store import Store, locks, transcript
-from adderclaw.store import checkpoints as rows
-from adderclaw.store.checkpoints import Change, Checkpoint
+from adderclaw.storage import Store, locks, transcript
+from adderclaw.storage import checkpoints as rows
+from adderclaw.storage.checkpoints import Change, Checkpoint
 from adderclaw.workspace.traces import traces
 
 

@@ -19,9 +19,9 @@ from adderclaw.models import providers
 from adderclaw.replay.recording import UNRECORDED, Recording
 from adderclaw.runtime import session as sessions
 from adderclaw.runtime.start import Runtime, credentials, loaded_by, warn
-from adderclaw.sinks import database, jsonl
-from adderclaw.store import Store, locks, runs, settings, transcript
-from adderclaw.store import later_files as rows
+from adderclaw.storage import Store, locks, runs, settings, transcript
+from adderclaw.storage import later_files as rows
+from adderclaw.storage.telemetry import database, jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -134,7 +134,7 @@ class Run(NamedTuple):
 
 def run_again(runtime: Runtime, run_id: str) -> Resume:
     """A run goes on under its own id, in its own conversation."""
-    from adderclaw.store import workflows
+    from adderclaw.storage import workflows
 
     store = Store.open(runtime.config.memory.path)
     try:
@@ -366,7 +366,7 @@ def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, s
 def _require_phase(store: Store, conversation_id: str) -> None:
     """A conversation in a phase that does not exist goes on nowhere."""
     if transcript.phase_and_approval(store, conversation_id)[0] != "idle":
-        from adderclaw.store import phases
+        from adderclaw.storage.sdlc import phases
 
         phases.phase_of(store, conversation_id)
 
@@ -379,7 +379,7 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
     stack.callback(close)
     bus.listen("jsonl", write)
     if runtime.config.telemetry.enabled:
-        from adderclaw.sinks import telemetry
+        from adderclaw.storage import telemetry
 
         made = telemetry.sink(
             runtime.config,

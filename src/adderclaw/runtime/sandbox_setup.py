@@ -19,7 +19,7 @@ from adderclaw.kernel.session import InForce
 from adderclaw.models.http import own_network
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
-from adderclaw.store import locks
+from adderclaw.storage import locks
 from adderclaw.workspace import is_directory, is_regular, reached
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from adderclaw.core.types import Json, Tool, ToolContext, Touch, Workspace
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Planning, Scene
-from adderclaw.store import Store, locks, transcript
+from adderclaw.storage import Store, locks, transcript
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.sandbox.process import Order, Started
-    from adderclaw.store.baselines import Taken
+    from adderclaw.storage.sdlc.baselines import Taken
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.sandbox_setup import Furniture, WaysOut, settings_files, skill_folders
 from adderclaw.runtime.start import Runtime, warn

@@ -9,8 +9,9 @@ from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.drivers.sdlc.lent import with_lent
 from adderclaw.runtime.rewind import own_of
-from adderclaw.store import Store, baselines, proof
-from adderclaw.store.baselines import Taken
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import baselines, proof
+from adderclaw.storage.sdlc.baselines import Taken
 from adderclaw.workspace.naming import is_directory
 
 

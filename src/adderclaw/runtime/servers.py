@@ -16,7 +16,7 @@ from adderclaw.mcp.servers import Servers
 from adderclaw.runtime.fetches import Fetches, asking
 from adderclaw.runtime.sandbox_setup import WaysOut
 from adderclaw.runtime.start import Runtime, operators_own
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Start

@@ -36,8 +36,8 @@ from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.session import Chain, Rows, Session, State
 from adderclaw.models import providers
 from adderclaw.sandbox import programs
-from adderclaw.store import Store, memory
-from adderclaw.store.ledger import Ledger
+from adderclaw.storage import Store, memory
+from adderclaw.storage.ledger.ledger import Ledger
 from adderclaw.tools import CHECKER_FILES
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ ELSEWHERE = 300.0
 def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
     """The channel's operator, whose questions another process may answer, too."""
     from adderclaw.kernel.approvals import Durable
-    from adderclaw.store.logfile import operators_key
+    from adderclaw.storage.ledger.log_files import operators_key
 
     seconds = runtime.config.security.approval_timeout_seconds or (None if channel in TERMINALS else ELSEWHERE)
     return Durable(

@@ -21,7 +21,7 @@ from adderclaw.core.types import Clock, Ids, Json
 from adderclaw.kernel.clock import SystemClock, ids_with_runs
 from adderclaw.models import providers
 from adderclaw.models.credentials.sources import Sources
-from adderclaw.sinks import log
+from adderclaw.storage.telemetry import log
 
 if TYPE_CHECKING:
     from asyncio import Event
@@ -183,7 +183,7 @@ def start(options: Options) -> Runtime:
     bus = Bus(clock, ids, secrets.clean, full_bodies=loaded.config.logging.debug_llm_bodies)
     level = options.log_level or loaded.config.logging.level
     if options.live and not log.is_hushed():
-        from adderclaw.sinks import console
+        from adderclaw.storage.telemetry import console
 
         bus.listen("console", console.sink(sys.stderr))
     else:
@@ -305,7 +305,7 @@ def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
 
 def _operators_row(path: str) -> Json | None:
     """The operator's own row of settings; it is laid over the files once a run has begun."""
-    from adderclaw.store import Store, settings
+    from adderclaw.storage import Store, settings
 
     if not Store.exists(path):
         return None

@@ -15,10 +15,10 @@ from adderclaw.schedules import due, files, terms, when, work
 from adderclaw.schedules.terms import Terms
 from adderclaw.schedules.when import When
 from adderclaw.schedules.zones import system_zone
-from adderclaw.store import Store
-from adderclaw.store import schedules as rows
-from adderclaw.store.schedules import Schedule
-from adderclaw.store.text import iso
+from adderclaw.storage import Store
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.schedules import Schedule
+from adderclaw.storage.text import iso
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LONGEST_JITTER = 6 * 3_600.0

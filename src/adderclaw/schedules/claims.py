@@ -6,8 +6,8 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.schedules.due import MOST_CAUGHT_UP
 from adderclaw.schedules.terms import of_json as terms_of
-from adderclaw.store import schedules as rows
-from adderclaw.store.schedules import Schedule
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.schedules import Schedule
 
 CENT = 0.01
 """Dollars of a budget that are not worth a run any more."""

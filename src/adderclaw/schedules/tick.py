@@ -26,10 +26,10 @@ from adderclaw.schedules.claims import Claimed, Claiming, claim, reserve
 from adderclaw.schedules.due import due, missed_text
 from adderclaw.schedules.terms import of_json as terms_of
 from adderclaw.schedules.when import of_json as when_of
-from adderclaw.store import Store, locks, runs, transcript, workflows
-from adderclaw.store import schedules as rows
-from adderclaw.store.schedules import Fired, Schedule
-from adderclaw.store.text import iso
+from adderclaw.storage import Store, locks, runs, transcript, workflows
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.schedules import Fired, Schedule
+from adderclaw.storage.text import iso
 
 LOOK_EVERY = 5.0
 """Seconds between two looks at the files that a schedule watches."""

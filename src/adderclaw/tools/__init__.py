@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from adderclaw.config.schema.settings import Config
     from adderclaw.sandbox.process import Start
     from adderclaw.sandbox.proxy import Judge
-    from adderclaw.store import Store
-    from adderclaw.store.baselines import Taken
+    from adderclaw.storage import Store
+    from adderclaw.storage.sdlc.baselines import Taken
     from adderclaw.tools.background import Tasks
 
 CHECKER_FILES = (

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Clock, Ids, TaskEnd, ToolContext
 from adderclaw.sandbox.capture import Capture
-from adderclaw.store import tasks as rows
+from adderclaw.storage import tasks as rows
 from adderclaw.tools import long_outputs
 from adderclaw.tools.long_outputs import LongOutputs
 
 if TYPE_CHECKING:
     from adderclaw.core.events.calls import TaskEnded
-    from adderclaw.store import Store
+    from adderclaw.storage import Store
 
 type Status = Literal["running", "completed", "failed", "stopped"]
 type Work = Callable[["Output"], Awaitable["End"]]

@@ -5,7 +5,7 @@ from typing import Any
 
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, Clock, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
-from adderclaw.store import Store
+from adderclaw.storage import Store
 from adderclaw.tools.paths import shown
 from adderclaw.tools.specs import spec
 
@@ -35,7 +35,7 @@ class MemoryWriteArguments:
 
 
 def search(store: Store, arguments: MemorySearchArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import memory, transcript
+    from adderclaw.storage import memory, transcript
 
     if not arguments.query.strip():
         return rejected("query is empty: name what to search for.")
@@ -57,7 +57,7 @@ def search(store: Store, arguments: MemorySearchArguments, ctx: ToolContext) -> 
 
 
 def read(store: Store, arguments: MemoryReadArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import memory
+    from adderclaw.storage import memory
 
     project = ctx.workspace.root
     if (note := memory.get(store, arguments.key, project)) is not None:
@@ -78,7 +78,7 @@ def unfit(arguments: MemoryWriteArguments) -> str:
 
 def write(store: Store, arguments: MemoryWriteArguments, now: float, ctx: ToolContext) -> ToolResult:
     """Keep a note of this project; only one that somebody was asked about counts as confirmed."""
-    from adderclaw.store import memory
+    from adderclaw.storage import memory
 
     if why := unfit(arguments):
         return rejected(why)

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Json
-from adderclaw.store import subagents
+from adderclaw.storage import subagents
 from adderclaw.view import calls
 from adderclaw.view.items import Call, Child, Item, Notice
 from adderclaw.view.rows import Rows

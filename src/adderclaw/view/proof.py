@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
-from adderclaw.store import Store, generated_tests
-from adderclaw.store.criteria import Criterion
-from adderclaw.store.generated_tests import Result, Test
-from adderclaw.store.plans import Plan
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import generated_tests
+from adderclaw.storage.sdlc.criteria import Criterion
+from adderclaw.storage.sdlc.generated_tests import Result, Test
+from adderclaw.storage.sdlc.plans import Plan
 from adderclaw.view.page import Block, Heading, Line, Output, Table, Tone
 
 WHERE = {

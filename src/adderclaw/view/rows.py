@@ -9,9 +9,9 @@ from typing import Any, cast
 from adderclaw.core.framing import is_attached
 from adderclaw.core.tool_traits import AGENT, TODO_WRITE
 from adderclaw.core.types import Json
-from adderclaw.store import Store, subagents, transcript
-from adderclaw.store.queries import entries
-from adderclaw.store.transcript import Entry
+from adderclaw.storage import Store, subagents, transcript
+from adderclaw.storage.queries import entries
+from adderclaw.storage.transcript import Entry
 from adderclaw.view import calls
 from adderclaw.view.items import Call, Child, Item, Notice, State, Words
 

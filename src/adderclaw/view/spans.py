@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from adderclaw.store import Store, runs
-from adderclaw.store.queries.runs import receipt_times, subagent_names
-from adderclaw.store.runs import Event, Run
+from adderclaw.storage import Store, runs
+from adderclaw.storage.queries.runs import receipt_times, subagent_names
+from adderclaw.storage.runs import Event, Run
 from adderclaw.view.timeline import Lane, Span
 
 MOST_EVENTS = 50_000

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from adderclaw.kernel.clock import SystemClock, random_ids
-from adderclaw.store import Store
-from adderclaw.store.ledger import Ledger
+from adderclaw.storage import Store
+from adderclaw.storage.ledger.ledger import Ledger
 from tests.program import Cli
 from tests.sandbox.without import without
 from tests.trial import bubblewrap

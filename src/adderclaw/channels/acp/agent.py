@@ -25,7 +25,7 @@ from adderclaw.hosted import questions
 from adderclaw.hosted.conversations import Conversations
 from adderclaw.kernel import permission_updates
 from adderclaw.runtime import Options, start
-from adderclaw.store import Store, transcript
+from adderclaw.storage import Store, transcript
 
 AUTH_REQUIRED, INVALID, NO_SESSION, INTERNAL = -32000, -32602, -32002, -32603
 LISTED = 50

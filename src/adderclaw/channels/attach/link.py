@@ -20,8 +20,8 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.hosted import questions
-from adderclaw.store import Store, clients
-from adderclaw.store.logfile import operators_key
+from adderclaw.storage import Store, clients
+from adderclaw.storage.ledger.log_files import operators_key
 
 LASTS = 12 * 3_600.0
 """Seconds after which a token of ours counts no more; then another one is made."""

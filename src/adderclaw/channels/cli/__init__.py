@@ -148,7 +148,7 @@ def _open_streams() -> None:
     if type(sys.stderr) is io.TextIOWrapper and sys.stderr.fileno() == 2:
         buffer = io.BufferedWriter(Unread(2, "wb", closefd=False))
     if os.environ.get("ADDERCLAW_LOG") == "json" and not sys.stderr.isatty():
-        from adderclaw.sinks.log import JsonLines
+        from adderclaw.storage.telemetry.log import JsonLines
 
         sys.stderr = JsonLines(buffer, encoding="utf-8", errors="backslashreplace")
     elif buffer is not sys.stderr.buffer:
@@ -249,7 +249,7 @@ def _without_quiet(arguments: list[str]) -> list[str]:
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--quiet" not in ours:
         return arguments
-    from adderclaw.sinks import log
+    from adderclaw.storage.telemetry import log
 
     log.hush()
     return [*(word for word in ours if word != "--quiet"), *arguments[len(ours) :]]

@@ -16,8 +16,8 @@ from adderclaw.core.questions import Replies
 from adderclaw.core.redaction import visible
 from adderclaw.hosted import questions
 from adderclaw.kernel.approvals import questions_of, shown, too_long
-from adderclaw.store import Store
-from adderclaw.store.approvals import Approval
+from adderclaw.storage import Store
+from adderclaw.storage.approvals import Approval
 
 app = group("List questions that wait for an answer, answer them, and see what you always allow.")
 

@@ -149,8 +149,8 @@ def _sent(
 def _last_warning(name: str, config: str | None) -> str:
     """Why nothing began, which the server keeps from senders."""
     from adderclaw.hosted import questions
-    from adderclaw.store import Store
-    from adderclaw.store.queries.runs import last_warnings
+    from adderclaw.storage import Store
+    from adderclaw.storage.queries.runs import last_warnings
 
     store = Store.open(questions.store_path(config), read_only=True)
     try:
@@ -174,7 +174,7 @@ def _known(name: str, config: str | None) -> WebhookChannel:
 def _trigger(name: str, config: str | None) -> str:
     """The door of a schedule that waits for requests."""
     from adderclaw.hosted import questions
-    from adderclaw.store import Store, schedules
+    from adderclaw.storage import Store, schedules
 
     store = Store.open(questions.store_path(config))
     try:

@@ -15,7 +15,7 @@ from adderclaw.config import home, load
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import EXIT_CODES
 from adderclaw.runtime import rewind
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 app = group("List, show and restore what tools changed on disk.")
 

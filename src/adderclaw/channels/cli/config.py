@@ -257,7 +257,7 @@ def reload(config: ConfigFile = None) -> None:
 
     Example: adderclaw config reload
     """
-    from adderclaw.store import Store, settings
+    from adderclaw.storage import Store, settings
 
     loaded = load(config_file=config)
     path = loaded.config.memory.path

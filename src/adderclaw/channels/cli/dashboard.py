@@ -13,8 +13,8 @@ from adderclaw.channels.cli.serve import without_extra
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.hosted import questions
-from adderclaw.store import Store, clients
-from adderclaw.store.logfile import operators_key
+from adderclaw.storage import Store, clients
+from adderclaw.storage.ledger.log_files import operators_key
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

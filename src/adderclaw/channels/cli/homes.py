@@ -57,7 +57,7 @@ def backup(
 
     Example: adderclaw backup ~/backups/
     """
-    from adderclaw.channels.homes import backup as made
+    from adderclaw.storage.backup import backup as made
 
     tidy()
     done = made.backup(home(), target, config=config, secrets=with_secrets, replace=replace, progress=Said("backup"))
@@ -83,7 +83,7 @@ def restore(
 
     Example: adderclaw restore ~/backups/adderclaw-20260512-140000Z.zip --replace
     """
-    from adderclaw.channels.homes import restore as made
+    from adderclaw.storage.backup import restore as made
 
     tidy()
     done = made.restore(

@@ -18,7 +18,7 @@ from adderclaw.core.types import Json
 from adderclaw.hooks import catalogue, matching, plane, settings
 from adderclaw.kernel import session_hooks
 from adderclaw.runtime import Options, Runtime, configured_hooks, look, scene
-from adderclaw.store.hooks import Invocation
+from adderclaw.storage.hooks import Invocation
 
 app = group("List hooks, and try them.")
 

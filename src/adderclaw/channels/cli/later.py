@@ -15,7 +15,7 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.runtime.later_record import answered
-from adderclaw.store import Store, later_files
+from adderclaw.storage import Store, later_files
 
 app = group("List what other programs run later and commands changed; accept it, or set it aside.")
 

@@ -26,7 +26,7 @@ from adderclaw.runtime import Options, Run, Runtime, opened, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.servers import configured
 from adderclaw.runtime.signals import until_signal
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 app = group("Configure, look at, approve and try MCP servers; and be one.")
 

@@ -13,9 +13,9 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.store import Store, memory, transcript, turns
-from adderclaw.store.transcript import Entry
-from adderclaw.store.turns import Line
+from adderclaw.storage import Store, memory, transcript, turns
+from adderclaw.storage.transcript import Entry
+from adderclaw.storage.turns import Line
 
 app = group("Conversations and notes: list, search, show, edit, clear.")
 
@@ -260,7 +260,7 @@ def _about(line: Line | None) -> Json:
 def _said(entry: Entry) -> str:
     payload = entry.payload
     if entry.entry_type == "tool_use":
-        from adderclaw.store.text import compact
+        from adderclaw.storage.text import compact
 
         return f"tool_use {payload.get('name')} {compact(payload.get('input'))}"
     failed = " (error)" if payload.get("is_error") else ""

@@ -15,8 +15,9 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
-from adderclaw.store import Store, anchors, ledger, log_end, logfile, verify
-from adderclaw.store.verify import Verification
+from adderclaw.storage import Store
+from adderclaw.storage.ledger import anchors, ledger, log_end, log_files, verify
+from adderclaw.storage.ledger.verify import Verification
 
 app = group("List and verify the tamper-evident receipts.")
 
@@ -94,7 +95,7 @@ def anchor(
     """
     log, store, key_path = _places(config)
     found = verify.head(log, store, key_path)
-    key = logfile.read_key(key_path)
+    key = log_files.read_key(key_path)
     if found.startswith("0:") or key is None:
         raise UsageError(f"{log} has no receipt yet, so that there is nothing to anchor")
     if file != "-" and os.path.realpath(file) in (os.path.realpath(log), os.path.realpath(key_path)):
@@ -123,7 +124,7 @@ def export(
 
     Example: adderclaw receipt export audit
     """
-    from adderclaw.channels.homes import audit
+    from adderclaw.storage.backup import audit
 
     done = audit.export(load(config_file=config), folder, os.path.join(home(), home_names.RECEIPT_KEY))
     said(clean(done.as_json()), clean("\n".join(audit.said(done))), output_format)

@@ -14,9 +14,9 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.replay.trace_file import Trace
-from adderclaw.store import Store, model_calls, runs
-from adderclaw.store.queries.runs import calls
-from adderclaw.store.runs import Run
+from adderclaw.storage import Store, model_calls, runs
+from adderclaw.storage.queries.runs import calls
+from adderclaw.storage.runs import Run
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

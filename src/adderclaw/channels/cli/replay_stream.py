@@ -16,8 +16,8 @@ from adderclaw.core.events import EventRecord
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.replay.trace_file import Trace, checked, read
-from adderclaw.store import Store
-from adderclaw.store.runs import Run
+from adderclaw.storage import Store
+from adderclaw.storage.runs import Run
 from adderclaw.workspace import Place
 
 PAUSE = 3600.0
@@ -103,7 +103,7 @@ def _plain(event: Json) -> None:
 
 
 def _text(event: Json) -> str:
-    from adderclaw.sinks.log import text_line
+    from adderclaw.storage.telemetry.log import text_line
 
     payload = event.get("payload")
     body: Json = clean(cast(Json, payload)) if isinstance(payload, dict) else {}
@@ -120,7 +120,7 @@ def _console() -> Callable[[Json], None]:
     from rich.console import Console
     from rich.text import Text
 
-    from adderclaw.sinks.log import level_of
+    from adderclaw.storage.telemetry.log import level_of
 
     console = Console(highlight=False, soft_wrap=True)
 

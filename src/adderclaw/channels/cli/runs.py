@@ -14,8 +14,8 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.replay.trace_file import Trace, checked
-from adderclaw.store import Store, model_calls, runs, transcript
-from adderclaw.store.runs import Run
+from adderclaw.storage import Store, model_calls, runs, transcript
+from adderclaw.storage.runs import Run
 
 app = group("List runs and how they ended; remove data of old runs.")
 
@@ -106,7 +106,7 @@ def prune(
     Example: adderclaw runs prune --older-than 30d --dry-run
     """
     from adderclaw.runtime import retention
-    from adderclaw.store.retention import KINDS, OF_RUNS, Limit
+    from adderclaw.storage.retention import KINDS, OF_RUNS, Limit
 
     now = load(config_file=config).config
     wanted: dict[str, Limit] = retention.limits(now.retention)

@@ -27,10 +27,10 @@ from adderclaw.hosted import questions
 from adderclaw.kernel.approvals import person
 from adderclaw.schedules import adding
 from adderclaw.schedules.adding import New
-from adderclaw.store import Store
-from adderclaw.store import schedules as rows
-from adderclaw.store.logfile import operators_key
-from adderclaw.store.schedules import Schedule
+from adderclaw.storage import Store
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.schedules import Schedule
 
 app = group("Work that begins by itself: add, list, show, run, pause, resume, approve, remove, history, tick.")
 

@@ -25,9 +25,9 @@ from adderclaw.kernel.clock import SystemClock
 from adderclaw.runtime import Runtime
 from adderclaw.runtime.signals import ending
 from adderclaw.schedules.tick import Scheduler
-from adderclaw.store import Store, runs
-from adderclaw.store import schedules as rows
-from adderclaw.store.schedules import Fired
+from adderclaw.storage import Store, runs
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.schedules import Fired
 
 STOPPED = "the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it"
 SERVED = "the server at {address} ticks these schedules: nothing to do here"

@@ -16,7 +16,7 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import NeedsInput, UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import PHASES, Json
-from adderclaw.store import phases
+from adderclaw.storage.sdlc import phases
 
 app = group("A conversation's way from plan to proof: its phase, its plan, its report.")
 

@@ -184,7 +184,7 @@ def _address(found: Status) -> str:
 def _schedules() -> Json:
     """How many schedules wait for their time, and when the next one is due."""
     from adderclaw.hosted.questions import store_path
-    from adderclaw.store import Store, schedules
+    from adderclaw.storage import Store, schedules
 
     try:
         store = Store.open(store_path(None), read_only=True)

@@ -83,8 +83,8 @@ def _private_folder(own: str, done: Done) -> None:
 
 def _database_and_receipts(config: Config, own: str, done: Done) -> None:
     from adderclaw.kernel.clock import SystemClock, random_ids
-    from adderclaw.store import Store
-    from adderclaw.store.ledger import Ledger
+    from adderclaw.storage import Store
+    from adderclaw.storage.ledger.ledger import Ledger
 
     key = os.path.join(own, home_names.RECEIPT_KEY)
     made = [config.memory.path, *([key, config.receipts.path] if config.receipts.enabled else [])]

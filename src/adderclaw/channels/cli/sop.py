@@ -43,7 +43,7 @@ from adderclaw.drivers.sop import driver, find, tool_check, waiting
 from adderclaw.drivers.sop.sop import InvalidSop
 from adderclaw.hosted import questions
 from adderclaw.kernel.approvals import shown as whole
-from adderclaw.store import Store, runs
+from adderclaw.storage import Store, runs
 
 app = group("Procedures of steps: list, validate, run, show, resume and approve SOPs.")
 

@@ -17,10 +17,10 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.hosted import questions
-from adderclaw.store import Store, clients
-from adderclaw.store.clients import ClientRow
-from adderclaw.store.logfile import operators_key
-from adderclaw.store.text import plain
+from adderclaw.storage import Store, clients
+from adderclaw.storage.clients import ClientRow
+from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.text import plain
 
 app = group("Make, list and revoke the tokens of the server's clients.")
 

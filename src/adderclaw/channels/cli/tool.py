@@ -24,7 +24,7 @@ from adderclaw.kernel.session import Scene, TurnResult
 from adderclaw.runtime import Options, Resume, Run, look, opened, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.store import Store, runs, transcript
+from adderclaw.storage import Store, runs, transcript
 from adderclaw.tools import arguments_of, find
 
 app = group("List, run and explain tools.")

@@ -9,7 +9,7 @@ from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import usage as facts
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.types import Json
-from adderclaw.store.model_calls import Used
+from adderclaw.storage.model_calls import Used
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from adderclaw.config import Loaded
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.redaction import Secrets
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 clean = Secrets().clean
 

@@ -10,8 +10,9 @@ from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import Workflow
 from adderclaw.drivers.spec import status
-from adderclaw.store import Store, checks, lists, runs, transcript, workflows
-from adderclaw.store.runs import Run
+from adderclaw.storage import Store, lists, runs, transcript, workflows
+from adderclaw.storage.runs import Run
+from adderclaw.storage.sdlc import checks
 
 type State = Literal["waiting", "working", "checked", "done", "failed", "blocked"]
 type Clean = Callable[[Any], Any]

@@ -16,9 +16,9 @@ from adderclaw.core.redaction import Secrets
 from adderclaw.kernel.session import Session
 from adderclaw.runtime import rewind
 from adderclaw.runtime.rewind import Group
-from adderclaw.store import Store, transcript
-from adderclaw.store import checkpoints as rows
-from adderclaw.store.checkpoints import Change, Checkpoint, State
+from adderclaw.storage import Store, transcript
+from adderclaw.storage import checkpoints as rows
+from adderclaw.storage.checkpoints import Change, Checkpoint, State
 
 
 class StateRow(TypedDict):

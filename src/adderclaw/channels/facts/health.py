@@ -122,7 +122,7 @@ def _telemetry(loaded: Loaded) -> Iterator[Check]:
     wanted = loaded.config.telemetry
     if not wanted.enabled or wanted.protocol == "noop":
         return
-    from adderclaw.sinks import telemetry
+    from adderclaw.storage import telemetry
 
     lacking = telemetry.lacking(wanted.protocol)
     shown = f"{wanted.protocol} to {wanted.endpoint or wanted.path}"
@@ -130,7 +130,7 @@ def _telemetry(loaded: Loaded) -> Iterator[Check]:
 
 
 def _schedules(path: str) -> Iterator[Check]:
-    from adderclaw.store import Store, schedules
+    from adderclaw.storage import Store, schedules
 
     if not Store.exists(path):
         return
@@ -305,8 +305,8 @@ def _estop() -> Check:
 
 
 def _store(path: str, log: str) -> Check:
-    from adderclaw.store import Store, damage, locks, wal_is_lost
-    from adderclaw.store.files import folder_of
+    from adderclaw.storage import Store, damage, locks, wal_is_lost
+    from adderclaw.storage.files import folder_of
 
     folder = os.path.dirname(path)
     if os.path.isdir(folder) and not locks.work_in(folder) and not os.path.isdir(folder_of(path)):
@@ -345,7 +345,7 @@ NAMES = {
 def _space(loaded: Loaded) -> Iterator[Check]:
     """How much space old work takes, the largest first."""
     from adderclaw.runtime.retention import limits
-    from adderclaw.store import Store, retention
+    from adderclaw.storage import Store, retention
 
     path = loaded.config.memory.path
     if not Store.exists(path):
@@ -380,8 +380,8 @@ def _size(folder: str) -> int:
 
 
 def _receipts(loaded: Loaded) -> Check:
-    from adderclaw.store import Store, damage
-    from adderclaw.store.verify import verify
+    from adderclaw.storage import Store, damage
+    from adderclaw.storage.ledger.verify import verify
 
     log, path = loaded.config.receipts.path, loaded.config.memory.path
     if not loaded.config.receipts.enabled:

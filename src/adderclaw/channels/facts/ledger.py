@@ -13,10 +13,11 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, StoreError
 from adderclaw.core.types import Json, Risk
-from adderclaw.store import Store, log_end, logfile, mirror, verify
-from adderclaw.store.anchors import HEAD
-from adderclaw.store.chain import Status
-from adderclaw.store.verify import Verification
+from adderclaw.storage import Store
+from adderclaw.storage.ledger import log_end, log_files, mirror, verify
+from adderclaw.storage.ledger.anchors import HEAD
+from adderclaw.storage.ledger.chain import Status
+from adderclaw.storage.ledger.verify import Verification
 
 PAUSE = 50
 """A whole verification keeps receipts from being written: it is done for a fiftieth of the time at most."""
@@ -97,7 +98,7 @@ def receipts(
         return {"receipts": [], "next_before": None}
     try:
         found = mirror.listing(store, wanted, limit + 1, places)
-        key = logfile.read_key(_key_path())
+        key = log_files.read_key(_key_path())
         rows: list[ReceiptRow] = [_row(one, key) for one in found[:limit]]
     finally:
         store.close()
@@ -110,7 +111,7 @@ def one(options: Options, seq: int, places: Sequence[str] = ()) -> OneReceipt | 
     if store is None:
         return None
     try:
-        key = logfile.read_key(_key_path())
+        key = log_files.read_key(_key_path())
         found = {each.seq: _row(each, key) for each in mirror.around(store, seq, places)}
     finally:
         store.close()

@@ -5,7 +5,7 @@ from typing import TypedDict
 
 from adderclaw.channels.facts import clean, reading
 from adderclaw.config.legacy.options import Options
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 
 
 class HitRow(TypedDict):

@@ -19,9 +19,9 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.sinks.notices import Notice, letter, send
 from adderclaw.sinks.notices.courier import LEASE, Courier, Place, attempt, flush, keep, reason, secrets_of
 from adderclaw.sinks.notices.letter import Undelivered
-from adderclaw.store import Store
-from adderclaw.store import notices as rows
-from adderclaw.store.text import iso
+from adderclaw.storage import Store
+from adderclaw.storage import notices as rows
+from adderclaw.storage.text import iso
 
 NO_TARGETS = "no notice is sent anywhere: add a target under [notices.targets] in your own configuration"
 SHOWN = "docs/channels.md has recipes"

@@ -17,7 +17,7 @@ from adderclaw.runtime.skills import located
 from adderclaw.runtime.start import with_operators_own
 from adderclaw.skills import catalogue
 from adderclaw.skills.catalogue import Catalogue, Skill
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 # ------------------------------------------------------------------ MCP servers
 

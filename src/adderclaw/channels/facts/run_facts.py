@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from adderclaw.channels.facts.boards import Board, board
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
-from adderclaw.store import Store, checks, runs, transcript, workflows
-from adderclaw.store.checks import Check
-from adderclaw.store.queries import conversations
-from adderclaw.store.queries import runs as queries
-from adderclaw.store.runs import Run
+from adderclaw.storage import Store, runs, transcript, workflows
+from adderclaw.storage.queries import conversations
+from adderclaw.storage.queries import runs as queries
+from adderclaw.storage.runs import Run
+from adderclaw.storage.sdlc import checks
+from adderclaw.storage.sdlc.checks import Check
 from adderclaw.view import spans
 from adderclaw.view.timeline import Kind, Lane
 

@@ -15,10 +15,10 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.sandbox import programs
 from adderclaw.schedules import adding, terms, when, work
-from adderclaw.store import Store, locks
-from adderclaw.store import schedules as rows
-from adderclaw.store.schedules import Fired, Schedule
-from adderclaw.store.text import iso
+from adderclaw.storage import Store, locks
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.schedules import Fired, Schedule
+from adderclaw.storage.text import iso
 
 OVERDUE = 300.0
 """Seconds that a due time may have been over before the doctor speaks of it."""

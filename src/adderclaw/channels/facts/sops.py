@@ -10,9 +10,9 @@ from adderclaw.drivers.sop.find import Found
 from adderclaw.drivers.sop.results import planned, state_of
 from adderclaw.drivers.sop.sop import InvalidSop, Sop
 from adderclaw.hosted import questions
-from adderclaw.store import Store, runs, schedules
-from adderclaw.store.approvals import Approval
-from adderclaw.store.runs import Run
+from adderclaw.storage import Store, runs, schedules
+from adderclaw.storage.approvals import Approval
+from adderclaw.storage.runs import Run
 
 
 class InputRow(TypedDict):

@@ -8,8 +8,8 @@ from typing import TypedDict
 from adderclaw.channels.facts import clean, reading
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
-from adderclaw.store import model_calls
-from adderclaw.store.model_calls import By, Used
+from adderclaw.storage import model_calls
+from adderclaw.storage.model_calls import By, Used
 
 UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
 

@@ -72,7 +72,7 @@ def is_database(path: str) -> bool:
         return False
     from urllib.parse import quote
 
-    from adderclaw.store.queries import databases
+    from adderclaw.storage.queries import databases
 
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as found:

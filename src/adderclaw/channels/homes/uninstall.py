@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable, Iterator
 
 from adderclaw.channels.homes import made
-from adderclaw.channels.homes.restore import in_use
 from adderclaw.channels.service.backend import BACKENDS, is_ours
 from adderclaw.config import installation
 from adderclaw.config.paths import beneath, followed
@@ -13,6 +12,7 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
+from adderclaw.storage.backup.restore import in_use
 
 
 class Item(NamedTuple):
@@ -237,8 +237,8 @@ def _crontab() -> list[str]:
 
 
 def _run_folders(home: str) -> list[str]:
-    from adderclaw.store import Store
-    from adderclaw.store.queries.databases import trace_folders
+    from adderclaw.storage import Store
+    from adderclaw.storage.queries.databases import trace_folders
 
     path = os.path.join(home, home_names.DATABASE)
     if not Store.exists(path):

@@ -19,7 +19,7 @@ from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start_agent
 from adderclaw.runtime.drive import Report, checked, drive
 from adderclaw.runtime.one_turn import one_turn
 from adderclaw.runtime.signals import until_signal
-from adderclaw.store import memory
+from adderclaw.storage import memory
 
 if TYPE_CHECKING:
     from adderclaw.channels.print_mode.structured import Shape

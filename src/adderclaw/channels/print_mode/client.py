@@ -18,7 +18,7 @@ from adderclaw.core.tool_traits import ASK_USER
 from adderclaw.core.types import Json
 from adderclaw.kernel.approvals import unaskable
 from adderclaw.runtime import Options, Run
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 
 
 class Client:

@@ -11,7 +11,7 @@ from adderclaw.channels.print_mode.stream import Stream
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import EFFORTS, Json, Thinking
 from adderclaw.runtime import Run
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

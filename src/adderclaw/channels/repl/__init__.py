@@ -23,7 +23,7 @@ from adderclaw.kernel.session import Attached, TurnResult
 from adderclaw.runtime import Options, Resume, Run
 from adderclaw.runtime.drive import drive
 from adderclaw.runtime.signals import until_signal
-from adderclaw.store import Store
+from adderclaw.storage import Store
 from adderclaw.view.items import Notice
 
 if TYPE_CHECKING:

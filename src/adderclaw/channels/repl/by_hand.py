@@ -77,7 +77,7 @@ class Hands:
     async def note(self, text: str) -> None:
         """Remember a line, and say where it is."""
         from adderclaw.channels import notes
-        from adderclaw.store import memory
+        from adderclaw.storage import memory
 
         session = self._run.session
         text = session.secrets.scrub(text.strip())

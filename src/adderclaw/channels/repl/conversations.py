@@ -10,8 +10,8 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.runtime import Resume, Run
-from adderclaw.store import Store, transcript
-from adderclaw.store.transcript import Conversation
+from adderclaw.storage import Store, transcript
+from adderclaw.storage.transcript import Conversation
 
 if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import StyleAndTextTuples

@@ -117,7 +117,8 @@ class OwnLine:
     def _told(self) -> Json:
         """What it gets: the fields of the reference as far as they are known here, and a few of ours."""
         from adderclaw.channels.repl.modes import named
-        from adderclaw.store import phases, transcript
+        from adderclaw.storage import transcript
+        from adderclaw.storage.sdlc import phases
 
         session, busy = self._run.session, self._busy
         place, budget = session.scene.context.workspace, session.budget

@@ -9,7 +9,7 @@ from adderclaw.channels.repl.modes import named
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import visible
 from adderclaw.runtime import Run
-from adderclaw.store import phases
+from adderclaw.storage.sdlc import phases
 from adderclaw.view.live import Busy
 from adderclaw.workspace import Place
 

@@ -12,7 +12,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.kernel.tape import UNTAPED
 from adderclaw.runtime import Run
 from adderclaw.runtime import session as sessions
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 
 if TYPE_CHECKING:
     from adderclaw.channels.repl.screen import Screen

@@ -26,7 +26,7 @@ from adderclaw.hosted.cancelling import Cancelling
 from adderclaw.kernel.approvals import AlreadyAnswered, NotCounted
 from adderclaw.runtime import Run, Runtime, opened, run_again, start
 from adderclaw.runtime.drive import drive
-from adderclaw.sinks.log import fields
+from adderclaw.storage.telemetry.log import fields
 
 MOST_RUNS = 8
 

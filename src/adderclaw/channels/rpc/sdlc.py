@@ -13,8 +13,8 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.runtime import Options
-from adderclaw.store.criteria import BadPlan
-from adderclaw.store.phases import named
+from adderclaw.storage.sdlc.criteria import BadPlan
+from adderclaw.storage.sdlc.phases import named
 
 
 @record

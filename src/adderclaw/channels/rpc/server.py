@@ -255,7 +255,7 @@ class Server:
     async def _status(self, params: StatusParams, _id: Id) -> Json:
         from adderclaw.core.redaction import without_shapes
         from adderclaw.replay.trace_file import checked
-        from adderclaw.store import Store, runs
+        from adderclaw.storage import Store, runs
 
         if params.run_id is not None and params.run_id in self.runs.active:
             return self.runs.active[params.run_id].status()

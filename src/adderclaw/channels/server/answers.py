@@ -15,7 +15,7 @@ from adderclaw.core.types import Json
 from adderclaw.hosted import questions
 from adderclaw.hosted.watched import Watched
 from adderclaw.kernel.approvals import person
-from adderclaw.store import approvals, transcript
+from adderclaw.storage import approvals, transcript
 
 
 @record

@@ -17,9 +17,9 @@ from adderclaw.channels.server.pages.layout import refusal_page
 from adderclaw.channels.server.refusal import Refusal, refused
 from adderclaw.core.decode import freeze
 from adderclaw.core.errors import AdderClawError
-from adderclaw.store import clients
-from adderclaw.store.clients import ClientRow
-from adderclaw.store.text import compact
+from adderclaw.storage import clients
+from adderclaw.storage.clients import ClientRow
+from adderclaw.storage.text import compact
 
 MODULES = (
     "basics",

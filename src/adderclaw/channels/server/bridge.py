@@ -16,9 +16,9 @@ from adderclaw.core.record import record
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.hosted.watched import Full, Unknown
 from adderclaw.kernel.approvals import NotCounted
-from adderclaw.store import deliveries, threads
-from adderclaw.store.deliveries import Claim
-from adderclaw.store.text import compact
+from adderclaw.storage import deliveries, threads
+from adderclaw.storage.deliveries import Claim
+from adderclaw.storage.text import compact
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -5,7 +5,7 @@ from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import missing
 from adderclaw.core.record import record
 from adderclaw.core.types import Outcome
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
 
 
 @record

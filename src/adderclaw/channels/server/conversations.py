@@ -16,7 +16,7 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.hosted import asking
 from adderclaw.hosted.conversation import Conversation
-from adderclaw.store import threads, transcript
+from adderclaw.storage import threads, transcript
 from adderclaw.view import wire
 from adderclaw.view.items import Call
 from adderclaw.view.rows import Rows

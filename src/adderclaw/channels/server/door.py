@@ -10,8 +10,8 @@ from starlette.responses import RedirectResponse, Response
 from adderclaw.channels.server.endpoint import NOBODY, Client, Endpoint
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.store import clients
-from adderclaw.store.clients import ClientRow
+from adderclaw.storage import clients
+from adderclaw.storage.clients import ClientRow
 
 SAFE = ("GET", "HEAD")
 """Methods that change nothing."""

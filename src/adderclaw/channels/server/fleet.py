@@ -13,8 +13,8 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import record
 from adderclaw.kernel.approvals import person
 from adderclaw.models.credentials import webhook_secrets
-from adderclaw.store import deliveries
-from adderclaw.store.deliveries import Claim
+from adderclaw.storage import deliveries
+from adderclaw.storage.deliveries import Claim
 
 if TYPE_CHECKING:
     from adderclaw.fleet.where import Fleet

@@ -23,9 +23,9 @@ from adderclaw.hosted.conversations import Conversations
 from adderclaw.hosted.runs import Runs
 from adderclaw.kernel.clock import SystemClock, random_ids
 from adderclaw.runtime import Options
-from adderclaw.sinks import database
-from adderclaw.store import Store, clients
-from adderclaw.store.logfile import operators_key
+from adderclaw.storage import Store, clients
+from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.telemetry import database
 
 POSTS_END = 3.0
 """Seconds that answers to chats have to be posted once all that they follow has ended."""

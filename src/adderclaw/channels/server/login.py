@@ -8,7 +8,7 @@ from adderclaw.channels.server import door
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages import login as page
 from adderclaw.core.record import record
-from adderclaw.store import clients
+from adderclaw.storage import clients
 
 DAYS = 7 * 86_400.0
 """Seconds after which a browser logs in again; with a token that expires earlier, then."""

@@ -16,8 +16,8 @@ from adderclaw import __version__
 from adderclaw.channels.facts.ledger import Watch
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.core.errors import AdderClawError
-from adderclaw.store import Store
-from adderclaw.store.queries.metrics import COUNTED, TOKENS, count_after
+from adderclaw.storage import Store
+from adderclaw.storage.queries.metrics import COUNTED, TOKENS, count_after
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

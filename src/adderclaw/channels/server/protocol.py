@@ -9,7 +9,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.store.text import compact
+from adderclaw.storage.text import compact
 
 LINGER_SECONDS = 1.0
 LINGER_BYTES = 8 << 20

@@ -16,10 +16,10 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Risk
 from adderclaw.runtime.rewind import Group
-from adderclaw.store import checkpoints as rows
-from adderclaw.store import transcript
-from adderclaw.store.chain import Status
-from adderclaw.store.model_calls import By
+from adderclaw.storage import checkpoints as rows
+from adderclaw.storage import transcript
+from adderclaw.storage.ledger.chain import Status
+from adderclaw.storage.model_calls import By
 
 LARGEST = 2**53
 """The largest number that JSON carries for everybody."""

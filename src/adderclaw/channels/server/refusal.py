@@ -10,7 +10,7 @@ from adderclaw.core.errors import AdderClawError, InUse, UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.hosted.watched import Full, NotYours, Unknown
 from adderclaw.kernel.approvals import NotCounted
-from adderclaw.store.text import compact
+from adderclaw.storage.text import compact
 
 clean = Secrets().clean
 

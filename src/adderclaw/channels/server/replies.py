@@ -18,7 +18,7 @@ from adderclaw.kernel.approvals import Shown, shown, text_of
 from adderclaw.kernel.clock import random_ids
 from adderclaw.kernel.session import TurnResult
 from adderclaw.models.http import signing
-from adderclaw.store.text import compact
+from adderclaw.storage.text import compact
 
 TRIES = (0.0, 2.0, 15.0)
 """Seconds before each try to post."""

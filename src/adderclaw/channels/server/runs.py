@@ -24,7 +24,7 @@ from adderclaw.drivers.sop.find import is_path
 from adderclaw.drivers.wanted import RunParams, Wanted, prepared
 from adderclaw.hosted import asking
 from adderclaw.hosted.runs import HostedRun
-from adderclaw.store import Store, runs, transcript
+from adderclaw.storage import Store, runs, transcript
 
 FILES = ("agentfile", "spec", "skills_dir")
 """What names a file: it lies in the folder that the run works in."""

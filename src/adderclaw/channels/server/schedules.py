@@ -17,8 +17,8 @@ from adderclaw.drivers.sop.find import is_path
 from adderclaw.schedules import adding
 from adderclaw.schedules.adding import New
 from adderclaw.schedules.tick import NotBegun
-from adderclaw.store import schedules as rows
-from adderclaw.store.schedules import Schedule
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.schedules import Schedule
 
 
 @record

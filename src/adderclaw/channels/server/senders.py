@@ -12,8 +12,8 @@ from adderclaw.config.paths import followed
 from adderclaw.config.schema.channels import Sender
 from adderclaw.config.schema.settings import Config
 from adderclaw.runtime import Options
-from adderclaw.store import threads
-from adderclaw.store.deliveries import DAY
+from adderclaw.storage import threads
+from adderclaw.storage.deliveries import DAY
 
 
 def tools(sender: Sender, config: Config) -> list[str]:

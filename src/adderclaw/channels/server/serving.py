@@ -30,8 +30,8 @@ from adderclaw.models.http import own_server
 from adderclaw.models.http.own_server import Running
 from adderclaw.runtime import Options
 from adderclaw.runtime.signals import ending
-from adderclaw.store import clients
-from adderclaw.store.files import folder_of
+from adderclaw.storage import clients
+from adderclaw.storage.files import folder_of
 
 FILES = 16_384
 """Descriptors that we ask the system for: each connection has one, each conversation several."""

@@ -15,8 +15,8 @@ from adderclaw.core.json_text import no_constant
 from adderclaw.core.redaction import visible
 from adderclaw.models.http import signing
 from adderclaw.models.http.signing import Signed, Unverified
-from adderclaw.store import deliveries
-from adderclaw.store.deliveries import Claim, TooMany
+from adderclaw.storage import deliveries
+from adderclaw.storage.deliveries import Claim, TooMany
 
 BODY_LIMIT = 256 << 10
 """Bytes of a signed request: it is read whole before its signature is looked at."""

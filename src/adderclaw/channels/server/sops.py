@@ -10,7 +10,7 @@ from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import missing
 from adderclaw.channels.server.surroundings import Where
 from adderclaw.drivers.sop.sop import NAME
-from adderclaw.store import runs
+from adderclaw.storage import runs
 
 
 async def listing(called: Called) -> list[SopRow]:

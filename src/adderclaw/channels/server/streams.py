@@ -11,7 +11,7 @@ from adderclaw.channels.server.refusal import Refusal
 from adderclaw.core.decode import Between
 from adderclaw.core.record import record
 from adderclaw.hosted.watched import Watched
-from adderclaw.store.text import compact
+from adderclaw.storage.text import compact
 
 HEARTBEAT = 15
 """Seconds after which a comment is sent, where nothing else was: who is gone is noticed, and proxies keep it open."""

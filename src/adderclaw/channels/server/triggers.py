@@ -10,9 +10,9 @@ from adderclaw.core.record import record
 from adderclaw.hosted.watched import Full
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.schedules.tick import NotBegun
-from adderclaw.store import deliveries, schedules
-from adderclaw.store.deliveries import KEPT, Claim
-from adderclaw.store.schedules import Schedule
+from adderclaw.storage import deliveries, schedules
+from adderclaw.storage.deliveries import KEPT, Claim
+from adderclaw.storage.schedules import Schedule
 
 PAYLOAD = "payload"
 """The one input that a request gives: its body, framed."""

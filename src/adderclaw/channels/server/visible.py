@@ -10,9 +10,9 @@ from adderclaw.channels.server.endpoint import Called, Client, Reach
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
-from adderclaw.store import Store
-from adderclaw.store.queries import conversations
-from adderclaw.store.text import plain
+from adderclaw.storage import Store
+from adderclaw.storage.queries import conversations
+from adderclaw.storage.text import plain
 
 if TYPE_CHECKING:
     from adderclaw.channels.server.house import House

@@ -14,7 +14,7 @@ from adderclaw.drivers.agentfile.load import bound, load
 from adderclaw.drivers.agentfile.workflow import Workflow
 from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import workflows
+from adderclaw.storage import workflows
 
 STRICT = ("supervised", "readonly")
 """Profiles in which nothing that could do harm happens unasked."""

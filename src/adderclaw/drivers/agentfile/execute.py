@@ -18,9 +18,9 @@ from adderclaw.drivers.agentfile.signal import Loop, Report, Result, Verdict
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
 from adderclaw.drivers.driver import RunEnds
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import subagents, transcript, workflows
-from adderclaw.store.subagents import Subagent
-from adderclaw.store.workflows import Begun, Finished
+from adderclaw.storage import subagents, transcript, workflows
+from adderclaw.storage.subagents import Subagent
+from adderclaw.storage.workflows import Begun, Finished
 
 VERDICT = "(review)"
 """Stands for the reviewer among the agents; no AGENT can be called so."""

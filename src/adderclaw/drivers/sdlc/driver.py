@@ -11,8 +11,8 @@ from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.sdlc.execute import Proof
 from adderclaw.drivers.sdlc.trees import Trees, Where
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import criteria
-from adderclaw.store.plans import Plan
+from adderclaw.storage.sdlc import criteria
+from adderclaw.storage.sdlc.plans import Plan
 
 KIND = "proof"
 
@@ -50,7 +50,7 @@ class ProofDriver:
 @contextmanager
 def _alone(session: Session, plan_id: int) -> Generator[None]:
     """One run at a time proves a plan."""
-    from adderclaw.store import locks
+    from adderclaw.storage import locks
 
     if by := locks.holder(session.store.path, name := f"proof-{plan_id}"):
         raise UsageError(f"run {by} proves plan {plan_id} already: wait for it, or end it")

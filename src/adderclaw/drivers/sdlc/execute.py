@@ -14,10 +14,10 @@ from adderclaw.drivers.sdlc.proving import Judgement, Proved
 from adderclaw.drivers.sdlc.tools import SUBMIT, submit_tool
 from adderclaw.drivers.sdlc.trees import Trees
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import criteria, faults, generated_tests
-from adderclaw.store.criteria import Criterion
-from adderclaw.store.generated_tests import Test
-from adderclaw.store.plans import Plan
+from adderclaw.storage.sdlc import criteria, faults, generated_tests
+from adderclaw.storage.sdlc.criteria import Criterion
+from adderclaw.storage.sdlc.generated_tests import Test
+from adderclaw.storage.sdlc.plans import Plan
 
 ATTEMPTS = 6
 """Tests for one criterion that may be turned back; then somebody has to look at the plan."""

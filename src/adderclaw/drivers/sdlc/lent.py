@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused
-from adderclaw.store.checkpoints import State
-from adderclaw.store.generated_tests import beside_tree
+from adderclaw.storage.checkpoints import State
+from adderclaw.storage.sdlc.generated_tests import beside_tree
 from adderclaw.workspace import Place
 
 NAMES = frozenset({"node_modules", ".venv"})

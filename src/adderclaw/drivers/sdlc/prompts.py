@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from adderclaw.core.framing import tagged
 from adderclaw.drivers.sdlc.running import SECONDS
 from adderclaw.drivers.sdlc.trees import Trees
-from adderclaw.store.criteria import Criterion
-from adderclaw.store.plans import Plan
-from adderclaw.store.text import plain
+from adderclaw.storage.sdlc.criteria import Criterion
+from adderclaw.storage.sdlc.plans import Plan
+from adderclaw.storage.text import plain
 
 DOCUMENTS = (".md", ".rst", ".txt", ".adoc", ".json", ".yaml", ".yml", ".toml", ".sql", ".proto", ".graphql", ".xsd")
 """What a document of an interface is called; sources are none, whatever the plan says."""

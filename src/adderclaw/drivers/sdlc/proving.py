@@ -9,10 +9,10 @@ from adderclaw.drivers.sdlc.check import LOOKING
 from adderclaw.drivers.sdlc.replaced import Call, How
 from adderclaw.drivers.sdlc.running import SECONDS, Ran, Replacing
 from adderclaw.drivers.sdlc.trees import Tree, Trees
-from adderclaw.store import faults
-from adderclaw.store.criteria import Criterion
-from adderclaw.store.generated_tests import Test, replaced_digest
-from adderclaw.store.generated_tests import Tree as Kind
+from adderclaw.storage.sdlc import faults
+from adderclaw.storage.sdlc.criteria import Criterion
+from adderclaw.storage.sdlc.generated_tests import Test, replaced_digest
+from adderclaw.storage.sdlc.generated_tests import Tree as Kind
 
 PASSES_BEFORE = (
     "it passes on the tree as it was before the change, so that it does not prove the change: assert what only the "

@@ -7,9 +7,9 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 from adderclaw.drivers.sdlc.check import LANGUAGES, Problem, check
 from adderclaw.kernel.session import Session
-from adderclaw.store import generated_tests
-from adderclaw.store.criteria import Criterion
-from adderclaw.store.plans import Plan
+from adderclaw.storage.sdlc import generated_tests
+from adderclaw.storage.sdlc.criteria import Criterion
+from adderclaw.storage.sdlc.plans import Plan
 
 SUBMIT = "SubmitTest"
 MOST = 4

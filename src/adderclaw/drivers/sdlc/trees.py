@@ -13,9 +13,10 @@ from adderclaw.core.errors import AdderClawError, StoreError
 from adderclaw.core.record import NamedTuple
 from adderclaw.drivers.sdlc import lent, running
 from adderclaw.drivers.sdlc.running import SECONDS, Ran, Replacing
-from adderclaw.store import Store, baselines, checkpoints, proof
-from adderclaw.store.checkpoints import State
-from adderclaw.store.faults import Fault
+from adderclaw.storage import Store, checkpoints
+from adderclaw.storage.checkpoints import State
+from adderclaw.storage.sdlc import baselines, proof
+from adderclaw.storage.sdlc.faults import Fault
 from adderclaw.workspace import Place
 
 COPIES = "proof"

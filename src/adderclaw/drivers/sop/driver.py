@@ -16,8 +16,8 @@ from adderclaw.drivers.sop.inputs import Value, bound
 from adderclaw.drivers.sop.results import begun_with, planned
 from adderclaw.drivers.sop.sop import Sop
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import workflows
-from adderclaw.store.workflows import Begun
+from adderclaw.storage import workflows
+from adderclaw.storage.workflows import Begun
 
 
 def prepare(options: Options, sop: str, inputs: Mapping[str, str]) -> "SopDriver":

@@ -20,7 +20,7 @@ from adderclaw.kernel import lifecycle, resume
 from adderclaw.kernel.limits import LoopDetector
 from adderclaw.kernel.loop import keep_message, live_planned
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import subagents
+from adderclaw.storage import subagents
 
 STOPPED = "the emergency stop is set; `adderclaw estop --clear` removes it"
 TIMEOUT = "timeout"

@@ -11,8 +11,8 @@ from adderclaw.drivers.sop.sop import Sop, Status, Step
 from adderclaw.kernel import resume
 from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.session import Session
-from adderclaw.store import Store, workflows
-from adderclaw.store.workflows import Begun, Finished
+from adderclaw.storage import Store, workflows
+from adderclaw.storage.workflows import Begun, Finished
 
 PLAN = "(plan)"
 """Stands where a workflow has the persona: the row with the steps as the run began with them."""

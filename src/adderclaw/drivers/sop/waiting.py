@@ -2,10 +2,10 @@
 
 import time
 
-from adderclaw.store import Store, approvals, runs
-from adderclaw.store.approvals import Approval
-from adderclaw.store.runs import Run
-from adderclaw.store.text import iso
+from adderclaw.storage import Store, approvals, runs
+from adderclaw.storage.approvals import Approval
+from adderclaw.storage.runs import Run
+from adderclaw.storage.text import iso
 
 WAITING = ("needs_input", "stopped", "interrupted")
 """How a run may have ended whose question can still be answered: the process was killed, or somebody ended it."""

@@ -16,8 +16,9 @@ from adderclaw.drivers.spec.status import Scenario, Status
 from adderclaw.drivers.verifier.evidence import Keeper
 from adderclaw.drivers.verifier.verify import Claim, Finding, verify
 from adderclaw.kernel.session import Session
-from adderclaw.store import checks, transcript
-from adderclaw.store.checks import Check
+from adderclaw.storage import transcript
+from adderclaw.storage.sdlc import checks
+from adderclaw.storage.sdlc.checks import Check
 from adderclaw.workspace import Place
 
 UNCHECKED = (

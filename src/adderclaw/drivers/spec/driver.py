@@ -112,7 +112,7 @@ def _has_own(loaded: "Loaded") -> bool:
 @contextmanager
 def _alone(session: Session, root: str) -> Generator[None]:
     """One run at a time works through the specification of a folder."""
-    from adderclaw.store import locks
+    from adderclaw.storage import locks
 
     if by := locks.holder(session.store.path, name := f"spec-{digest(root)[:16]}"):
         raise UsageError(f"run {by} works through the specification of {root} already: wait for it, or end it")

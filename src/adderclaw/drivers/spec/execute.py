@@ -11,7 +11,8 @@ from adderclaw.drivers.spec.prompts import Names
 from adderclaw.drivers.spec.sessions import Came, Ended, Order, work
 from adderclaw.drivers.spec.status import Status
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.store import checks, transcript
+from adderclaw.storage import transcript
+from adderclaw.storage.sdlc import checks
 
 NAMES = Names(tools.DECLARE, tools.UPDATE)
 NOT_REQUIRED = (

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from adderclaw import workspace
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.drivers.verifier.evidence import kept
-from adderclaw.store import Store, checks
-from adderclaw.store.checks import Check
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import checks
+from adderclaw.storage.sdlc.checks import Check
 from adderclaw.view.items import Notice
 from adderclaw.view.page import PICTURES, Block, Heading, Output, Picture, Table, Tone, page
 from adderclaw.view.rows import Rows

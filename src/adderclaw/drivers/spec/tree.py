@@ -8,7 +8,7 @@ from adderclaw.config.own_paths import own_paths
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.json_text import digest
 from adderclaw.drivers.spec import features, status
-from adderclaw.store import locks
+from adderclaw.storage import locks
 
 LEFT_OUT = (f"{features.FOLDER}/", f"{status.FOLDER}/")
 """Feature files are compared by their steps, scenario by scenario; the other folder is AdderClaw's own."""

@@ -14,7 +14,7 @@ from adderclaw.drivers.task.transitions import begun_with
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.skills.catalogue import Catalogue
-from adderclaw.store import workflows
+from adderclaw.storage import workflows
 
 
 @runtime_checkable

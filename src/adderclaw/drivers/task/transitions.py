@@ -14,8 +14,8 @@ from adderclaw.kernel import resume
 from adderclaw.kernel.call_hooks import Keep
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session
-from adderclaw.store import workflows
-from adderclaw.store.workflows import Begun, Finished
+from adderclaw.storage import workflows
+from adderclaw.storage.workflows import Begun, Finished
 
 NAME = "task"
 """Stands where a workflow has its own name; there is no file."""

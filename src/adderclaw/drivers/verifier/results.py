@@ -7,7 +7,7 @@ from typing import Any
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json, MediaBlock, Prepared, Tool, ToolContext, ToolResult
 from adderclaw.kernel.resume import media
-from adderclaw.store import Store, transcript
+from adderclaw.storage import Store, transcript
 
 EXPECTED_FAILURE = (
     'Where the scenario asks for a failure, let the whole command end with 0 (`program; echo "exit $?"`) and cite that.'

@@ -10,7 +10,7 @@ from adderclaw.core.record import record
 from adderclaw.core.tool_traits import in_set
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 from adderclaw.drivers.verifier.results import Cited, Results
-from adderclaw.store import Store
+from adderclaw.storage import Store
 
 VERDICT = "Verdict"
 MISSING = f"There is no verdict yet. Call {VERDICT} now: what you could not try is `passed: false`."

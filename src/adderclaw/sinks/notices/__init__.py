@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sqlite3 import Cursor
 
     from adderclaw.config.schema.channels import NoticeKind, Notices
-    from adderclaw.store import Store
+    from adderclaw.storage import Store
 
 type Clean = Callable[[Any], Any]
 """Takes secrets and control characters out of a text."""

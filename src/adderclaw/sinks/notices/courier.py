@@ -22,8 +22,8 @@ from adderclaw.sinks.notices import Notice, send
 from adderclaw.sinks.notices import letter as letters
 from adderclaw.sinks.notices.letter import Letter, Undelivered
 from adderclaw.sinks.notices.wanted import FULL, cut
-from adderclaw.store import Store, runs, transcript
-from adderclaw.store import notices as rows
+from adderclaw.storage import Store, runs, transcript
+from adderclaw.storage import notices as rows
 
 BACK_OFF = (1.0, 5.0, 30.0, 120.0, 600.0, 1_800.0, 3_600.0, 3_600.0)
 """Seconds between one attempt and the next; after as many it is given up."""

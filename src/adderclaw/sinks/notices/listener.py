@@ -16,8 +16,8 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.sinks.notices import Clean, Notice, prepared
 from adderclaw.sinks.notices.courier import GRACE, Courier, Place, of_process
-from adderclaw.store import Store, approvals
-from adderclaw.store import notices as rows
+from adderclaw.storage import Store, approvals
+from adderclaw.storage import notices as rows
 
 TALKS = frozenset({"repl", "http", "acp", "attach"})
 """Channels in which somebody talks with an agent: there a long turn is what is done, not the end of the talk."""

@@ -15,8 +15,8 @@ from adderclaw.core.json_text import digest
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
 from adderclaw.sinks.notices import Clean, Notice
-from adderclaw.store import notices as rows
-from adderclaw.store.text import iso
+from adderclaw.storage import notices as rows
+from adderclaw.storage.text import iso
 
 TITLE = 160
 TEXT = 1_200

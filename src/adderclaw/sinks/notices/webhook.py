@@ -9,7 +9,7 @@ from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
 from adderclaw.sinks.notices.letter import Letter, Undelivered
-from adderclaw.store.text import compact
+from adderclaw.storage.text import compact
 
 ANSWER_BYTES = 65_536
 """What is read of an answer; nothing of it is used but its status."""

@@ -10,8 +10,8 @@ from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
-    from adderclaw.store import Store
-    from adderclaw.store.lists import Task
+    from adderclaw.storage import Store
+    from adderclaw.storage.lists import Task
     from adderclaw.tools import Kit
 
 type Status = Literal["pending", "in_progress", "completed"]
@@ -69,7 +69,7 @@ class TaskUpdateArguments:
 
 
 def write_todos(store: "Store", given: TodoWriteArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import lists
+    from adderclaw.storage import lists
 
     if len(given.todos) > MOST:
         return rejected(f"{len(given.todos)} todos; at most {MOST} are kept.")
@@ -97,7 +97,7 @@ def line(task: "Task") -> str:
 
 
 async def create(store: "Store", given: TaskCreateArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import lists
+    from adderclaw.storage import lists
 
     if (wrong := _too_long(given.subject, given.description, given.activeForm, canonical(given.metadata))) or (
         not given.subject.strip()
@@ -130,14 +130,14 @@ async def get(store: "Store", given: TaskGetArguments, ctx: ToolContext) -> Tool
 
 
 async def listing(store: "Store", _given: TaskListArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import lists
+    from adderclaw.storage import lists
 
     found = lists.tasks(store, ctx.conversation_id)
     return own_words("\n".join(map(line, found)) or "There are no tasks.", {"tasks": len(found)})
 
 
 async def update(store: "Store", given: TaskUpdateArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import lists
+    from adderclaw.storage import lists
 
     found = _find(store, ctx, given.taskId)
     if isinstance(found, ToolResult):
@@ -187,7 +187,7 @@ def _new_links(
     store: "Store", given: TaskUpdateArguments, found: "Task", ctx: ToolContext
 ) -> list[tuple[int, int]] | str:
     """(blocker, blocked) pairs to add, or what is wrong with them."""
-    from adderclaw.store import lists
+    from adderclaw.storage import lists
 
     everything = {task.number: task for task in lists.tasks(store, ctx.conversation_id)}
     pairs: list[tuple[int, int]] = []
@@ -218,7 +218,7 @@ def _reaches(after: dict[int, set[int]], start: int, goal: int) -> bool:
 
 
 def _find(store: "Store", ctx: ToolContext, name: str) -> "Task | ToolResult":
-    from adderclaw.store import lists
+    from adderclaw.storage import lists
 
     found = lists.task(store, ctx.conversation_id, _number(name))
     return found or rejected(f"there is no task {name[:40]!r}; TaskList shows them.")

@@ -10,8 +10,8 @@ from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
-    from adderclaw.store import Store
-    from adderclaw.store.phases import By
+    from adderclaw.storage import Store
+    from adderclaw.storage.sdlc.phases import By
     from adderclaw.tools import Kit
 
 MAX_PLAN = 256 * 1024
@@ -34,7 +34,7 @@ class ExitPlanModeArguments:
 
 
 def enter(store: "Store", ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import phases, plans
+    from adderclaw.storage.sdlc import phases, plans
 
     phase = phases.phase_of(store, ctx.conversation_id)
     if phase == "planning" and not plans.last(store, ctx.conversation_id, "approved"):
@@ -49,8 +49,8 @@ def enter(store: "Store", ctx: ToolContext) -> ToolResult:
 
 async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
     """Offer the plan to the operator. In plan mode outside the phase planning, that phase begins with the approval."""
-    from adderclaw.store import phases, plans
-    from adderclaw.store.criteria import BadPlan
+    from adderclaw.storage.sdlc import phases, plans
+    from adderclaw.storage.sdlc.criteria import BadPlan
 
     phase = phases.phase_of(store, ctx.conversation_id)
     if phase != "planning" and not ctx.host.in_plan_mode:
@@ -85,7 +85,7 @@ async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: T
 
 
 def _begin_planning(store: "Store", ctx: ToolContext, number: int, by: "By") -> None:
-    from adderclaw.store import phases
+    from adderclaw.storage.sdlc import phases
 
     with store.write() as cursor:
         phases.begin_planning(cursor, ctx.conversation_id, number, by=by)
@@ -104,7 +104,7 @@ async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, nu
     from asyncio import to_thread
 
     from adderclaw.checkpoints.baseline import approve
-    from adderclaw.store.phases import NotMoved
+    from adderclaw.storage.sdlc.phases import NotMoved
 
     root, take = ctx.workspace.root, kit.baseline
     taking = None if take is None else lambda: take(root)

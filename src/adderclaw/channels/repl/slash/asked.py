@@ -43,7 +43,7 @@ async def _aside(run: Run, question: str, purpose: str) -> str:
     from adderclaw.core.framing import tagged
     from adderclaw.kernel.tape import UNTAPED
     from adderclaw.runtime import session as sessions
-    from adderclaw.store import transcript
+    from adderclaw.storage import transcript
 
     session = run.session
     entries = transcript.live(transcript.entries(session.store, session.session_id))

@@ -50,7 +50,7 @@ def has(words: list[str]) -> bool:
 def _output(run: Run, arguments: list[str]) -> str:
     from adderclaw.channels.cli import COMMANDS
     from adderclaw.channels.cli.common import run_typer
-    from adderclaw.sinks import log
+    from adderclaw.storage.telemetry import log
 
     module = import_module(f"adderclaw.channels.cli.{COMMANDS[arguments[0]].module}")
     text = io.StringIO()

@@ -7,8 +7,8 @@ from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config.model_facts.catalogue import first_of
 from adderclaw.core.redaction import visible
 from adderclaw.runtime import Run
-from adderclaw.store import memory as memories
-from adderclaw.store import transcript
+from adderclaw.storage import memory as memories
+from adderclaw.storage import transcript
 
 
 def tools(run: Run, _rest: str) -> Done:
@@ -99,7 +99,7 @@ def ids(run: Run, _rest: str) -> Done:
 
 
 def todos(run: Run, _rest: str) -> Done:
-    from adderclaw.store import lists
+    from adderclaw.storage import lists
     from adderclaw.tools.control.lists import MARKS, line
 
     session = run.session
@@ -109,7 +109,7 @@ def todos(run: Run, _rest: str) -> Done:
 
 
 def agents(run: Run, _rest: str) -> Done:
-    from adderclaw.store import subagents
+    from adderclaw.storage import subagents
     from adderclaw.tools.control import definitions
 
     foreign, kit = run.session.config.compat.claude, run.session.scene.kit

@@ -13,8 +13,8 @@ from adderclaw.core.redaction import visible
 from adderclaw.kernel import permission_updates
 from adderclaw.kernel.approvals import person
 from adderclaw.runtime import Run
-from adderclaw.store import phases, plans
-from adderclaw.store.phases import By, NotMoved
+from adderclaw.storage.sdlc import phases, plans
+from adderclaw.storage.sdlc.phases import By, NotMoved
 
 
 def _desk(run: Run) -> Desk:

@@ -123,7 +123,7 @@ def copy(run: Run, rest: str) -> Done:
     """The last answer, or the one before that, to the clipboard of the terminal."""
     from base64 import b64encode
 
-    from adderclaw.store import transcript
+    from adderclaw.storage import transcript
 
     if rest and not (rest.isdecimal() and int(rest) > 0):
         raise UsageError(f"{rest!r}: it takes a number; 1 is the last answer")

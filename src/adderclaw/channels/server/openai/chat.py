@@ -11,7 +11,7 @@ from adderclaw.channels.server.openai import wanted
 from adderclaw.channels.server.openai.turn import Alive, Ended, Turn, Usage, Words
 from adderclaw.channels.server.openai.wanted import ChatBody
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.store.text import compact
+from adderclaw.storage.text import compact
 
 
 class ChatAnswer(TypedDict):

@@ -16,9 +16,9 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Outcome
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.runtime.start import loaded_by
-from adderclaw.store import transcript
-from adderclaw.store.queries import conversations
-from adderclaw.store.text import plain
+from adderclaw.storage import transcript
+from adderclaw.storage.queries import conversations
+from adderclaw.storage.text import plain
 from adderclaw.view.items import Call
 
 OWN = "adderclaw"

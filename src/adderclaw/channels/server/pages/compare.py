@@ -13,7 +13,7 @@ from adderclaw.channels.server.pages.parts import Tone, badge, moment, part, sta
 from adderclaw.channels.server.pages.runs import HERE, address
 from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
-from adderclaw.store import runs
+from adderclaw.storage import runs
 from adderclaw.view.html import Child, Html, el
 from adderclaw.view.plots import Unit, short
 from adderclaw.view.timeline import timeline

@@ -15,7 +15,7 @@ from adderclaw.core.decode import Between
 from adderclaw.core.record import record
 from adderclaw.hosted.conversation import Conversation
 from adderclaw.hosted.updates import Update
-from adderclaw.store import Store, threads
+from adderclaw.storage import Store, threads
 from adderclaw.view.html import Html, el, many
 from adderclaw.view.html_items import item, item_id
 from adderclaw.view.items import Item, Notice, Words

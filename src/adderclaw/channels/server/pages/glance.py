@@ -9,10 +9,10 @@ from adderclaw.channels.server.pages.questions import Asked
 from adderclaw.channels.server.visible import places
 from adderclaw.core.record import NamedTuple
 from adderclaw.hosted.conversation import Conversation
-from adderclaw.store import Store, approvals, runs, threads, transcript
-from adderclaw.store.approvals import Approval
-from adderclaw.store.queries import conversations
-from adderclaw.store.runs import Run
+from adderclaw.storage import Store, approvals, runs, threads, transcript
+from adderclaw.storage.approvals import Approval
+from adderclaw.storage.queries import conversations
+from adderclaw.storage.runs import Run
 from adderclaw.view.items import Call
 from adderclaw.view.rows import Rows
 

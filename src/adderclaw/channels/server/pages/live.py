@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from adderclaw.store.text import compact
+from adderclaw.storage.text import compact
 from adderclaw.view.html import Html
 
 if TYPE_CHECKING:

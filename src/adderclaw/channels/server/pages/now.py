@@ -10,7 +10,7 @@ from adderclaw.channels.server.pages import glance, live, questions
 from adderclaw.channels.server.pages.glance import Glance, Talk, Working
 from adderclaw.channels.server.pages.layout import layout, stop_button, stopped_banner, waiting_count
 from adderclaw.channels.server.pages.parts import card, empty, iso_seconds, link, moment, part, sent_form, state
-from adderclaw.store.runs import Run
+from adderclaw.storage.runs import Run
 from adderclaw.view.html import Html, el
 from adderclaw.view.html_items import item_id
 
@@ -85,7 +85,7 @@ def _keep_answered(called: Called, sent: Parts, made: Parts, answered: dict[str,
 
 
 def _ended(called: Called, id: str) -> Html | None:
-    from adderclaw.store import approvals
+    from adderclaw.storage import approvals
 
     for row in approvals.listing(called.house.store, everything=True, limit=100, places=glance.places(called)):
         if questions.card_id(row.id) == id:

@@ -8,7 +8,7 @@ from adderclaw.core.questions import ApprovalRequest, Question
 from adderclaw.core.record import NamedTuple
 from adderclaw.hosted.asking import Request
 from adderclaw.kernel.approvals import questions_of, shown
-from adderclaw.store.approvals import Approval
+from adderclaw.storage.approvals import Approval
 from adderclaw.view.calls import parsed
 from adderclaw.view.html import Child, Html, el, whole
 from adderclaw.view.html_items import diff

@@ -22,9 +22,9 @@ from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.drivers.spec import report
-from adderclaw.store import Store, runs
-from adderclaw.store.checks import Check
-from adderclaw.store.runs import Run
+from adderclaw.storage import Store, runs
+from adderclaw.storage.runs import Run
+from adderclaw.storage.sdlc.checks import Check
 from adderclaw.view.html import Html, el
 from adderclaw.view.html_markdown import markdown
 from adderclaw.view.page import Block, drawn

@@ -6,8 +6,8 @@ from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.parts import state
 from adderclaw.core.record import NamedTuple
 from adderclaw.hosted.conversation import Conversation
-from adderclaw.store import Store, locks, transcript
-from adderclaw.store.queries import conversations
+from adderclaw.storage import Store, locks, transcript
+from adderclaw.storage.queries import conversations
 from adderclaw.view.html import Html, el
 from adderclaw.view.items import Call, Item, Words
 from adderclaw.view.rows import Rows

@@ -15,7 +15,7 @@ from adderclaw.channels.server.pages.parts import empty, figure, part, table
 from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
-from adderclaw.store.model_calls import Used
+from adderclaw.storage.model_calls import Used
 from adderclaw.view.html import Html, el
 from adderclaw.view.plots import COLOURS, Plot, Series, columns, lines, short, spark
 

@@ -1,0 +1,84 @@
+"""Signed requests that were received, as rows: each is claimed before anything begins, and counts once, for ever.
+
+A claim is one transaction, so of two servers that get the same request one begins something. A process that is killed
+between the claim and the beginning leaves a row that became nothing: the sender is told to send anew, under another id.
+"""
+
+from collections.abc import Sequence
+
+from adderclaw.core.record import NamedTuple
+from adderclaw.storage import Store
+from adderclaw.storage.text import iso, plain
+
+KEPT = 30 * 86_400.0
+"""Seconds for which an id is kept: the time in a signature is refused long before, even if a clock is set back."""
+DAY = 86_400.0
+
+
+class Claim(NamedTuple):
+    door: str
+    """Where it came: `trigger:NAME`, `channel:NAME`, `channel:NAME:SENDER`."""
+    id: str
+    seconds: float | None = KEPT
+    """None: kept for ever, since nothing in the request says when it was signed."""
+
+
+class Delivery(NamedTuple):
+    door: str
+    id: str
+    received_at: str
+    expires_at: str | None
+    became: str
+    """What began with it: the id of a run or turn. Empty: nothing yet, or the process was killed before that."""
+
+
+class TooMany(Exception):
+    """The door took as many requests as it may within a day; nothing was claimed."""
+
+
+def claim(store: Store, claims: Sequence[Claim], now: float, *, most: int | None = None) -> Delivery | None:
+    """None: all of them are ours, from now on; else the earlier delivery that has one of the ids, and nothing changes.
+
+    `most`: how many requests the door of the last claim takes within a day; raises TooMany.
+    """
+    with store.write() as cursor:
+        cursor.execute("DELETE FROM deliveries WHERE expires_at < ?", (iso(now),))
+        for one in claims:
+            found = cursor.execute(
+                "SELECT door, id, received_at, expires_at, became FROM deliveries WHERE door = ? AND id = ?",
+                (plain(one.door), plain(one.id)),
+            ).fetchone()
+            if found is not None:
+                return Delivery(*found)
+        if most is not None:
+            (count,) = cursor.execute(
+                "SELECT count(*) FROM deliveries WHERE door = ? AND received_at > ?",
+                (plain(claims[-1].door), iso(now - DAY)),
+            ).fetchone()
+            if count >= most:
+                raise TooMany(claims[-1].door)
+        for one in claims:
+            cursor.execute(
+                "INSERT INTO deliveries(door, id, received_at, expires_at) VALUES (?, ?, ?, ?)",
+                (plain(one.door), plain(one.id), iso(now), None if one.seconds is None else iso(now + one.seconds)),
+            )
+    return None
+
+
+def begun(store: Store, claims: Sequence[Claim], became: str) -> None:
+    """Note what began with a request."""
+    with store.write() as cursor:
+        for one in claims:
+            cursor.execute(
+                "UPDATE deliveries SET became = ? WHERE door = ? AND id = ?",
+                (plain(became), plain(one.door), plain(one.id)),
+            )
+
+
+def release(store: Store, claims: Sequence[Claim]) -> None:
+    """Nothing began with a request, and that is sure: it may come again under the same id."""
+    with store.write() as cursor:
+        for one in claims:
+            cursor.execute(
+                "DELETE FROM deliveries WHERE door = ? AND id = ? AND became = ''", (plain(one.door), plain(one.id))
+            )

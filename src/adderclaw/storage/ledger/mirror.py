@@ -1,0 +1,94 @@
+"""The mirror of the receipts of the chain in use: by what they are about, the newest first."""
+
+import json
+from collections.abc import Sequence
+
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
+from adderclaw.storage import Store
+from adderclaw.storage.ledger.chain import Broken, check
+from adderclaw.storage.runs import within
+from adderclaw.storage.text import plain
+
+
+class Wanted(NamedTuple):
+    """What receipts are looked for by; None: any."""
+
+    tool: str | None = None
+    status: str | None = None
+    risk: str | None = None
+    conversation: str | None = None
+    session: str | None = None
+    run: str | None = None
+    answered_by: str | None = None
+    before: int | None = None
+    """Only with a lower number."""
+
+
+class Mirrored(NamedTuple):
+    seq: int
+    line: str
+    session_id: str | None
+    tool_use_id: str | None
+    run_id: str | None
+
+
+_IN_LINE = {
+    "tool": "tool",
+    "status": "status",
+    "risk": "risk",
+    "conversation": "conversation_id",
+    "answered_by": "decision.answered_by",
+}
+
+
+def listing(store: Store, wanted: Wanted, limit: int, places: Sequence[str] = ()) -> list[Mirrored]:
+    """`places`: of calls in these workspaces alone, if any are given."""
+    where, given = _held(places)
+    for name, field in _IN_LINE.items():
+        if (value := getattr(wanted, name)) is not None:
+            # A row that somebody changed may be no JSON: it is then none that was looked for, and no error.
+            where.append(f"CASE WHEN json_valid(line) THEN json_extract(line, '$.{field}') END = ?")
+            given.append(plain(value))
+    if wanted.session is not None:
+        where.append("session_id = ?")
+        given.append(plain(wanted.session))
+    if wanted.run is not None:
+        where.append("run_id = ?")
+        given.append(plain(wanted.run))
+    if wanted.before is not None:
+        where.append("seq < ?")
+        given.append(wanted.before)
+    return _read(store, f"{' AND '.join(where)} ORDER BY seq DESC LIMIT ?", (*given, limit))
+
+
+def around(store: Store, seq: int, places: Sequence[str] = ()) -> list[Mirrored]:
+    """A receipt with the one before and the one after it."""
+    where, given = _held(places)
+    return _read(store, f"{' AND '.join(where)} AND seq BETWEEN ? AND ? ORDER BY seq", (*given, seq - 1, seq + 1))
+
+
+def _held(places: Sequence[str]) -> tuple[list[str], list[object]]:
+    if not places:
+        return ["archive = ''"], []
+    here, held = within(places)
+    return ["archive = ''", f"session_id IN (SELECT session_id FROM sessions WHERE {here})"], [*held]  # noqa: S608
+
+
+def _read(store: Store, condition: str, given: Sequence[object]) -> list[Mirrored]:
+    sql = f"SELECT seq, line, session_id, tool_use_id, run_id FROM receipts WHERE {condition}"  # noqa: S608 - our own words
+    return [Mirrored(*row) for row in store.read(sql, given)]
+
+
+def read(one: Mirrored, key: bytes | None) -> tuple[Json, str]:
+    """What a receipt says, and what is wrong with it, or nothing."""
+    try:
+        if key is None:
+            raise Broken("the key is gone, so that no receipt can be told from a forged one")
+        return check(one.line.encode("utf-8", "replace"), seq=one.seq, previous_hash=None, key=key)._asdict(), ""
+    except Broken as broken:
+        try:
+            said: object = json.loads(one.line)
+        except (ValueError, RecursionError):
+            said = None
+        return (said if isinstance(said, dict) else {}), str(broken)  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,109 @@
+"""Whether the criteria of a plan are proved: what the transition from `test` to `verify` rests on, by rows alone."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import baselines, criteria, generated_tests
+from adderclaw.storage.sdlc.criteria import Criterion
+from adderclaw.storage.sdlc.generated_tests import Result, Test, lent_beside
+from adderclaw.storage.sdlc.plans import Plan
+
+AGAIN = "run `adderclaw sdlc test`"
+
+
+def open_reasons(cursor: sqlite3.Cursor, plan: Plan, tree: str) -> list[str]:
+    """Why the coverage gate is closed; empty where it is open. `tree` is the digest of the workspace as it is now."""
+    if not tree:
+        return ["it is not known what the workspace holds now, so that no result can count for it"]
+    wanted = criteria.of(cursor, plan.id)
+    if not wanted:
+        return [
+            f"plan {plan.id} has no success criteria, so that nothing can be proved: add them, and approve it again"
+        ]
+    kept = baselines.get(cursor, plan.id)
+    if kept is None or not kept.digest:
+        return [f"the workspace before plan {plan.id} is not kept, so that nothing is proved: approve the plan again"]
+    tests = generated_tests.of_plan(cursor, plan.id)
+    gate = _Gate(cursor, plan, tree, kept.digest, tests)
+    return [reason for one in wanted for reason in gate.reasons(one)]
+
+
+REPORT = "report_written"
+
+
+def reports(store: Store, plan_id: int) -> dict[str, str]:
+    """The reports of a plan's conversation that were written to files of its workspace: path → SHA-256."""
+    rows = store.read(
+        "SELECT e.detail FROM events e JOIN plans p ON p.conversation_id = e.conversation_id"
+        " WHERE p.id = ? AND e.event_type = ? ORDER BY e.id",
+        (plan_id, REPORT),
+    )
+    return {detail["path"]: detail["sha256"] for detail in (json.loads(row[0]) for row in rows)}
+
+
+class _Gate:
+    def __init__(self, cursor: sqlite3.Cursor, plan: Plan, tree: str, before: str, tests: list[Test]) -> None:
+        self._cursor, self._plan, self._tree, self._before, self._tests = cursor, plan, tree, before, tests
+        self._lent = lent_beside(tree)
+
+    def reasons(self, criterion: Criterion) -> Iterator[str]:
+        own = [one for one in self._tests if one.criterion == criterion.id and one.status == "accepted"]
+        counted = [one for one in own if one.is_whole and one.plan_hash == self._plan.hash]
+        for test in own:
+            if not test.is_whole:
+                yield f"test {test.id} of {criterion.id} is not what was handed in: its row was changed"
+            elif test.plan_hash != self._plan.hash:
+                yield f"test {test.id} of {criterion.id} rests on another text of the plan: {AGAIN}"
+        if not counted:
+            yield f"no test proves {criterion.id} ({_short(criterion.text)}): {AGAIN}"
+        for test in counted:
+            yield from self._of_test(criterion, test)
+
+    def _of_test(self, criterion: Criterion, test: Test) -> Iterator[str]:
+        name = f"test {test.id} of {criterion.id}"
+        came = [one for one in generated_tests.results_of(self._cursor, test.id) if one.test_hash == test.hash]
+        if any(not one.is_whole for one in came):
+            yield f"a result of {name} is not what came of its run: its row was changed"
+            return
+        yield from self._unproved(criterion, name, came)
+        now = [one for one in came if one.tree == "now"]
+        if not now:
+            yield f"{name} was not run on the workspace as it is: {AGAIN}"
+        elif now[-1].tree_digest != self._tree:
+            yield f"the workspace has changed since {name} was run: {AGAIN}"
+        elif not now[-1].passed:
+            how = "did not end in time" if now[-1].timed_out else f"failed with status {now[-1].exit_code}"
+            yield f"{name} {how}: `adderclaw sdlc report` shows what it printed; mend the change, then {AGAIN}"
+        else:
+            yield from self._unnoticing(name, came)
+
+    def _unnoticing(self, name: str, came: list[Result]) -> Iterator[str]:
+        """Whether it failed where the programs that it starts print something else."""
+        last = {one.variant: one for one in came if one.variant and one.own_digest == self._tree}
+        if "other" not in last:
+            yield f"{name} was not run with the programs that it starts replaced: {AGAIN}"
+        elif any(one.passed for one in (last.get("status", last["other"]), last.get("empty")) if one is not None):
+            yield f"{name} passes with the programs that it starts replaced, so that it proves nothing"
+
+    def _unproved(self, criterion: Criterion, name: str, came: list[Result]) -> Iterator[str]:
+        """The mutation proof, from what the test did on the trees before."""
+        before = [one for one in came if one.tree == "baseline" and one.tree_digest.partition("+")[0] == self._before]
+        broken = [one for one in came if one.tree == "fault" and not one.variant] if criterion.keeps else []
+        if before and any(lent_beside(one.tree_digest) != self._lent for one in (before[-1], *broken[-1:])):
+            what = "what package managers installed in the workspace has changed"
+            yield f"{what} since {name} was run on the workspace before the change: {AGAIN}"
+        elif not before:
+            yield f"{name} was not run on the workspace before the change, so that it proves nothing: {AGAIN}"
+        elif before[-1].passed and not criterion.keeps:
+            yield f"{name} passes without the change, so that it proves nothing"
+        elif not before[-1].passed and criterion.keeps:
+            yield f"{name} fails before the change, where the criterion holds already"
+        if criterion.keeps and (not broken or broken[-1].passed):
+            yield f"{name} does not fail on the fault that the plan names"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:59]}…"
