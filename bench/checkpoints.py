@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from adderclaw.checkpoints.tracker import Tracker, Who, limits_of
 from adderclaw.config.own_paths import Own
 from adderclaw.config.schema.settings import Checkpoints
+from adderclaw.sandbox.legacy.checkpoints.tracker import Tracker, Who, limits_of
 from adderclaw.storage import Store
 
 FILES, FOLDERS, BYTES, ROUNDS = 10_000, 100, 2_000, 7

@@ -5,7 +5,7 @@ import sys
 import tempfile
 import time
 
-from adderclaw.workspace.survey import Survey, Surveyor
+from adderclaw.sandbox.legacy.survey import Survey, Surveyor
 
 FILES = 8
 """Files in each folder."""

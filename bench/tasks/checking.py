@@ -12,13 +12,12 @@ import shutil
 import stat
 from collections.abc import Mapping
 
-from adderclaw import workspace
 from adderclaw.core.errors import AdderClawError, Refused
-from adderclaw.sandbox import confinement
+from adderclaw.sandbox import confinement, workspace
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.process import Finished, View, environment, in_view, run
-from adderclaw.workspace import Place
+from adderclaw.sandbox.workspace import Place
 from bench.tasks.catalogue import FOLDER, Probe, Task
 
 SECONDS = 30.0

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.checkpoints import baseline
-from adderclaw.checkpoints.blobs import Blobs, moment, prune
-from adderclaw.checkpoints.tree import NOBODYS, Limits
 from adderclaw.core.errors import StoreError
+from adderclaw.sandbox.legacy.checkpoints import baseline
+from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs, moment, prune
+from adderclaw.sandbox.legacy.checkpoints.tree import NOBODYS, Limits
 from adderclaw.storage import Store
 from adderclaw.storage.sdlc import baselines, plans
 from adderclaw.storage.sdlc.baselines import Taken

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.checkpoints.git_ignored import ignored
-from adderclaw.checkpoints.tree import Forgets, Limits, scan
+from adderclaw.sandbox.legacy.checkpoints.git_ignored import ignored
+from adderclaw.sandbox.legacy.checkpoints.tree import Forgets, Limits, scan
 from adderclaw.storage.checkpoints import State
 
 NAMES = """

@@ -4,7 +4,7 @@ import pytest
 
 from adderclaw.config.foreign import frontmatter
 from adderclaw.config.foreign.frontmatter import Malformed
-from adderclaw.workspace import globs
+from adderclaw.sandbox.workspace import globs
 from tests.rows import rows
 
 

@@ -23,8 +23,8 @@ from adderclaw.gate.shell.words import Component
 from adderclaw.hooks import ecmascript
 from adderclaw.hooks.answers import Ran, read
 from adderclaw.hooks.matching import matches
+from adderclaw.sandbox.legacy.survey import Surveyor
 from adderclaw.tools import hardened
-from adderclaw.workspace.survey import Surveyor
 from tests.gate.conftest import build, resolve
 from tests.rows import rows
 

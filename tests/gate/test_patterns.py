@@ -21,7 +21,7 @@ from adderclaw.gate.rules import Anchors, Invalid
 from adderclaw.gate.shell import patterns, values
 from adderclaw.hooks.matching import matches as hook_matches
 from adderclaw.mcp import definitions
-from adderclaw.workspace import globs
+from adderclaw.sandbox.workspace import globs
 from tests.rows import rows
 
 HERE = Anchors("/ws", "/ws", "/home/u")

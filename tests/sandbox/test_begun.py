@@ -13,7 +13,7 @@ from adderclaw.config.denied_names import NOTHING, Shut
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.workspace.survey import Survey
+from adderclaw.sandbox.legacy.survey import Survey
 from tests.sandbox import escapes
 from tests.sandbox.test_process import gone, is_running
 from tests.trial import why_not

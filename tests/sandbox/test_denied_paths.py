@@ -9,7 +9,7 @@ from adderclaw import gate
 from adderclaw.config.schema.settings import Config, Permissions, Security
 from adderclaw.runtime import denied_paths
 from adderclaw.runtime.denied_paths import Held, Shutter
-from adderclaw.workspace.survey import Surveyor
+from adderclaw.sandbox.legacy.survey import Surveyor
 
 
 def made(root: Path, *names: str) -> None:

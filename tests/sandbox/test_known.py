@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from adderclaw.sandbox import known
-from adderclaw.workspace import gitconfig
-from adderclaw.workspace.survey import Surveyor
+from adderclaw.sandbox.legacy.survey import Surveyor
+from adderclaw.sandbox.workspace import gitconfig
 
 ENV = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 

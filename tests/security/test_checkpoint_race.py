@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from adderclaw.checkpoints.blobs import Blobs
-from adderclaw.checkpoints.restore import Workshop, carry_out, finish_pending, plan
-from adderclaw.checkpoints.tree import IGNORED, NOBODYS, Forgets, Index, Limits, scan, state_at
 from adderclaw.config.own_paths import Own
+from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
+from adderclaw.sandbox.legacy.checkpoints.restore import Workshop, carry_out, finish_pending, plan
+from adderclaw.sandbox.legacy.checkpoints.tree import IGNORED, NOBODYS, Forgets, Index, Limits, scan, state_at
 from adderclaw.storage import Store
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage.checkpoints import Change, Draft, State

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from adderclaw import workspace
 from adderclaw.config import safe_open
 from adderclaw.core.errors import Refused
-from adderclaw.workspace import Place
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 from tests.program import Soak
 from tests.security.swapping import swapping
 

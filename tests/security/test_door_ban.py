@@ -1,4 +1,4 @@
-"""Packages that handle workspace paths open nothing by a path: `adderclaw.workspace` does it for all of them."""
+"""Packages that handle workspace paths open nothing by a path: `adderclaw.sandbox.workspace` does it for all of them."""
 
 import ast
 from collections.abc import Iterator
@@ -163,7 +163,7 @@ def test_no_file_is_touched_by_its_path(name: str) -> None:
     if name in OWN:
         assert found, f"{name} is clean: take it from the list"
     else:
-        assert not found, f"{name}: use adderclaw.workspace: {found}"
+        assert not found, f"{name}: use adderclaw.sandbox.workspace: {found}"
 
 
 def test_no_list_names_what_is_not_there() -> None:

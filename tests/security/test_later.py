@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.workspace.survey import MANY_ASKED, Surveyor
+from adderclaw.sandbox.legacy.survey import MANY_ASKED, Surveyor
 from tests.acceptance.world import call, text
 from tests.program import Soak, keyboard
 from tests.sandbox.test_process import wait_for

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from adderclaw.kernel.instructions import Instructions
-from adderclaw.workspace import Place
-from adderclaw.workspace.globs import Patterns
-from adderclaw.workspace.matching import matching
+from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace.globs import Patterns
+from adderclaw.sandbox.workspace.matching import matching
 from tests.acceptance.world import call, text
 from tests.program import Soak
 from tests.security.swapping import swapping

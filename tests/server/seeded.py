@@ -16,13 +16,13 @@ from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.verifier.evidence import Keeper
 from adderclaw.drivers.verifier.results import Cited
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store, lists, model_calls, runs, subagents, transcript, workflows
 from adderclaw.storage.ledger import ledger
 from adderclaw.storage.ledger.chain import ReceiptDraft
 from adderclaw.storage.sdlc import checks
 from adderclaw.storage.text import compact, sql_time
 from adderclaw.storage.workflows import Begun, Finished
-from adderclaw.workspace import Place
 
 DAY = 86_400.0
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

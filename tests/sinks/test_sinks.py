@@ -13,9 +13,9 @@ import pytest
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.events import Body, Bus, EventRecord
 from adderclaw.core.redaction import Secrets
+from adderclaw.sandbox.workspace import anywhere
 from adderclaw.storage import Store
 from adderclaw.storage.telemetry import database, jsonl, log
-from adderclaw.workspace import anywhere
 from tests.rows import rows
 from tests.store.book import Ticking, numbered
 

@@ -12,9 +12,9 @@ import pytest
 from adderclaw.config import safe_open
 from adderclaw.config.paths import followed
 from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.sandbox.workspace.reading import FOLDER
 from adderclaw.tools import paths
 from adderclaw.tools.paths import Refused
-from adderclaw.workspace.reading import FOLDER
 from tests.tools.conftest import SECRET, Bench, result_of
 
 # ------------------------------------------------------------------ refusals

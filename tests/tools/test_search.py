@@ -12,7 +12,7 @@ import pytest
 
 from adderclaw.core.decode import Invalid
 from adderclaw.sandbox import programs
-from adderclaw.workspace import globs
+from adderclaw.sandbox.workspace import globs
 from tests.tools.conftest import SECRET, Bench
 
 

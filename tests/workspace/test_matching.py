@@ -4,9 +4,9 @@ import os
 import tempfile
 from pathlib import Path
 
-from adderclaw import workspace
-from adderclaw.workspace.globs import Patterns
-from adderclaw.workspace.matching import matching
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace.globs import Patterns
+from adderclaw.sandbox.workspace.matching import matching
 
 NOBODY = 65534
 

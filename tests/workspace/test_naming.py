@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.workspace import is_directory, is_named, is_regular, reached
+from adderclaw.sandbox.workspace import is_directory, is_named, is_regular, reached
 
 CASES = {
     "folder": "d-",

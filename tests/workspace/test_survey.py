@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from adderclaw.config.run_later_names import names
-from adderclaw.workspace.gitconfig import parse
-from adderclaw.workspace.survey import MOST_INSTALLED, Survey, Surveyor
+from adderclaw.sandbox.legacy.survey import MOST_INSTALLED, Survey, Surveyor
+from adderclaw.sandbox.workspace.gitconfig import parse
 
 HOOK = "#!/bin/sh\n"
 

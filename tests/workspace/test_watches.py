@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.workspace.survey import MANY_ASKED, Surveyor
+from adderclaw.sandbox.legacy.survey import MANY_ASKED, Surveyor
 from tests.program import Soak
 from tests.trial import no_namespaces
 

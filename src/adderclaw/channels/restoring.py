@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
 from adderclaw.channels.terminal import STDIN, typed
-from adderclaw.checkpoints.difference import lines
-from adderclaw.checkpoints.restore import Asked, Outcome, Plan, Step, Workshop
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.kernel import resume
 from adderclaw.kernel.session import Session
 from adderclaw.runtime import Run, rewind
+from adderclaw.sandbox.legacy.checkpoints.difference import lines
+from adderclaw.sandbox.legacy.checkpoints.restore import Asked, Outcome, Plan, Step, Workshop
 
 QUESTIONS: dict[Asked, tuple[str, str]] = {
     "conflict": ("others changed these since", "Restore over them?"),

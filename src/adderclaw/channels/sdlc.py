@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Literal
 
-from adderclaw.checkpoints import baseline
 from adderclaw.config import Loaded, home, load
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import UsageError
@@ -14,6 +13,7 @@ from adderclaw.core.types import PHASES, Json, Phase
 from adderclaw.kernel.approvals import person
 from adderclaw.kernel.clock import random_ids
 from adderclaw.runtime import sdlc as trees
+from adderclaw.sandbox.legacy.checkpoints import baseline
 from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.storage import Store, transcript
 from adderclaw.storage.sdlc import baselines, criteria, phases, plans

@@ -22,7 +22,7 @@ from adderclaw.core.types import Json
 
 PRELOADED = """
 asyncio ctypes email.message sqlite3 ssl tomllib
-adderclaw.checkpoints.tracker adderclaw.fleet.child adderclaw.gate.commands adderclaw.gate.guards adderclaw.gate.judges
+adderclaw.sandbox.legacy.checkpoints.tracker adderclaw.fleet.child adderclaw.gate.commands adderclaw.gate.guards adderclaw.gate.judges
 adderclaw.gate.modes adderclaw.models.providers.mock adderclaw.runtime.run adderclaw.sandbox.box adderclaw.sandbox.confinement
 adderclaw.tools.files
 """.split()  # noqa: SIM905

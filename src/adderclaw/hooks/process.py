@@ -14,7 +14,7 @@ from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook, shell_of
 from adderclaw.sandbox import process
 from adderclaw.sandbox.programs import search_path
-from adderclaw.workspace import is_directory
+from adderclaw.sandbox.workspace import is_directory
 
 STREAM_BYTES = 4_194_304
 INLINE_PYTHON = re.compile(r"\bpython[\d.]*(\s+-[A-Za-bd-ln-z]\S*)*(\s+-[A-Za-z]*[cm]\b|\s*$|\s+-(\s|$)|\s*[<|;&)])")

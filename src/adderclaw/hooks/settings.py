@@ -12,8 +12,8 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.sandbox.programs import resolve
+from adderclaw.sandbox.workspace import is_named
 from adderclaw.storage.text import compact
-from adderclaw.workspace import is_named
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin

@@ -23,7 +23,7 @@ from adderclaw.storage.ledger.chain import Status
 from adderclaw.tools import unwrapped
 
 if TYPE_CHECKING:
-    from adderclaw.checkpoints.tracker import Watch
+    from adderclaw.sandbox.legacy.checkpoints.tracker import Watch
 
 
 ASKED = "Not run: interrupted while the operator or a hook was asked"
@@ -460,8 +460,8 @@ async def _watched(session: Session, considered: Considered) -> "Watch | None":
     """Keep what the call may change; one that cannot write pays nothing."""
     if session.checkpoints is None:
         return None
-    from adderclaw.checkpoints.tracker import Who
     from adderclaw.gate.looking import reach
+    from adderclaw.sandbox.legacy.checkpoints.tracker import Who
 
     far = reach(considered.touch)
     if far == "nothing":

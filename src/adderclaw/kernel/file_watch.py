@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterable
 from typing import Any, cast
 
-from adderclaw import workspace
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.kernel.session import Session
+from adderclaw.sandbox import workspace
 
 MOST = 1000
 """Paths that are looked at, at most."""

@@ -12,7 +12,6 @@ from copy import copy
 from itertools import islice
 from typing import Any, Literal, cast
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.places import MARKERS
 from adderclaw.core import home_names
@@ -21,7 +20,8 @@ from adderclaw.core.framing import framed, sealed
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.workspace import Place
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 
 type Scope = Literal["User", "Project", "Local"]
 type Reason = Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]
@@ -354,14 +354,14 @@ def _globs(path: str, within: str) -> tuple[str, ...]:
 
 def _is_bounded(pattern: str) -> bool:
     """Braces multiply: a pattern that could become hundreds is none."""
-    from adderclaw.workspace import globs
+    from adderclaw.sandbox.workspace import globs
 
     return 0 < len(pattern) < 200 and pattern.count("{") <= 2 and ".." not in pattern and globs.is_bounded(pattern)
 
 
 def _is_about(rule: Rule, path: str, root: str) -> bool:
     """Names are those from the folder that has the rules on; of a rule of the user's, from the workspace on."""
-    from adderclaw.workspace import globs
+    from adderclaw.sandbox.workspace import globs
 
     base = root if rule.scope == "User" else rule.within
     return path.startswith(f"{base}/") and any(globs.matches(one, path[len(base) + 1 :]) for one in rule.globs)

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 
-from adderclaw import workspace
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.core.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
 from adderclaw.kernel import file_watch
 from adderclaw.kernel.session import Session, told
+from adderclaw.sandbox import workspace
 from adderclaw.storage import transcript
 
 GOAL = "Goal"

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from adderclaw import workspace
 from adderclaw.config import managed
 from adderclaw.config import permissions as kept
 from adderclaw.config.paths import beneath, followed
@@ -11,7 +10,7 @@ from adderclaw.config.schema.settings import Permissions
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import PermissionMode
 from adderclaw.kernel.session import Session
-from adderclaw.sandbox import programs
+from adderclaw.sandbox import programs, workspace
 
 NOT_OURS = frozenset({"projectSettings", "localSettings"})
 """A project's files are the project's: nothing that runs in it writes them."""

@@ -22,10 +22,10 @@ from adderclaw.core.types import (
 )
 from adderclaw.kernel.result import entry_of, framed_in, receipt
 from adderclaw.kernel.session import Session
+from adderclaw.sandbox.workspace import is_directory
 from adderclaw.storage import Store, approvals, subagents, tasks, transcript
 from adderclaw.storage.transcript import Entry
 from adderclaw.tools import find, unwrapped
-from adderclaw.workspace import is_directory
 
 UNKNOWN = "Interrupted before it ended: the outcome is unknown. It was not run again. Look before you repeat it."
 LOST = (

@@ -6,7 +6,6 @@ from dataclasses import field, replace
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
@@ -48,6 +47,7 @@ from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.tape import UNTAPED, Tape
+from adderclaw.sandbox.legacy.checkpoints import Checkpoints
 from adderclaw.storage import Store, runs
 from adderclaw.storage.ledger.ledger import Ledger
 from adderclaw.tools import Kit, told_of
@@ -188,7 +188,7 @@ def _hidden(denied: Callable[[str], bool], own: Callable[[], frozenset[tuple[int
 
 def _is_linked(path: str, own: Callable[[], frozenset[tuple[int, int]]]) -> bool:
     """Whether it is a second name of one of these files."""
-    from adderclaw import workspace
+    from adderclaw.sandbox import workspace
 
     status = workspace.reached(path)
     return status is not None and status.st_nlink > 1 and (status.st_dev, status.st_ino) in own()

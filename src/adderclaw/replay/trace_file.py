@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
-from adderclaw import workspace
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.core.types import Json
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store, runs
 from adderclaw.storage.runs import Event, Run, Traced
-from adderclaw.workspace import Place
 
 LONGEST = 4 * 1024 * 1024
 """Bytes of one line; a longer one is no event."""

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 
-from adderclaw import workspace
 from adderclaw.core.errors import Refused
 from adderclaw.core.framing import framed, sealed
 from adderclaw.core.hook_outcome import NO_HOOKS, Merged
@@ -14,7 +13,7 @@ from adderclaw.kernel.session import Rows, Session
 from adderclaw.runtime import hook_calls
 from adderclaw.runtime.configured_hooks import roots_of
 from adderclaw.runtime.start import Runtime, operators_own
-from adderclaw.sandbox import programs
+from adderclaw.sandbox import programs, workspace
 from adderclaw.tools import checkers
 from adderclaw.tools.checkers import SHOWN, Checker, Finding
 

@@ -7,8 +7,8 @@ from adderclaw import gate
 from adderclaw.config.denied_names import Shut, by_name, in_git
 from adderclaw.config.paths import beneath
 from adderclaw.core.record import NamedTuple
-from adderclaw.workspace import is_named
-from adderclaw.workspace.survey import Survey
+from adderclaw.sandbox.legacy.survey import Survey
+from adderclaw.sandbox.workspace import is_named
 
 MOST_HELD = 400
 """Each is a mount of its own, and the time that they take grows with their square."""

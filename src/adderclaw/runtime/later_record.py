@@ -163,7 +163,7 @@ class Later:
 
 def _mark(path: str) -> str:
     """The fingerprint that the sandbox records for a file; empty if the file does not exist."""
-    from adderclaw.workspace.contents import FOLDER, Contents
+    from adderclaw.sandbox.workspace.contents import FOLDER, Contents
 
     folder, name = os.path.split(path)
     try:
@@ -188,8 +188,8 @@ def answered(
 
 def _moved(root: str, home: str, path: str) -> bool:
     """By descriptor, to a folder of ours; what is gone already is fine, what cannot be moved is not."""
-    from adderclaw import workspace
     from adderclaw.core.errors import Refused
+    from adderclaw.sandbox import workspace
 
     folder, own = os.path.join(home, home_names.SET_ASIDE), os.path.realpath(home)
     if os.path.commonpath((own, os.path.join(root, path))) == own:

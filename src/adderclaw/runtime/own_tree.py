@@ -9,15 +9,14 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from adderclaw import workspace
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.kernel.session import Scene
 from adderclaw.runtime.scene import scene
 from adderclaw.runtime.start import start
-from adderclaw.sandbox import process
+from adderclaw.sandbox import process, workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.tools import worktree
-from adderclaw.workspace import Place
 
 type Work[T] = Callable[[Scene], Awaitable[T]]
 

@@ -4,8 +4,6 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adderclaw import workspace
-from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import UsageError
 from adderclaw.drivers.sdlc.driver import ProofDriver
@@ -16,9 +14,11 @@ from adderclaw.runtime.rewind import own_of
 from adderclaw.runtime.run import opened
 from adderclaw.runtime.signals import until_signal
 from adderclaw.runtime.start import Options, start
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store, transcript
 from adderclaw.storage.sdlc import baselines, plans
-from adderclaw.workspace import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,14 +5,14 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from adderclaw import workspace
 from adderclaw.config.paths import is_run_name
 from adderclaw.config.schema.settings import Retention
 from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store, retention, tape
 from adderclaw.storage.retention import AT_ONCE, Limit, Old
 from adderclaw.storage.telemetry.jsonl import NAME
-from adderclaw.workspace import Place
 
 SECONDS = 1.0
 """How long pruning may delay the end of a run."""

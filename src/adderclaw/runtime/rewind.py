@@ -3,20 +3,20 @@
 import os
 from typing import NamedTuple, TypedDict
 
-from adderclaw.checkpoints.blobs import Blobs, moment, prune
-from adderclaw.checkpoints.restore import Outcome, Plan, Workshop, carry_out, finish_pending, plan
-from adderclaw.checkpoints.saved_index import alone
-from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.own_paths import Own, own_paths
 from adderclaw.config.paths import beneath
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.kernel.session import Session
+from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs, moment, prune
+from adderclaw.sandbox.legacy.checkpoints.restore import Outcome, Plan, Workshop, carry_out, finish_pending, plan
+from adderclaw.sandbox.legacy.checkpoints.saved_index import alone
+from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
+from adderclaw.sandbox.workspace.traces import traces
 from adderclaw.storage import Store, locks, transcript
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage.checkpoints import Change, Checkpoint
-from adderclaw.workspace.traces import traces
 
 
 class Prompt(NamedTuple):
@@ -176,7 +176,7 @@ def finished(shop: Workshop) -> list[Outcome]:
 
 def pruned(shop: Workshop, days: int) -> tuple[int, int]:
     """Drop what is older than so many days; checkpoints and bytes that went."""
-    from adderclaw.checkpoints import saved_index
+    from adderclaw.sandbox.legacy.checkpoints import saved_index
 
     before = moment(days)
     folder = shop.blobs.folder

@@ -19,14 +19,14 @@ from adderclaw.kernel.session import InForce
 from adderclaw.models.http import own_network
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.start import Runtime, operators_own, warn
+from adderclaw.sandbox.workspace import is_directory, is_regular, reached
 from adderclaw.storage import locks
-from adderclaw.workspace import is_directory, is_regular, reached
 
 if TYPE_CHECKING:
     from adderclaw.config.denied_names import Shut
     from adderclaw.runtime.denied_paths import Held, Shutter
     from adderclaw.sandbox.bubblewrap import Room
-    from adderclaw.workspace.survey import Survey
+    from adderclaw.sandbox.legacy.survey import Survey
 
 
 NO_NETWORK = "its commands have no network"

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 from adderclaw.runtime import configured_hooks
 from adderclaw.runtime.sandbox_setup import Furniture, WaysOut, settings_files, skill_folders
 from adderclaw.runtime.start import Runtime, warn
+from adderclaw.sandbox.workspace import is_directory, reached
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
-from adderclaw.workspace import is_directory, reached
 
 UNWALLED = (
     "a server opens no session without a sandbox: its commands could read your key, make themselves a token and answer "

@@ -3,16 +3,16 @@
 import os
 from collections.abc import Mapping
 
-from adderclaw.checkpoints import baseline as trees
-from adderclaw.checkpoints.tracker import limits_of
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.drivers.sdlc.lent import with_lent
 from adderclaw.runtime.rewind import own_of
+from adderclaw.sandbox.legacy.checkpoints import baseline as trees
+from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
+from adderclaw.sandbox.workspace.naming import is_directory
 from adderclaw.storage import Store
 from adderclaw.storage.sdlc import baselines, proof
 from adderclaw.storage.sdlc.baselines import Taken
-from adderclaw.workspace.naming import is_directory
 
 
 def baseline(store: Store, config: Config, home: str, root: str, *, headless: bool = False) -> Taken:

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import workspace
-from adderclaw.checkpoints import Checkpoints
 from adderclaw.config import KEY_AS_MODEL
 from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.places import FLAGS
@@ -35,7 +33,8 @@ from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.session import Chain, Rows, Session, State
 from adderclaw.models import providers
-from adderclaw.sandbox import programs
+from adderclaw.sandbox import programs, workspace
+from adderclaw.sandbox.legacy.checkpoints import Checkpoints
 from adderclaw.storage import Store, memory
 from adderclaw.storage.ledger.ledger import Ledger
 from adderclaw.tools import CHECKER_FILES
@@ -43,8 +42,8 @@ from adderclaw.tools import CHECKER_FILES
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from adderclaw.checkpoints.tracker import Tracker
     from adderclaw.core.host import Resources
+    from adderclaw.sandbox.legacy.checkpoints.tracker import Tracker
     from adderclaw.tools.background import Tasks
 from adderclaw.replay.recorder import recorded_hooks
 from adderclaw.runtime import configured_hooks
@@ -317,9 +316,9 @@ def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
     if runtime.checkpoints is None:
 
         def tracker() -> "Tracker":
-            from adderclaw.checkpoints.tracker import Tracker, limits_of
             from adderclaw.config.paths import followed
             from adderclaw.runtime.rewind import own_of
+            from adderclaw.sandbox.legacy.checkpoints.tracker import Tracker, limits_of
 
             now, root = runtime.config, followed(runtime.loaded.workspace)
             own = own_of(now, runtime.home, root, headless=runtime.options.headless)
@@ -403,7 +402,7 @@ def _ledger(runtime: Runtime, store: Store, closing: ExitStack) -> Ledger | None
 
 def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
     """Whole requests and answers beside the events of the run, without secrets: for whoever asked to see them."""
-    from adderclaw import workspace
+    from adderclaw.sandbox import workspace
 
     folder = runtime.runs_folder / runtime.bus.run_id
 
@@ -423,9 +422,9 @@ NEXT_NEEDED = (
     "adderclaw.gate.shell.compiler",
     "adderclaw.tools.files",
     "adderclaw.tools.shell",
-    "adderclaw.checkpoints.tracker",
+    "adderclaw.sandbox.legacy.checkpoints.tracker",
     "adderclaw.sandbox.box",
-    "adderclaw.workspace.survey",
+    "adderclaw.sandbox.legacy.survey",
 )
 """Not pydantic: an ordinary call is decoded without it, and it takes more memory than all of these."""
 

@@ -4,13 +4,13 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from adderclaw import workspace
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.trust import trust
 from adderclaw.core.errors import ConfigError, Refused
 from adderclaw.core.framing import framed, framed_word, sealed
 from adderclaw.core.types import EFFORTS, Effort, effort_of
 from adderclaw.runtime.start import Runtime, warn
+from adderclaw.sandbox import workspace
 from adderclaw.skills import catalogue, checks, invocation
 from adderclaw.skills import files as contents
 from adderclaw.skills.catalogue import Catalogue, Place, Skill

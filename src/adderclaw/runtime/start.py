@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw import __version__, config, gate
-from adderclaw.checkpoints import Checkpoints
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.config.places import FLAGS, foreign_homes
@@ -21,6 +20,7 @@ from adderclaw.core.types import Clock, Ids, Json
 from adderclaw.kernel.clock import SystemClock, ids_with_runs
 from adderclaw.models import providers
 from adderclaw.models.credentials.sources import Sources
+from adderclaw.sandbox.legacy.checkpoints import Checkpoints
 from adderclaw.storage.telemetry import log
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from adderclaw.runtime.plugins import SessionPlugins
     from adderclaw.runtime.sandbox_setup import Surroundings
     from adderclaw.sandbox.box import Box
-    from adderclaw.workspace import Place
-    from adderclaw.workspace.survey import Surveyor
+    from adderclaw.sandbox.legacy.survey import Surveyor
+    from adderclaw.sandbox.workspace import Place
 
 
 @changing
@@ -112,7 +112,7 @@ class Runtime:
     @property
     def surveyor(self) -> "Surveyor":
         if self.looker is None:
-            from adderclaw.workspace.survey import Surveyor
+            from adderclaw.sandbox.legacy.survey import Surveyor
 
             self.looker = Surveyor()
             if self.later is not None:
@@ -132,7 +132,7 @@ class Runtime:
 
     @property
     def runs_folder(self) -> "Place":
-        from adderclaw import workspace
+        from adderclaw.sandbox import workspace
 
         if not self.options.headless:
             return workspace.anywhere(followed(os.path.join(self.home, home_names.RUNS)))
@@ -140,7 +140,7 @@ class Runtime:
 
     def traces(self, root: str, *extra: str) -> tuple[str, ...]:
         """Folders with traces of runs, of the workspace and of further directories: ours alone."""
-        from adderclaw.workspace import is_directory
+        from adderclaw.sandbox.workspace import is_directory
 
         name, own = os.path.relpath(self.config.logging.jsonl_dir, self.loaded.workspace), self.options.headless
         if name.startswith(".."):
@@ -148,7 +148,7 @@ class Runtime:
         found = [one for one in (root, *extra) if (own and one == root) or is_directory(os.path.join(one, name))]
         if not found:
             return ()
-        from adderclaw.workspace.traces import traces
+        from adderclaw.sandbox.workspace.traces import traces
 
         return tuple(path for one in found for path in traces(name, one, headless=own and one == root))
 

@@ -9,7 +9,7 @@ from adderclaw.config.paths import beneath, followed
 from adderclaw.config.trust.named_files import SCRIPT
 from adderclaw.core.record import NamedTuple
 from adderclaw.runtime.start import Runtime, operators_own
-from adderclaw.workspace import reached
+from adderclaw.sandbox.workspace import reached
 
 if TYPE_CHECKING:
     from adderclaw.kernel.session import Session

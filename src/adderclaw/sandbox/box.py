@@ -11,11 +11,11 @@ from adderclaw.config.paths import followed, settled
 from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import known, protected_paths, seen
 from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.legacy.survey import Survey, Surveyor
 from adderclaw.sandbox.process import Order, Started
 from adderclaw.sandbox.protected_paths import Mounts, Recorder
 from adderclaw.sandbox.started_inside import NOTE
 from adderclaw.sandbox.watchdog import watchdog
-from adderclaw.workspace.survey import Survey, Surveyor
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.proxy import Proxy

@@ -17,9 +17,9 @@ from adderclaw.sandbox import programs
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.bubblewrap import Room
+    from adderclaw.sandbox.legacy.survey import Surveyor
     from adderclaw.sandbox.protected_paths import Recorder
     from adderclaw.sandbox.proxy import Proxy
-    from adderclaw.workspace.survey import Surveyor
 
 LADDERS = {"linux": ("bubblewrap", "landlock"), "darwin": ("seatbelt",)}
 """By system, from the strongest down."""

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 
 from adderclaw.config.paths import followed
+from adderclaw.sandbox.legacy.survey import INSTALLED_TREES, Survey
 from adderclaw.sandbox.process import GIT_FIXED
-from adderclaw.workspace.survey import INSTALLED_TREES, Survey
 
 ASKED = "ADDERCLAW_PLAIN"
 """A command that calls git by the function, in its own directory, has this in its environment, empty."""

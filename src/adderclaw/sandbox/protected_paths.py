@@ -10,8 +10,8 @@ from typing import Literal, Protocol
 
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
-from adderclaw.workspace import reached
-from adderclaw.workspace.survey import Survey
+from adderclaw.sandbox.legacy.survey import Survey
+from adderclaw.sandbox.workspace import reached
 
 MOST_MOUNTED = 600
 """Places that are mounts of their own, git directories first; changes of the others are reported all the same."""

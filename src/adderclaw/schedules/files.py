@@ -3,11 +3,11 @@
 import os
 from collections.abc import Sequence
 
-from adderclaw import workspace
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.core.json_text import digest
-from adderclaw.workspace import Entry, Place
-from adderclaw.workspace.globs import Patterns, Places, alternatives
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Entry, Place
+from adderclaw.sandbox.workspace.globs import Patterns, Places, alternatives
 
 MOST_FILES = 5_000
 MOST_LOOKED_AT = 100_000

@@ -123,7 +123,7 @@ def at(text: str, zone_name: str, now: float) -> When:
 
 def changed(globs: list[str], zone_name: str, settle: float, given_as: str = "") -> When:
     """Files of the workspace, by patterns from its root on."""
-    from adderclaw.workspace.globs import is_bounded
+    from adderclaw.sandbox.workspace.globs import is_bounded
 
     for one in globs:
         if one.startswith("/") or ".." in one.split("/") or "\0" in one or not one.strip():

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, cast
 
-from adderclaw import workspace
 from adderclaw.config.foreign import frontmatter
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
@@ -14,6 +13,7 @@ from adderclaw.core.errors import Refused
 from adderclaw.core.record import record
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
+from adderclaw.sandbox import workspace
 from adderclaw.skills import checks, files
 
 type Scope = Literal["project", "user", "plugin"]

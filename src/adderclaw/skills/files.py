@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from adderclaw import workspace
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import visible
-from adderclaw.workspace import Place
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 
 MOST_FILES = 500
 """Files of one skill that are listed."""

@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.gate.paths import protected_name
 from adderclaw.gate.programs import patches
 from adderclaw.gate.programs.operands import ARCHIVE, PATCH
+from adderclaw.sandbox import workspace
 from adderclaw.tools.paths import Refused
 
 MAX_MEMBERS = 100_000

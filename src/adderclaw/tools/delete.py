@@ -3,19 +3,19 @@
 import os
 from typing import Any
 
-from adderclaw import workspace
-from adderclaw.checkpoints.removal import Look, look
-from adderclaw.checkpoints.tracker import limits_of
-from adderclaw.checkpoints.tree import Limits
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import Refused
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.legacy.checkpoints.removal import Look, look
+from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
+from adderclaw.sandbox.legacy.checkpoints.tree import Limits
+from adderclaw.sandbox.workspace import Place
 from adderclaw.tools import paths
 from adderclaw.tools.paths import answered
 from adderclaw.tools.specs import spec
-from adderclaw.workspace import Place
 
 
 @record

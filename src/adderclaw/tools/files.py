@@ -9,7 +9,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from adderclaw import workspace
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.record import NamedTuple, record
@@ -25,6 +24,7 @@ from adderclaw.core.types import (
     own_words,
     rejected,
 )
+from adderclaw.sandbox import workspace
 from adderclaw.tools import paths, text
 from adderclaw.tools.paths import Old, answered
 from adderclaw.tools.specs import spec

@@ -8,17 +8,17 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw import workspace
 from adderclaw.config.paths import beneath
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import PathFact, ToolContext, ToolResult, internal_failure, own_words, rejected
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.tools import paths
 from adderclaw.tools.files import missing
-from adderclaw.workspace import Place
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Finished, Start
-    from adderclaw.workspace.traces import Traces
+    from adderclaw.sandbox.workspace.traces import Traces
 
 SECONDS = 20.0
 """How long it looks; Glob as well."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
-from adderclaw import workspace
+from adderclaw.sandbox import workspace
 from adderclaw.sandbox.capture import Capture
 from adderclaw.tools.grep import searched
 

@@ -8,11 +8,11 @@ import errno
 import os
 from collections.abc import Awaitable, Callable
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused
 from adderclaw.core.types import PathFact, Prepare, Prepared, ToolContext, ToolResult, refused, rejected
-from adderclaw.workspace import MAX_BYTES, Old, Place, read_all, shown
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import MAX_BYTES, Old, Place, read_all, shown
 
 __all__ = ("MAX_BYTES", "Old", "Refused", "read_all", "shown")
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw import workspace
 from adderclaw.config.foreign import json_schema
 from adderclaw.config.plugins.manifest import DESCRIPTION_CHARS, Manifest, PluginTool, inner
 from adderclaw.core.decode import Invalid, shown
@@ -24,7 +23,7 @@ from adderclaw.core.types import (
     refused,
     rejected,
 )
-from adderclaw.sandbox import process
+from adderclaw.sandbox import process, workspace
 from adderclaw.sandbox.process import Finished
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from adderclaw import workspace
 from adderclaw.core.errors import Refused
 from adderclaw.core.types import RemoteFact
 from adderclaw.gate.programs.allowlist import PROGRAMS
@@ -18,8 +17,9 @@ from adderclaw.gate.programs.git import command_of
 from adderclaw.gate.programs.options import parse
 from adderclaw.gate.shell.plan import Live
 from adderclaw.gate.shell.planner import Plan, Simple, simples
+from adderclaw.sandbox import workspace
 from adderclaw.sandbox.broker import Grant, Service
-from adderclaw.workspace.gitconfig import parse as parse_settings
+from adderclaw.sandbox.workspace.gitconfig import parse as parse_settings
 
 MOST_BYTES = 1 << 20
 FORCES = frozenset({"-f", "--force", "-d", "--delete", "--mirror", "--prune", "--force-with-lease"})

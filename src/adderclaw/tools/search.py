@@ -7,21 +7,21 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import workspace
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place, globs
+from adderclaw.sandbox.workspace.matching import Matches, matching
 from adderclaw.tools import paths
 from adderclaw.tools.files import missing
 from adderclaw.tools.grep import MAX_PATTERN, SECONDS, GrepArguments, grep
 from adderclaw.tools.paths import answered
 from adderclaw.tools.specs import spec
-from adderclaw.workspace import Place, globs
-from adderclaw.workspace.matching import Matches, matching
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Start
-    from adderclaw.workspace.traces import Traces
+    from adderclaw.sandbox.workspace.traces import Traces
 
 ENTRIES = 1000
 FILES = 100
@@ -151,7 +151,7 @@ def _reading(place: PathFact, ctx: ToolContext) -> Touch:
 
 def _traces(config: Config, place: PathFact, ctx: ToolContext) -> "Traces":
     """The traces of runs that a search of this place leaves out."""
-    from adderclaw.workspace.traces import Traces
+    from adderclaw.sandbox.workspace.traces import Traces
 
     root = ctx.workspace.root
     name = os.path.relpath(os.path.join(root, config.logging.jsonl_dir), root)

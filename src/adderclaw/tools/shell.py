@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.decode import Between
@@ -38,7 +37,7 @@ from adderclaw.gate.programs.allowlist import those
 from adderclaw.gate.programs.operands import ARCHIVE, PATCH
 from adderclaw.gate.shell import planner as planner
 from adderclaw.gate.shell.planner import Plan, Raw, Simple
-from adderclaw.sandbox import known, process, programs
+from adderclaw.sandbox import known, process, programs, workspace
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools import hardened, identity, paths, unreached, wildcards

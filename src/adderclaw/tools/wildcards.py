@@ -4,10 +4,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused
 from adderclaw.gate.shell.words import Component
+from adderclaw.sandbox import workspace
 
 MAX_ENTRIES = 20_000
 """How many names are looked at for one pattern."""

@@ -5,14 +5,13 @@ import os
 import re
 from typing import Any, Literal, NamedTuple
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.core.record import record
 from adderclaw.core.types import PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
-from adderclaw.sandbox import process
+from adderclaw.sandbox import process, workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.tools import Kit, paths
 from adderclaw.tools.specs import spec
-from adderclaw.workspace import Place
 
 FOLDER = ".worktrees"
 """In the workspace; it ignores itself, so that git does not show it."""

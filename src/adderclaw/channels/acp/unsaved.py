@@ -9,13 +9,13 @@ from secrets import token_hex
 
 from acp import RequestError
 
-from adderclaw import workspace
 from adderclaw.core import framing
 from adderclaw.core.errors import Refused
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.tool_traits import READ
 from adderclaw.core.types import Json
-from adderclaw.workspace import Place
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 
 HOOK: Json = {"hook_event_name": "PostToolUse", "matcher": READ, "type": "callback", "callback_id": "unsaved"}
 """How the session is told to ask: a hook of the program that embeds it, which runs once Read has read."""

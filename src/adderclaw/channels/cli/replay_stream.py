@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import cast
 
-from adderclaw import workspace
 from adderclaw.channels.cli.interrupts import heard_in_pauses
 from adderclaw.config import Loaded
 from adderclaw.config.paths import followed
@@ -16,9 +15,10 @@ from adderclaw.core.events import EventRecord
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.replay.trace_file import Trace, checked, read
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store
 from adderclaw.storage.runs import Run
-from adderclaw.workspace import Place
 
 PAUSE = 3600.0
 """The longest pause that is kept."""

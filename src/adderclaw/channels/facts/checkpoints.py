@@ -6,8 +6,6 @@ from typing import TypedDict
 from adderclaw.channels import restoring
 from adderclaw.channels.facts import clean, loaded, reading
 from adderclaw.channels.restoring import Ask, Restored
-from adderclaw.checkpoints import difference
-from adderclaw.checkpoints.restore import Fate, Step
 from adderclaw.config import home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import beneath, followed
@@ -16,6 +14,8 @@ from adderclaw.core.redaction import Secrets
 from adderclaw.kernel.session import Session
 from adderclaw.runtime import rewind
 from adderclaw.runtime.rewind import Group
+from adderclaw.sandbox.legacy.checkpoints import difference
+from adderclaw.sandbox.legacy.checkpoints.restore import Fate, Step
 from adderclaw.storage import Store, transcript
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage.checkpoints import Change, Checkpoint, State

@@ -237,7 +237,7 @@ def _rules(loaded: Loaded, kind: str) -> Check:
     from adderclaw import gate, tools
     from adderclaw.config.paths import followed
     from adderclaw.runtime.denied_paths import Shutter
-    from adderclaw.workspace.survey import Surveyor
+    from adderclaw.sandbox.legacy.survey import Surveyor
 
     now, root = loaded.config, followed(loaded.workspace)
     policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=tools.aliases(), known=TOOL_NAMES)

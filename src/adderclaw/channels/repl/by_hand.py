@@ -6,7 +6,6 @@ import stat
 from collections.abc import Callable
 from secrets import token_hex
 
-from adderclaw import workspace
 from adderclaw.channels.terminal import OwnHand
 from adderclaw.core import framing
 from adderclaw.core.record import NamedTuple
@@ -16,6 +15,7 @@ from adderclaw.core.types import Json, MediaBlock
 from adderclaw.kernel.session import ALONE, Attached
 from adderclaw.runtime import Run
 from adderclaw.runtime.hook_calls import ByHand, by_hand
+from adderclaw.sandbox import workspace
 from adderclaw.view.items import Item, Notice
 from adderclaw.view.rows import Rows
 

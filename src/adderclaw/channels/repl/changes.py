@@ -1,8 +1,8 @@
 """What a conversation changed on disk since one of its messages, as a diff."""
 
 from adderclaw.channels import restoring
-from adderclaw.checkpoints.difference import lines
 from adderclaw.runtime import Run, rewind
+from adderclaw.sandbox.legacy.checkpoints.difference import lines
 
 
 def show_changes(run: Run, undone: list[rewind.Prompt], *, back: bool) -> None:

@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.drivers.agentfile import check, variables
 from adderclaw.drivers.agentfile.parse import MAX_BYTES, lines_of, read
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Problem, Workflow
+from adderclaw.sandbox import workspace
 
 MAX_PROMPT = 256 * 1024
 MAX_VALUE = 1 << 20

@@ -4,12 +4,12 @@ import hashlib
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage.checkpoints import State
 from adderclaw.storage.sdlc.generated_tests import beside_tree
-from adderclaw.workspace import Place
 
 NAMES = frozenset({"node_modules", ".venv"})
 MARK = "pyvenv.cfg"

@@ -4,18 +4,17 @@ import json
 import time
 from collections.abc import Sequence
 
-from adderclaw import workspace
 from adderclaw.config.denied_names import NOTHING, Shut
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
-from adderclaw.sandbox import confinement, inside_test
+from adderclaw.sandbox import confinement, inside_test, workspace
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.capture import Capture
+from adderclaw.sandbox.legacy.survey import MOST_FOLDERS, Survey, Surveyor
 from adderclaw.sandbox.process import NotStarted, environment, run
-from adderclaw.workspace import Place
-from adderclaw.workspace.survey import MOST_FOLDERS, Survey, Surveyor
+from adderclaw.sandbox.workspace import Place
 
 SECONDS = 120.0
 """What one test has, on each tree."""

@@ -4,20 +4,20 @@ import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from adderclaw import workspace
-from adderclaw.checkpoints import FOLDER, baseline
-from adderclaw.checkpoints.blobs import Blobs
-from adderclaw.checkpoints.tree import Limits
 from adderclaw.config.own_paths import Own
 from adderclaw.core.errors import AdderClawError, StoreError
 from adderclaw.core.record import NamedTuple
 from adderclaw.drivers.sdlc import lent, running
 from adderclaw.drivers.sdlc.running import SECONDS, Ran, Replacing
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.legacy.checkpoints import FOLDER, baseline
+from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
+from adderclaw.sandbox.legacy.checkpoints.tree import Limits
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store, checkpoints
 from adderclaw.storage.checkpoints import State
 from adderclaw.storage.sdlc import baselines, proof
 from adderclaw.storage.sdlc.faults import Fault
-from adderclaw.workspace import Place
 
 COPIES = "proof"
 """In AdderClaw's own folder."""

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from sqlite3 import Cursor
 
-from adderclaw import workspace
 from adderclaw.config.legacy.options import Options, restored, stored
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
@@ -16,6 +15,7 @@ from adderclaw.drivers.sop.inputs import Value, bound
 from adderclaw.drivers.sop.results import begun_with, planned
 from adderclaw.drivers.sop.sop import Sop
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.sandbox import workspace
 from adderclaw.storage import workflows
 from adderclaw.storage.workflows import Begun
 

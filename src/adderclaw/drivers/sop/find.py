@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from typing import Literal
 
-from adderclaw import workspace
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused, UsageError
@@ -16,7 +15,8 @@ from adderclaw.core.suggestions import meant
 from adderclaw.drivers.sop import tool_check
 from adderclaw.drivers.sop.parse import MAX_BYTES, read
 from adderclaw.drivers.sop.sop import FILE, FOLDER, NAME, InvalidSop, Problem, Sop
-from adderclaw.workspace import Place
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 
 type Scope = Literal["workspace", "home", "path"]
 MOST = 500

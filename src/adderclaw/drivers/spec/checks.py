@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from adderclaw import workspace
 from adderclaw.core.child import ChildReport, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, Refused
 from adderclaw.core.framing import cut, framed, sealed
@@ -16,10 +15,11 @@ from adderclaw.drivers.spec.status import Scenario, Status
 from adderclaw.drivers.verifier.evidence import Keeper
 from adderclaw.drivers.verifier.verify import Claim, Finding, verify
 from adderclaw.kernel.session import Session
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import transcript
 from adderclaw.storage.sdlc import checks
 from adderclaw.storage.sdlc.checks import Check
-from adderclaw.workspace import Place
 
 UNCHECKED = (
     "what a session says of a scenario is believed here and not checked: a session apart needs bubblewrap (`adderclaw "

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from adderclaw import workspace
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import UsageError
@@ -17,6 +16,7 @@ from adderclaw.drivers.spec import browser, status
 from adderclaw.drivers.spec.execute import NAMES, SpecExecution
 from adderclaw.drivers.spec.prompts import prompt
 from adderclaw.kernel.session import Session, TurnResult
+from adderclaw.sandbox import workspace
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded

@@ -4,10 +4,10 @@ import re
 import zlib
 from collections.abc import Mapping
 
-from adderclaw import workspace
 from adderclaw.core.errors import Refused
 from adderclaw.drivers.spec.status import Status
-from adderclaw.workspace import Place
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 
 MAX_BYTES = 4_000_000
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")

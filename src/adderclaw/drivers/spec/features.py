@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from adderclaw import workspace
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.core.json_text import digest
 from adderclaw.core.record import NamedTuple
@@ -13,7 +12,8 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.drivers.spec import status
 from adderclaw.drivers.spec.status import Mark, Scenario, Status
-from adderclaw.workspace import Place
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 
 if TYPE_CHECKING:
     from gherkin.errors import ParserException

@@ -8,7 +8,6 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import AdderClawError, UsageError
@@ -20,6 +19,7 @@ from adderclaw.drivers.spec.prompts import Names, coding_prompt, initializer_pro
 from adderclaw.drivers.spec.sessions import Ended, Order, work
 from adderclaw.drivers.spec.status import Scenario, Status
 from adderclaw.drivers.spec.tools import Declared
+from adderclaw.sandbox import workspace
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

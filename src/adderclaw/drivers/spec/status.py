@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 
-from adderclaw import workspace
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.errors import AdderClawError, Refused, UsageError
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.workspace import Place
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 
 FOLDER, NAME = ".adderclaw", "status.json"
 FILE = f"{FOLDER}/{NAME}"

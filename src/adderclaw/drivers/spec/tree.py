@@ -1,13 +1,13 @@
 """The project that scenarios are verified on, as one digest: a pass counts for this digest only."""
 
-from adderclaw.checkpoints.git_ignored import ignored
-from adderclaw.checkpoints.tracker import limits_of
-from adderclaw.checkpoints.tree import Forgets, TooBig, scan
 from adderclaw.config import home
 from adderclaw.config.own_paths import own_paths
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.json_text import digest
 from adderclaw.drivers.spec import features, status
+from adderclaw.sandbox.legacy.checkpoints.git_ignored import ignored
+from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
+from adderclaw.sandbox.legacy.checkpoints.tree import Forgets, TooBig, scan
 from adderclaw.storage import locks
 
 LEFT_OUT = (f"{features.FOLDER}/", f"{status.FOLDER}/")

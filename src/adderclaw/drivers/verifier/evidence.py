@@ -4,14 +4,14 @@ import base64
 import binascii
 import hashlib
 
-from adderclaw import workspace
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.drivers.verifier.results import Cited
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace.traces import EVIDENCE as FOLDER
 from adderclaw.view.page import PICTURES
-from adderclaw.workspace import Place
-from adderclaw.workspace.traces import EVIDENCE as FOLDER
 
 MOST_BYTES = 4 << 20
 """Of one file; a longer text is cut, a larger picture is left out."""

@@ -88,8 +88,8 @@ def _exporter(config: "Config", session: str, say: Callable[[str], None], worksp
             include_content=wanted.include_content,
             keep_all=managed,
         )
+    from adderclaw.sandbox.workspace import configured
     from adderclaw.storage.telemetry.records import File, Http, Records
-    from adderclaw.workspace import configured
 
     made = Records(config.agent_id, session, include_content=wanted.include_content)
     if wanted.protocol == "http":

@@ -5,14 +5,14 @@ import os
 from collections.abc import Callable
 from typing import BinaryIO
 
-from adderclaw import workspace
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.events import EventRecord, Sink
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store
 from adderclaw.storage.runs import KEEP_TRACE
 from adderclaw.storage.telemetry.log import fields
 from adderclaw.storage.text import compact
-from adderclaw.workspace import Place
 
 NAME = "events.jsonl"
 
@@ -26,7 +26,7 @@ class _File:
         place = folder / run_id / NAME
         self._file: BinaryIO = os.fdopen(workspace.open_append(place), "ab")
         if folder.root != "/" and not folder.is_root:  # in a workspace
-            from adderclaw.workspace.traces import claim
+            from adderclaw.sandbox.workspace.traces import claim
 
             claim(folder, folder / run_id)
         self._digest = hashlib.blake2b(digest_size=16)

@@ -6,11 +6,11 @@ from http.client import HTTPConnection, HTTPSConnection
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from adderclaw import workspace
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Json
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage.text import iso
-from adderclaw.workspace import Place
 
 SCHEMA_VERSION = "1"
 TIMEOUT = 5.0

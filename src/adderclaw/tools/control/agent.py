@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw import workspace
 from adderclaw.config.places import foreign_homes
 from adderclaw.core import home_names
 from adderclaw.core.child import Child, ChildReport
@@ -25,6 +24,7 @@ from adderclaw.core.types import (
     own_words,
     rejected,
 )
+from adderclaw.sandbox import workspace
 from adderclaw.tools import long_outputs
 from adderclaw.tools.specs import spec
 

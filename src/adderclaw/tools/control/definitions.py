@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
 from adderclaw.config.places import foreign_homes
 from adderclaw.core.errors import ConfigError, Refused
 from adderclaw.core.tool_traits import in_set
 from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Json, PermissionMode, Thinking, effort_of
+from adderclaw.sandbox import workspace
 from adderclaw.tools.control.agent import BUILT_IN, FOLDERS
 
 if TYPE_CHECKING:

@@ -103,7 +103,7 @@ async def _asked(text: str, ctx: ToolContext, replaces: str) -> Answer:
 async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, number: int, who: "By") -> ToolResult:
     from asyncio import to_thread
 
-    from adderclaw.checkpoints.baseline import approve
+    from adderclaw.sandbox.legacy.checkpoints.baseline import approve
     from adderclaw.storage.sdlc.phases import NotMoved
 
     root, take = ctx.workspace.root, kit.baseline

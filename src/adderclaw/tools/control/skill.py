@@ -8,9 +8,9 @@ from adderclaw.core.host import Host
 from adderclaw.core.record import record
 from adderclaw.core.tool_traits import BASH, LS, READ
 from adderclaw.core.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.sandbox.workspace import is_directory
 from adderclaw.tools import Called, PreparedSkill, paths
 from adderclaw.tools.specs import spec
-from adderclaw.workspace import is_directory
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit

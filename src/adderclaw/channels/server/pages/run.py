@@ -22,6 +22,7 @@ from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.drivers.spec import report
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store, runs
 from adderclaw.storage.runs import Run
 from adderclaw.storage.sdlc.checks import Check
@@ -31,7 +32,6 @@ from adderclaw.view.page import Block, drawn
 from adderclaw.view.plots import Share, duration, shares, short
 from adderclaw.view.rows import Rows
 from adderclaw.view.timeline import timeline
-from adderclaw.workspace import Place
 
 if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent

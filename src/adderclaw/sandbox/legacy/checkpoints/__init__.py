@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from adderclaw.checkpoints.tracker import Tracker, Watch, Who
+    from adderclaw.sandbox.legacy.checkpoints.tracker import Tracker, Watch, Who
     from adderclaw.storage.checkpoints import Change
 
 FOLDER = "checkpoints"

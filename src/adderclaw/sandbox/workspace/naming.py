@@ -9,8 +9,8 @@ import stat
 
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused
-from adderclaw.workspace.place import anywhere
-from adderclaw.workspace.reading import exists, status
+from adderclaw.sandbox.workspace.place import anywhere
+from adderclaw.sandbox.workspace.reading import exists, status
 
 
 def reached(path: str) -> os.stat_result | None:

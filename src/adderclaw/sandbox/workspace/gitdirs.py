@@ -7,8 +7,8 @@ from collections.abc import Set
 
 from adderclaw.core.json_text import digest
 from adderclaw.core.record import NamedTuple
-from adderclaw.workspace import gitconfig
-from adderclaw.workspace.contents import Contents, folder_at
+from adderclaw.sandbox.workspace import gitconfig
+from adderclaw.sandbox.workspace.contents import Contents, folder_at
 
 BULK = frozenset({"objects", "refs", "logs", "lfs", "rr-cache"})
 """Folders of a git directory that hold much and lead nowhere."""

@@ -12,11 +12,11 @@ from adderclaw.config.denied_names import NOTHING, Shut, covers, in_git
 from adderclaw.config.paths import beneath, followed, settled
 from adderclaw.config.run_later_names import INSTALLED_TREES, Names, names
 from adderclaw.core.record import NamedTuple
-from adderclaw.workspace import gitdirs
-from adderclaw.workspace.contents import Contents, folder_at
+from adderclaw.sandbox.workspace import gitdirs
+from adderclaw.sandbox.workspace.contents import Contents, folder_at
 
 if TYPE_CHECKING:
-    from adderclaw.workspace.watches import Watches
+    from adderclaw.sandbox.legacy.watches import Watches
 
 MOST_FOLDERS = 200_000
 """Folders of one workspace that are looked into; with more the look is not whole, which is reported."""
@@ -301,7 +301,7 @@ class _Walk:
     def _watch(self, parent: int, name: str, known: _Folder) -> None:
         """Have the kernel tell of the next change; one that came before the watch is seen by the second look at it."""
         if self.watches is None:
-            from adderclaw.workspace.watches import Watches
+            from adderclaw.sandbox.legacy.watches import Watches
 
             self.watches = Watches()
         if not self.watches.has_room(known.stamp[0]):

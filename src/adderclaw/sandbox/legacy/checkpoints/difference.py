@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from adderclaw.checkpoints.blobs import Blobs
-from adderclaw.checkpoints.restore import Step
+from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
+from adderclaw.sandbox.legacy.checkpoints.restore import Step
 from adderclaw.storage.checkpoints import State
 
 LINES = 20

@@ -1,10 +1,10 @@
 """The one way to touch files of the workspace from outside the sandbox: by descriptor, and through no link."""
 
-from adderclaw.workspace.endless import endless, waited_for
-from adderclaw.workspace.folder import Folder, folder
-from adderclaw.workspace.naming import is_directory, is_named, is_regular, reached
-from adderclaw.workspace.place import Place, anywhere, beneath_root, configured, inside, named, shown
-from adderclaw.workspace.reading import (
+from adderclaw.sandbox.workspace.endless import endless, waited_for
+from adderclaw.sandbox.workspace.folder import Folder, folder
+from adderclaw.sandbox.workspace.naming import is_directory, is_named, is_regular, reached
+from adderclaw.sandbox.workspace.place import Place, anywhere, beneath_root, configured, inside, named, shown
+from adderclaw.sandbox.workspace.reading import (
     MAX_BYTES,
     Entry,
     Old,
@@ -23,8 +23,8 @@ from adderclaw.workspace.reading import (
     status,
     walk,
 )
-from adderclaw.workspace.removing import move_out, remove, remove_tree, rename
-from adderclaw.workspace.writing import chmod, make_folders, open_append, put_link, replace, write
+from adderclaw.sandbox.workspace.removing import move_out, remove, remove_tree, rename
+from adderclaw.sandbox.workspace.writing import chmod, make_folders, open_append, put_link, replace, write
 
 __all__ = (
     "MAX_BYTES",

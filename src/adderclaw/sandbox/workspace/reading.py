@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from adderclaw.config.safe_open import ANCHOR, READ, opener
 from adderclaw.core.errors import Refused
 from adderclaw.core.record import NamedTuple
-from adderclaw.workspace.place import Place, shown
+from adderclaw.sandbox.workspace.place import Place, shown
 
 MAX_BYTES = 16 * 1024 * 1024
 """The largest file that is held in memory whole: to be hashed, edited or replaced."""

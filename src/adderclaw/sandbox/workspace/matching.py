@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from adderclaw.config.safe_open import ANCHOR, opener
-from adderclaw.workspace.globs import Patterns, Places
-from adderclaw.workspace.place import Place
-from adderclaw.workspace.reading import FOLDER
+from adderclaw.sandbox.workspace.globs import Patterns, Places
+from adderclaw.sandbox.workspace.place import Place
+from adderclaw.sandbox.workspace.reading import FOLDER
 
 BREATH = 1000
 """Entries of one folder between two looks at the clock."""

@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
-from adderclaw import workspace
 from adderclaw.config.own_paths import Own
 from adderclaw.core.errors import Refused
 from adderclaw.core.record import NamedTuple
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Folder, Place
 from adderclaw.storage.checkpoints import Change, State
-from adderclaw.workspace import Folder, Place
 
 IGNORED = frozenset(
     (

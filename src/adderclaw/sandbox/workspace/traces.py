@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 
 from adderclaw.core.errors import Refused
-from adderclaw.workspace.place import Place
-from adderclaw.workspace.reading import Entry, entries, start
-from adderclaw.workspace.writing import write
+from adderclaw.sandbox.workspace.place import Place
+from adderclaw.sandbox.workspace.reading import Entry, entries, start
+from adderclaw.sandbox.workspace.writing import write
 
 IGNORE = ".gitignore"
 OURS = b"# AdderClaw's traces of runs. They belong to this machine: git ignores them, and no command may change them.\n"

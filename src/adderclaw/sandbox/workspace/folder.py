@@ -6,9 +6,9 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from adderclaw.config.safe_open import READ
-from adderclaw.workspace.place import Place
-from adderclaw.workspace.reading import FOLDER, held, opened
-from adderclaw.workspace.writing import NEW, opened_or_made
+from adderclaw.sandbox.workspace.place import Place
+from adderclaw.sandbox.workspace.reading import FOLDER, held, opened
+from adderclaw.sandbox.workspace.writing import NEW, opened_or_made
 
 _STEP = 1 << 20
 

@@ -5,13 +5,13 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from adderclaw import workspace
-from adderclaw.checkpoints.tree import MARKS, Limits
 from adderclaw.config.run_later_names import names
 from adderclaw.core.errors import Refused
-from adderclaw.workspace import Place
-from adderclaw.workspace.gitdirs import is_layout
-from adderclaw.workspace.survey import INSTALLED_TREES
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.legacy.checkpoints.tree import MARKS, Limits
+from adderclaw.sandbox.legacy.survey import INSTALLED_TREES
+from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace.gitdirs import is_layout
 
 MOST = 200_000
 """Files and folders of one call: of more nobody could say what goes."""

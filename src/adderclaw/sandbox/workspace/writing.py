@@ -4,8 +4,8 @@ import os
 from contextlib import suppress
 
 from adderclaw.core.errors import Refused
-from adderclaw.workspace.place import Place, shown
-from adderclaw.workspace.reading import FOLDER, Old, held, opened, parent_of, regular, replaceable
+from adderclaw.sandbox.workspace.place import Place, shown
+from adderclaw.sandbox.workspace.reading import FOLDER, Old, held, opened, parent_of, regular, replaceable
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

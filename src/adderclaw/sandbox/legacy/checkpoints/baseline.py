@@ -4,12 +4,12 @@ import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from adderclaw.checkpoints.blobs import Blobs
-from adderclaw.checkpoints.git_ignored import ignored
-from adderclaw.checkpoints.tree import Forgets, Keep, Limits, TooBig, is_kept, scan
 from adderclaw.config.own_paths import Own
 from adderclaw.core.errors import StoreError
 from adderclaw.core.redaction import visible
+from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
+from adderclaw.sandbox.legacy.checkpoints.git_ignored import ignored
+from adderclaw.sandbox.legacy.checkpoints.tree import Forgets, Keep, Limits, TooBig, is_kept, scan
 from adderclaw.storage import Store
 from adderclaw.storage.checkpoints import State
 from adderclaw.storage.sdlc import baselines, criteria, plans

@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from adderclaw.checkpoints.tree import Index, Seen
 from adderclaw.core.errors import AdderClawError
+from adderclaw.sandbox.legacy.checkpoints.tree import Index, Seen
 from adderclaw.storage.checkpoints import State
 
 MAX_BYTES = 64 << 20

@@ -12,16 +12,16 @@ from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
-from adderclaw import workspace
-from adderclaw.checkpoints.blobs import Blobs
-from adderclaw.checkpoints.tree import Forgets, Limits, state_at, state_in
 from adderclaw.config.own_paths import Own
 from adderclaw.config.paths import beneath
 from adderclaw.core.errors import Refused, UsageError
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
+from adderclaw.sandbox.legacy.checkpoints.tree import Forgets, Limits, state_at, state_in
+from adderclaw.sandbox.workspace import Folder, Place
 from adderclaw.storage import Store
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage.checkpoints import Change, Checkpoint, Draft, Since, State
-from adderclaw.workspace import Folder, Place
 
 NEW_FOLDER = 0o700
 """The mode of a folder that was just made, before it is given its own."""

@@ -10,18 +10,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
 
-from adderclaw import workspace
-from adderclaw.checkpoints import FOLDER, saved_index
-from adderclaw.checkpoints.blobs import Blobs, prune_daily
-from adderclaw.checkpoints.tree import IGNORED, Index, Limits, Scanned, Seen, TooBig, is_kept, scan, state_at
 from adderclaw.config.own_paths import Own
 from adderclaw.config.schema.settings import Checkpoints as Settings
 from adderclaw.core.errors import Refused, StoreError
 from adderclaw.core.record import NamedTuple
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.legacy.checkpoints import FOLDER, saved_index
+from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs, prune_daily
+from adderclaw.sandbox.legacy.checkpoints.tree import (
+    IGNORED,
+    Index,
+    Limits,
+    Scanned,
+    Seen,
+    TooBig,
+    is_kept,
+    scan,
+    state_at,
+)
+from adderclaw.sandbox.workspace import Place, inside
 from adderclaw.storage import Store
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage.checkpoints import Change, Draft, State
-from adderclaw.workspace import Place, inside
 
 type Turn = tuple[str, str, int]
 """The message of the user that a change belongs to: conversation, session, sequence; children work for it, too."""
@@ -142,7 +152,7 @@ class Tracker:
 
     def _beneath(self, trees: Sequence[str], roots: Sequence[str]) -> list[str]:
         """All that a checkpoint keeps of what is about to be deleted, whatever the size of the workspace."""
-        from adderclaw.checkpoints.removal import look
+        from adderclaw.sandbox.legacy.checkpoints.removal import look
 
         places = [inside(tree, roots) for tree in trees]
         return [one.text for place in places if place is not None for one in look(place, self.limits).kept]

@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Iterable
 
-from adderclaw.checkpoints import saved_index
 from adderclaw.core.errors import StoreError
+from adderclaw.sandbox.legacy.checkpoints import saved_index
 from adderclaw.storage import Store
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage.checkpoints import Blob

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from adderclaw.config.paths import UNRESOLVED, followed
 from adderclaw.core.errors import Refused
-from adderclaw.workspace.place import Place, anywhere
-from adderclaw.workspace.reading import exists, status, walk
+from adderclaw.sandbox.workspace.place import Place, anywhere
+from adderclaw.sandbox.workspace.reading import exists, status, walk
 
 NAMES = frozenset({".gitignore", ".ignore", ".rgignore"})
 """What ripgrep reads in each folder that it goes into, and in those above."""

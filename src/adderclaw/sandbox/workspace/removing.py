@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from adderclaw.config.safe_open import READ, opener
 from adderclaw.core.errors import Refused
-from adderclaw.workspace.place import Place, shown
-from adderclaw.workspace.reading import FOLDER, held, parent_of
+from adderclaw.sandbox.workspace.place import Place, shown
+from adderclaw.sandbox.workspace.reading import FOLDER, held, parent_of
 
 _STEP = 1 << 20
 

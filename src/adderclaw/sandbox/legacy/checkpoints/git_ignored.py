@@ -4,12 +4,12 @@ import re
 import struct
 from collections.abc import Iterable, Mapping
 
-from adderclaw import workspace
 from adderclaw.core.errors import Refused
 from adderclaw.core.glob_patterns import InvalidPattern, gitignore
 from adderclaw.core.record import NamedTuple
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
 from adderclaw.storage.checkpoints import State
-from adderclaw.workspace import Place
 
 RULES = ".gitignore"
 MOST_BYTES = 64 << 20
