@@ -12,7 +12,7 @@ help: ## this list
 
 setup: ## bring the environment in step with uv.lock (every target does this first)
 	@scripts/setup
-	@.venv/bin/python -m adderclaw.gate.programs.generate
+	@.venv/bin/python -m adderclaw.policy.legacy.programs.generate
 
 demo: setup ## watch a real agent run against a scripted model: no key, no network
 	@.venv/bin/python demo/run.py

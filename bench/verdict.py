@@ -8,10 +8,10 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Security
 from adderclaw.core.types import ToolContext, Workspace
-from adderclaw.gate.case import Case
+from adderclaw.policy.case import Case
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
 

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
-from adderclaw.gate.case import Denial
+from adderclaw.policy.case import Denial
 from adderclaw.sandbox import seen
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.gate.programs.allowlist import FILE
+from adderclaw.policy.legacy.programs.allowlist import FILE
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = Path(sys.executable).parent / "adderclaw"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.paths import UNRESOLVED, beneath, followed, settled
 from adderclaw.core.types import PathFact, Touch
-from adderclaw.gate.case import Case, Policy
+from adderclaw.policy.case import Case, Policy
 from adderclaw.sandbox import programs
 
 

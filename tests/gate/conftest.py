@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.core.types import HostFact, PathFact, Touch
-from adderclaw.gate import rules
-from adderclaw.gate.case import Case, Decision, Policy
-from adderclaw.gate.looking import only_looks
-from adderclaw.gate.shell import planner as shell
+from adderclaw.policy import rules
+from adderclaw.policy.case import Case, Decision, Policy
+from adderclaw.policy.legacy.looking import only_looks
+from adderclaw.policy.legacy.shell import planner as shell
 
 WS = "/ws"
 HOME = "/home/u/.adderclaw"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from adderclaw.gate.shell.plan import (
+from adderclaw.policy.legacy.shell.plan import (
     Live,
     Output,
     Plan,
@@ -21,8 +21,8 @@ from adderclaw.gate.shell.plan import (
     redirects,
     simples,
 )
-from adderclaw.gate.shell.planner import Facts, plan, quote, render
-from adderclaw.gate.shell.render import REFUSED
+from adderclaw.policy.legacy.shell.planner import Facts, plan, quote, render
+from adderclaw.policy.legacy.shell.render import REFUSED
 from adderclaw.tools import wildcards
 
 BASH = "/bin/bash"

@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.paths import UNRESOLVED
 from adderclaw.config.trust import named_files
 from adderclaw.core.errors import ConfigError, Refused
 from adderclaw.core.types import ToolContext, Workspace
-from adderclaw.gate import looking
-from adderclaw.gate.commands import MAX_DEPTH, MAX_HANDED, UNFOLLOWED, handed_on
-from adderclaw.gate.programs import patches
-from adderclaw.gate.programs.knowledge import objection
-from adderclaw.gate.programs.operands import operands
-from adderclaw.gate.shell import planner as shell
-from adderclaw.gate.shell.loose import MAX_TEXT, every_word
-from adderclaw.gate.shell.plan import Plan, Raw
-from adderclaw.gate.shell.words import Component
 from adderclaw.hooks import ecmascript
 from adderclaw.hooks.answers import Ran, read
 from adderclaw.hooks.matching import matches
+from adderclaw.policy.legacy import looking
+from adderclaw.policy.legacy.commands import MAX_DEPTH, MAX_HANDED, UNFOLLOWED, handed_on
+from adderclaw.policy.legacy.programs import patches
+from adderclaw.policy.legacy.programs.knowledge import objection
+from adderclaw.policy.legacy.programs.operands import operands
+from adderclaw.policy.legacy.shell import planner as shell
+from adderclaw.policy.legacy.shell.loose import MAX_TEXT, every_word
+from adderclaw.policy.legacy.shell.plan import Plan, Raw
+from adderclaw.policy.legacy.shell.words import Component
 from adderclaw.sandbox.legacy.survey import Surveyor
 from adderclaw.tools import hardened
 from tests.gate.conftest import build, resolve
@@ -79,7 +79,7 @@ def test_rules_refuse_beyond_each_limit(limit: str, command: str, rules: dict[st
 
 
 def test_a_denylist_of_a_policy_file_refuses_beyond_its_gap() -> None:
-    from adderclaw.gate import policy_file
+    from adderclaw.policy import policy_file
 
     place = policy_file.Place("/ws", "/home/u", str)
     bash: dict[str, Any] = {

@@ -7,11 +7,11 @@ from typing import get_args
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Security
 from adderclaw.core.types import Autonomy, ToolContext, Workspace
-from adderclaw.gate.case import Case, CommandDenial, Decision, Policy
-from adderclaw.gate.programs.allowlist import PROGRAMS
+from adderclaw.policy.case import Case, CommandDenial, Decision, Policy
+from adderclaw.policy.legacy.programs.allowlist import PROGRAMS
 from adderclaw.sandbox.process import Order, Started
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from adderclaw.core.types import HostFact, Json, PathFact, RemoteFact, Touch
-from adderclaw.gate import facts
+from adderclaw.policy import facts
 
 PLACE = PathFact("a", "/w/a", "/w/a", (1, 2))
 FULL = Touch(

@@ -1,7 +1,7 @@
 """Which commands are git and nothing else, so that they may change what other programs run later."""
 
-from adderclaw.gate.programs.git_alone import is_alone, parts
-from adderclaw.gate.shell.planner import Plan, plan, simples
+from adderclaw.policy.legacy.programs.git_alone import is_alone, parts
+from adderclaw.policy.legacy.shell.planner import Plan, plan, simples
 from tests.rows import rows
 
 NOT = [

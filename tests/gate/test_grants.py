@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.permissions import changed, grant
 from adderclaw.config.schema.settings import Permissions
-from adderclaw.gate import grants
-from adderclaw.gate.case import Case
+from adderclaw.policy import grants
+from adderclaw.policy.case import Case
 from tests.gate.conftest import WS, build
 from tests.rows import rows
 

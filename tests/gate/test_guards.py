@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.core.types import HostFact, PathFact, Touch
-from adderclaw.gate.case import Decision, Opinion
+from adderclaw.policy.case import Decision, Opinion
 from tests.rows import rows
 
 WS, HOME = "/ws", "/home/u/.adderclaw"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from adderclaw.core.types import Autonomy
-from adderclaw.gate.case import STRICTNESS, Decision
-from adderclaw.gate.shell.loose import RESERVED
+from adderclaw.policy.case import STRICTNESS, Decision
+from adderclaw.policy.legacy.shell.loose import RESERVED
 from tests.gate.test_corpus import World, sections
 from tests.gate.test_differential import blocks
 from tests.program import Soak

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw import gate
-from adderclaw.gate import verdict
-from adderclaw.gate.case import Decision, Opinion
+from adderclaw import policy as gate
+from adderclaw.policy import verdict
+from adderclaw.policy.case import Decision, Opinion
 from tests.gate.conftest import build
 from tests.rows import rows
 

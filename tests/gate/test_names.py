@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw import gate
-from adderclaw.gate.programs.allowlist import PROGRAMS
+from adderclaw import policy
+from adderclaw.policy.legacy.programs.allowlist import PROGRAMS
 from tests.rows import rows
 
-HERE = Path(gate.__file__).parents[1]
+HERE = Path(policy.__file__).parents[1]
 MOST = 2
 """Names of programs that a literal may hold: a special case, and not a kind of program."""
 
@@ -64,8 +64,6 @@ def test_such_a_list_is_found(text: str) -> None:
 
 def test_no_table_is_read_before_a_command_is_judged() -> None:
     """They are on nobody's way to the first request."""
-    code = (
-        "import adderclaw.tools.shell, adderclaw.gate.verdict as v; from adderclaw.gate.programs import allowlist as a"
-    )
+    code = "import adderclaw.tools.shell, adderclaw.policy.verdict as v; from adderclaw.policy.legacy.programs import allowlist as a"
     told = subprocess.run([sys.executable, "-c", f"{code}; print(a.is_read())"], capture_output=True, check=True)
     assert told.stdout == b"False\n"

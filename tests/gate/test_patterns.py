@@ -15,12 +15,12 @@ from adderclaw.config.foreign import json_schema
 from adderclaw.core import glob_patterns
 from adderclaw.core.glob_patterns import covering
 from adderclaw.core.types import PathFact
-from adderclaw.gate import rules
-from adderclaw.gate.hosts import covers
-from adderclaw.gate.rules import Anchors, Invalid
-from adderclaw.gate.shell import patterns, values
 from adderclaw.hooks.matching import matches as hook_matches
 from adderclaw.mcp import definitions
+from adderclaw.policy import rules
+from adderclaw.policy.hosts import covers
+from adderclaw.policy.legacy.shell import patterns, values
+from adderclaw.policy.rules import Anchors, Invalid
 from adderclaw.sandbox.workspace import globs
 from tests.rows import rows
 
@@ -109,7 +109,7 @@ def _rule(text: str) -> None:
 
 
 def _policy(text: str) -> None:
-    from adderclaw.gate import policy_file
+    from adderclaw.policy import policy_file
 
     found = policy_file.path_pattern(text, policy_file.Place("/ws", "/home/u", str))
     re.fullmatch(found, f"/ws/{LONG}")
@@ -195,7 +195,7 @@ def test_a_shell_with_many_words_is_planned_at_once() -> None:
     """As many words as a plan may have, each of which could name a shell; twice as many take twice as long."""
     from time import process_time
 
-    from adderclaw.gate.shell import planner
+    from adderclaw.policy.legacy.shell import planner
     from tests.gate.conftest import resolve
 
     def seconds(count: int) -> float:

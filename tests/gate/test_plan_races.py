@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.core.types import ToolContext, Workspace
-from adderclaw.gate.shell.planner import Plan, simples
+from adderclaw.policy.legacy.shell.planner import Plan, simples
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
 from tests.program import Soak

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Permissions, Security
 from adderclaw.core.types import PathFact, Touch
-from adderclaw.gate.case import Case
+from adderclaw.policy.case import Case
 
 
 def policy(config: Config, **more: Any) -> gate.Policy:
@@ -83,7 +83,7 @@ touch = Touch((PathFact("a", "/ws/a", "/ws/a"),), (PathFact("b", "/ws/b", "/etc/
               (HostFact("GET", "http://127.0.0.1/", "127.0.0.1", 80, "http"),))
 case = Case(tool="Write", called_as="Write", arguments={}, touch=touch, policy=policy)
 sys.addaudithook(lambda event, args: opened.append(event) if event in ("open", "os.listdir", "os.scandir") else None)
-decision = adderclaw.gate.judge(case)
+decision = adderclaw.policy.judge(case)
 assert decision.verdict == "deny" and not opened, opened
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

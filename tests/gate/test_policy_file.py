@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config import policy as reading
 from adderclaw.core import glob_patterns
 from adderclaw.core.errors import ConfigError
-from adderclaw.gate import policy_file
-from adderclaw.gate.case import Decision
-from adderclaw.gate.policy_file import Place, PolicyFile
+from adderclaw.policy import policy_file
+from adderclaw.policy.case import Decision
+from adderclaw.policy.policy_file import Place, PolicyFile
 from tests.gate.conftest import HOME, WS, build
 from tests.rows import rows
 

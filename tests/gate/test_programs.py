@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from adderclaw.gate.case import Decision
-from adderclaw.gate.programs.allowlist import PROGRAMS
-from adderclaw.gate.programs.knowledge import inner, objection
-from adderclaw.gate.programs.operands import Operands, operands
+from adderclaw.policy.case import Decision
+from adderclaw.policy.legacy.programs.allowlist import PROGRAMS
+from adderclaw.policy.legacy.programs.knowledge import inner, objection
+from adderclaw.policy.legacy.programs.operands import Operands, operands
 from tests.rows import rows
 
 LISTED = """ls pwd cd cat head tail find grep mkdir cp git node npm npx tsc esbuild vite jest vitest playwright echo

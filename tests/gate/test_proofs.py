@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Permissions, Security
 from adderclaw.core.types import ToolContext, Touch, Workspace
-from adderclaw.gate.case import Case, Decision
-from adderclaw.gate.shell.plan import Plan
-from adderclaw.gate.shell.planner import render
+from adderclaw.policy.case import Case, Decision
+from adderclaw.policy.legacy.shell.plan import Plan
+from adderclaw.policy.legacy.shell.planner import render
 from adderclaw.sandbox.process import Order, Started
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adderclaw import gate
-from adderclaw.gate import verdict
-from adderclaw.gate.case import STRICTNESS, Case, Decision, Opinion
+from adderclaw import policy as gate
+from adderclaw.policy import verdict
+from adderclaw.policy.case import STRICTNESS, Case, Decision, Opinion
 from tests.rows import rows
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy
 from adderclaw.core.types import RemoteFact
-from adderclaw.gate.case import Case, Opinion
+from adderclaw.policy.case import Case, Opinion
 from tests.gate.conftest import WS, build
 from tests.rows import rows
 
@@ -40,10 +40,10 @@ def test_a_question_lifts_no_denial_of_the_mode(name: str, facts: dict[str, Any]
     made = build(**facts)
     if name == "git remote":
         made = replace(made, policy=replace(made.policy, sandboxed=True))
-    if gate.judge(made).verdict != "deny":
+    if policy.judge(made).verdict != "deny":
         return  # a sandbox makes it a question by itself
-    decision = gate.judge(with_question(made, name))
-    assert (decision.verdict, decision.by) == ("deny", gate.judge(made).by), decision.reason
+    decision = policy.judge(with_question(made, name))
+    assert (decision.verdict, decision.by) == ("deny", policy.judge(made).by), decision.reason
     assert next(opinion.verdict for opinion in decision.opinions if opinion.by == name) == "ask", "it did speak"
 
 
@@ -52,21 +52,21 @@ def test_it_does_ask_about_what_would_be_allowed(name: str) -> None:
     every: list[dict[str, Any]] = [{"policy": {"autonomy": "full"}}, {"allow": ("Write",)}]
     for facts in every:
         made = build("Write", writes=(f"{WS}/x",), **facts)
-        assert gate.judge(made).verdict == "allow"
-        decision = gate.judge(with_question(made, name))
+        assert policy.judge(made).verdict == "allow"
+        decision = policy.judge(with_question(made, name))
         assert (decision.verdict, decision.by) == ("ask", name)
 
 
 def test_a_name_that_programs_run_later_is_no_way_around_the_mode() -> None:
     made = build("Write", writes=(f"{WS}/.vscode/tasks.json",), policy={"mode": "dontAsk"})
-    assert gate.judge(made).verdict == "deny"
+    assert policy.judge(made).verdict == "deny"
     allowed = build("Write", writes=(f"{WS}/.vscode/tasks.json",), policy={"autonomy": "full"}, allow=("Write",))
-    assert (gate.judge(allowed).verdict, gate.judge(allowed).by) == ("ask", "run later")
+    assert (policy.judge(allowed).verdict, policy.judge(allowed).by) == ("ask", "run later")
 
 
 def test_the_operators_own_ask_still_stands_in_the_place_of_the_mode() -> None:
     """X-50: the mode decides only where no judge speaks."""
     made = build("Bash", command="unheard-of-program x", ask=("Bash(unheard-of-program:*)",))
-    assert (gate.judge(made).verdict, gate.judge(made).by) == ("ask", "permission rules")
+    assert (policy.judge(made).verdict, policy.judge(made).by) == ("ask", "permission rules")
     hooked = replace(build("Bash", command="unheard-of-program x"), hook_opinion=Opinion("hook", "ask", "look at it"))
-    assert (gate.judge(hooked).verdict, gate.judge(hooked).by) == ("ask", "hook")
+    assert (policy.judge(hooked).verdict, policy.judge(hooked).by) == ("ask", "hook")

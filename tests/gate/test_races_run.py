@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Security
 from adderclaw.core.types import ToolContext, Workspace
-from adderclaw.gate.case import Case
+from adderclaw.policy.case import Case
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.tools import shell

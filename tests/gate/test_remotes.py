@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from adderclaw.core.types import RemoteFact, Touch
-from adderclaw.gate import grants, judge
-from adderclaw.gate.case import Case, Policy
-from adderclaw.gate.rules import Anchors, Rules, parse
-from adderclaw.gate.shell.planner import Plan, plan
+from adderclaw.policy import grants, judge
+from adderclaw.policy.case import Case, Policy
+from adderclaw.policy.legacy.shell.planner import Plan, plan
+from adderclaw.policy.rules import Anchors, Rules, parse
 from adderclaw.sandbox.broker import Grant, granted_ssh
 from adderclaw.tools.remotes import FORCED as OVERWRITES
 from adderclaw.tools.remotes import Repository, address, reached

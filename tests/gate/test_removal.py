@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.core.types import PathFact
-from adderclaw.gate import Decision
+from adderclaw.policy import Decision
 from tests.gate.conftest import HOME, WS, build
 from tests.rows import rows
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adderclaw.core.glob_patterns import covering
-from adderclaw.gate import rules
-from adderclaw.gate.case import Decision
-from adderclaw.gate.rules import Anchors, Invalid, Rule
+from adderclaw.policy import rules
+from adderclaw.policy.case import Decision
+from adderclaw.policy.rules import Anchors, Invalid, Rule
 from tests.rows import rows
 
 ANCHORS = Anchors("/ws", "/ws", "/home/u")

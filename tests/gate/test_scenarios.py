@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, get_args
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Permissions, Profile, Security
 from adderclaw.core.types import Autonomy, PermissionMode, Verdict
-from adderclaw.gate.case import Case
+from adderclaw.policy.case import Case
 from tests.gate.conftest import HOME, WS, build
 
 TABLE = Path(__file__).with_name("scenarios.txt")

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from adderclaw.config.paths import UNRESOLVED
-from adderclaw.gate.programs.wrappers import wrapped
-from adderclaw.gate.shell import planner as shell
-from adderclaw.gate.shell.loose import every_word, statements
-from adderclaw.gate.shell.planner import Facts, Plan, Raw, plan, render, simples
+from adderclaw.policy.legacy.programs.wrappers import wrapped
+from adderclaw.policy.legacy.shell import planner as shell
+from adderclaw.policy.legacy.shell.loose import every_word, statements
+from adderclaw.policy.legacy.shell.planner import Facts, Plan, Raw, plan, render, simples
 from adderclaw.sandbox import programs
 from adderclaw.tools import wildcards
 from tests.rows import rows

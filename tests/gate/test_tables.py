@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from adderclaw.gate.commands import unlisted
-from adderclaw.gate.programs import allowlist, generate
-from adderclaw.gate.programs.allowlist import FILE, PROGRAMS, Options
-from adderclaw.gate.programs.knowledge import objection
-from adderclaw.gate.programs.options import kinds
-from adderclaw.gate.shell.planner import Plan, plan, simples
+from adderclaw.policy.legacy.commands import unlisted
+from adderclaw.policy.legacy.programs import allowlist, generate
+from adderclaw.policy.legacy.programs.allowlist import FILE, PROGRAMS, Options
+from adderclaw.policy.legacy.programs.knowledge import objection
+from adderclaw.policy.legacy.programs.options import kinds
+from adderclaw.policy.legacy.shell.planner import Plan, plan, simples
 from tests.gate.conftest import build
 from tests.rows import rows
 

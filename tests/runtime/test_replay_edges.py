@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from adderclaw.core.types import Json, Prepared, Tool, ToolContext, ToolResult, Touch, Workspace
-from adderclaw.gate import facts
+from adderclaw.policy import facts
 from adderclaw.replay.edges import Recorded, Reel, driven
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Permissions, Security
 from adderclaw.runtime import denied_paths
 from adderclaw.runtime.denied_paths import Held, Shutter

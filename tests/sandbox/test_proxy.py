@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.gate import hosts
 from adderclaw.models.http.addresses import is_named
+from adderclaw.policy import hosts
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.sandbox.proxy import Proxy

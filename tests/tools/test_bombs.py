@@ -23,9 +23,9 @@ from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import Refused
 from adderclaw.core.json_text import check_size
 from adderclaw.core.types import ToolContext, Workspace
-from adderclaw.gate.programs import patches
-from adderclaw.gate.programs.operands import ARCHIVE, PATCH
-from adderclaw.gate.shell import planner
+from adderclaw.policy.legacy.programs import patches
+from adderclaw.policy.legacy.programs.operands import ARCHIVE, PATCH
+from adderclaw.policy.legacy.shell import planner
 from adderclaw.tools import archives, images, notebook, pages, websearch
 from adderclaw.tools.files import digest
 from tests.tools.conftest import Bench

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from adderclaw.gate.programs.knowledge import objection
+from adderclaw.policy.legacy.programs.knowledge import objection
 from adderclaw.tools import CHECKER_FILES
 from adderclaw.tools.checkers import CHECKERS, Finding, about, commands, configured
 from tests.rows import rows

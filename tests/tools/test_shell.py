@@ -10,8 +10,8 @@ import pytest
 from adderclaw.config.schema.settings import Config, Runtime
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.types import ToolContext, ToolResult, Workspace
-from adderclaw.gate.shell import planner as planner
-from adderclaw.gate.shell.planner import Plan, Raw
+from adderclaw.policy.legacy.shell import planner as planner
+from adderclaw.policy.legacy.shell.planner import Plan, Raw
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
 from adderclaw.tools import arguments_of, find, hardened, shell

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from adderclaw.core.types import ToolContext, ToolResult, Workspace
-from adderclaw.gate.shell import planner as planner
-from adderclaw.gate.shell.planner import Plan
+from adderclaw.policy.legacy.shell import planner as planner
+from adderclaw.policy.legacy.shell.planner import Plan
 from adderclaw.sandbox import process, programs
 from adderclaw.tools import hardened, shell
 from adderclaw.tools.hardened import Ready

@@ -58,7 +58,7 @@ class Terminal:
         ]
         offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
         if offered:
-            from adderclaw.gate.grants import in_words
+            from adderclaw.policy.grants import in_words
 
             lines += [f"  always: {_line(rule)}" for rule in offered]
             lines.append(f"    that is: {_line(in_words(offered))}")

@@ -7,9 +7,9 @@ make another program of `echo`, prints nothing that is known: then every word of
 import re
 from collections.abc import Iterator, Sequence
 
-from adderclaw.gate.shell import syntax
-from adderclaw.gate.shell.reader import Reader
-from adderclaw.gate.shell.syntax import Command, Node, NotAPlan, Param, Redir, Script, Text, Word
+from adderclaw.policy.legacy.shell import syntax
+from adderclaw.policy.legacy.shell.reader import Reader
+from adderclaw.policy.legacy.shell.syntax import Command, Node, NotAPlan, Param, Redir, Script, Text, Word
 
 type Span = tuple[int, int]
 

@@ -119,7 +119,7 @@ def _overlaps(considered: Considered) -> bool:
     prepared = considered.prepared
     if prepared is None or not prepared.overlaps or considered.error is not None:
         return False
-    from adderclaw.gate.looking import reach
+    from adderclaw.policy.legacy.looking import reach
 
     return considered.decision.verdict != "deny" and reach(prepared.touch) == "nothing"
 

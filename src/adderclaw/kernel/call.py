@@ -11,7 +11,6 @@ from adderclaw.core.overseer import ALONE, Begun
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import DENIAL_KINDS, Json, ToolCall, ToolResult, Touch, internal_failure, refused, rejected
-from adderclaw.gate.case import Decision
 from adderclaw.kernel import call_hooks, later_report
 from adderclaw.kernel.call_hooks import Keep, Life
 from adderclaw.kernel.event_wait import attended
@@ -19,6 +18,7 @@ from adderclaw.kernel.later_report import with_changes
 from adderclaw.kernel.permission_check import Considered, considered_in, unfit
 from adderclaw.kernel.result import Done, intent, leave
 from adderclaw.kernel.session import Session
+from adderclaw.policy.case import Decision
 from adderclaw.storage.ledger.chain import Status
 from adderclaw.tools import unwrapped
 
@@ -322,8 +322,8 @@ async def _answer(session: Session, considered: Considered, life: Life) -> tuple
 
 
 async def _operators_word(session: Session, considered: Considered) -> Answer:
-    from adderclaw.gate import grants
-    from adderclaw.gate.verdict import room, terminal_only
+    from adderclaw.policy import grants
+    from adderclaw.policy.verdict import room, terminal_only
 
     decision, case = considered.decision, considered.case
     session.store.flush()
@@ -375,7 +375,7 @@ def _plan_hash(session: Session, considered: Considered) -> str:
     name = considered.tool.name if considered.tool is not None else considered.call.name
     place = session.scene.context.workspace
     if session.overseer is not ALONE:  # it may be answered when the run is on another machine
-        from adderclaw.gate import facts
+        from adderclaw.policy import facts
 
         return digest([name, considered.call.input, _unplaced([place.cwd, facts.told(considered.touch)], place.root)])
     # by name, without what is as it always is: a field that a later version adds changes no hash of an earlier one
@@ -404,8 +404,8 @@ def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
         return {}
     from adderclaw.config import project_grants
     from adderclaw.config.permissions import grant
-    from adderclaw.gate import grants
     from adderclaw.kernel import permission_updates
+    from adderclaw.policy import grants
 
     rules = grants.exact(considered.case) if considered.case is not None else ()
     destination = "userSettings" if answer.remember == "user" else "session"
@@ -460,7 +460,7 @@ async def _watched(session: Session, considered: Considered) -> "Watch | None":
     """Keep what the call may change; one that cannot write pays nothing."""
     if session.checkpoints is None:
         return None
-    from adderclaw.gate.looking import reach
+    from adderclaw.policy.legacy.looking import reach
     from adderclaw.sandbox.legacy.checkpoints.tracker import Who
 
     far = reach(considered.touch)

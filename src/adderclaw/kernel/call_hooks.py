@@ -11,9 +11,9 @@ from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer
 from adderclaw.core.tool_traits import EDIT
 from adderclaw.core.types import Json, ToolResult
-from adderclaw.gate.case import Decision, Opinion
 from adderclaw.kernel.permission_check import Considered, considered_in
 from adderclaw.kernel.session import Rows, Session, told
+from adderclaw.policy.case import Decision, Opinion
 from adderclaw.tools import arguments_of, find
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ async def requested(session: Session, considered: Considered, life: Life) -> tup
 
 
 def _suggestions(considered: Considered) -> Json:
-    from adderclaw.gate import grants
+    from adderclaw.policy import grants
 
     rules = grants.exact(considered.case) if considered.case is not None else ()
     if not rules:
@@ -168,7 +168,7 @@ def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[
 
 def is_raw(considered: Considered) -> bool:
     """Raw bash is asked for each time: no hook grants it, nor by what it makes of another call."""
-    from adderclaw.gate.shell.planner import Raw
+    from adderclaw.policy.legacy.shell.planner import Raw
 
     return isinstance(considered.touch.command, Raw)
 

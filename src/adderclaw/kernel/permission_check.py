@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from adderclaw import gate
+from adderclaw import policy
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Disabled, Prepared, Tool, ToolCall, Touch
-from adderclaw.gate.case import Case, Decision, Opinion
 from adderclaw.kernel.session import Scene, Session
+from adderclaw.policy.case import Case, Decision, Opinion
 from adderclaw.tools import arguments_of, decoded, find, nearest, unwrapped
 
 UNKNOWN = Touch(opaque=True)
@@ -90,7 +90,7 @@ def consider(
         hook_opinion=opinion,
         recent=scene.pace.recent(tool.traits.section_of or tool.name) if scene.pace and scene.policy.files else 0,
     )
-    decision, fails = gate.judge(case), ""
+    decision, fails = policy.judge(case), ""
     if decision.verdict == "ask" and not approved:
         try:  # only now: what is denied tells nobody whether it would work
             fails = prepared.fails()

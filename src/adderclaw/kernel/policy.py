@@ -1,13 +1,13 @@
 """The policy of a session, made of the configuration and of what was found around it."""
 
-from adderclaw import gate, tools
+from adderclaw import policy, tools
 from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Json
 
 
-def policy_of(config: Config, made_of: Json) -> gate.Policy:
+def policy_of(config: Config, made_of: Json) -> policy.Policy:
     """The policy of what `made_of` names. Where links lead is noted in it, and taken from it when it is noted."""
     given = dict(made_of)
     known: dict[str, str] = given.pop("real")
@@ -17,4 +17,4 @@ def policy_of(config: Config, made_of: Json) -> gate.Policy:
             known[path] = followed(path)
         return known[path]
 
-    return gate.policy_of(config, **given, aliases=tools.aliases(), known=NAMES, real=real)
+    return policy.policy_of(config, **given, aliases=tools.aliases(), known=NAMES, real=real)

@@ -41,12 +41,12 @@ from adderclaw.core.types import (
     ToolResult,
     Touch,
 )
-from adderclaw.gate.case import Policy
-from adderclaw.gate.rules import Rule
 from adderclaw.kernel.instructions import Instructions
 from adderclaw.kernel.limits import Budget, LoopDetector, Pace
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.tape import UNTAPED, Tape
+from adderclaw.policy.case import Policy
+from adderclaw.policy.rules import Rule
 from adderclaw.sandbox.legacy.checkpoints import Checkpoints
 from adderclaw.storage import Store, runs
 from adderclaw.storage.ledger.ledger import Ledger
@@ -93,7 +93,7 @@ class InForce:
         self.effort = effort or self.effort
         if not texts:
             return []
-        from adderclaw import gate
+        from adderclaw import policy as gate
 
         before = self.policy.rules.allow
         self.policy = gate.with_allowed(self.policy, texts)
@@ -103,7 +103,7 @@ class InForce:
 
     def update(self, permissions: Permissions, real: Callable[[str], str]) -> None:
         """Let other permissions count from now on; what is lent stays so until `take_back`."""
-        from adderclaw import gate
+        from adderclaw import policy as gate
 
         self.own = gate.with_permissions(self.begun, permissions, real)
         rules = self.own.rules
@@ -155,7 +155,7 @@ class Scene:
 
     def hide(self) -> None:
         """Let searches pass over what may not be read: by the rules, and our own files under any other name."""
-        from adderclaw import gate
+        from adderclaw import policy as gate
 
         self.context.hidden = _hidden(gate.hides(self.policy), self.protected_ids)
         self.context.unchanged = gate.keeps(self.policy)
@@ -166,7 +166,7 @@ class Scene:
 
         A driver's own tools, by which it learns how its work ended, are no policy's.
         """
-        from adderclaw import gate
+        from adderclaw import policy as gate
 
         def withheld(name: str) -> bool:
             return (name in NAMES or name.startswith("mcp__")) and gate.withholds(self.policy, name)

@@ -12,9 +12,6 @@ from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, Merged
 from adderclaw.core.redaction import Secrets, without_shapes
 from adderclaw.core.tool_traits import BASH, READERS
 from adderclaw.core.types import Autonomy, Json, PermissionMode, ToolCall
-from adderclaw.gate import judges
-from adderclaw.gate.rules import Anchors, Invalid, parse
-from adderclaw.gate.shell.planner import Raw
 from adderclaw.hooks import http, model_hooks, plane, process
 from adderclaw.hooks.answers import Ran
 from adderclaw.hooks.input_template import filled
@@ -22,6 +19,9 @@ from adderclaw.hooks.scripts import Ground
 from adderclaw.hooks.settings import Hook, chains
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
+from adderclaw.policy import judges
+from adderclaw.policy.legacy.shell.planner import Raw
+from adderclaw.policy.rules import Anchors, Invalid, parse
 from adderclaw.storage import hooks as rows_of
 from adderclaw.storage.text import compact, iso
 

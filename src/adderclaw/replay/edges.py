@@ -31,10 +31,10 @@ from adderclaw.core.types import (
     Touch,
     Usage,
 )
-from adderclaw.gate import facts
 from adderclaw.kernel.instructions import File, Instructions
 from adderclaw.kernel.limits import Pace
 from adderclaw.kernel.session import Chain, Planning, Rows, Session
+from adderclaw.policy import facts
 from adderclaw.storage.model_calls import Call
 from adderclaw.storage.tape import Item
 from adderclaw.storage.transcript import Entry

@@ -17,13 +17,13 @@ from adderclaw.core.overseer import ALONE, Overseer
 from adderclaw.core.record import record
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json, ToolContext, ToolSpec, Workspace
-from adderclaw.gate.case import Policy
 from adderclaw.kernel import compact, goals, prompt, resume
 from adderclaw.kernel.approvals import Durable
 from adderclaw.kernel.limits import Budget, LoopDetector
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import Attached, InForce, Scene, Session, State, TurnResult
+from adderclaw.policy.case import Policy
 from adderclaw.replay import edges
 from adderclaw.replay.checking import Checking
 from adderclaw.replay.edges import Diverged, RanOut, Recorded, Reel

@@ -180,7 +180,7 @@ class Recorder(Tape):
 
     def considered(self, session: "Session", found: "Considered") -> "Considered":
         """A call as it was judged: the facts, and the verdict."""
-        from adderclaw.gate import facts
+        from adderclaw.policy import facts
 
         self._changed(session)
         body: Json = {"id": found.call.id, "tool": found.tool.name if found.tool else "", "as": found.call.name}

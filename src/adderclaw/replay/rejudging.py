@@ -4,15 +4,15 @@ import os
 from dataclasses import replace
 
 from adderclaw import config as configs
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.decode import thaw
 from adderclaw.core.errors import ConfigError, Problem, UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
-from adderclaw.gate import facts
-from adderclaw.gate.case import Case, Decision, Opinion, Policy
 from adderclaw.kernel.policy import policy_of
+from adderclaw.policy import facts
+from adderclaw.policy.case import Case, Decision, Opinion, Policy
 from adderclaw.replay import playing
 from adderclaw.storage import Store, tape, transcript
 from adderclaw.storage.runs import Run

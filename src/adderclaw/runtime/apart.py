@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import gate, tools
+from adderclaw import policy, tools
 from adderclaw.core.child import Apart, Child
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.tool_traits import EDIT, READ
@@ -64,7 +64,7 @@ def scene(runtime: Runtime, parent: Session, order: Child, apart: Apart, session
     keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
     denied = _rules(hidden_apart(place, runtime.traces(place.root, *place.extra), apart))
     made_of = {**above.made_of, "kept": keep.folder, "real": dict(above.made_of["real"])}
-    in_force = InForce(gate.tightened(_policy(parent, made_of, denied), order.mode))
+    in_force = InForce(policy.tightened(_policy(parent, made_of, denied), order.mode))
     ways = above.ways_out if apart.network and isinstance(above.ways_out, WaysOut) else None
     furniture = Furniture(runtime, above.confinement, place, in_force, apart=apart)
     quarters = Quarters(runtime, furniture, ways, denied)
@@ -115,7 +115,7 @@ def _rules(paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{tool}(/{path}{end})" for path in paths for tool in (READ, EDIT) for end in ("", "/**"))
 
 
-def _policy(parent: Session, made_of: Json, denied: tuple[str, ...]) -> gate.Policy:
+def _policy(parent: Session, made_of: Json, denied: tuple[str, ...]) -> policy.Policy:
     """Its parent's with more denied: made as a replay makes it, of its configuration and of what was found."""
     permissions = replace(parent.config.permissions, deny=[*parent.config.permissions.deny, *denied])
     made = policy_of(replace(parent.config, permissions=permissions), made_of)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import gate, tools
+from adderclaw import policy as gate
+from adderclaw import tools
 from adderclaw.core.child import Child, ChildReport
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.hook_outcome import NO_HOOKS, Merged

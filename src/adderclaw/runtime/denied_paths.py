@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.denied_names import Shut, by_name, in_git
 from adderclaw.config.paths import beneath
 from adderclaw.core.record import NamedTuple

@@ -181,9 +181,9 @@ class Fetch:
 
     def _box(self, said: list[str]) -> "Box":
         """Its cache alone is written there, and its registries alone are reached."""
-        from adderclaw import gate
-        from adderclaw.gate import hosts
+        from adderclaw import policy as gate
         from adderclaw.models.http.addresses import is_named
+        from adderclaw.policy import hosts
         from adderclaw.sandbox import confinement
         from adderclaw.sandbox.bubblewrap import Room
         from adderclaw.sandbox.proxy import Proxy

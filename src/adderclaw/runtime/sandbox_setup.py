@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
@@ -210,7 +210,7 @@ def _registries(runtime: Runtime) -> tuple[str, ...]:
     own = own_network.indexes(writable(runtime)).hosts
     if not own:
         return listed
-    from adderclaw.gate import registries
+    from adderclaw.policy.legacy import registries
 
     return (*listed, *(place for place in own if place.rpartition(":")[0] not in registries.known()))
 
@@ -244,7 +244,7 @@ class WaysOut:
         return bool(self._always or self._registries)
 
     def judge(self, host: str, port: int, addresses: list[str] | None) -> str | None:
-        from adderclaw.gate import hosts
+        from adderclaw.policy import hosts
 
         policy = self._in_force.policy
         why = gate.unreachable(policy, host, port) or hosts.tunnel(host, port, addresses, self.domains)
@@ -262,7 +262,7 @@ class WaysOut:
         """The registries of a plan's package managers that the operator could let in: those that they list."""
         if not self.is_sealed or command is None:
             return ()
-        from adderclaw.gate import registries
+        from adderclaw.policy.legacy import registries
 
         listed = self._registries
         wanted = [host for host in registries.needed(command) if host in listed]
@@ -278,7 +278,7 @@ class WaysOut:
 
     def of_program(self, program: str) -> tuple[str, ...]:
         """Where a package manager fetches from, as far as the operator lists it."""
-        from adderclaw.gate import registries
+        from adderclaw.policy.legacy import registries
 
         own, _ = registries.managers().get(program, ((), frozenset[str]()))
         wanted = (host for host in self._registries if host in own or host not in registries.known())
@@ -303,7 +303,7 @@ class WaysOut:
             return ""
         if not self.is_sealed:
             return ABSTRACT if reaches_abstract_sockets(self._kind, self._security.network) else ""
-        from adderclaw.gate import registries
+        from adderclaw.policy.legacy import registries
 
         if not registries.is_networked(command):
             return ""

@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import gate, tools
+from adderclaw import policy as gate
+from adderclaw import tools
 from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
@@ -214,8 +215,8 @@ def is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None) 
     came while something runs in the sandbox."""
     if not policy.bubblewrap or furniture is None or not gate.denies_reads(policy):
         return False
-    from adderclaw.gate.looking import prints_kept
-    from adderclaw.gate.shell.planner import Plan
+    from adderclaw.policy.legacy.looking import prints_kept
+    from adderclaw.policy.legacy.shell.planner import Plan
 
     return (isinstance(touch.command, Plan) and prints_kept(touch.command)) or furniture.is_unmasked()
 

@@ -417,9 +417,9 @@ def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
 
 
 NEXT_NEEDED = (
-    "adderclaw.gate.verdict",
-    "adderclaw.gate.shell.reader",
-    "adderclaw.gate.shell.compiler",
+    "adderclaw.policy.verdict",
+    "adderclaw.policy.legacy.shell.reader",
+    "adderclaw.policy.legacy.shell.compiler",
     "adderclaw.tools.files",
     "adderclaw.tools.shell",
     "adderclaw.sandbox.legacy.checkpoints.tracker",

@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adderclaw import __version__, config, gate
+from adderclaw import __version__, config, policy
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.config.places import FLAGS, foreign_homes
@@ -171,8 +171,8 @@ def _require_allowed(profile: str, loaded: config.Loaded) -> None:
 
 def start(options: Options) -> Runtime:
     """Configuration and events; nothing is opened for writing yet."""
-    if options.profile is not None and options.profile not in gate.PROFILES:
-        raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(gate.PROFILES)}")
+    if options.profile is not None and options.profile not in policy.PROFILES:
+        raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(policy.PROFILES)}")
     loaded, chosen = with_a_model(options)
     if options.profile is not None and loaded.managed:
         _require_allowed(options.profile, loaded)

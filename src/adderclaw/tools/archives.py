@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from adderclaw.config.paths import followed
-from adderclaw.gate.paths import protected_name
-from adderclaw.gate.programs import patches
-from adderclaw.gate.programs.operands import ARCHIVE, PATCH
+from adderclaw.policy.legacy.programs import patches
+from adderclaw.policy.legacy.programs.operands import ARCHIVE, PATCH
+from adderclaw.policy.paths import protected_name
 from adderclaw.sandbox import workspace
 from adderclaw.tools.paths import Refused
 

@@ -5,16 +5,16 @@ import os
 from functools import lru_cache
 from typing import NamedTuple
 
-from adderclaw.gate.commands import base
-from adderclaw.gate.programs import git_alone, knowledge, wrappers
-from adderclaw.gate.programs.allowlist import is_shell, names, those
-from adderclaw.gate.programs.git import command_of
-from adderclaw.gate.programs.handed import one_name_each
-from adderclaw.gate.programs.objections import Words
-from adderclaw.gate.shell import planner
-from adderclaw.gate.shell.plan import HERE, Command, Live, Script, commands, with_simples
-from adderclaw.gate.shell.planner import Plan, Simple
-from adderclaw.gate.shell.quoting import quote
+from adderclaw.policy.legacy.commands import base
+from adderclaw.policy.legacy.programs import git_alone, knowledge, wrappers
+from adderclaw.policy.legacy.programs.allowlist import is_shell, names, those
+from adderclaw.policy.legacy.programs.git import command_of
+from adderclaw.policy.legacy.programs.handed import one_name_each
+from adderclaw.policy.legacy.programs.objections import Words
+from adderclaw.policy.legacy.shell import planner
+from adderclaw.policy.legacy.shell.plan import HERE, Command, Live, Script, commands, with_simples
+from adderclaw.policy.legacy.shell.planner import Plan, Simple
+from adderclaw.policy.legacy.shell.quoting import quote
 from adderclaw.sandbox import programs
 from adderclaw.tools.identity import NOBODY, Identity
 

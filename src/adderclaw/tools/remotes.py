@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from adderclaw.core.errors import Refused
 from adderclaw.core.types import RemoteFact
-from adderclaw.gate.programs.allowlist import PROGRAMS
-from adderclaw.gate.programs.git import command_of
-from adderclaw.gate.programs.options import parse
-from adderclaw.gate.shell.plan import Live
-from adderclaw.gate.shell.planner import Plan, Simple, simples
+from adderclaw.policy.legacy.programs.allowlist import PROGRAMS
+from adderclaw.policy.legacy.programs.git import command_of
+from adderclaw.policy.legacy.programs.options import parse
+from adderclaw.policy.legacy.shell.plan import Live
+from adderclaw.policy.legacy.shell.planner import Plan, Simple, simples
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.broker import Grant, Service
 from adderclaw.sandbox.workspace.gitconfig import parse as parse_settings

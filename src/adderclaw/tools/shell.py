@@ -29,14 +29,14 @@ from adderclaw.core.types import (
     own_words,
     rejected,
 )
-from adderclaw.gate.looking import only_looks
-from adderclaw.gate.paths import DEVICES
-from adderclaw.gate.programs import git_alone
-from adderclaw.gate.programs import knowledge as knowledge
-from adderclaw.gate.programs.allowlist import those
-from adderclaw.gate.programs.operands import ARCHIVE, PATCH
-from adderclaw.gate.shell import planner as planner
-from adderclaw.gate.shell.planner import Plan, Raw, Simple
+from adderclaw.policy.legacy.looking import only_looks
+from adderclaw.policy.legacy.programs import git_alone
+from adderclaw.policy.legacy.programs import knowledge as knowledge
+from adderclaw.policy.legacy.programs.allowlist import those
+from adderclaw.policy.legacy.programs.operands import ARCHIVE, PATCH
+from adderclaw.policy.legacy.shell import planner as planner
+from adderclaw.policy.legacy.shell.planner import Plan, Raw, Simple
+from adderclaw.policy.paths import DEVICES
 from adderclaw.sandbox import known, process, programs, workspace
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.process import Finished

@@ -23,8 +23,8 @@ from adderclaw.core.types import (
     own_words,
     rejected,
 )
-from adderclaw.gate.hosts import covers
 from adderclaw.models.http.urls import Hosts, parse
+from adderclaw.policy.hosts import covers
 from adderclaw.tools.fetch import through_gateway
 from adderclaw.tools.paths import denied
 from adderclaw.tools.specs import spec

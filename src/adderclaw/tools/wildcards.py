@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused
-from adderclaw.gate.shell.words import Component
+from adderclaw.policy.legacy.shell.words import Component
 from adderclaw.sandbox import workspace
 
 MAX_ENTRIES = 20_000

@@ -6,8 +6,8 @@ from adderclaw.channels.acp import updates
 from adderclaw.channels.terminal import MOST_GRANTED
 from adderclaw.core.questions import Answer, ApprovalRequest, Question, QuestionRequest, reached
 from adderclaw.core.redaction import visible
-from adderclaw.gate.grants import in_words
 from adderclaw.kernel.approvals import shown
+from adderclaw.policy.grants import in_words
 from adderclaw.view import calls
 from adderclaw.view.items import Call, Change
 from adderclaw.view.page_text import fenced

@@ -11,9 +11,9 @@ from adderclaw.config.policy import read
 from adderclaw.core.errors import ConfigError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, ToolCall
-from adderclaw.gate.policy_file import PolicyFile, opinion_of
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
+from adderclaw.policy.policy_file import PolicyFile, opinion_of
 from adderclaw.runtime import Options, look, scene
 
 app = group("Check a policy.toml and explain what it would decide.")

@@ -16,11 +16,11 @@ from adderclaw.channels.terminal import OwnHand, Terminal
 from adderclaw.core.errors import InUse, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import ToolCall
-from adderclaw.gate.case import Decision
 from adderclaw.kernel.call import run_call
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Scene, TurnResult
+from adderclaw.policy.case import Decision
 from adderclaw.runtime import Options, Resume, Run, look, opened, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.signals import until_signal
@@ -197,7 +197,7 @@ async def _explained_with_hooks(
 ) -> dict[str, Any]:
     """The same after the PreToolUse hooks, which are really run: what they say counts, what they rewrite is judged."""
     from adderclaw.channels.cli.hooks import tried
-    from adderclaw.gate.case import Opinion
+    from adderclaw.policy.case import Opinion
 
     options = _looking(config, workspace, profile)
     here = judging.judged_in(options, at_terminal=Terminal().at_terminal)

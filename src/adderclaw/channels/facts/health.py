@@ -234,7 +234,8 @@ def _accepted(kind: str, accept: str) -> Check:
 
 def _rules(loaded: Loaded, kind: str) -> Check:
     """How far rules on files and forbidden paths hold for what a command opens by itself."""
-    from adderclaw import gate, tools
+    from adderclaw import policy as gate
+    from adderclaw import tools
     from adderclaw.config.paths import followed
     from adderclaw.runtime.denied_paths import Shutter
     from adderclaw.sandbox.legacy.survey import Surveyor

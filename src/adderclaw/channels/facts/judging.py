@@ -5,9 +5,9 @@ from typing import Any, TypedDict
 from adderclaw.channels.facts import clean, looking
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.types import Risk, Tool, ToolCall
-from adderclaw.gate.case import CommandDenial, Verdict
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Scene
+from adderclaw.policy.case import CommandDenial, Verdict
 from adderclaw.runtime import look, scene
 
 

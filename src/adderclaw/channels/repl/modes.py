@@ -1,7 +1,7 @@
 """Shift+Tab: the modes, one after the other."""
 
-from adderclaw.gate import Policy
 from adderclaw.kernel import permission_updates
+from adderclaw.policy import Policy
 from adderclaw.runtime import Run
 
 

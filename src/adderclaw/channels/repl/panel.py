@@ -12,7 +12,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json
-from adderclaw.gate.grants import in_words
+from adderclaw.policy.grants import in_words
 from adderclaw.view import calls
 from adderclaw.view.items import Line
 

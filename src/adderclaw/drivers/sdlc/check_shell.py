@@ -17,9 +17,9 @@ from adderclaw.drivers.sdlc.check import (
     weak,
 )
 from adderclaw.drivers.sdlc.shell_assertions import Assertions, plain, words_of
-from adderclaw.gate.shell import syntax
-from adderclaw.gate.shell.reader import Reader
-from adderclaw.gate.shell.syntax import Command, NotAPlan, Pipeline, Script
+from adderclaw.policy.legacy.shell import syntax
+from adderclaw.policy.legacy.shell.reader import Reader
+from adderclaw.policy.legacy.shell.syntax import Command, NotAPlan, Pipeline, Script
 
 REFUSED = {
     "eval": "it runs text as commands, which nobody can read",

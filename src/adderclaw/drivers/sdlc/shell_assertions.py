@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from adderclaw.gate.shell import syntax
-from adderclaw.gate.shell.syntax import Arith, Command, Group, If, Param, Pipeline, Script, Sub, Text, Word
+from adderclaw.policy.legacy.shell import syntax
+from adderclaw.policy.legacy.shell.syntax import Arith, Command, Group, If, Param, Pipeline, Script, Sub, Text, Word
 
 EXISTENCE = frozenset({"-e", "-f", "-d", "-L", "-h", "-s", "-a", "-r", "-w"})
 COMPARES = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "jq", "sha256sum", "md5sum"})

@@ -12,7 +12,7 @@ from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import Tone, badge, field, part
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.tool_traits import BASH, READ, WRITE
-from adderclaw.gate.verdict import GUARDS, JUDGES, QUESTIONS
+from adderclaw.policy.verdict import GUARDS, JUDGES, QUESTIONS
 from adderclaw.view.html import Html, el, many
 
 if TYPE_CHECKING:

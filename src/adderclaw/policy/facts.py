@@ -1,0 +1,72 @@
+"""What a call would touch as JSON and back, so that the gate can judge it again when the files are long gone."""
+
+from dataclasses import is_dataclass
+from typing import Any, cast
+
+from adderclaw.core.types import HostFact, Json, PathFact, RemoteFact, Touch
+from adderclaw.policy.legacy.shell import plan
+from adderclaw.policy.legacy.shell.plan import Live
+
+_PLANS = {kind.__name__: kind for kind in vars(plan).values() if isinstance(kind, type) and hasattr(kind, "_fields")}
+_KINDS: dict[str, Any] = {
+    **_PLANS,
+    **{kind.__name__: kind for kind in (PathFact, HostFact, RemoteFact, Touch)},
+}
+"""The only classes that a fact is made of."""
+_KIND = "_"
+_PLAIN = frozenset({str, bool, int, float, type(None)})
+
+
+class Unreadable(ValueError):
+    """Something that stands where a fact should, and is none."""
+
+
+def told(touch: Touch) -> Json:
+    """A Touch as JSON values; what has its default is left out."""
+    return cast(Json, _told(touch))
+
+
+def heard(kept: Json) -> Touch:
+    made = _heard(kept)
+    if not isinstance(made, Touch):
+        raise Unreadable("it is not a Touch")
+    return made
+
+
+def _told(value: object) -> Any:
+    if type(value) in _PLAIN:  # asked first: this is what most values are
+        return value
+    if isinstance(value, Live):
+        return {_KIND: "Live", "text": str(value), "pieces": _told(value.pieces)}
+    if is_dataclass(value) and not isinstance(value, type):
+        named = vars(value).items()
+        return {_KIND: type(value).__name__, **{name: _told(item) for name, item in named if item != ()}}
+    if isinstance(value, tuple):
+        items = cast(tuple[Any, ...], value)
+        if hasattr(items, "_fields"):
+            named = cast(Any, items)._asdict()
+            return {_KIND: type(items).__name__, **{name: _told(item) for name, item in named.items()}}
+        return [_told(item) for item in items]
+    if isinstance(value, frozenset):
+        return {_KIND: "frozenset", "items": sorted(map(_told, cast(frozenset[Any], value)))}
+    return value
+
+
+def _heard(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_heard(item) for item in cast(list[Any], value))
+    if not isinstance(value, dict):
+        return value
+    named = {str(name): _heard(item) for name, item in cast(Json, value).items()}
+    kind = named.pop(_KIND, None)
+    try:
+        match kind:
+            case "Live":
+                return Live(**named)
+            case "frozenset":
+                return frozenset(named["items"])
+            case _:
+                made = _KINDS[kind]
+                return made(**named)
+    except (KeyError, TypeError) as error:
+        raise Unreadable(f"{kind!r} is no kind of fact, or its fields do not fit") from error

@@ -1,0 +1,79 @@
+"""What "always allow" would grant: only rules that can be said exactly, and that allow this call and no wider one."""
+
+import re
+from dataclasses import replace
+
+from adderclaw.core.tool_traits import BASH, traits
+from adderclaw.policy import judges
+from adderclaw.policy.case import Case
+from adderclaw.policy.legacy import remotes
+from adderclaw.policy.legacy.shell.planner import Plan, canonical_text, simples
+from adderclaw.policy.rules import Anchors, Invalid, Rule, parse
+
+_MOST = 4
+"""Commands of one plan: more rules than that, nobody reads before saying yes."""
+_JOINTS = r" (?:&&|\|\||\|) |; "
+
+
+def exact(case: Case) -> tuple[str, ...]:
+    """Rules that would allow exactly this call; none where that cannot be said exactly, and never for raw bash."""
+    command = case.touch.command
+    if remotes.each_time(case):
+        return ()
+    if isinstance(command, Plan):
+        texts = _of_plan(command)
+    elif command is None and not case.touch.opaque and not case.touch.hosts:
+        texts = _of_path(case)
+    else:
+        return ()
+    return texts if texts and _suffice(texts, case) else ()
+
+
+def in_words(rules: tuple[str, ...]) -> str:
+    """What such rules allow, for a person who is asked whether they count from now on."""
+    said: list[str] = []
+    for rule in rules:
+        tool, _, rest = rule.removesuffix(")").partition("(")
+        said.append(f"`{rest}` may run, word for word" if tool == BASH else f"{rest[1:]} may {traits(tool).grant}")
+    return f"{'; '.join(said)}, without a question"
+
+
+def _of_plan(command: Plan) -> tuple[str, ...]:
+    """Each command of a plan that is nothing but such commands, word for word."""
+    commands = simples(command)
+    texts = [canonical_text(simple) for simple in commands]
+    if not 0 < len(commands) <= _MOST or re.split(_JOINTS, command.shown) != texts:
+        return ()
+    if any(re.search(r"[*\0]|  |[^\S ]", text) for text in texts):
+        return ()  # a star would be a wildcard, and a rule's blanks are folded
+    return tuple(f"{BASH}({text})" for text in dict.fromkeys(texts))
+
+
+def _of_path(case: Case) -> tuple[str, ...]:
+    facts = (*case.touch.reads, *case.touch.writes)
+    # The other reading tools take folders, and a rule for a folder covers all that is in it.
+    if not traits(case.tool).grant or len({(fact.path, fact.real) for fact in facts}) != 1:
+        return ()
+    path = facts[0].path
+    if path != facts[0].real or re.search(r"[*?\[\]\\!\0\n]|[/ ]$", path):
+        return ()
+    return (f"{case.tool}(/{path})",)
+
+
+def _suffice(texts: tuple[str, ...], case: Case) -> bool:
+    """Whether these rules, and nothing else, would make the gate allow the call."""
+    policy = case.policy
+    anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
+    try:
+        added = tuple(parse(text, "allow", anchors) for text in texts)
+    except Invalid:
+        return False
+    return _allowed(case, added)
+
+
+def _allowed(case: Case, added: tuple[Rule, ...]) -> bool:
+    rules = case.policy.rules._replace(allow=added)
+    opinion = judges.permission_rules(replace(case, policy=replace(case.policy, rules=rules)))
+    others = (judges.policy_files(case), judges.hook(case))
+    silent = all(other is None or other.verdict in (None, "allow") for other in others)
+    return opinion is not None and opinion.verdict == "allow" and silent
