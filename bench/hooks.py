@@ -8,11 +8,11 @@ import sys
 from statistics import median
 from time import perf_counter
 
-from adderclaw.hooks import plane
-from adderclaw.hooks.scripts import Ground
-from adderclaw.hooks.settings import Hook
 from adderclaw.kernel.session_hooks import kinds
 from adderclaw.storage.hooks import Invocation
+from adderclaw.tools.hooks import plane
+from adderclaw.tools.hooks.scripts import Ground
+from adderclaw.tools.hooks.settings import Hook
 
 ROUNDS = 40
 

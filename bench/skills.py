@@ -10,8 +10,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from adderclaw.config.trust.folders import stamps
-from adderclaw.skills import router
-from adderclaw.skills.catalogue import Catalogue, Place, load
+from adderclaw.tools.skills import router
+from adderclaw.tools.skills.catalogue import Catalogue, Place, load
 
 ROUNDS = 21
 TOPICS = ("invoices", "tables", "reports", "contracts", "photos", "notes", "meetings", "budgets", "recipes", "letters")

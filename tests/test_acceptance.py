@@ -15,7 +15,7 @@ import yaml
 from adderclaw.channels.cli import COMMANDS
 from adderclaw.channels.repl.slash.table import ROWS as SLASH
 from adderclaw.config.schema.settings import Kind
-from adderclaw.hooks.catalogue import EVENTS
+from adderclaw.tools.hooks.catalogue import EVENTS
 from scripts import acceptance
 from tests import extended
 from tests.acceptance.world import World, call, text

@@ -23,7 +23,7 @@ from adderclaw.policy.legacy.shell.plan import (
 )
 from adderclaw.policy.legacy.shell.planner import Facts, plan, quote, render
 from adderclaw.policy.legacy.shell.render import REFUSED
-from adderclaw.tools import wildcards
+from adderclaw.tools.legacy import wildcards
 
 BASH = "/bin/bash"
 ENVIRONMENT = {"PATH": "/nowhere", "LC_ALL": "C.UTF-8", "USER": "us er", "LANG": "C.UTF-8"}

@@ -11,9 +11,6 @@ from adderclaw.config.paths import UNRESOLVED
 from adderclaw.config.trust import named_files
 from adderclaw.core.errors import ConfigError, Refused
 from adderclaw.core.types import ToolContext, Workspace
-from adderclaw.hooks import ecmascript
-from adderclaw.hooks.answers import Ran, read
-from adderclaw.hooks.matching import matches
 from adderclaw.policy.legacy import looking
 from adderclaw.policy.legacy.commands import MAX_DEPTH, MAX_HANDED, UNFOLLOWED, handed_on
 from adderclaw.policy.legacy.programs import patches
@@ -24,7 +21,10 @@ from adderclaw.policy.legacy.shell.loose import MAX_TEXT, every_word
 from adderclaw.policy.legacy.shell.plan import Plan, Raw
 from adderclaw.policy.legacy.shell.words import Component
 from adderclaw.sandbox.legacy.survey import Surveyor
-from adderclaw.tools import hardened
+from adderclaw.tools.hooks import ecmascript
+from adderclaw.tools.hooks.answers import Ran, read
+from adderclaw.tools.hooks.matching import matches
+from adderclaw.tools.legacy import hardened_git
 from tests.gate.conftest import build, resolve
 from tests.rows import rows
 
@@ -196,9 +196,9 @@ def test_a_hardening_option_is_looked_for_in_a_whole_program(tmp_path: Path) -> 
     program.write_bytes(b"\0" * (3 << 20) + b"e/r/w commands disabled")
     words = ("sed", "s/a/b/", "x")
     simple = shell.simples(_plan("sed s/a/b/ x"))[0]._replace(words=words, program=str(program))
-    held = hardened.hardened(_plan("sed s/a/b/ x"), {})
+    held = hardened_git.hardened(_plan("sed s/a/b/ x"), {})
     assert held is not None
-    assert hardened._held(simple).words[1] == "--sandbox"  # pyright: ignore[reportPrivateUsage]
+    assert hardened_git._held(simple).words[1] == "--sandbox"  # pyright: ignore[reportPrivateUsage]
 
 
 def _plan(text: str) -> Plan:
@@ -235,7 +235,7 @@ def test_an_unresolved_folder_is_not_left_by_climbing() -> None:
 
 
 def test_more_names_than_are_looked_at_are_no_plan(tmp_path: Path) -> None:
-    from adderclaw.tools import wildcards
+    from adderclaw.tools.legacy import wildcards
     from adderclaw.tools.shell import MAX_LOOKED_AT, BashArguments, prepare
 
     for number in range(max(wildcards.MAX_ENTRIES, MAX_LOOKED_AT) + 1):
@@ -254,7 +254,7 @@ REPOSITORY = '[remote "origin"]\n\turl = https://host.example/x.git\n'
 def test_settings_of_git_that_are_not_read_to_their_end(
     padding: int, known: bool, granted: int, tmp_path: Path
 ) -> None:
-    from adderclaw.tools import remotes
+    from adderclaw.tools.legacy import remotes
 
     root = tmp_path / str(padding)
     for folder in (".git/objects", ".git/refs"):

@@ -15,13 +15,13 @@ from adderclaw.config.foreign import json_schema
 from adderclaw.core import glob_patterns
 from adderclaw.core.glob_patterns import covering
 from adderclaw.core.types import PathFact
-from adderclaw.hooks.matching import matches as hook_matches
-from adderclaw.mcp import definitions
 from adderclaw.policy import rules
 from adderclaw.policy.hosts import covers
 from adderclaw.policy.legacy.shell import patterns, values
 from adderclaw.policy.rules import Anchors, Invalid
 from adderclaw.sandbox.workspace import globs
+from adderclaw.tools.hooks.matching import matches as hook_matches
+from adderclaw.tools.mcp import definitions
 from tests.rows import rows
 
 HERE = Anchors("/ws", "/ws", "/home/u")

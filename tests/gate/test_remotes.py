@@ -10,8 +10,8 @@ from adderclaw.policy.case import Case, Policy
 from adderclaw.policy.legacy.shell.planner import Plan, plan
 from adderclaw.policy.rules import Anchors, Rules, parse
 from adderclaw.sandbox.broker import Grant, granted_ssh
-from adderclaw.tools.remotes import FORCED as OVERWRITES
-from adderclaw.tools.remotes import Repository, address, reached
+from adderclaw.tools.legacy.remotes import FORCED as OVERWRITES
+from adderclaw.tools.legacy.remotes import Repository, address, reached
 from tests.gate.conftest import resolve
 from tests.rows import rows
 

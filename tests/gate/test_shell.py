@@ -16,7 +16,7 @@ from adderclaw.policy.legacy.shell import planner as shell
 from adderclaw.policy.legacy.shell.loose import every_word, statements
 from adderclaw.policy.legacy.shell.planner import Facts, Plan, Raw, plan, render, simples
 from adderclaw.sandbox import programs
-from adderclaw.tools import wildcards
+from adderclaw.tools.legacy import wildcards
 from tests.rows import rows
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.core.types import Json
-from adderclaw.hooks.answers import TOLD_CHARACTERS, Answer, Merge, Ran, read
+from adderclaw.tools.hooks.answers import TOLD_CHARACTERS, Answer, Merge, Ran, read
 from tests.rows import rows
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from adderclaw.config.foreign.hooks import EVENTS as CLOSED
 from adderclaw.config.foreign.hooks import NEWER
 from adderclaw.core.types import Json
-from adderclaw.hooks.catalogue import BASE, EVENTS, OUTPUT, Spec, problems, strange
+from adderclaw.tools.hooks.catalogue import BASE, EVENTS, OUTPUT, Spec, problems, strange
 from tests.rows import rows
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adderclaw.hooks import ecmascript
-from adderclaw.hooks.matching import matches, never, query
+from adderclaw.tools.hooks import ecmascript
+from adderclaw.tools.hooks.matching import matches, never, query
 from tests.rows import rows
 
 ALIASES = {"shell": "Bash", "file_write": "Write"}

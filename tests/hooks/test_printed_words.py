@@ -1,6 +1,6 @@
 """Words that a hook's command only prints bind no file; whatever could be opened or run does."""
 
-from adderclaw.hooks.printed_words import printed
+from adderclaw.tools.hooks.printed_words import printed
 from tests.rows import rows
 
 PRINTED = [

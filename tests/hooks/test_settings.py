@@ -10,9 +10,9 @@ from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 from adderclaw.config.plugins.manifest import Manifest
 from adderclaw.core.errors import ConfigError
 from adderclaw.core.types import Json
-from adderclaw.hooks import scripts, settings
-from adderclaw.hooks.process import argv_of
-from adderclaw.hooks.settings import Hook
+from adderclaw.tools.hooks import scripts, settings
+from adderclaw.tools.hooks.process import argv_of
+from adderclaw.tools.hooks.settings import Hook
 from tests.rows import rows
 
 

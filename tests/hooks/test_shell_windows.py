@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adderclaw.hooks import scripts, settings, shell_windows
-from adderclaw.hooks.process import run
+from adderclaw.tools.hooks import scripts, settings, shell_windows
+from adderclaw.tools.hooks.process import run
 
 QUOTES = "'\u2018\u2019\u201a\u201b"
 WORDS = st.text(

@@ -14,9 +14,9 @@ from adderclaw.config.servers import Entry, read
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.kernel.clock import SystemClock
-from adderclaw.mcp import forms
-from adderclaw.mcp.connection import Connection, Wires
-from adderclaw.mcp.oauth import Person, StoredLogin, provider
+from adderclaw.tools.mcp import forms
+from adderclaw.tools.mcp.connection import Connection, Wires
+from adderclaw.tools.mcp.oauth import Person, StoredLogin, provider
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT: Json = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")

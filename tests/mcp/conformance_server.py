@@ -11,9 +11,9 @@ import uvicorn
 
 from adderclaw.core.errors import Refused
 from adderclaw.core.types import Json, MediaBlock, Tool, ToolContext, ToolResult, Touch, preparing, rejected
-from adderclaw.mcp import answers, server
-from adderclaw.mcp.resources import Document, Prompt, Resources
-from adderclaw.mcp.server import Caller, Offer
+from adderclaw.tools.mcp import answers, server
+from adderclaw.tools.mcp.resources import Document, Prompt, Resources
+from adderclaw.tools.mcp.server import Caller, Offer
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SCHEMA_2020: Json = {

@@ -12,9 +12,9 @@ from adderclaw.config.servers import Entry, read
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.kernel.clock import SystemClock
-from adderclaw.mcp.connection import Wires
-from adderclaw.mcp.servers import Servers
 from adderclaw.storage import Store
+from adderclaw.tools.mcp.connection import Wires
+from adderclaw.tools.mcp.servers import Servers
 
 SCRIPT = Path(__file__).with_name("a_server.py")
 

@@ -1,6 +1,6 @@
 """Which package a command line fetches before it runs it."""
 
-from adderclaw.mcp.fetches import OF_UV, Fetched, fetched, recipe
+from adderclaw.tools.mcp.fetches import OF_UV, Fetched, fetched, recipe
 from tests.rows import rows
 
 

@@ -15,10 +15,10 @@ from adderclaw.config.servers import Entry, Missing, files, filled, problems, re
 from adderclaw.core.decode import Invalid
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.mcp import forms
-from adderclaw.mcp.definitions import Definition, listing, server_of, tool_name
-from adderclaw.mcp.oauth import by_itself
-from adderclaw.mcp.results import of_call
+from adderclaw.tools.mcp import forms
+from adderclaw.tools.mcp.definitions import Definition, listing, server_of, tool_name
+from adderclaw.tools.mcp.oauth import by_itself
+from adderclaw.tools.mcp.results import of_call
 from tests.program import Cli
 from tests.rows import rows
 

@@ -12,8 +12,8 @@ import pytest
 
 from adderclaw.core.decode import Invalid
 from adderclaw.core.types import Disabled, Json, ToolContext, Workspace
-from adderclaw.mcp import pins
-from adderclaw.mcp.servers import Servers
+from adderclaw.tools.mcp import pins
+from adderclaw.tools.mcp.servers import Servers
 from tests.mcp.conftest import SCRIPT, Bench
 
 BAD = SCRIPT.with_name("bad_server.py")

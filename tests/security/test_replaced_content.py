@@ -70,7 +70,7 @@ def test_a_planted_skill_or_command_replaces_none_of_the_operators(
     tmp_path: Path, own: str, theirs: str, trusted: bool
 ) -> None:
     """The order is the reference's, user before project, so that trust changes nothing in it."""
-    from adderclaw.skills import catalogue
+    from adderclaw.tools.skills import catalogue
 
     home, project = tmp_path / "home", tmp_path / "project"
     write(home / own, SKILL.format(name="tidy", whose="the operator's"))
@@ -83,7 +83,7 @@ def test_a_planted_skill_or_command_replaces_none_of_the_operators(
 
 
 def test_a_planted_skill_does_not_take_the_short_name_of_a_plugins(tmp_path: Path) -> None:
-    from adderclaw.skills.catalogue import Place, load, places
+    from adderclaw.tools.skills.catalogue import Place, load, places
 
     plugin, project = tmp_path / "plugin", tmp_path / "project"
     write(plugin / "tidy/SKILL.md", SKILL.format(name="tidy", whose="the plugin's"))

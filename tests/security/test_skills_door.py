@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.core.errors import Refused
-from adderclaw.skills import catalogue, files
+from adderclaw.tools.skills import catalogue, files
 from tests.acceptance.world import call, text
 from tests.program import Soak
 from tests.security.swapping import swapping

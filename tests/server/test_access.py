@@ -15,12 +15,12 @@ from adderclaw.channels.server.endpoint import SCOPES, Called, Endpoint
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.limits import Rate, Rates
 from adderclaw.drivers.wanted import Wanted
-from adderclaw.mcp.server import Guarded
 from adderclaw.runtime import Options
 from adderclaw.schedules import adding
 from adderclaw.schedules.adding import New
 from adderclaw.storage import approvals, checkpoints, notices
 from adderclaw.storage.checkpoints import Draft
+from adderclaw.tools.mcp.server import Guarded
 from tests.program import Cli
 from tests.server.conftest import ORIGIN, Server
 from tests.server.seeded import Seed

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from adderclaw.config import home
-from adderclaw.runtime import plugin_changes
+from adderclaw.tools.plugins import changes
 from tests.server.browser import Tab
 from tests.server.conftest import Server
 
@@ -26,11 +26,11 @@ def made(root: Path, name: str = "kit") -> Path:
 
 
 def SEED(data: Path, workspace: Path) -> None:
-    plugin_changes.install(str(data), str(made(workspace.parent)), lambda _offer: True)
+    changes.install(str(data), str(made(workspace.parent)), lambda _offer: True)
 
 
 def test_it_is_read_and_switched_off_by_whoever_may(server: Server, tmp_path: Path) -> None:
-    plugin_changes.install(home(), str(made(tmp_path)), lambda _offer: True)
+    changes.install(home(), str(made(tmp_path)), lambda _offer: True)
     (row,) = server.ask("GET", "/plugins", server.token("read")).json()
     assert (row["name"], row["state"], row["version"]) == ("kit", "enabled", "1.0")
     assert row["sha256"] == row["trusted_sha256"]

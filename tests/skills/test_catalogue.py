@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 from skills_ref import validate  # pyright: ignore[reportMissingTypeStubs]
 
-from adderclaw.skills.catalogue import Place, Skill, inspect, load, places
+from adderclaw.tools.skills.catalogue import Place, Skill, inspect, load, places
 from tests.skills.conftest import Write
 
 HEAD = "---\nname: pdf\ndescription: Reads PDF files.\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from skills_ref import validate  # pyright: ignore[reportMissingTypeStubs]
 
-from adderclaw.skills import router, scripts
-from adderclaw.skills.catalogue import Place, load
-from adderclaw.skills.disclosure import Constraints, Disclosure
+from adderclaw.tools.skills import router, scripts
+from adderclaw.tools.skills.catalogue import Place, load
+from adderclaw.tools.skills.disclosure import Constraints, Disclosure
 from tests.program import Done
 
 DEMOS = Path(__file__).resolve().parents[2] / "demos" / "basic_demo_skills"

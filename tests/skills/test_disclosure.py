@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from adderclaw.core.errors import Refused
-from adderclaw.skills import invocation, scripts
-from adderclaw.skills.catalogue import inspect
-from adderclaw.skills.disclosure import Constraints, Disclosure, estimated
-from adderclaw.skills.markdown import sections
+from adderclaw.tools.skills import invocation, scripts
+from adderclaw.tools.skills.catalogue import inspect
+from adderclaw.tools.skills.disclosure import Constraints, Disclosure, estimated
+from adderclaw.tools.skills.markdown import sections
 from tests.rows import rows
 from tests.skills.conftest import Write
 

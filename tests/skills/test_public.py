@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skills_ref import validate  # pyright: ignore[reportMissingTypeStubs]
 
-from adderclaw.skills.catalogue import inspect
+from adderclaw.tools.skills.catalogue import inspect
 from tests.program import Cli
 
 FOLDER = Path(os.environ.get("ADDERCLAW_PUBLIC_SKILLS", "."))

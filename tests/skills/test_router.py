@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.skills.catalogue import Catalogue, Skill
-from adderclaw.skills.router import Routed, candidates
+from adderclaw.tools.skills.catalogue import Catalogue, Skill
+from adderclaw.tools.skills.router import Routed, candidates
 from tests.rows import rows
 
 PDF = Skill("pdf-forms", "Fills forms and extracts tables from PDF documents.", "/s/pdf", tags=("pdf",))

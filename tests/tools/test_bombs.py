@@ -26,8 +26,9 @@ from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.policy.legacy.programs import patches
 from adderclaw.policy.legacy.programs.operands import ARCHIVE, PATCH
 from adderclaw.policy.legacy.shell import planner
-from adderclaw.tools import archives, images, notebook, pages, websearch
+from adderclaw.tools import images, notebook, pages, websearch
 from adderclaw.tools.files import digest
+from adderclaw.tools.legacy import archives
 from tests.tools.conftest import Bench
 
 MEMORY_MB = 150
@@ -180,7 +181,7 @@ def mcp_line(ground: Ground) -> str:
     import anyio
     from mcp.shared.message import SessionMessage
 
-    from adderclaw.mcp import pipes
+    from adderclaw.tools.mcp import pipes
 
     async def messages() -> int:
         lines = asyncio.StreamReader(limit=16 * MB)
@@ -197,7 +198,7 @@ def mcp_line(ground: Ground) -> str:
 def mcp_body(ground: Ground) -> str:
     import httpx2
 
-    from adderclaw.mcp.streams import Capped
+    from adderclaw.tools.mcp.streams import Capped
 
     class Network(httpx2.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

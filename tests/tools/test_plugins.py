@@ -16,7 +16,7 @@ from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Disabled, Prepared, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.sandbox.box import Box
 from adderclaw.tools import decoded
-from adderclaw.tools import plugins as plugin_tools
+from adderclaw.tools.plugins import plugin_tools as plugin_tools
 from tests.config.test_plugins import PROGRAM, put
 from tests.rows import rows
 from tests.sandbox.test_confinement import KINDS, started

@@ -14,8 +14,9 @@ from adderclaw.policy.legacy.shell import planner as planner
 from adderclaw.policy.legacy.shell.planner import Plan, Raw
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.tools import arguments_of, find, hardened, shell
+from adderclaw.tools import arguments_of, find, shell
 from adderclaw.tools.identity import NOBODY
+from adderclaw.tools.legacy import hardened_git
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import BashArguments
 from tests.tools.conftest import result_of
@@ -243,8 +244,8 @@ def test_sed_runs_and_writes_nothing(ctx: ToolContext) -> None:
     assert bash("sed -n '1p' a.txt", ctx).content == "alpha\n"
     assert bash("sed 's/[[:alpha:]]*/x/' a.txt", ctx).content == "x\nx\n"
     assert bash("sed -i 's/alpha/gamma/' a.txt && cat a.txt", ctx).content == "gamma\nbeta\n"
-    words = planner.simples(hardened.hardened(_plan("sed p a.txt"), {}))[0].words
-    assert words[1] == "--sandbox" or not hardened._has_sandbox("/bin/sed")  # pyright: ignore[reportPrivateUsage]
+    words = planner.simples(hardened_git.hardened(_plan("sed p a.txt"), {}))[0].words
+    assert words[1] == "--sandbox" or not hardened_git._has_sandbox("/bin/sed")  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("list_names", ["ls", "find . -type f", "git ls-files", "grep -rl alpha ."])
@@ -270,7 +271,7 @@ def test_a_name_in_the_middle_of_a_command_is_no_option(ctx: ToolContext) -> Non
 def test_a_text_that_is_code_for_one_command_is_data_for_another(ctx: ToolContext) -> None:
     assert bash("echo 'ls -d sub'; bash -c 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
     assert bash("cat <<< 'ls -d sub'; bash <<< 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
-    text = hardened.rendered(_plan("bash <<< 'ls   sub'"), NOBODY, (), alone=False).text
+    text = hardened_git.rendered(_plan("bash <<< 'ls   sub'"), NOBODY, (), alone=False).text
     assert "ls   sub" not in text, "a shell inside gets text of ours"
 
 

@@ -10,9 +10,10 @@ from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.policy.legacy.shell import planner as planner
 from adderclaw.policy.legacy.shell.planner import Plan
 from adderclaw.sandbox import process, programs
-from adderclaw.tools import hardened, shell
-from adderclaw.tools.hardened import Ready
+from adderclaw.tools import shell
 from adderclaw.tools.identity import NOBODY
+from adderclaw.tools.legacy import hardened_git
+from adderclaw.tools.legacy.hardened_git import Ready
 from adderclaw.tools.shell import BashArguments
 from tests.tools.conftest import result_of
 
@@ -62,7 +63,7 @@ def bash(command: str, ctx: ToolContext) -> ToolResult:
 def ready(text: str, ctx: ToolContext) -> Ready:
     plan = planner.plan(text, lambda name: programs.resolve(name, (ctx.workspace.root,)))
     assert isinstance(plan, Plan)
-    return hardened.rendered(plan, NOBODY, (), alone=False)
+    return hardened_git.rendered(plan, NOBODY, (), alone=False)
 
 
 @pytest.mark.parametrize("text", BECOMES.values(), ids=[*BECOMES])

@@ -9,10 +9,10 @@ from adderclaw.core.json_text import canonical
 from adderclaw.core.types import Json
 from adderclaw.hosted.by_name import text_of
 from adderclaw.kernel.session import Session
-from adderclaw.mcp.resources import Document, Prompt, Resources
 from adderclaw.replay.trace_file import checked
 from adderclaw.storage import runs
 from adderclaw.storage.queries import conversations
+from adderclaw.tools.mcp.resources import Document, Prompt, Resources
 
 RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
 RUN = f"{RUNS}/{{run_id}}"

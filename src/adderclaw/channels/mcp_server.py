@@ -17,12 +17,12 @@ from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.kernel.approvals import shown, unaskable
 from adderclaw.kernel.call import limit_of, run_call
 from adderclaw.kernel.session import TurnResult
-from adderclaw.mcp import answers, server
-from adderclaw.mcp.server import Caller, Offer
 from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.runtime.drive import drive, exit_code
 from adderclaw.runtime.signals import until_signal
 from adderclaw.storage import transcript
+from adderclaw.tools.mcp import answers, server
+from adderclaw.tools.mcp.server import Caller, Offer
 
 TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
 TELL_SECONDS = 5.0

@@ -37,8 +37,8 @@ def _keep(session: Session, words: str) -> None:
 
 async def judge(session: Session, fields: Json, rows: Rows | None) -> Merged:
     """A hook of type prompt: the small model says whether the goal is reached."""
-    from adderclaw.hooks.settings import Hook
     from adderclaw.kernel import session_hooks
+    from adderclaw.tools.hooks.settings import Hook
 
     asked = QUESTION.format(goal=session.state.goal.replace("$ARGUMENTS", "ARGUMENTS"))
     hook = Hook(_BESIDE, "Stop", kind="prompt", command=asked, seconds=SECONDS, source="/goal")

@@ -12,11 +12,6 @@ from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, Merged
 from adderclaw.core.redaction import Secrets, without_shapes
 from adderclaw.core.tool_traits import BASH, READERS
 from adderclaw.core.types import Autonomy, Json, PermissionMode, ToolCall
-from adderclaw.hooks import http, model_hooks, plane, process
-from adderclaw.hooks.answers import Ran
-from adderclaw.hooks.input_template import filled
-from adderclaw.hooks.scripts import Ground
-from adderclaw.hooks.settings import Hook, chains
 from adderclaw.kernel.permission_check import consider
 from adderclaw.kernel.session import Chain, Rows, Scene, Session
 from adderclaw.policy import judges
@@ -24,6 +19,11 @@ from adderclaw.policy.legacy.shell.planner import Raw
 from adderclaw.policy.rules import Anchors, Invalid, parse
 from adderclaw.storage import hooks as rows_of
 from adderclaw.storage.text import compact, iso
+from adderclaw.tools.hooks import http, model_hooks, plane, process
+from adderclaw.tools.hooks.answers import Ran
+from adderclaw.tools.hooks.input_template import filled
+from adderclaw.tools.hooks.scripts import Ground
+from adderclaw.tools.hooks.settings import Hook, chains
 
 if TYPE_CHECKING:
     from sqlite3 import Cursor
@@ -244,7 +244,7 @@ async def _call_back(session: Session, hook: Hook, stdin: Json) -> Ran:
 async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
     """A tool of a server; what it answers is read as what a command prints. A failure is only logged."""
     from adderclaw.config.servers import slug
-    from adderclaw.mcp.definitions import tool_name
+    from adderclaw.tools.mcp.definitions import tool_name
 
     # its call is heard by no hook, but for a question that the server asks meanwhile, in a task of its own
     if hook.event in ASKED_BY_SERVERS and hook.ordinal in session.state.hooks_calling:

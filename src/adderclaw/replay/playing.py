@@ -240,7 +240,7 @@ async def _driven(session: Session, body: Json) -> TurnResult:
 
 async def _task(session: Session, body: Json) -> TurnResult:
     from adderclaw.drivers.task.execute import TaskExecution
-    from adderclaw.skills.catalogue import Catalogue
+    from adderclaw.tools.skills.catalogue import Catalogue
 
     return await TaskExecution(session, body["task"], Catalogue, inputs=body["inputs"], prompt=session.prompt).run()
 

@@ -10,14 +10,14 @@ from adderclaw.core.tool_traits import EDIT, READ
 from adderclaw.core.types import Json, Tool, ToolContext, Touch, Workspace
 from adderclaw.kernel.policy import policy_of
 from adderclaw.kernel.session import InForce, Scene, Session
-from adderclaw.mcp.connection import Wires
-from adderclaw.mcp.servers import Servers
 from adderclaw.runtime import servers
 from adderclaw.runtime.sandbox_setup import Furniture, WaysOut, hidden_apart
 from adderclaw.runtime.scene import box_of, is_unmasked, outputs
 from adderclaw.runtime.start import Runtime
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
+from adderclaw.tools.mcp.connection import Wires
+from adderclaw.tools.mcp.servers import Servers
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box

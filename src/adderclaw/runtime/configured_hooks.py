@@ -10,13 +10,13 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.runtime.start import Runtime, warn
 
 if TYPE_CHECKING:
-    from adderclaw.hooks.settings import Hook
+    from adderclaw.tools.hooks.settings import Hook
 
 
 def read(runtime: Runtime) -> "tuple[Hook, ...]":
     """All configured hooks in their order."""
     from adderclaw.config.trust import trust
-    from adderclaw.hooks import settings
+    from adderclaw.tools.hooks import settings
 
     loaded = runtime.loaded
     root = followed(loaded.workspace)
@@ -66,7 +66,7 @@ def own_files(runtime: Runtime) -> tuple[str, ...]:
 def _named(runtime: Runtime, hooks: "Sequence[Hook]") -> list[str]:
     if not hooks:
         return []
-    from adderclaw.hooks import scripts
+    from adderclaw.tools.hooks import scripts
 
     found = scripts.named_by([hook for hook in hooks if not hook.skipped], roots(runtime))
     return [path for pair in found.items() for path in pair]
@@ -84,7 +84,7 @@ def roots_of(workspace: str, now: Config) -> tuple[str, ...]:
 
 def hashes(project: str) -> dict[str, str]:
     """What trusting a project notes of the files that hooks name: the operator's hooks, and its own once trusted."""
-    from adderclaw.hooks import scripts
+    from adderclaw.tools.hooks import scripts
 
     hooks, roots = _once_trusted(project)
     try:
@@ -97,7 +97,7 @@ def _once_trusted(project: str) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
     """The hooks of a project as they are once it is trusted, and the folders of its workspace."""
     from adderclaw.config import home, places
     from adderclaw.config.layers import compose
-    from adderclaw.hooks import settings
+    from adderclaw.tools.hooks import settings
 
     then = compose(places.request(None, project, project, None), trusted=True).loaded
     hooks = settings.read(then.config.hooks, origins=then.origins, home=home(), project=followed(project), environ={})
@@ -111,7 +111,7 @@ def incomplete(project: str) -> list[str]:
 
 
 def missing_files(hook: "Hook", roots: Sequence[str]) -> list[str]:
-    from adderclaw.hooks import scripts
+    from adderclaw.tools.hooks import scripts
 
     event = f"hook {hook.ordinal} ({hook.event})"
     if why := scripts.lacks(hook, roots[0]):
@@ -121,7 +121,7 @@ def missing_files(hook: "Hook", roots: Sequence[str]) -> list[str]:
 
 def say_what_waits(runtime: Runtime, hooks: "Sequence[Hook]") -> None:
     """Hooks that would be refused, said before the first call is."""
-    from adderclaw.hooks import scripts
+    from adderclaw.tools.hooks import scripts
 
     for hook in hooks:
         if not hook.skipped and (why := scripts.refusal(hook, scripts.Ground(roots(runtime)))):

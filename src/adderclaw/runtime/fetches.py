@@ -16,9 +16,9 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.redaction import visible
-from adderclaw.mcp.fetches import Recipe, fetched, recipe
 from adderclaw.runtime.sandbox_setup import WaysOut
 from adderclaw.runtime.start import Runtime
+from adderclaw.tools.mcp.fetches import Recipe, fetched, recipe
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box

@@ -18,7 +18,7 @@ from adderclaw.core.decode import Invalid
 from adderclaw.core.errors import ConfigError, UsageError
 from adderclaw.core.events import Bus
 from adderclaw.core.types import Json
-from adderclaw.skills.catalogue import Place
+from adderclaw.tools.skills.catalogue import Place
 
 LONGEST = 40
 """Characters in the name of a server."""

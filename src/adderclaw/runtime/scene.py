@@ -294,10 +294,10 @@ def _brought(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
     """The tools of plugins; nothing is imported for them where no plugin brings any."""
     if not any(plugin.manifest.tools for plugin in kit.plugins):
         return {}
-    from adderclaw.tools import plugins
+    from adderclaw.tools.plugins import plugin_tools
 
     taken = (*NAMES, *tools.aliases())
-    return plugins.tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
+    return plugin_tools.tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
 
 
 def _baseline(runtime: Runtime, store: Store, root: str) -> "Taken":

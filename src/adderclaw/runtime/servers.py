@@ -10,13 +10,13 @@ from adderclaw.core.questions import QuestionRequest
 from adderclaw.core.types import Json, Message, TextBlock, Tool
 from adderclaw.kernel import side_question
 from adderclaw.kernel.session import Scene, Session
-from adderclaw.mcp import forms
-from adderclaw.mcp.connection import Wires
-from adderclaw.mcp.servers import Servers
 from adderclaw.runtime.fetches import Fetches, asking
 from adderclaw.runtime.sandbox_setup import WaysOut
 from adderclaw.runtime.start import Runtime, operators_own
 from adderclaw.storage import Store
+from adderclaw.tools.mcp import forms
+from adderclaw.tools.mcp.connection import Wires
+from adderclaw.tools.mcp.servers import Servers
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Start
@@ -134,7 +134,7 @@ def _read_only(runtime: Runtime) -> Store | None:
 
 def stored_login(runtime: Runtime) -> Any:
     async def login(entry: Entry, url: str) -> Any:
-        from adderclaw.mcp.oauth import StoredLogin, provider
+        from adderclaw.tools.mcp.oauth import StoredLogin, provider
 
         kept = StoredLogin(entry, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
         itself = entry.server.oauth is not None and entry.server.oauth.grant == "client_credentials"

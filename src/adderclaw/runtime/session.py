@@ -150,8 +150,8 @@ def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     loaded = runtime.loaded
     if not configured_hooks.are_any(runtime) and not loaded.held_hooks and not runtime.options.own_hooks:
         return {}
-    from adderclaw.hooks import matching, settings
     from adderclaw.kernel import file_watch, session_hooks
+    from adderclaw.tools.hooks import matching, settings
 
     found = configured_hooks.read(runtime)
     settings.require_shells(found, configured_hooks.roots(runtime))

@@ -11,10 +11,10 @@ from adderclaw.core.framing import framed, framed_word, sealed
 from adderclaw.core.types import EFFORTS, Effort, effort_of
 from adderclaw.runtime.start import Runtime, warn
 from adderclaw.sandbox import workspace
-from adderclaw.skills import catalogue, checks, invocation
-from adderclaw.skills import files as contents
-from adderclaw.skills.catalogue import Catalogue, Place, Skill
 from adderclaw.tools import Called, PreparedSkill
+from adderclaw.tools.skills import catalogue, checks, invocation
+from adderclaw.tools.skills import files as contents
+from adderclaw.tools.skills.catalogue import Catalogue, Place, Skill
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
@@ -141,7 +141,7 @@ class Skills:
         return workspace.reached(self._place(name)) is not None
 
     def _unknown(self, name: str) -> str:
-        from adderclaw.skills import router
+        from adderclaw.tools.skills import router
 
         broken = next((one for one in self.catalogue.invalid if one.name == name), None)
         if broken is not None:

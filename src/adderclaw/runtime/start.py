@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from asyncio import Event
     from typing import TextIO
 
-    from adderclaw.mcp.servers import Servers
     from adderclaw.replay.recording import Recording
     from adderclaw.runtime.fetches import Fetches
     from adderclaw.runtime.later_record import Later
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.legacy.survey import Surveyor
     from adderclaw.sandbox.workspace import Place
+    from adderclaw.tools.mcp.servers import Servers
 
 
 @changing

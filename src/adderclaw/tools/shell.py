@@ -40,9 +40,10 @@ from adderclaw.policy.paths import DEVICES
 from adderclaw.sandbox import known, process, programs, workspace
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.process import Finished
-from adderclaw.tools import hardened, identity, paths, unreached, wildcards
+from adderclaw.tools import identity, paths, unreached
 from adderclaw.tools.background import OUTPUT_BYTES, End, Output, Tasks, TooMany
-from adderclaw.tools.hardened import Ready
+from adderclaw.tools.legacy import hardened_git, wildcards
+from adderclaw.tools.legacy.hardened_git import Ready
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def prepare(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) ->
     looks = looks and isinstance(command, Plan) and only_looks(command)
     facts: tuple[RemoteFact, ...] = ()
     if isinstance(command, Plan) and "git" in command.text + command.shown:
-        from adderclaw.tools import remotes
+        from adderclaw.tools.legacy import remotes
 
         facts, grants = remotes.reached(command, cwd, _roots(ctx))
         judged = judged._replace(parts=git_alone.parts(command), grants=grants)
@@ -241,7 +242,7 @@ def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Where the content of a folder lands that is copied into another."""
     for folder, target in merged:
         if folder.endswith((ARCHIVE, PATCH)):
-            from adderclaw.tools import archives
+            from adderclaw.tools.legacy import archives
 
             yield from (os.path.join(target, name) for name in archives.names(folder))
             continue
@@ -337,7 +338,7 @@ async def _rendered(judged: Judged, means: Means) -> Ready:
         return Ready(judged.command.text)
     who = await identity.of_operator(judged.roots) if judged.parts else identity.NOBODY
     alone = _is_alone(judged) or means.start is None
-    return hardened.rendered(judged.command, who, judged.roots, alone=alone, here=means.start is not None)
+    return hardened_git.rendered(judged.command, who, judged.roots, alone=alone, here=means.start is not None)
 
 
 async def _ended(
@@ -345,7 +346,7 @@ async def _ended(
 ) -> Finished:
     """Run it. Git alone may reach the remotes that were asked about, by the broker, until it has ended."""
     alone, env = _is_alone(judged), judged.env
-    if isinstance(judged.command, Plan) and hardened.is_here(judged.command):
+    if isinstance(judged.command, Plan) and hardened_git.is_here(judged.command):
         env = {**env, known.ASKED: ""}
     with ExitStack() as stack:
         if alone and means.start is not None:

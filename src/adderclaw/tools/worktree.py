@@ -150,10 +150,10 @@ async def remove(kit: Kit, ctx: ToolContext, path: str, *, discard: bool = False
 
 async def git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Finished:
     """Hardened git, as Bash runs it: no filter, hook or program of the repository's settings runs."""
-    from adderclaw.tools import hardened
+    from adderclaw.tools.legacy import hardened_git
 
     roots = (ctx.workspace.root, *ctx.workspace.extra)
-    text = hardened.git(words, roots)
+    text = hardened_git.git(words, roots)
     if not text:
         return process.Finished(127, b"", b"git is not installed")
     env = process.environment(workspace_roots=roots)

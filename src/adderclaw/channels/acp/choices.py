@@ -16,7 +16,7 @@ from adderclaw.kernel.session import Session
 from adderclaw.runtime import Run
 
 if TYPE_CHECKING:
-    from adderclaw.mcp.servers import Servers
+    from adderclaw.tools.mcp.servers import Servers
 
 MODE, MODEL = "mode", "model"
 ABOUT: dict[str, str] = {

@@ -15,10 +15,10 @@ from adderclaw.core.errors import EXIT_CODES, UsageError
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.hooks import catalogue, matching, plane, settings
 from adderclaw.kernel import session_hooks
 from adderclaw.runtime import Options, Runtime, configured_hooks, look, scene
 from adderclaw.storage.hooks import Invocation
+from adderclaw.tools.hooks import catalogue, matching, plane, settings
 
 app = group("List hooks, and try them.")
 

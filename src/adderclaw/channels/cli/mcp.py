@@ -20,13 +20,13 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.kernel.session import TurnResult
-from adderclaw.mcp import pins
-from adderclaw.mcp.pins import Pin
 from adderclaw.runtime import Options, Run, Runtime, opened, start
 from adderclaw.runtime.drive import Report, drive
 from adderclaw.runtime.servers import configured
 from adderclaw.runtime.signals import until_signal
 from adderclaw.storage import Store
+from adderclaw.tools.mcp import pins
+from adderclaw.tools.mcp.pins import Pin
 
 app = group("Configure, look at, approve and try MCP servers; and be one.")
 
@@ -290,10 +290,10 @@ async def _logged_in(run: Run, entry: Entry) -> str:
 
 async def logged_in(runtime: Runtime, entry: Entry) -> str:
     """Log in to a server and connect to it; why that failed, or nothing."""
-    from adderclaw.mcp.oauth import Person, StoredLogin, provider
     from adderclaw.models.credentials.login_flows import has_browser, open_page
     from adderclaw.models.credentials.loopback import listening
     from adderclaw.runtime.start import helpers_path
+    from adderclaw.tools.mcp.oauth import Person, StoredLogin, provider
 
     known = runtime.servers
     assert known is not None
@@ -336,7 +336,7 @@ def logout(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir =
 
 async def logged_out(runtime: Runtime, entry: Entry) -> str:
     """Forget a login; what came of it."""
-    from adderclaw.mcp.oauth import place_of
+    from adderclaw.tools.mcp.oauth import place_of
 
     forgotten = await runtime.credentials.logins().forget(place_of(entry))
     return f"logged out of {entry.name}" if forgotten else f"there was no login to {entry.name}"

@@ -7,7 +7,7 @@ from contextlib import suppress
 from adderclaw.config.plugins.manifest import NAME, Manifest, PluginTool
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.tools.plugins import clashes
+from adderclaw.tools.plugins.plugin_tools import clashes
 
 TEMPLATES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "new_plugin")
 RUNS = frozenset(("run",))

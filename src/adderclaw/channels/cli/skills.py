@@ -15,10 +15,10 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.runtime import Options, start
 from adderclaw.runtime.skills import located
-from adderclaw.skills import catalogue, scripts
-from adderclaw.skills.catalogue import Catalogue, Skill
-from adderclaw.skills.disclosure import Disclosure
-from adderclaw.skills.markdown import sections
+from adderclaw.tools.skills import catalogue, scripts
+from adderclaw.tools.skills.catalogue import Catalogue, Skill
+from adderclaw.tools.skills.disclosure import Disclosure
+from adderclaw.tools.skills.markdown import sections
 
 app = group("List skills, look at one, check one.")
 

@@ -38,9 +38,9 @@ def checks(loaded: Loaded, options: Options, roots: Sequence[str], *, connect: b
 
 def hooks(options: Options) -> Iterator[Check]:
     """Hooks that cannot run as things are, and scripts that a hook names and that do not exist."""
-    from adderclaw.hooks.scripts import Ground, refusal
     from adderclaw.runtime import configured_hooks
     from adderclaw.runtime.start import look
+    from adderclaw.tools.hooks.scripts import Ground, refusal
 
     try:
         runtime = look(options)

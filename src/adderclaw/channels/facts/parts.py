@@ -7,17 +7,17 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.config.servers import Entry
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.hooks import matching
-from adderclaw.hooks.settings import Hook
-from adderclaw.mcp import pins
-from adderclaw.mcp.pins import Pin
 from adderclaw.runtime import configured_hooks, look, start
 from adderclaw.runtime.servers import configured
 from adderclaw.runtime.skills import located
 from adderclaw.runtime.start import with_operators_own
-from adderclaw.skills import catalogue
-from adderclaw.skills.catalogue import Catalogue, Skill
 from adderclaw.storage import Store
+from adderclaw.tools.hooks import matching
+from adderclaw.tools.hooks.settings import Hook
+from adderclaw.tools.mcp import pins
+from adderclaw.tools.mcp.pins import Pin
+from adderclaw.tools.skills import catalogue
+from adderclaw.tools.skills.catalogue import Catalogue, Skill
 
 # ------------------------------------------------------------------ MCP servers
 

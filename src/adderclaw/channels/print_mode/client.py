@@ -220,7 +220,7 @@ def _tables(begun: Json, name: str) -> list[Json]:
 def _apply_policy(given: Json, server: str, config: object) -> None:
     """The permission policy of a client for the tools of its own server, as rules."""
     from adderclaw.config.servers import slug
-    from adderclaw.mcp.definitions import tool_name
+    from adderclaw.tools.mcp.definitions import tool_name
 
     tools: Any = cast(Json, config).get("tools") if isinstance(config, dict) else None
     for tool in cast(list[Any], tools) if isinstance(tools, list) else []:
@@ -285,7 +285,7 @@ def _hooks(given: object) -> tuple[Json, ...]:
     """The hooks of `initialize`: event → matchers, each with the ids of its callbacks."""
     if given is None:
         return ()
-    from adderclaw.hooks.catalogue import EVENTS
+    from adderclaw.tools.hooks.catalogue import EVENTS
 
     wrong = 'initialize: hooks are {"EVENT": [{"matcher": …, "hookCallbackIds": […]}]}'
     if not isinstance(given, dict):

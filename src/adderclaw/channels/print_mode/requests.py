@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from adderclaw.channels.print_mode.control import Handler
-    from adderclaw.mcp.servers import Servers
+    from adderclaw.tools.mcp.servers import Servers
 
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 FLAG_SETTINGS = frozenset({"model", "effortLevel", "permissions"})

@@ -24,10 +24,10 @@ async def one(called: Called) -> PluginRow:
 
 async def disable(called: Called) -> PluginRow:
     def work() -> PluginRow:
-        from adderclaw.runtime import plugin_changes
+        from adderclaw.tools.plugins import changes
 
         _one(called.path["name"])
-        plugin_changes.disable(home(), called.path["name"])
+        changes.disable(home(), called.path["name"])
         return _one(called.path["name"])
 
     return await asyncio.to_thread(work)

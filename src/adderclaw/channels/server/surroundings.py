@@ -12,7 +12,7 @@ from adderclaw.channels.server.visible import options
 from adderclaw.core.decode import nearest
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
-from adderclaw.hooks import catalogue
+from adderclaw.tools.hooks import catalogue
 
 
 @record

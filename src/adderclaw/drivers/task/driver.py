@@ -13,8 +13,8 @@ from adderclaw.drivers.task.execute import TaskExecution
 from adderclaw.drivers.task.transitions import begun_with
 from adderclaw.kernel.loop import run_turn
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.skills.catalogue import Catalogue
 from adderclaw.storage import workflows
+from adderclaw.tools.skills.catalogue import Catalogue
 
 
 @runtime_checkable

@@ -33,7 +33,7 @@ from adderclaw.kernel.loop import live_planned
 from adderclaw.kernel.prompt import Prompt
 from adderclaw.kernel.result import Done
 from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.skills.catalogue import Catalogue
+from adderclaw.tools.skills.catalogue import Catalogue
 
 WITHHELD = (
     "It was not carried out: its command held a secret, and a run is kept without secrets. "

@@ -8,9 +8,9 @@ from adderclaw.core.types import Json
 from adderclaw.drivers.task.contracts import SkillCandidate
 from adderclaw.drivers.task.prompts import Excerpt
 from adderclaw.kernel.session import Session
-from adderclaw.skills import checks, router, scripts
-from adderclaw.skills.catalogue import Catalogue, Skill
-from adderclaw.skills.disclosure import Constraints, Disclosed, Disclosure, heard
+from adderclaw.tools.skills import checks, router, scripts
+from adderclaw.tools.skills.catalogue import Catalogue, Skill
+from adderclaw.tools.skills.disclosure import Constraints, Disclosed, Disclosure, heard
 
 REFERENCE, SCRIPTS, SUMMARY = 10, 20, 30
 """How much a disclosed excerpt matters; what belongs to the skill at work matters more."""

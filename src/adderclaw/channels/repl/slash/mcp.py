@@ -9,7 +9,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.runtime import Run
 
 if TYPE_CHECKING:
-    from adderclaw.mcp.servers import Servers, Status
+    from adderclaw.tools.mcp.servers import Servers, Status
 
 VERBS = ("reconnect", "enable", "disable", "login", "logout")
 ALL = "all"

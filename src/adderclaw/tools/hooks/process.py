@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from adderclaw.config.paths import beneath
 from adderclaw.core.errors import AdderClawError
-from adderclaw.hooks import scripts, shell_windows
-from adderclaw.hooks.answers import Ran, says_async
-from adderclaw.hooks.scripts import Ground
-from adderclaw.hooks.settings import Hook, shell_of
 from adderclaw.sandbox import process
 from adderclaw.sandbox.programs import search_path
 from adderclaw.sandbox.workspace import is_directory
+from adderclaw.tools.hooks import scripts, shell_windows
+from adderclaw.tools.hooks.answers import Ran, says_async
+from adderclaw.tools.hooks.scripts import Ground
+from adderclaw.tools.hooks.settings import Hook, shell_of
 
 STREAM_BYTES = 4_194_304
 INLINE_PYTHON = re.compile(r"\bpython[\d.]*(\s+-[A-Za-bd-ln-z]\S*)*(\s+-[A-Za-z]*[cm]\b|\s*$|\s+-(\s|$)|\s*[<|;&)])")

@@ -14,7 +14,7 @@ from adderclaw.core.record import record
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
-from adderclaw.skills import checks, files
+from adderclaw.tools.skills import checks, files
 
 type Scope = Literal["project", "user", "plugin"]
 

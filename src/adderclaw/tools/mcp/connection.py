@@ -15,15 +15,15 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.core.events import Body
 from adderclaw.core.redaction import Secrets, secret_name, visible
 from adderclaw.core.types import Clock, Json
-from adderclaw.mcp.definitions import MOST_TOOLS, Listing, listing
-from adderclaw.mcp.fetches import NO_SETTINGS, OFFLINE, apart
+from adderclaw.tools.mcp.definitions import MOST_TOOLS, Listing, listing
+from adderclaw.tools.mcp.fetches import NO_SETTINGS, OFFLINE, apart
 
 if TYPE_CHECKING:
     from mcp import Client
 
-    from adderclaw.mcp.fetches import Fetch
     from adderclaw.sandbox.piped import Piped
     from adderclaw.sandbox.process import Start
+    from adderclaw.tools.mcp.fetches import Fetch
 
 LONGEST_PAUSE = 60.0
 MOST_PAGES = 50
@@ -348,7 +348,7 @@ class Connection:
         from mcp import Client
         from mcp_types import Implementation
 
-        from adderclaw.mcp import answers
+        from adderclaw.tools.mcp import answers
 
         answers.quiet()
         wires, server = self._wires, self.entry.server
@@ -376,10 +376,10 @@ class Connection:
             raise Unavailable(f"{error}, which mcp_servers.{self.entry.given} names") from None
 
     async def _program(self, command: str) -> Any:
-        from adderclaw.mcp.pipes import spoken
         from adderclaw.sandbox.piped import converse
         from adderclaw.sandbox.process import environment
         from adderclaw.sandbox.programs import search_path
+        from adderclaw.tools.mcp.pipes import spoken
 
         server, root = self.entry.server, self._wires.roots[0]
         cwd = os.path.join(root, os.path.expanduser(filled(server.cwd or "")))
@@ -397,7 +397,7 @@ class Connection:
         return spoken(self._child)
 
     async def _address(self, url: str) -> Any:
-        from adderclaw.mcp.streams import connected, network
+        from adderclaw.tools.mcp.streams import connected, network
 
         headers = self._filled(self.entry.server.headers)
         keyed = any(name.lower() == "authorization" for name in headers)
@@ -430,7 +430,7 @@ class Connection:
 
     async def _watch(self, client: "Client") -> None:
         """List its tools again when it says that they changed, at most once a second."""
-        from adderclaw.mcp import answers
+        from adderclaw.tools.mcp import answers
 
         if answers.must_listen(client):
             await answers.listen(client, self._changed, self._list)

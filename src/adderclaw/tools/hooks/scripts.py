@@ -22,8 +22,8 @@ from adderclaw.config.safe_open import open_real
 from adderclaw.config.trust import named_files
 from adderclaw.config.trust.named_files import Found, Names
 from adderclaw.core.record import record
-from adderclaw.hooks.settings import PLAIN, Hook
-from adderclaw.hooks.shell_windows import SCRIPT
+from adderclaw.tools.hooks.settings import PLAIN, Hook
+from adderclaw.tools.hooks.shell_windows import SCRIPT
 
 MOST_BYTES = 64 << 20
 NOWHERE = "/dev/null"
@@ -73,7 +73,7 @@ def _printed(text: str, shell: str) -> tuple[tuple[int, int], ...]:
     """Looked for only where something is printed: most hooks name a script, and the grammar takes time to load."""
     if not PRINTS.search(text):
         return ()
-    from adderclaw.hooks.printed_words import printed
+    from adderclaw.tools.hooks.printed_words import printed
 
     return printed(text, shell)
 

@@ -24,8 +24,8 @@ from adderclaw.config.servers import Entry, ServerLogin
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Clock, Json
-from adderclaw.mcp.connection import LoginNeeded
 from adderclaw.models.credentials.oauth import check_address
+from adderclaw.tools.mcp.connection import LoginNeeded
 
 EARLY = 60.0
 

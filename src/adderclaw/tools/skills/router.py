@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-from adderclaw.skills.catalogue import Catalogue, Skill
-from adderclaw.skills.words import words
+from adderclaw.tools.skills.catalogue import Catalogue, Skill
+from adderclaw.tools.skills.words import words
 
 type Strategy = Literal["fallback_all_skills", "fail_fast"]
 

@@ -15,8 +15,8 @@ from adderclaw.core.errors import ConfigError, Problem, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.suggestions import meant
 from adderclaw.core.types import Json
-from adderclaw.runtime import plugin_folders, plugin_sources
-from adderclaw.runtime.plugin_folders import Source
+from adderclaw.tools.plugins import folders, sources
+from adderclaw.tools.plugins.folders import Source
 
 
 class Offer(NamedTuple):
@@ -53,7 +53,7 @@ def _more_problems(home: str, plugin: Plugin) -> list[str]:
     """What is looked for only when a plugin is to be trusted: names that are taken, schemas that are none."""
     if not plugin.manifest.tools:
         return []
-    from adderclaw.tools import plugins as plugin_tools
+    from adderclaw.tools.plugins import plugin_tools as plugin_tools
 
     others = [other.manifest for other in installed.enabled(home) if other.name != plugin.name]
     return [
@@ -77,25 +77,25 @@ def _warnings(plugin: Plugin) -> list[str]:
 @contextmanager
 def source(home: str, text: str) -> Generator[Source]:
     """What a path or an address stands for, fetched where it has to be; raises UsageError or AdderClawError."""
-    where = plugin_sources.address(text)
+    where = sources.address(text)
     if where is None:
-        yield plugin_sources.folder(text)
+        yield sources.folder(text)
         return
-    store = os.path.join(installed.folder(home), f"{plugin_folders.NEW}{secrets.token_hex(6)}")
+    store = os.path.join(installed.folder(home), f"{folders.NEW}{secrets.token_hex(6)}")
     os.mkdir(store, 0o700)
     try:
-        found = plugin_sources.Repository(where, store)
+        found = sources.Repository(where, store)
         found.fetch()
         yield found
     finally:
-        plugin_folders.cleared(store)
+        folders.cleared(store)
 
 
 def install(home: str, text: str, agree: Agree, *, wanted: str | None = None, upgrade: bool = False) -> Plugin | None:
     """Copy a plugin, show it, and let it count if the operator agrees; else nothing is left of it, and None."""
-    with plugin_folders.held(home), source(home, text) as found:
-        which = plugin_sources.chosen(found, wanted)
-        with plugin_folders.copied(home, found, which.inside) as copy:
+    with folders.held(home), source(home, text) as found:
+        which = sources.chosen(found, wanted)
+        with folders.copied(home, found, which.inside) as copy:
             _add_manifest(copy, which.manifest)
             inside = {} if which.inside == "." else {"folder": which.inside}
             origin = {**found.origin, **inside, **({"marketplace": which.marketplace} if which.marketplace else {})}
@@ -106,7 +106,7 @@ def install(home: str, text: str, agree: Agree, *, wanted: str | None = None, up
             if not agree(said):
                 return None
             entry = _entry(fresh, origin)
-            plugin_folders.put(home, fresh.name, copy, lambda: installed.record(home, fresh.name, entry))
+            folders.put(home, fresh.name, copy, lambda: installed.record(home, fresh.name, entry))
     return installed.one(home, fresh.name)
 
 
@@ -114,7 +114,7 @@ def _add_manifest(copy: str, said: Json) -> None:
     """A plugin whose folder says nothing of itself gets what its marketplace says of it."""
     if said and not any(os.path.lexists(os.path.join(copy, name)) for name in (FOREIGN, OWN)):
         text = json.dumps(said, indent=2) + "\n"
-        plugin_folders.add(copy, FOREIGN, text.encode("utf-8", "surrogatepass"))
+        folders.add(copy, FOREIGN, text.encode("utf-8", "surrogatepass"))
 
 
 def _default_name(text: str, inside: str) -> str:
@@ -155,7 +155,7 @@ def found(home: str, name: str) -> Plugin:
 
 def enable(home: str, name: str, agree: Agree) -> bool:
     """Let a plugin count. One that is not as it was trusted, or never was, is shown first; whether it counts now."""
-    with plugin_folders.held(home):
+    with folders.held(home):
         plugin = found(home, name)
         origin: Json = plugin.entry.get("source") or {"kind": "by hand", "path": plugin.folder}
         if plugin.state in ("enabled", "disabled"):
@@ -170,7 +170,7 @@ def enable(home: str, name: str, agree: Agree) -> bool:
 
 
 def disable(home: str, name: str) -> None:
-    with plugin_folders.held(home):
+    with folders.held(home):
         plugin = found(home, name)
         if plugin.entry:
             installed.record(home, name, {**plugin.entry, "enabled": False})
@@ -178,13 +178,13 @@ def disable(home: str, name: str) -> None:
 
 def remove(home: str, name: str, forget: Callable[[Plugin], None]) -> None:
     """Remove a plugin: its folder, and what the registry holds of it. `forget` is called for what else it left."""
-    with plugin_folders.held(home):
+    with folders.held(home):
         plugin = found(home, name)
-        gone = os.path.join(installed.folder(home), f"{plugin_folders.NEW}{secrets.token_hex(6)}")
+        gone = os.path.join(installed.folder(home), f"{folders.NEW}{secrets.token_hex(6)}")
         if os.path.lexists(plugin.folder):
             os.rename(plugin.folder, gone)
         installed.record(home, name, None)
-        plugin_folders.cleared(gone)
+        folders.cleared(gone)
         forget(plugin)
 
 

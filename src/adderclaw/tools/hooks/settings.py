@@ -10,10 +10,10 @@ from adderclaw.config.managed import FILE as MANAGED
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
-from adderclaw.hooks.catalogue import EVENTS
 from adderclaw.sandbox.programs import resolve
 from adderclaw.sandbox.workspace import is_named
 from adderclaw.storage.text import compact
+from adderclaw.tools.hooks.catalogue import EVENTS
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin

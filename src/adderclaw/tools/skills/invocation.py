@@ -10,9 +10,9 @@ from typing import NamedTuple
 from adderclaw.config.paths import beneath
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import visible
-from adderclaw.skills.catalogue import Skill
-from adderclaw.skills.disclosure import Disclosure
-from adderclaw.skills.scripts import outward
+from adderclaw.tools.skills.catalogue import Skill
+from adderclaw.tools.skills.disclosure import Disclosure
+from adderclaw.tools.skills.scripts import outward
 
 MOST_BYTES, MOST_TOKENS = 100_000, 25_000
 """Of one skill's body; the rest can be asked for by section."""

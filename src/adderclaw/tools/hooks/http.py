@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 
 from adderclaw.core.errors import Refused
-from adderclaw.hooks.answers import Ran
-from adderclaw.hooks.process import STREAM_BYTES, TRUNCATED, decoded
-from adderclaw.hooks.settings import Hook
+from adderclaw.tools.hooks.answers import Ran
+from adderclaw.tools.hooks.process import STREAM_BYTES, TRUNCATED, decoded
+from adderclaw.tools.hooks.settings import Hook
 
 _VARIABLE = r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from adderclaw.core.types import Json
-from adderclaw.hooks.catalogue import EVENTS
+from adderclaw.tools.hooks.catalogue import EVENTS
 
 EVERYTHING = ("", "*")
 _SERVER = re.compile(r"mcp__\w+?(?=__|\b)", re.ASCII)
@@ -39,7 +39,7 @@ def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | No
         words = {word.strip() for word in re.split(r"[|,]", matcher)}
         others: Mapping[str, str] = aliases if aliases and EVENTS[event].query == "tool_name" else {}
         return text in words or text in {others.get(word) for word in words}
-    from adderclaw.hooks import ecmascript
+    from adderclaw.tools.hooks import ecmascript
 
     try:
         return ecmascript.found(matcher, text) is not False
@@ -59,7 +59,7 @@ def never(event: str, matcher: str) -> str:
         return f"{event} is not matched by anything: leave the matcher {matcher!r} out"
     if _is_exact(event, matcher):
         return ""
-    from adderclaw.hooks import ecmascript
+    from adderclaw.tools.hooks import ecmascript
 
     try:
         ecmascript.found(matcher, "")

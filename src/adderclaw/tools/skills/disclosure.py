@@ -8,9 +8,9 @@ from adderclaw.config.foreign import frontmatter
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.skills import files, scripts
-from adderclaw.skills.catalogue import Skill
-from adderclaw.skills.markdown import Section, sections, slug
+from adderclaw.tools.skills import files, scripts
+from adderclaw.tools.skills.catalogue import Skill
+from adderclaw.tools.skills.markdown import Section, sections, slug
 
 LARGEST = 1_048_576
 """Bytes of one file that are looked at."""

@@ -9,13 +9,13 @@ from typing import Any
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json
-from adderclaw.hooks import catalogue
-from adderclaw.hooks.answers import Answer, Merge, Ran, read
-from adderclaw.hooks.catalogue import EVENTS
-from adderclaw.hooks.matching import matches, query
-from adderclaw.hooks.settings import Hook
 from adderclaw.storage.hooks import Invocation
 from adderclaw.storage.text import compact
+from adderclaw.tools.hooks import catalogue
+from adderclaw.tools.hooks.answers import Answer, Merge, Ran, read
+from adderclaw.tools.hooks.catalogue import EVENTS
+from adderclaw.tools.hooks.matching import matches, query
+from adderclaw.tools.hooks.settings import Hook
 
 STOP_POLL = 0.25
 """Seconds between looks at the emergency stop while a hook runs."""

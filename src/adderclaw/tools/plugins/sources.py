@@ -17,10 +17,10 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.runtime import plugin_folders
-from adderclaw.runtime.plugin_folders import Folder, Source
 from adderclaw.sandbox import process, programs
 from adderclaw.sandbox.capture import Capture
+from adderclaw.tools.plugins import folders
+from adderclaw.tools.plugins.folders import Folder, Source
 
 MARKETPLACE = ".claude-plugin/marketplace.json"
 SECONDS = 120.0
@@ -162,9 +162,9 @@ class Repository:
         left = MOST_BYTES
         for entry, data in zip((*files, *links), self._contents((*files, *links)), strict=True):
             if entry.mode == "120000":
-                plugin_folders.link(to, entry.path, os.fsdecode(data))
+                folders.link(to, entry.path, os.fsdecode(data))
             else:
-                left = plugin_folders.write(to, entry.path, iter((data,)), runs=entry.mode == "100755", left=left)
+                left = folders.write(to, entry.path, iter((data,)), runs=entry.mode == "100755", left=left)
 
     def _entries(self, start: str) -> Iterator[Entry]:
         listed = asyncio.run(self._git("ls-tree", "-r", "-z", "-l", "--full-tree", self.commit, most=32 << 20))

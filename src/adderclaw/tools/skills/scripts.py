@@ -8,7 +8,7 @@ from typing import NamedTuple
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import visible
-from adderclaw.skills import files
+from adderclaw.tools.skills import files
 
 INTERPRETERS = {
     ".py": "python3",

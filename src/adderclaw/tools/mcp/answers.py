@@ -36,7 +36,7 @@ from adderclaw.core.types import Json
 if TYPE_CHECKING:
     from mcp import Client
 
-    from adderclaw.mcp.connection import Elicit, Sample
+    from adderclaw.tools.mcp.connection import Elicit, Sample
 
 MOST_TOKENS = 4_096
 """Of one answer of our model to a server."""

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, cast
 
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.core.types import Json, Verdict
-from adderclaw.hooks import catalogue
-from adderclaw.hooks.catalogue import EVENTS
+from adderclaw.tools.hooks import catalogue
+from adderclaw.tools.hooks.catalogue import EVENTS
 
 STRICTNESS: dict[Verdict | None, int] = {None: -1, "allow": 0, "ask": 1, "deny": 2}
 TOLD_CHARACTERS = 10_000

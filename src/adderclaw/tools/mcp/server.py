@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from adderclaw import __version__
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json, Tool, ToolResult
-from adderclaw.mcp.resources import Resources, handlers
+from adderclaw.tools.mcp.resources import Resources, handlers
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

@@ -19,12 +19,12 @@ from adderclaw.core.types import (
     refused,
     rejected,
 )
-from adderclaw.mcp import pins, results
-from adderclaw.mcp.connection import Connection, Elicit, Sample, Unavailable, Wires
-from adderclaw.mcp.definitions import Definition, Listing, described, server_of, tool_name
-from adderclaw.mcp.pins import Pin
-from adderclaw.mcp.snapshots import Snapshots
 from adderclaw.storage import Store
+from adderclaw.tools.mcp import pins, results
+from adderclaw.tools.mcp.connection import Connection, Elicit, Sample, Unavailable, Wires
+from adderclaw.tools.mcp.definitions import Definition, Listing, described, server_of, tool_name
+from adderclaw.tools.mcp.pins import Pin
+from adderclaw.tools.mcp.snapshots import Snapshots
 
 type Offer = Callable[[Tool[Any]], None]
 type Login = Callable[[Entry, str], Awaitable[Any]]

@@ -4,9 +4,9 @@ import json
 from typing import Any, cast
 
 from adderclaw.core.types import Json
-from adderclaw.hooks.answers import Ran
-from adderclaw.hooks.settings import Hook
 from adderclaw.storage.text import compact
+from adderclaw.tools.hooks.answers import Ran
+from adderclaw.tools.hooks.settings import Hook
 
 SYSTEM = (
     "You judge one event of an agent at work for its operator, by the condition that the operator gives you. What the "

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from adderclaw.core.json_text import canonical
-from adderclaw.mcp.definitions import Definition
 from adderclaw.storage import Store
 from adderclaw.storage.queries.pins import of_server
+from adderclaw.tools.mcp.definitions import Definition
 
 type State = Literal["approved", "first_sight", "changed", "new"]
 
