@@ -8,7 +8,7 @@ import sys
 from statistics import median
 from time import perf_counter
 
-from adderclaw.kernel.session_hooks import kinds
+from adderclaw.agent.tool_call.session_hooks import kinds
 from adderclaw.storage.hooks import Invocation
 from adderclaw.tools.hooks import plane
 from adderclaw.tools.hooks.scripts import Ground

@@ -9,9 +9,9 @@ import asyncio
 import sys
 from datetime import date
 
+from adderclaw.agent import model_refresh
 from adderclaw.config.model_facts import table as model_table
 from adderclaw.core.errors import AdderClawError
-from adderclaw.runtime import model_refresh
 
 MOST_DAYS = 30
 

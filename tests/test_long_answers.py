@@ -9,14 +9,14 @@ import io
 import time
 from collections.abc import Callable, Iterable
 
+from adderclaw.agent.conversation.updates import Updates
+from adderclaw.agent.session.clock import SystemClock
 from adderclaw.channels.acp.updates import Teller
 from adderclaw.channels.cli.agent import Shown
 from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn, last_part
 from adderclaw.core.deltas import WholeWords
 from adderclaw.core.redaction import Secrets, settled, without_shapes
 from adderclaw.core.types import Delta
-from adderclaw.hosted.updates import Updates
-from adderclaw.kernel.clock import SystemClock
 from adderclaw.models.providers import gemini_reply, openai_reply
 from adderclaw.models.providers.text_calls import Curtain
 from adderclaw.models.providers.wire import Wire, endpoint

@@ -299,7 +299,7 @@ def test_nothing_of_it_is_imported_where_nothing_is_configured(world: World, mor
     world.script(text("hello"))
     done = world.cli("agent", "-m", "hi", env={"PYTHONVERBOSE": "1"})
     assert done.code == 0
-    assert ("adderclaw.sinks.notices" in done.err) is bool(more)
+    assert ("adderclaw.agent.notices" in done.err) is bool(more)
 
 
 def test_the_server_delivers_what_others_left(world: World) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.runtime.plugins import SessionPlugins
+from adderclaw.agent.run.plugins import SessionPlugins
 from adderclaw.tools.control import definitions
 from tests.acceptance.test_replay import verified, verify
 from tests.acceptance.test_slash import talk

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from adderclaw.agent.session.limits import Budget
 from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.schema.settings import Config, Limits
 from adderclaw.core.errors import LimitError
-from adderclaw.kernel.limits import Budget
 from tests.acceptance.world import World, call
 from tests.program import Done
 from tests.scripted import ScriptedModel

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from adderclaw import config
+from adderclaw.agent.run.drive import Report
 from adderclaw.config.legacy.options import Options
 from adderclaw.runtime import proof, sdlc
-from adderclaw.runtime.drive import Report
 from adderclaw.sandbox.legacy.checkpoints import baseline
 from adderclaw.storage import Store, transcript
 from adderclaw.storage.sdlc import generated_tests, phases, plans

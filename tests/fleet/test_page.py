@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from adderclaw.agent.run import Options
 from adderclaw.channels.server.house import House
-from adderclaw.runtime import Options
 from tests.fleet.farm import Farm
 from tests.server.conftest import Server
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from adderclaw import config
+from adderclaw.agent.run.driver import Driver
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import canonical
-from adderclaw.drivers.driver import Driver
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.drivers.wanted import RunParams
 from adderclaw.fleet import child

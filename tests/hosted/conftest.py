@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.hosted.conversations import Conversations
-from adderclaw.hosted.watched import BOUNDS, Bounds
-from adderclaw.runtime import Options
+from adderclaw.agent.conversation.conversations import Conversations
+from adderclaw.agent.conversation.watched import BOUNDS, Bounds
+from adderclaw.agent.run import Options
 from tests.acceptance.world import World
 from tests.program import Cli
 

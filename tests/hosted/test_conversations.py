@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.conversation.updates import Update
+from adderclaw.agent.conversation.watched import Bounds, Full, NotYours
+from adderclaw.agent.tool_call.approvals import AlreadyAnswered
+from adderclaw.agent.view.items import Call, Words
 from adderclaw.core.errors import InUse, UsageError
 from adderclaw.core.questions import Answer
 from adderclaw.core.types import Json
-from adderclaw.hosted.conversation import Conversation
-from adderclaw.hosted.updates import Update
-from adderclaw.hosted.watched import Bounds, Full, NotYours
-from adderclaw.kernel.approvals import AlreadyAnswered
-from adderclaw.view.items import Call, Words
 from tests.acceptance.world import World, call, text
 from tests.hosted.conftest import hosted
 

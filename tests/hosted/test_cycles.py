@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from adderclaw.agent.conversation.conversation import Conversation
 from adderclaw.core.types import Json
-from adderclaw.hosted.conversation import Conversation
 from tests.acceptance.world import World, call, text
 from tests.hosted.conftest import hosted
 

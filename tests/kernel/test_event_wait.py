@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from adderclaw.kernel.event_wait import attended
+from adderclaw.agent.session.event_wait import attended
 from tests.rows import rows
 
 

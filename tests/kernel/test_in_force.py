@@ -1,7 +1,7 @@
 """Rules that a skill lends: an update of the permissions in the middle of a turn takes none of them, and keeps none."""
 
+from adderclaw.agent.session.session import InForce
 from adderclaw.config.schema.settings import Permissions
-from adderclaw.kernel.session import InForce
 from tests.gate.conftest import build
 
 

@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 
+from adderclaw.agent.loop.loop import run_turn
+from adderclaw.agent.loop.tokens import Count, counted, estimated
+from adderclaw.agent.run import Options, Run, opened, start
+from adderclaw.agent.session.limits import TYPICAL_ANSWER, Budget, LoopDetector
+from adderclaw.agent.session.session import Session, State, TurnResult
 from adderclaw.channels.terminal import Terminal
 from adderclaw.config.model_facts.catalogue import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
 from adderclaw.config.schema.settings import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers
@@ -26,11 +31,6 @@ from adderclaw.core.types import (
     ToolContext,
     Usage,
 )
-from adderclaw.kernel.limits import TYPICAL_ANSWER, Budget, LoopDetector
-from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import Session, State, TurnResult
-from adderclaw.kernel.tokens import Count, counted, estimated
-from adderclaw.runtime import Options, Run, opened, start
 from adderclaw.storage import transcript
 from tests.rows import rows
 from tests.scripted import ScriptedModel

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.agent.run import Options, opened, start
+from adderclaw.agent.tool_call.approvals import Nobody
 from adderclaw.core.child import Child
 from adderclaw.core.errors import LimitError
 from adderclaw.core.events import EventRecord
-from adderclaw.kernel.approvals import Nobody
-from adderclaw.runtime import Options, opened, start
 from tests.scripted import ScriptedModel
 
 CONFIG = """

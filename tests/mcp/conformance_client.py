@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx2
 
+from adderclaw.agent.session.clock import SystemClock
 from adderclaw.config.servers import Entry, read
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.kernel.clock import SystemClock
 from adderclaw.tools.mcp import forms
 from adderclaw.tools.mcp.connection import Connection, Wires
 from adderclaw.tools.mcp.oauth import Person, StoredLogin, provider

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from adderclaw.agent.session.clock import SystemClock
 from adderclaw.config.servers import Entry, read
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Workspace
-from adderclaw.kernel.clock import SystemClock
 from adderclaw.storage import Store
 from adderclaw.tools.mcp.connection import Wires
 from adderclaw.tools.mcp.servers import Servers

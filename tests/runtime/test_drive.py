@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.agent.run import Options, Run, opened, start
+from adderclaw.agent.run.drive import Report, drive, exit_code
+from adderclaw.agent.session.session import TurnResult
+from adderclaw.agent.tool_call.approvals import Nobody
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
 from adderclaw.core.types import Outcome
-from adderclaw.kernel.approvals import Nobody
-from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Options, Run, opened, start
-from adderclaw.runtime.drive import Report, drive, exit_code
 from adderclaw.storage import runs
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from adderclaw.agent.replay.edges import Recorded, Reel, driven
 from adderclaw.core.types import Json, Prepared, Tool, ToolContext, ToolResult, Touch, Workspace
 from adderclaw.policy import facts
-from adderclaw.replay.edges import Recorded, Reel, driven
 
 
 async def run() -> ToolResult:

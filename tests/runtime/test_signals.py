@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime.drive import drive
-from adderclaw.runtime.signals import ending, until_signal
+from adderclaw.agent.run.drive import drive
+from adderclaw.agent.run.signals import ending, until_signal
+from adderclaw.agent.session.session import TurnResult
 from tests.runtime.test_drive import opened_in, row
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from adderclaw import policy as gate
+from adderclaw.agent.run import denied_paths
+from adderclaw.agent.run.denied_paths import Held, Shutter
 from adderclaw.config.schema.settings import Config, Permissions, Security
-from adderclaw.runtime import denied_paths
-from adderclaw.runtime.denied_paths import Held, Shutter
 from adderclaw.sandbox.legacy.survey import Surveyor
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.agent.run.driver import MessageDriver
 from adderclaw.channels.facts import sops
 from adderclaw.core.errors import Stopped, UsageError
-from adderclaw.drivers.driver import MessageDriver
 from adderclaw.drivers.sop import parse
 from adderclaw.schedules import when
 from adderclaw.schedules.terms import Interrupted, Overlap, Terms

@@ -6,10 +6,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from adderclaw.agent.conversation.watched import Full
+from adderclaw.agent.run.driver import Driver
 from adderclaw.core.errors import InUse
 from adderclaw.core.types import Json
-from adderclaw.drivers.driver import Driver
-from adderclaw.hosted.watched import Full
 from adderclaw.schedules import when, work
 from adderclaw.schedules.terms import Terms
 from adderclaw.schedules.tick import Link, Scheduler, Told

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.tool_call import approvals
 from adderclaw.channels.cli import COMMANDS
 from adderclaw.channels.cli.common import app_of
 from adderclaw.channels.cli.operator_only import CONSENTS
 from adderclaw.core.errors import DeniedError
 from adderclaw.core.questions import ApprovalRequest, Kind
-from adderclaw.hosted import questions
-from adderclaw.kernel import approvals
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
 from tests.acceptance.test_sdlc import phase, seeded
 from tests.acceptance.world import World, call, text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.kernel.instructions import Instructions
+from adderclaw.agent.session.instructions import Instructions
 from adderclaw.sandbox.workspace import Place
 from adderclaw.sandbox.workspace.globs import Patterns
 from adderclaw.sandbox.workspace.matching import matching

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx2
 import pytest
 
+from adderclaw.agent.run import Options
 from adderclaw.channels.server import app
 from adderclaw.channels.server.endpoint import SCOPES, Endpoint
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.runtime import Options
 from adderclaw.storage import clients
 from tests.program import Cli
 

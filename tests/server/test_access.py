@@ -10,12 +10,12 @@ from typing import Any, cast
 import httpx2
 import pytest
 
+from adderclaw.agent.run import Options
 from adderclaw.channels.server import app, openapi
 from adderclaw.channels.server.endpoint import SCOPES, Called, Endpoint
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.limits import Rate, Rates
 from adderclaw.drivers.wanted import Wanted
-from adderclaw.runtime import Options
 from adderclaw.schedules import adding
 from adderclaw.schedules.adding import New
 from adderclaw.storage import approvals, checkpoints, notices

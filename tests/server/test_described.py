@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvicorn
 
+from adderclaw.agent.run import Options
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.runtime import Options
 from tests.acceptance.world import World, call, text
 from tests.program import Cli, Soak
 from tests.server.conftest import Server

@@ -17,8 +17,8 @@ from openai import BadRequestError, NotFoundError, OpenAI
 from openai.resources.chat.completions import Completions
 from openai.resources.responses import Responses
 
+from adderclaw.agent.run import Options
 from adderclaw.channels.server.house import House
-from adderclaw.runtime import Options
 from tests.acceptance.world import CONFIG
 from tests.program import Cli
 from tests.scripted import ScriptedModel

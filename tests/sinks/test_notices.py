@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
+from adderclaw.agent.notices import Notice, listener, mail, send, webhook
+from adderclaw.agent.notices.courier import Courier, Place
+from adderclaw.agent.notices.letter import Letter
+from adderclaw.agent.notices.listener import Scene
+from adderclaw.agent.notices.wanted import awake, body, wants
+from adderclaw.agent.session.clock import random_ids
 from adderclaw.config.schema.channels import Notices, NoticeTarget
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.events import Bus
 from adderclaw.core.redaction import Secrets
-from adderclaw.kernel.clock import random_ids
 from adderclaw.models.http.signing import new_secret
-from adderclaw.sinks.notices import Notice, listener, mail, send, webhook
-from adderclaw.sinks.notices.courier import Courier, Place
-from adderclaw.sinks.notices.letter import Letter
-from adderclaw.sinks.notices.listener import Scene
-from adderclaw.sinks.notices.wanted import awake, body, wants
 from adderclaw.storage import Store
 from adderclaw.storage import notices as rows_of
 from tests.credentials.making import Time

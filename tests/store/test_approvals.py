@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from adderclaw.agent.session.clock import SystemClock
+from adderclaw.agent.tool_call.approvals import BY_ROW, Durable, NotCounted, answer_row, shown
 from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import (
     Answer,
@@ -22,8 +24,6 @@ from adderclaw.core.questions import (
     Replies,
     replied,
 )
-from adderclaw.kernel.approvals import BY_ROW, Durable, NotCounted, answer_row, shown
-from adderclaw.kernel.clock import SystemClock
 from adderclaw.storage import Store, approvals, transcript
 from adderclaw.storage.approvals import Approval
 from tests.store.book import child, codes, numbered

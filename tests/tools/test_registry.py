@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from adderclaw.agent.session.prompt import advertised
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Alias, ToolContext, ToolResult, Workspace
-from adderclaw.kernel.prompt import advertised
 from adderclaw.storage import Store, transcript
 from adderclaw.tools import Kit, arguments_of, builtin, decoded, find, generate, nearest, specs
 from tests.rows import rows

@@ -1,8 +1,8 @@
 """The change that a call made, as it is drawn: what of its result is the diff."""
 
-from adderclaw.kernel.session import told
-from adderclaw.view.calls import change, parsed
-from adderclaw.view.items import Line
+from adderclaw.agent.session.session import told
+from adderclaw.agent.view.calls import change, parsed
+from adderclaw.agent.view.items import Line
 
 DIFF = "@@ -1,3 +1,3 @@\n \n-old\n+new\n last"
 LINES = (Line(" ", 1, ""), Line("-", 2, "old"), Line("+", 2, "new"), Line(" ", 3, "last"))

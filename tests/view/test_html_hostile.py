@@ -4,12 +4,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from adderclaw.agent.view.html import ATTRIBUTES, TAGS, el, is_address
+from adderclaw.agent.view.html_items import diff, folded, item
+from adderclaw.agent.view.html_markdown import markdown
+from adderclaw.agent.view.items import Call, Change, Child, Line, Notice, Todo, Words
+from adderclaw.agent.view.page import Block, Heading, Output, Picture, Table, drawn
 from adderclaw.core.redaction import visible
-from adderclaw.view.html import ATTRIBUTES, TAGS, el, is_address
-from adderclaw.view.html_items import diff, folded, item
-from adderclaw.view.html_markdown import markdown
-from adderclaw.view.items import Call, Change, Child, Line, Notice, Todo, Words
-from adderclaw.view.page import Block, Heading, Output, Picture, Table, drawn
 from tests.server.hostile import HOSTILE
 
 
@@ -135,7 +135,7 @@ def test_what_markdown_hides_is_shown() -> None:
 
 
 def test_nobody_else_makes_markup() -> None:
-    from adderclaw.view.html import Html
+    from adderclaw.agent.view.html import Html
 
     with pytest.raises(TypeError):
         Html("<script>", object())

@@ -2,8 +2,8 @@
 
 from html.parser import HTMLParser
 
-from adderclaw.view.items import Call, Notice, Words
-from adderclaw.view.page import SHOWN, Block, Heading, Output, Picture, Table, page
+from adderclaw.agent.view.items import Call, Notice, Words
+from adderclaw.agent.view.page import SHOWN, Block, Heading, Output, Picture, Table, page
 
 HOSTILE = "</pre></title><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b[31m\u202e"
 

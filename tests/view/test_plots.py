@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adderclaw.agent.view import plots
+from adderclaw.agent.view.plots import Plot, Series, Share
+from adderclaw.agent.view.timeline import WIDTH, Lane, Span, merged, timeline
 from adderclaw.channels.facts import run_facts
 from adderclaw.storage import Store, runs
-from adderclaw.view import plots
-from adderclaw.view.plots import Plot, Series, Share
-from adderclaw.view.timeline import WIDTH, Lane, Span, merged, timeline
 from tests.server.seeded import seed
 
 HOSTILE = '</title><script>alert(1)</script>" onload="x\u202e'

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adderclaw.agent.view.items import Call, Change, Child, Line, Notice, Todo, Words
+from adderclaw.agent.view.wire import ItemJson, from_json, to_json
 from adderclaw.core.decode import Invalid, schema
 from adderclaw.core.record import record
-from adderclaw.view.items import Call, Change, Child, Line, Notice, Todo, Words
-from adderclaw.view.wire import ItemJson, from_json, to_json
 
 text = st.text(max_size=8)
 number = st.integers(0, 2**50)

@@ -5,17 +5,17 @@ import threading
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Protocol, runtime_checkable
 
+from adderclaw.agent.conversation.one_turn import one_turn
+from adderclaw.agent.loop import lifecycle
+from adderclaw.agent.loop.loop import run_turn
+from adderclaw.agent.run import Run
+from adderclaw.agent.run.drive import drive
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import TurnResult
+from adderclaw.agent.tool_call.approvals import Nobody, shown, text_of, unaskable
 from adderclaw.core.deltas import MUCH, GrowingText
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest
 from adderclaw.core.types import Delta, OnDelta
-from adderclaw.kernel import lifecycle
-from adderclaw.kernel.approvals import Nobody, shown, text_of, unaskable
-from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Run
-from adderclaw.runtime.drive import drive
-from adderclaw.runtime.one_turn import one_turn
-from adderclaw.runtime.signals import until_signal
 
 
 class Channel(Protocol):

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable
 from typing import Literal
 
+from adderclaw.agent.view import wire
+from adderclaw.agent.view.items import Call, Change, Item, Notice, Todo, Words
+from adderclaw.agent.view.page_text import fenced, ticks
+from adderclaw.agent.view.rows import Clean, Rows
 from adderclaw.core.errors import UsageError
 from adderclaw.storage import Store, transcript
-from adderclaw.view import wire
-from adderclaw.view.items import Call, Change, Item, Notice, Todo, Words
-from adderclaw.view.page_text import fenced, ticks
-from adderclaw.view.rows import Clean, Rows
 
 Format = Literal["markdown", "html", "json"]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from adderclaw.agent.session.session import Session
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Message
-from adderclaw.kernel.session import Session
 
 
 class Heard:

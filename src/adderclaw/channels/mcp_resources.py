@@ -3,13 +3,13 @@
 import os
 import re
 
+from adderclaw.agent.conversation.by_name import text_of
+from adderclaw.agent.replay.trace_file import checked
+from adderclaw.agent.session.session import Session
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.core.json_text import canonical
 from adderclaw.core.types import Json
-from adderclaw.hosted.by_name import text_of
-from adderclaw.kernel.session import Session
-from adderclaw.replay.trace_file import checked
 from adderclaw.storage import runs
 from adderclaw.storage.queries import conversations
 from adderclaw.tools.mcp.resources import Document, Prompt, Resources

@@ -7,6 +7,12 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
+from adderclaw.agent.run import Options, Run, opened, start
+from adderclaw.agent.run.drive import drive, exit_code
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import TurnResult
+from adderclaw.agent.tool_call.approvals import shown, unaskable
+from adderclaw.agent.tool_call.call import limit_of, run_call
 from adderclaw.channels import mcp_resources
 from adderclaw.channels.cli.agent import show_brief
 from adderclaw.core.errors import UsageError
@@ -14,12 +20,6 @@ from adderclaw.core.events import EventRecord
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached, replied
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, ToolCall, ToolResult
-from adderclaw.kernel.approvals import shown, unaskable
-from adderclaw.kernel.call import limit_of, run_call
-from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Options, Run, opened, start
-from adderclaw.runtime.drive import drive, exit_code
-from adderclaw.runtime.signals import until_signal
 from adderclaw.storage import transcript
 from adderclaw.tools.mcp import answers, server
 from adderclaw.tools.mcp.server import Caller, Offer

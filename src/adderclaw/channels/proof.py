@@ -4,6 +4,8 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Literal
 
+from adderclaw.agent.view import proof as view
+from adderclaw.agent.view.proof import Coverage
 from adderclaw.channels import sdlc
 from adderclaw.channels.sdlc import Desk
 from adderclaw.config import home
@@ -15,8 +17,6 @@ from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.storage import transcript
 from adderclaw.storage.sdlc import criteria, generated_tests, phases, plans
 from adderclaw.storage.sdlc.proof import REPORT, open_reasons
-from adderclaw.view import proof as view
-from adderclaw.view.proof import Coverage
 
 if TYPE_CHECKING:
     from adderclaw.config.legacy.options import Options
@@ -42,7 +42,7 @@ def coverage(desk: Desk, conversation_id: str) -> Coverage:
 
 def drawn(found: Coverage, form: Form) -> str:
     """The report in one of its forms: the same blocks in all of them."""
-    from adderclaw.view import page, page_text
+    from adderclaw.agent.view import page, page_text
 
     title = f"Plan {found.plan.id}: from plan to proof"
     if form == "html":

@@ -10,6 +10,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal
 
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.loop.loop import run_turn
+from adderclaw.agent.run import Options, Resume, Run, opened, start
+from adderclaw.agent.run.drive import checked, drive, leave
+from adderclaw.agent.session import prompt
+from adderclaw.agent.session.session import Session, TurnResult
+from adderclaw.agent.tool_call.approvals import unaskable
 from adderclaw.channels import sdlc
 from adderclaw.channels.channel import Channel, Handle, operator_of
 from adderclaw.channels.heard import Heard
@@ -26,13 +33,6 @@ from adderclaw.core.query import (
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Delta, Json, Message, Phase, Thinking, ToolResultBlock, ToolUseBlock
-from adderclaw.hosted import questions
-from adderclaw.kernel import prompt
-from adderclaw.kernel.approvals import unaskable
-from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.runtime import Options, Resume, Run, opened, start
-from adderclaw.runtime.drive import checked, drive, leave
 from adderclaw.storage import memory
 from adderclaw.storage.sdlc import phases
 

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Literal
 
+from adderclaw.agent.session.clock import random_ids
+from adderclaw.agent.tool_call.approvals import person
 from adderclaw.config import Loaded, home, load
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import PHASES, Json, Phase
-from adderclaw.kernel.approvals import person
-from adderclaw.kernel.clock import random_ids
 from adderclaw.runtime import sdlc as trees
 from adderclaw.sandbox.legacy.checkpoints import baseline
 from adderclaw.sandbox.operator_only import require_operator

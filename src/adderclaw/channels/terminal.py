@@ -5,9 +5,9 @@ import os
 import sys
 from typing import Literal
 
+from adderclaw.agent.tool_call.approvals import by_agent
 from adderclaw.core.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
 from adderclaw.core.redaction import visible
-from adderclaw.kernel.approvals import by_agent
 
 
 class Terminal:
@@ -42,7 +42,7 @@ class Terminal:
         return replied(replies)
 
     async def _approve(self, request: ApprovalRequest) -> Answer:
-        from adderclaw.kernel.approvals import shown, unaskable
+        from adderclaw.agent.tool_call.approvals import shown, unaskable
 
         if (refused := unaskable(request)) is not None:
             why = f"not asked, and denied: {refused.comment}"

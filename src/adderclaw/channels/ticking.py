@@ -7,13 +7,13 @@ from sqlite3 import Cursor
 from typing import Literal
 
 from adderclaw import config
+from adderclaw.agent.conversation.runs import HostedRun, Runs
+from adderclaw.agent.run.driver import Driver
+from adderclaw.agent.session.session import Session
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, InUse
 from adderclaw.core.types import Clock
-from adderclaw.drivers.driver import Driver
-from adderclaw.hosted.runs import HostedRun, Runs
-from adderclaw.kernel.session import Session
 from adderclaw.schedules.tick import Link, Notify, Scheduler, Told, client_of
 from adderclaw.storage import Store, locks
 from adderclaw.storage.ledger.log_files import operators_key
@@ -93,7 +93,7 @@ def _notices(store: Store, clock: Clock, options: Options) -> Notify:
             return
         if not settings.targets:
             return
-        from adderclaw.sinks.notices import Notice, send
+        from adderclaw.agent.notices import Notice, send
 
         is_schedule = kind != "stuck"
         notice = Notice(

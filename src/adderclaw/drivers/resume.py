@@ -2,6 +2,7 @@
 
 import os
 
+from adderclaw.agent.run.driver import Driver, MessageDriver
 from adderclaw.config.legacy.options import Options, restored
 from adderclaw.core.errors import Completed, UsageError
 from adderclaw.core.redaction import without_shapes
@@ -9,7 +10,6 @@ from adderclaw.drivers.agentfile.driver import AgentfileDriver
 from adderclaw.drivers.agentfile.execute import fingerprint
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
-from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.task.driver import TaskDriver
 from adderclaw.storage import Store, runs, transcript, workflows
 from adderclaw.storage.workflows import Begun

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from adderclaw.agent.run.driver import Driver, MessageDriver
 from adderclaw.config.legacy.options import Options, overrides
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.drivers.agentfile import driver
-from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
 

@@ -9,6 +9,7 @@ import json
 import os
 from typing import Any
 
+from adderclaw.agent.tool_call.approvals import BY_ROW, answer_row, fitting
 from adderclaw.core import home_names
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.errors import AdderClawError, UsageError
@@ -20,7 +21,6 @@ from adderclaw.fleet import queue
 from adderclaw.fleet.database import Cursor, Database, notify
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.leases import Lease, require
-from adderclaw.kernel.approvals import BY_ROW, answer_row, fitting
 from adderclaw.storage import Store, approvals
 
 DOOR = "fleet"

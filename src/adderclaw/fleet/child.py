@@ -12,6 +12,13 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from adderclaw.agent.run import opened, start
+from adderclaw.agent.run.drive import drive, unshown
+from adderclaw.agent.run.driver import RESUMABLE, Driver, MessageDriver, Opening
+from adderclaw.agent.run.opened import Resume
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import Session, TurnResult
+from adderclaw.agent.tool_call.approvals import unaskable
 from adderclaw.config import Loaded, load
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
@@ -21,16 +28,9 @@ from adderclaw.core.events import EventRecord
 from adderclaw.core.overseer import Asking, Begun, Crowded, Granted, Overseer
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest
 from adderclaw.core.types import Json, ToolCall
-from adderclaw.drivers.driver import RESUMABLE, Driver, MessageDriver, Opening
 from adderclaw.drivers.wanted import RunParams, prepared
 from adderclaw.fleet import places, tracing
 from adderclaw.fleet.link import Link, now
-from adderclaw.kernel.approvals import unaskable
-from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.runtime import opened, start
-from adderclaw.runtime.drive import drive, unshown
-from adderclaw.runtime.run import Resume
-from adderclaw.runtime.signals import until_signal
 from adderclaw.storage import Store, runs
 from adderclaw.storage.telemetry.log import fields
 

@@ -4,16 +4,16 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.legacy.rewind import own_of
+from adderclaw.agent.run.drive import Report, drive, unshown
+from adderclaw.agent.run.opened import opened
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.run.start import Options, start
+from adderclaw.agent.tool_call.approvals import Nobody
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import UsageError
 from adderclaw.drivers.sdlc.driver import ProofDriver
 from adderclaw.drivers.sdlc.trees import COPIES, Where
-from adderclaw.kernel.approvals import Nobody
-from adderclaw.runtime.drive import Report, drive, unshown
-from adderclaw.runtime.rewind import own_of
-from adderclaw.runtime.run import opened
-from adderclaw.runtime.signals import until_signal
-from adderclaw.runtime.start import Options, start
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
 from adderclaw.sandbox.workspace import Place

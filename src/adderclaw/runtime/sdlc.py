@@ -3,10 +3,10 @@
 import os
 from collections.abc import Mapping
 
+from adderclaw.agent.legacy.rewind import own_of
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.drivers.sdlc.lent import with_lent
-from adderclaw.runtime.rewind import own_of
 from adderclaw.sandbox.legacy.checkpoints import baseline as trees
 from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
 from adderclaw.sandbox.workspace.naming import is_directory

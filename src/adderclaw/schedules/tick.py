@@ -14,12 +14,12 @@ from functools import partial
 from sqlite3 import Cursor
 from typing import Any, Literal, Protocol
 
+from adderclaw.agent.conversation.watched import Full
+from adderclaw.agent.run.driver import RESUMABLE, Driver
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import AdderClawError, Completed, InUse, Stopped, UsageError
 from adderclaw.core.types import Clock, Json
-from adderclaw.drivers.driver import RESUMABLE, Driver
 from adderclaw.drivers.sop import waiting
-from adderclaw.hosted.watched import Full
 from adderclaw.schedules import files, work
 from adderclaw.schedules import when as times
 from adderclaw.schedules.claims import Claimed, Claiming, claim, reserve

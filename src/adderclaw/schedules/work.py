@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from adderclaw.agent.run.driver import Driver, MessageDriver
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.framing import framed, sealed
 from adderclaw.core.types import Json
-from adderclaw.drivers.driver import Driver, MessageDriver
 from adderclaw.drivers.wanted import RunParams, prepared, wanted
 from adderclaw.schedules.when import When
 from adderclaw.schedules.when import of_json as when_of

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from acp import helpers, schema
 
+from adderclaw.agent.session.session import TurnResult
+from adderclaw.agent.tool_call.approvals import MOST_SHOWN
+from adderclaw.agent.view import calls
+from adderclaw.agent.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
 from adderclaw.channels.acp import asking, prompts, servers, updates
 from adderclaw.channels.acp.wire import MOST_AT_ONCE, Frames
 from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import ApprovalRequest, Option, Question
 from adderclaw.core.types import Delta, Usage
-from adderclaw.kernel.approvals import MOST_SHOWN
-from adderclaw.kernel.session import TurnResult
-from adderclaw.view import calls
-from adderclaw.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
 
 DIFF = "--- a\n+++ b\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n@@ -10,1 +10,2 @@\n ten\n+eleven\n"
 

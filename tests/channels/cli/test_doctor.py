@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from adderclaw.kernel.clock import SystemClock, random_ids
+from adderclaw.agent.session.clock import SystemClock, random_ids
 from adderclaw.storage import Store
 from adderclaw.storage.ledger.ledger import Ledger
 from tests.program import Cli

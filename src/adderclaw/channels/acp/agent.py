@@ -11,6 +11,10 @@ from acp import PROTOCOL_VERSION, RequestError, schema
 from acp.interfaces import Client
 
 from adderclaw import __version__, config
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.conversation.conversations import Conversations
+from adderclaw.agent.run import Options, start
+from adderclaw.agent.tool_call import permission_updates
 from adderclaw.channels.acp import choices, prompts, servers
 from adderclaw.channels.acp.servers import Server
 from adderclaw.channels.acp.session import Editing
@@ -21,10 +25,6 @@ from adderclaw.core.decode import Invalid
 from adderclaw.core.errors import AdderClawError, ConfigError, NoModel, UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
-from adderclaw.hosted import questions
-from adderclaw.hosted.conversations import Conversations
-from adderclaw.kernel import permission_updates
-from adderclaw.runtime import Options, start
 from adderclaw.storage import Store, transcript
 
 AUTH_REQUIRED, INVALID, NO_SESSION, INTERNAL = -32000, -32602, -32002, -32603

@@ -2,15 +2,15 @@
 
 from acp import schema
 
+from adderclaw.agent.tool_call.approvals import shown
+from adderclaw.agent.view import calls
+from adderclaw.agent.view.items import Call, Change
+from adderclaw.agent.view.page_text import fenced
 from adderclaw.channels.acp import updates
 from adderclaw.channels.terminal import MOST_GRANTED
 from adderclaw.core.questions import Answer, ApprovalRequest, Question, QuestionRequest, reached
 from adderclaw.core.redaction import visible
-from adderclaw.kernel.approvals import shown
 from adderclaw.policy.grants import in_words
-from adderclaw.view import calls
-from adderclaw.view.items import Call, Change
-from adderclaw.view.page_text import fenced
 
 ONCE, SESSION, REGISTRIES, REJECT = "allow-once", "allow-session", "allow-registries", "reject-once"
 OPTION = "option-"

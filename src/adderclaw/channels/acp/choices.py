@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING
 
 from acp import helpers, schema
 
+from adderclaw.agent.conversation import by_name
+from adderclaw.agent.loop.compaction import compact
+from adderclaw.agent.run import Run
+from adderclaw.agent.session.session import Session
+from adderclaw.agent.tool_call import permission_updates
 from adderclaw.config.model_facts import found_keys
 from adderclaw.config.model_facts.catalogue import model_of
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import PermissionMode
-from adderclaw.hosted import by_name
-from adderclaw.kernel import permission_updates
-from adderclaw.kernel.compact import compact
-from adderclaw.kernel.session import Session
-from adderclaw.runtime import Run
 
 if TYPE_CHECKING:
     from adderclaw.tools.mcp.servers import Servers

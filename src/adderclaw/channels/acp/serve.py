@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from acp.agent.connection import AgentSideConnection
 
+from adderclaw.agent.run import Options
+from adderclaw.agent.run.signals import ending
 from adderclaw.channels import stdio
 from adderclaw.channels.acp.agent import Agent
 from adderclaw.channels.acp.wire import MOST_BYTES, Frames
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets, visible
-from adderclaw.runtime import Options
-from adderclaw.runtime.signals import ending
 
 
 class _OneLine(logging.Handler):

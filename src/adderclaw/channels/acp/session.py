@@ -10,6 +10,14 @@ from typing import Any, cast
 from acp import RequestError, schema
 from acp.interfaces import Client
 
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.conversation.updates import Update
+from adderclaw.agent.run import Run
+from adderclaw.agent.run.hook_calls import by_hand
+from adderclaw.agent.session.session import Attached, Session, TurnResult
+from adderclaw.agent.tool_call.approvals import NotCounted
+from adderclaw.agent.view.items import Item
+from adderclaw.agent.view.rows import Rows
 from adderclaw.channels.acp import asking, choices, prompts, updates
 from adderclaw.core import framing
 from adderclaw.core.errors import AdderClawError, UsageError
@@ -17,14 +25,6 @@ from adderclaw.core.events import EventRecord
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, replied
 from adderclaw.core.tool_traits import READ
 from adderclaw.core.types import Delta, MediaBlock, Usage
-from adderclaw.hosted.conversation import Conversation
-from adderclaw.hosted.updates import Update
-from adderclaw.kernel.approvals import NotCounted
-from adderclaw.kernel.session import Attached, Session, TurnResult
-from adderclaw.runtime import Run
-from adderclaw.runtime.hook_calls import by_hand
-from adderclaw.view.items import Item
-from adderclaw.view.rows import Rows
 
 MOST_LINKS = 20
 """Files that a prompt names and that are read for it; what comes after them is words."""

@@ -6,13 +6,13 @@ from itertools import groupby
 
 from acp import helpers, schema
 
+from adderclaw.agent.session.session import TurnResult
+from adderclaw.agent.view.items import Call, Change, Item, Line, Notice, State, Words
+from adderclaw.agent.view.page_text import fenced
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH, READ, traits
 from adderclaw.core.types import Delta, Json, Usage
-from adderclaw.kernel.session import TurnResult
-from adderclaw.view.items import Call, Change, Item, Line, Notice, State, Words
-from adderclaw.view.page_text import fenced
 
 type Update = (
     schema.UserMessageChunk

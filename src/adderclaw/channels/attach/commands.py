@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
+from adderclaw.agent.view import wire
 from adderclaw.channels import export
 from adderclaw.channels.attach.remote import Remote
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
-from adderclaw.view import wire
 
 LOCAL = (
     "/{name} belongs to the local REPL: `adderclaw agent` opens one here. /help lists what works on a conversation of "

@@ -4,12 +4,12 @@ import asyncio
 import sys
 from collections.abc import Iterable
 
+from adderclaw.agent.view.items import Call, Item, Words
 from adderclaw.channels.attach.commands import command
 from adderclaw.channels.attach.remote import Remote, State
 from adderclaw.channels.repl.draw import ASCII, Drawing, ansi
 from adderclaw.channels.terminal import STDIN, Terminal
 from adderclaw.core.redaction import visible
-from adderclaw.view.items import Call, Item, Words
 
 LINE = 2_000
 """Columns of a line where nobody knows how wide the terminal is."""

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Literal, Protocol, cast
 
+from adderclaw.agent.view import wire
+from adderclaw.agent.view.items import Call, Item, Notice, Words
 from adderclaw.channels.attach.link import Event, Gone, Link, Refused
 from adderclaw.core.decode import Invalid
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, Option, Question, QuestionRequest
 from adderclaw.core.types import Json
-from adderclaw.view import wire
-from adderclaw.view.items import Call, Item, Notice, Words
 
 PAGE = 500
 """Items that are drawn of what was said before."""

@@ -12,6 +12,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from adderclaw import config
+from adderclaw.agent.view.items import Call, Item, Notice, Words
 from adderclaw.channels.attach.commands import ROWS, command
 from adderclaw.channels.attach.remote import Remote, State
 from adderclaw.channels.repl.chips import Chips
@@ -25,7 +26,6 @@ from adderclaw.channels.repl.typed_history import TypedHistory
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import Secrets, visible
-from adderclaw.view.items import Call, Item, Notice, Words
 
 THOUGHT = 600
 """Characters of a thought of which the last line is shown."""

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.run import Options
 from adderclaw.channels.cli.common import ConfigFile, EffortGiven, ModelName, Profile, ProviderName
 from adderclaw.core.types import Thinking
-from adderclaw.runtime import Options
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -6,6 +6,12 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
+from adderclaw.agent.conversation.one_turn import one_turn
+from adderclaw.agent.loop.loop import run_turn, silent
+from adderclaw.agent.run import Options, Resume, Run, opened, start_agent
+from adderclaw.agent.run.drive import Report, checked, drive
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import TurnResult
 from adderclaw.channels.channel import Channel, Handle
 from adderclaw.channels.cli.plain import (
     CONFIG_FILE,
@@ -33,12 +39,6 @@ from adderclaw.core.events import Bus, EventRecord
 from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Delta, Json, OnDelta, Thinking
-from adderclaw.kernel.loop import run_turn, silent
-from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Options, Resume, Run, opened, start_agent
-from adderclaw.runtime.drive import Report, checked, drive
-from adderclaw.runtime.one_turn import one_turn
-from adderclaw.runtime.signals import until_signal
 
 if TYPE_CHECKING:
     from adderclaw.config.schema.settings import Config

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.tool_call.approvals import questions_of, shown, too_long
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.terminal import meant
@@ -14,8 +16,6 @@ from adderclaw.config.paths import followed
 from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import Replies
 from adderclaw.core.redaction import visible
-from adderclaw.hosted import questions
-from adderclaw.kernel.approvals import questions_of, shown, too_long
 from adderclaw.storage import Store
 from adderclaw.storage.approvals import Approval
 

@@ -7,6 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from adderclaw import config as configuration
+from adderclaw.agent.run import Options, credentials
+from adderclaw.agent.run.start import with_operators_own
+from adderclaw.agent.session.clock import SystemClock
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config.schema.settings import Config
@@ -14,12 +17,9 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
-from adderclaw.kernel.clock import SystemClock
 from adderclaw.models.credentials.login_flows import Method, Person, log_in
 from adderclaw.models.credentials.oauth import OAuthError
 from adderclaw.models.credentials.sources import Sources, Status
-from adderclaw.runtime import Options, credentials
-from adderclaw.runtime.start import with_operators_own
 
 app = group("Log in and out, and see which credentials can be used.")
 auth_app = group("Which credentials can be used, and of which kind.")

@@ -9,9 +9,9 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from adderclaw.agent.queries import clean, webhook_channels
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import clean, webhook_channels
 from adderclaw.config import home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.schema.channels import WebhookChannel
@@ -148,7 +148,7 @@ def _sent(
 
 def _last_warning(name: str, config: str | None) -> str:
     """Why nothing began, which the server keeps from senders."""
-    from adderclaw.hosted import questions
+    from adderclaw.agent.conversation import questions
     from adderclaw.storage import Store
     from adderclaw.storage.queries.runs import last_warnings
 
@@ -173,7 +173,7 @@ def _known(name: str, config: str | None) -> WebhookChannel:
 
 def _trigger(name: str, config: str | None) -> str:
     """The door of a schedule that waits for requests."""
-    from adderclaw.hosted import questions
+    from adderclaw.agent.conversation import questions
     from adderclaw.storage import Store, schedules
 
     store = Store.open(questions.store_path(config))

@@ -5,16 +5,15 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.channels import restoring
+from adderclaw.agent.legacy import rewind
+from adderclaw.agent.queries import checkpoints as facts
+from adderclaw.agent.queries import clean, loaded, restoring
+from adderclaw.agent.queries.restoring import Restored
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import checkpoints as facts
-from adderclaw.channels.facts import clean, loaded
-from adderclaw.channels.restoring import Restored
 from adderclaw.config import home, load
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import EXIT_CODES
-from adderclaw.runtime import rewind
 from adderclaw.storage import Store
 
 app = group("List, show and restore what tools changed on disk.")

@@ -29,8 +29,8 @@ def validate(
 
     Example: adderclaw config validate --file agent.yaml
     """
+    from adderclaw.agent.tool_lists import unknown_in_lists, unknown_in_rules
     from adderclaw.config.legacy.options import Options
-    from adderclaw.runtime.tool_lists import unknown_in_lists, unknown_in_rules
 
     try:
         loaded = load(config_file=file)
@@ -69,8 +69,8 @@ def show(
 
     Example: adderclaw config show --origin
     """
+    from adderclaw.agent.run.start import with_operators_own
     from adderclaw.config.redacted import public
-    from adderclaw.runtime.start import with_operators_own
 
     loaded = with_operators_own(load(config_file=config, workspace=workspace))
     shown = public(loaded.config)
@@ -132,8 +132,8 @@ def set_value(key: Key, value: Value, project: OfProject = False, output_format:
     of = setting_edits.setting(key)
     wanted = setting_edits.parsed(of, value)
     if of.path[-1] == "tools_allow":
+        from adderclaw.agent.tool_lists import wrong
         from adderclaw.config.legacy.options import Options
-        from adderclaw.runtime.tool_lists import wrong
 
         for _, message in wrong(wanted, Options()):
             raise UsageError(f"{of.key}: {message}")
@@ -178,9 +178,9 @@ def _edit(of: "Setting", value: Any, *, of_project: bool, as_json: bool) -> None
 
 def _overruled(of: "Setting", path: str, value: Any) -> str:
     """Why the value that was written does not count here; empty where it does."""
+    from adderclaw.agent.run.start import with_operators_own
     from adderclaw.config.leaves import get
     from adderclaw.core.decode import freeze
-    from adderclaw.runtime.start import with_operators_own
 
     try:
         loaded = with_operators_own(load())

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from adderclaw import config as configuration
+from adderclaw.agent.conversation import questions
 from adderclaw.channels.cli.common import ConfigFile
 from adderclaw.channels.cli.serve import without_extra
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
-from adderclaw.hosted import questions
 from adderclaw.storage import Store, clients
 from adderclaw.storage.ledger.log_files import operators_key
 
@@ -48,8 +48,8 @@ def dashboard(
     url = f"{address}/login#{_token(config)}"
     print(url)
     if browser:
+        from adderclaw.agent.run.start import helpers_path
         from adderclaw.models.credentials.login_flows import open_page
-        from adderclaw.runtime.start import helpers_path
 
         asyncio.run(open_page(url, helpers_path(configuration.load(config_file=config, looks=True))))
 

@@ -5,11 +5,11 @@ import os
 import sys
 
 from adderclaw import config
+from adderclaw.agent.run.driver import Driver
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.cli.serve import without_extra
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.drivers.driver import Driver
 
 
 def wanted(made: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:

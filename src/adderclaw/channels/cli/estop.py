@@ -45,7 +45,7 @@ def estop(
     else:
         print("not stopped: tools may run.")
     if set_now:
-        from adderclaw.channels.facts.notices import stopped as reported
+        from adderclaw.agent.queries.notices import stopped as reported
 
         sys.stdout.flush()
         reported()

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.tool_call.approvals import questions_of, shown
 from adderclaw.channels.cli.common import OutputFormat, said
 from adderclaw.channels.cli.fleet_common import DatabaseUrl, app, opened, who, whole_id
 from adderclaw.channels.cli.plain import print_json
@@ -21,7 +22,6 @@ from adderclaw.fleet import anchors, asking, facts
 from adderclaw.fleet.prune import last, prune
 from adderclaw.fleet.verify import verify as verified
 from adderclaw.fleet.where import Fleet
-from adderclaw.kernel.approvals import questions_of, shown
 
 clean = Secrets().clean
 

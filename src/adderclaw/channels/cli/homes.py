@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.queries import clean
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, said
-from adderclaw.channels.facts import clean
 from adderclaw.config import home
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.queries import parts
+from adderclaw.agent.run import Options, Runtime, configured_hooks, look, scene
+from adderclaw.agent.tool_call import session_hooks
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group, json_object
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import parts
 from adderclaw.config.foreign.hooks import EVENTS, NEWER
 from adderclaw.core.decode import nearest
 from adderclaw.core.errors import EXIT_CODES, UsageError
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.kernel import session_hooks
-from adderclaw.runtime import Options, Runtime, configured_hooks, look, scene
 from adderclaw.storage.hooks import Invocation
 from adderclaw.tools.hooks import catalogue, matching, plane, settings
 

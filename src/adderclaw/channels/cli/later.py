@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from adderclaw.agent.legacy.later_record import answered
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config import home, load
@@ -14,7 +15,6 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.runtime.later_record import answered
 from adderclaw.storage import Store, later_files
 
 app = group("List what other programs run later and commands changed; accept it, or set it aside.")

@@ -9,9 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from adderclaw import config
+from adderclaw.agent.queries import parts
+from adderclaw.agent.run import Options, Run, Runtime, opened, start
+from adderclaw.agent.run.drive import Report, drive
+from adderclaw.agent.run.servers import configured
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import TurnResult
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, said
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import parts
 from adderclaw.channels.terminal import STDIN, OwnHand
 from adderclaw.config import checks, operator_file, servers
 from adderclaw.config.servers import Entry, slug
@@ -19,11 +24,6 @@ from adderclaw.core.decode import Invalid
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Options, Run, Runtime, opened, start
-from adderclaw.runtime.drive import Report, drive
-from adderclaw.runtime.servers import configured
-from adderclaw.runtime.signals import until_signal
 from adderclaw.storage import Store
 from adderclaw.tools.mcp import pins
 from adderclaw.tools.mcp.pins import Pin
@@ -290,9 +290,9 @@ async def _logged_in(run: Run, entry: Entry) -> str:
 
 async def logged_in(runtime: Runtime, entry: Entry) -> str:
     """Log in to a server and connect to it; why that failed, or nothing."""
+    from adderclaw.agent.run.start import helpers_path
     from adderclaw.models.credentials.login_flows import has_browser, open_page
     from adderclaw.models.credentials.loopback import listening
-    from adderclaw.runtime.start import helpers_path
     from adderclaw.tools.mcp.oauth import Person, StoredLogin, provider
 
     known = runtime.servers

@@ -57,7 +57,7 @@ def search(
 
     Example: adderclaw memory search "aardvark"
     """
-    from adderclaw.channels.facts import memory as facts
+    from adderclaw.agent.queries import memory as facts
 
     held = None if workspace is None else [load(config_file=config, workspace=workspace).workspace]
     hits = facts.search(Options(config_file=config), query, limit, held)

@@ -21,7 +21,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
-    from adderclaw.runtime.model_refresh import Fall
+    from adderclaw.agent.model_refresh import Fall
 
 app = group("The table of known models: list it, bring it up to date.")
 
@@ -120,7 +120,7 @@ def refresh(
 
     Example: adderclaw models refresh
     """
-    from adderclaw.runtime import model_refresh
+    from adderclaw.agent import model_refresh
 
     current = model_table.in_effect()
     try:

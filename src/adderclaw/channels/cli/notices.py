@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from adderclaw.agent.queries import loaded, looking, notices
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import loaded, looking, notices
 from adderclaw.config import home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.notice_targets import STORED
@@ -106,10 +106,10 @@ def secret(
     """
     import asyncio
 
+    from adderclaw.agent.notices.letter import stored_name
+    from adderclaw.agent.session.clock import SystemClock
     from adderclaw.core.redaction import Secrets
-    from adderclaw.kernel.clock import SystemClock
     from adderclaw.models.credentials.stored_logins import Logins
-    from adderclaw.sinks.notices.letter import stored_name
 
     settings = loaded(looking(Options(config_file=config))).config
     _check(settings.notices.targets, name, part)

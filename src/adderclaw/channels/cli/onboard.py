@@ -177,9 +177,9 @@ def _typed_key(asker: Asker, answers: Answers) -> str:
 
 def store_key(answers: Answers) -> str:
     """Keep the key in the system's keyring, or in the encrypted file; says where."""
-    from adderclaw.kernel.clock import SystemClock
+    from adderclaw.agent.run.start import credentials
+    from adderclaw.agent.session.clock import SystemClock
     from adderclaw.models.credentials.sources import stored_name
-    from adderclaw.runtime.start import credentials
 
     loaded = load(here=True, looks=True)
     sources = credentials(Options(), loaded, Secrets(), SystemClock())
@@ -188,8 +188,8 @@ def store_key(answers: Answers) -> str:
 
 def tried(answers: Answers) -> str:
     """Why the model does not answer; empty if it does. The key that was typed is used from memory alone."""
+    from adderclaw.agent.run.start import start
     from adderclaw.channels.cli.provider import one_word
-    from adderclaw.runtime.start import start
 
     entry = {name: value for name, value in answers.entry.items() if name != "api_key_stored"}
     if answers.key:

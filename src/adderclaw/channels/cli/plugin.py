@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from adderclaw.agent.queries.restoring import asker
 from adderclaw.channels.cli.common import OutputFormat, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.restoring import asker
 from adderclaw.config import home
 from adderclaw.config.plugins import installed
 from adderclaw.config.plugins.installed import Plugin
@@ -152,7 +152,7 @@ def remove(
 
 def _forget(plugin: Plugin, *, keep_data: bool) -> list[str]:
     """What it left beside its folder."""
-    from adderclaw.runtime import Options, plugin_traces, start
+    from adderclaw.agent.run import Options, plugin_traces, start
 
     runtime = start(Options(log_level="warning", here=True, looks=True, bare=True))
     return plugin_traces.forget(runtime, plugin.name, plugin.manifest.mcp_servers, keep_data=keep_data)

@@ -5,16 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
+from adderclaw.agent.run import Options, look, scene
+from adderclaw.agent.session.session import Scene
+from adderclaw.agent.tool_call.permission_check import consider
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.config.policy import read
 from adderclaw.core.errors import ConfigError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, ToolCall
-from adderclaw.kernel.permission_check import consider
-from adderclaw.kernel.session import Scene
 from adderclaw.policy.policy_file import PolicyFile, opinion_of
-from adderclaw.runtime import Options, look, scene
 
 app = group("Check a policy.toml and explain what it would decide.")
 

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.run import Options, Resume
 from adderclaw.channels.cli.print_flags import UNUSED, help_text, is_stream, parsed
 from adderclaw.channels.print_mode import FALLBACK, Reports, Wanted, hold
 from adderclaw.config import Loaded
@@ -15,7 +16,6 @@ from adderclaw.config.legacy.options import unattended
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.types import Json, Thinking
 from adderclaw.models.providers import ALIASES
-from adderclaw.runtime import Options, Resume
 
 if TYPE_CHECKING:
     from adderclaw.channels.print_mode.structured import Shape

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adderclaw import config as configuration
+from adderclaw.agent.loop.tokens import counted
+from adderclaw.agent.run.start import helpers_path
+from adderclaw.agent.session.clock import SystemClock
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group
 from adderclaw.channels.cli.plain import Format, print_json
 from adderclaw.config.model_facts.catalogue import ModelFacts, cost, facts_of, first_of
@@ -17,14 +20,11 @@ from adderclaw.core.history import History
 from adderclaw.core.provider_kinds import BY_NAME, ROUTER
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import ChatRequest, ChatResponse, Clock, Delta, Json, Message, Provider, TextBlock, ToolSpec
-from adderclaw.kernel.clock import SystemClock
-from adderclaw.kernel.tokens import counted
 from adderclaw.models import providers
 from adderclaw.models.credentials.sources import Sources
-from adderclaw.runtime.start import helpers_path
 
 if TYPE_CHECKING:
-    from adderclaw.runtime import Runtime
+    from adderclaw.agent.run import Runtime
 
 app = group("List and test model providers.")
 
@@ -41,7 +41,7 @@ def list_providers(config: ConfigFile = None, output_format: OutputFormat = "tex
 
     Example: adderclaw provider list
     """
-    from adderclaw.runtime.start import with_operators_own
+    from adderclaw.agent.run.start import with_operators_own
 
     loaded = with_operators_own(configuration.load(config_file=config))
     rows: list[Json] = Secrets().clean(asyncio.run(_rows(loaded)))
@@ -185,7 +185,7 @@ def try_provider(
 
     Example: adderclaw provider test local
     """
-    from adderclaw.runtime import Options, start
+    from adderclaw.agent.run import Options, start
 
     runtime = start(Options(config_file=config, log_level="warning"))
     if runtime.stopped():

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.queries import clean
+from adderclaw.agent.queries import ledger as facts
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import clean
-from adderclaw.channels.facts import ledger as facts
 from adderclaw.config import home, load
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.replay.trace_file import Trace
 from adderclaw.channels.cli import replay_stream as stream
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
@@ -13,7 +14,6 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.replay.trace_file import Trace
 from adderclaw.storage import Store, model_calls, runs
 from adderclaw.storage.queries.runs import calls
 from adderclaw.storage.runs import Run
@@ -82,7 +82,7 @@ def replay(
 def _verify(loaded: Loaded, store: Store, run: Run, trace: Trace, *, as_json: bool) -> int:
     import os
 
-    from adderclaw.replay.proving import prove
+    from adderclaw.agent.replay.proving import prove
 
     key = os.path.join(home(), home_names.RECEIPT_KEY)
     proof = prove(store, run, loaded.config.receipts.path, key, stream.lines_of(trace), trace)
@@ -111,7 +111,7 @@ def _value(value: object) -> str:
 
 
 def _policy(store: Store, run: Run, file: str, *, as_json: bool) -> int:
-    from adderclaw.replay.rejudging import rejudge
+    from adderclaw.agent.replay.rejudging import rejudge
 
     judged = rejudge(store, run, file)
     changed = [one for one in judged if one.changes]

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import cast
 
+from adderclaw.agent.replay.trace_file import Trace, checked, read
 from adderclaw.channels.cli.interrupts import heard_in_pauses
 from adderclaw.config import Loaded
 from adderclaw.config.paths import followed
@@ -14,7 +15,6 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.events import EventRecord
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.replay.trace_file import Trace, checked, read
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store

@@ -4,9 +4,9 @@ import asyncio
 
 import typer
 
+from adderclaw.agent.run import Options
 from adderclaw.channels.cli.common import ConfigFile, EffortGiven, ModelName, Profile, ProviderName, WorkspaceDir
 from adderclaw.core.types import Thinking
-from adderclaw.runtime import Options
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

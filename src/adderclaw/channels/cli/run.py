@@ -11,6 +11,11 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
+from adderclaw.agent.run import Options, Run, Runtime, opened, run_again, start
+from adderclaw.agent.run.drive import Report, drive
+from adderclaw.agent.run.driver import Driver, Opening
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.tool_call.approvals import Nobody
 from adderclaw.channels.cli.agent import show_outcome, stream
 from adderclaw.channels.cli.common import ConfigFile, EffortGiven, LimitsGiven, ProviderName, StreamOutput, WorkspaceDir
 from adderclaw.channels.cli.plain import ProfileName, StreamFormat, chooser, limits, print_json
@@ -23,13 +28,8 @@ from adderclaw.core.types import Json, Thinking
 from adderclaw.drivers.agentfile import driver
 from adderclaw.drivers.agentfile.load import MAX_VALUE, text_of
 from adderclaw.drivers.agentfile.parse import MAX_BYTES, STATEMENTS
-from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.task.driver import TaskDriver
-from adderclaw.kernel.approvals import Nobody
-from adderclaw.runtime import Options, Run, Runtime, opened, run_again, start
-from adderclaw.runtime.drive import Report, drive
-from adderclaw.runtime.signals import until_signal
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -342,17 +342,17 @@ def _placed(
     """The driver on a branch or in a copy of its own, and where its work is then; as it is where neither is wanted."""
     if branch is None and worktree is None:
         return made, ""
-    from adderclaw.runtime import own_tree
+    from adderclaw.agent.run import worktree_run
 
     opening = made.opening
     if branch is not None:
-        own_tree.on_branch(opening.options, branch)
+        worktree_run.on_branch(opening.options, branch)
         return made, f"the work is on the branch {branch}"
     assert worktree is not None
     spec = opening.task if opening.kind == "spec" else None
-    path = own_tree.in_worktree(opening.options, worktree, spec)
+    path = worktree_run.in_worktree(opening.options, worktree, spec)
     there = make(replace(opening.options, workspace=path), os.path.join(path, spec) if spec is not None else None)
-    return there, own_tree.take_over(path)
+    return there, worktree_run.take_over(path)
 
 
 def _specified(options: Options, spec: str | None, most: int | None) -> Driver:
@@ -418,8 +418,8 @@ async def _driven(run: Run, made: Driver, output_format: StreamFormat, page: str
 
 
 def _write_page(report: Report, path: str) -> None:
+    from adderclaw.agent.view.rows import Rows
     from adderclaw.drivers.spec import report as pages
-    from adderclaw.view.rows import Rows
 
     run, result = report.run, report.result
     session, root = run.session, run.session.scene.context.workspace.root

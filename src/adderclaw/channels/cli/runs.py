@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.replay.trace_file import Trace, checked
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.cli.replay_stream import places_of
@@ -13,7 +14,6 @@ from adderclaw.config import home, load
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.replay.trace_file import Trace, checked
 from adderclaw.storage import Store, model_calls, runs, transcript
 from adderclaw.storage.runs import Run
 
@@ -105,7 +105,7 @@ def prune(
 
     Example: adderclaw runs prune --older-than 30d --dry-run
     """
-    from adderclaw.runtime import retention
+    from adderclaw.agent.run import retention
     from adderclaw.storage.retention import KINDS, OF_RUNS, Limit
 
     now = load(config_file=config).config
@@ -153,8 +153,8 @@ def _warn(trace: Trace) -> None:
 
 
 def _write_page(store: Store, run: Run, trace: Trace, path: str) -> None:
+    from adderclaw.agent.view.rows import Rows
     from adderclaw.drivers.spec import report as pages
-    from adderclaw.view.rows import Rows
 
     root = transcript.workspace_of(store, run.conversation_id)
     if trace.place is None:

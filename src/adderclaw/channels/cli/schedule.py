@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from adderclaw import config as configuration
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.tool_call.approvals import person
 from adderclaw.channels import ticking
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group, said
 from adderclaw.channels.cli.plain import limits, print_json
@@ -23,8 +25,6 @@ from adderclaw.core.decode import freeze
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.drivers.wanted import Wanted
-from adderclaw.hosted import questions
-from adderclaw.kernel.approvals import person
 from adderclaw.schedules import adding
 from adderclaw.schedules.adding import New
 from adderclaw.storage import Store

@@ -7,7 +7,14 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from adderclaw import config as configuration
-from adderclaw.channels import facts, ticking
+from adderclaw.agent import queries
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.conversation.runs import HostedRun, Runs
+from adderclaw.agent.run import Runtime
+from adderclaw.agent.run.signals import ending
+from adderclaw.agent.session.clock import SystemClock
+from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.channels import ticking
 from adderclaw.channels.cli.common import said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.facts import schedules as shown
@@ -18,12 +25,6 @@ from adderclaw.core.errors import EXIT_CODES, AdderClawError, Stopped
 from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.hosted import questions
-from adderclaw.hosted.runs import HostedRun, Runs
-from adderclaw.kernel.approvals import Nobody
-from adderclaw.kernel.clock import SystemClock
-from adderclaw.runtime import Runtime
-from adderclaw.runtime.signals import ending
 from adderclaw.schedules.tick import Scheduler
 from adderclaw.storage import Store, runs
 from adderclaw.storage import schedules as rows
@@ -133,11 +134,11 @@ def run_now(name: str, config: str | None, output_format: str) -> int:
         _deliver(config)
     told = shown.fired(row)
     if output_format == "json":
-        answer = facts.clean(run.answer or "") if run is not None else ""
+        answer = queries.clean(run.answer or "") if run is not None else ""
         print_json({"schedule": schedule.name, **freeze(told), "answer": answer})
     else:
         if run is not None and run.answer:
-            print(visible(facts.clean(run.answer)))
+            print(visible(queries.clean(run.answer)))
         if told.outcome != "completed":
             print(visible(f"adderclaw: {told.outcome or told.state}: {told.reason}"), file=sys.stderr)
     if here.got:
@@ -153,6 +154,6 @@ def _deliver(config: str | None) -> None:
     except AdderClawError:
         return
     if loaded.config.notices.targets:
-        from adderclaw.channels.facts.notices import deliver
+        from adderclaw.agent.queries.notices import deliver
 
         deliver(Options(config_file=config))

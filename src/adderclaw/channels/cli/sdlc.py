@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.queries.restoring import asker
 from adderclaw.channels import sdlc
 from adderclaw.channels.cli import sdlc_proof
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.restoring import asker
 from adderclaw.channels.sdlc import Ask, Desk, Seen
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import NeedsInput, UsageError

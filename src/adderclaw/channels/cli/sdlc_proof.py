@@ -16,8 +16,8 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets, visible
 
 if TYPE_CHECKING:
-    from adderclaw.kernel.session import TurnResult
-    from adderclaw.runtime.drive import Report
+    from adderclaw.agent.run.drive import Report
+    from adderclaw.agent.session.session import TurnResult
 
 Conversation = Annotated[
     str | None,

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.run import Options
 from adderclaw.channels.cli.common import ConfigFile, EffortGiven, ModelName, Profile, ProviderName
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Thinking
-from adderclaw.runtime import Options
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -183,7 +183,7 @@ def _address(found: Status) -> str:
 
 def _schedules() -> Json:
     """How many schedules wait for their time, and when the next one is due."""
-    from adderclaw.hosted.questions import store_path
+    from adderclaw.agent.conversation.questions import store_path
     from adderclaw.storage import Store, schedules
 
     try:

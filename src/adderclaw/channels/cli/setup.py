@@ -82,7 +82,7 @@ def _private_folder(own: str, done: Done) -> None:
 
 
 def _database_and_receipts(config: Config, own: str, done: Done) -> None:
-    from adderclaw.kernel.clock import SystemClock, random_ids
+    from adderclaw.agent.session.clock import SystemClock, random_ids
     from adderclaw.storage import Store
     from adderclaw.storage.ledger.ledger import Ledger
 

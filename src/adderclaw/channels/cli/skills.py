@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.queries import parts
+from adderclaw.agent.run import Options, start
+from adderclaw.agent.run.skills import located
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import parts
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import EXIT_CODES, Refused, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.runtime import Options, start
-from adderclaw.runtime.skills import located
 from adderclaw.tools.skills import catalogue, scripts
 from adderclaw.tools.skills.catalogue import Catalogue, Skill
 from adderclaw.tools.skills.disclosure import Disclosure

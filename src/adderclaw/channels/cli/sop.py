@@ -5,7 +5,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from adderclaw.channels import facts
+from adderclaw.agent import queries
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.run.driver import Driver
+from adderclaw.agent.tool_call.approvals import shown as whole
 from adderclaw.channels.cli.common import (
     ConfigFile,
     LimitsGiven,
@@ -37,12 +40,9 @@ from adderclaw.config.legacy.options import Options, overrides
 from adderclaw.core.errors import Completed, InUse, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.drivers.driver import Driver
 from adderclaw.drivers.resume import resumed
 from adderclaw.drivers.sop import driver, find, tool_check, waiting
 from adderclaw.drivers.sop.sop import InvalidSop
-from adderclaw.hosted import questions
-from adderclaw.kernel.approvals import shown as whole
 from adderclaw.storage import Store, runs
 
 app = group("Procedures of steps: list, validate, run, show, resume and approve SOPs.")
@@ -96,7 +96,7 @@ def validate(
             problems[one.file] = [wrong.shown(one.file) for wrong in error.problems]
     if output_format == "json":
         rows = [{"file": file, "valid": not wrong, "problems": wrong} for file, wrong in problems.items()]
-        print_json(facts.clean(rows))
+        print_json(queries.clean(rows))
     else:
         for file, wrong in problems.items():
             for text in wrong:

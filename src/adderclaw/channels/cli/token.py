@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from adderclaw.agent.conversation import questions
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, group, said
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.channels.server.endpoint import SCOPES
@@ -16,7 +17,6 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.hosted import questions
 from adderclaw.storage import Store, clients
 from adderclaw.storage.clients import ClientRow
 from adderclaw.storage.ledger.log_files import operators_key

@@ -9,21 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
+from adderclaw.agent.queries import judging
+from adderclaw.agent.run import Options, Resume, Run, look, opened, start
+from adderclaw.agent.run.drive import Report, drive
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import Scene, TurnResult
+from adderclaw.agent.tool_call.call import run_call
+from adderclaw.agent.tool_call.permission_check import consider
+from adderclaw.agent.tool_call.result import Done
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import judging
 from adderclaw.channels.terminal import OwnHand, Terminal
 from adderclaw.core.errors import InUse, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import ToolCall
-from adderclaw.kernel.call import run_call
-from adderclaw.kernel.permission_check import consider
-from adderclaw.kernel.result import Done
-from adderclaw.kernel.session import Scene, TurnResult
 from adderclaw.policy.case import Decision
-from adderclaw.runtime import Options, Resume, Run, look, opened, start
-from adderclaw.runtime.drive import Report, drive
-from adderclaw.runtime.signals import until_signal
 from adderclaw.storage import Store, runs, transcript
 from adderclaw.tools import arguments_of, find
 

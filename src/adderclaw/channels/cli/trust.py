@@ -124,7 +124,7 @@ def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
 
     A configuration that is not valid has no hooks, and says so for itself.
     """
-    from adderclaw.runtime import configured_hooks
+    from adderclaw.agent.run import configured_hooks
 
     try:
         return configured_hooks.hashes(project), configured_hooks.incomplete(project)

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from adderclaw.agent.queries import usage as facts
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import usage as facts
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.types import Json
 from adderclaw.storage.model_calls import Used

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.queries.check import Check
 from adderclaw.channels.cli import auth
-from adderclaw.channels.facts.checks import Check
 from adderclaw.config import Config, Loaded, home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.model_facts import found_keys, table
@@ -18,7 +18,7 @@ from adderclaw.models import local_servers
 from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:
-    from adderclaw.runtime import Runtime
+    from adderclaw.agent.run import Runtime
 
 MCP_SECONDS = 30.0
 ONBOARD = "`adderclaw onboard` sets one up"
@@ -38,8 +38,8 @@ def checks(loaded: Loaded, options: Options, roots: Sequence[str], *, connect: b
 
 def hooks(options: Options) -> Iterator[Check]:
     """Hooks that cannot run as things are, and scripts that a hook names and that do not exist."""
-    from adderclaw.runtime import configured_hooks
-    from adderclaw.runtime.start import look
+    from adderclaw.agent.run import configured_hooks
+    from adderclaw.agent.run.start import look
     from adderclaw.tools.hooks.scripts import Ground, refusal
 
     try:
@@ -73,7 +73,7 @@ def notices(loaded: Loaded) -> Iterator[Check]:
     """Each target of notices: whether what it needs is here. Nothing is sent."""
     if not loaded.config.notices.targets:
         return
-    from adderclaw.channels.facts import notices as facts
+    from adderclaw.agent.queries import notices as facts
 
     for name, target in loaded.config.notices.targets.items():
         if not target.enabled:
@@ -101,8 +101,8 @@ def model(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[Check]
         known = ", ".join(now.providers.models)
         yield Check("model", "broken", f"default_provider is {name!r}, and there is no such entry", f"one of: {known}")
         return
-    from adderclaw.kernel.clock import SystemClock
-    from adderclaw.runtime.start import credentials
+    from adderclaw.agent.run.start import credentials
+    from adderclaw.agent.session.clock import SystemClock
 
     sources = credentials(options, loaded, Secrets(), SystemClock())
     (row,) = asyncio.run(auth.rows(sources, now, [name]))
@@ -168,8 +168,8 @@ def connection(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[C
 
 
 def _answers(loaded: Loaded, options: Options) -> Check:
+    from adderclaw.agent.run.start import start
     from adderclaw.channels.cli.provider import one_word
-    from adderclaw.runtime.start import start
 
     name = loaded.config.default_provider
     try:
@@ -233,7 +233,7 @@ def plugins() -> Iterator[Check]:
 
 def servers(loaded: Loaded, options: Options) -> Iterator[Check]:
     """Each configured MCP server, started where a session would start it."""
-    from adderclaw.runtime.start import start
+    from adderclaw.agent.run.start import start
 
     runtime = start(options)
     if not loaded.config.mcp_servers and (runtime.plugins is None or not runtime.plugins.servers):
@@ -249,7 +249,7 @@ def servers(loaded: Loaded, options: Options) -> Iterator[Check]:
 
 
 async def _reached(runtime: "Runtime") -> dict[str, str]:
-    from adderclaw.runtime import scene
+    from adderclaw.agent.run import scene
 
     scene(runtime, None)
     known = runtime.servers

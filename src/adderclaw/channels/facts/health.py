@@ -9,9 +9,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, TypedDict
 
-from adderclaw.channels.facts import checks_run, clean
-from adderclaw.channels.facts import loaded as found_in
-from adderclaw.channels.facts.checks import Check
+from adderclaw.agent.queries import clean
+from adderclaw.agent.queries import loaded as found_in
+from adderclaw.agent.queries.check import Check
+from adderclaw.agent.run.configured_hooks import roots_of
+from adderclaw.agent.run.start import with_operators_own
+from adderclaw.channels.facts import checks_run
 from adderclaw.config import Loaded, home, managed
 from adderclaw.config.leaves import leaves
 from adderclaw.config.legacy.options import Options
@@ -19,8 +22,6 @@ from adderclaw.config.places import MANAGED_FOLDER
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, ConfigError, NotMigrated, Problem, StoreError
 from adderclaw.core.tool_traits import NAMES as TOOL_NAMES
-from adderclaw.runtime.configured_hooks import roots_of
-from adderclaw.runtime.start import with_operators_own
 from adderclaw.sandbox import confinement, programs
 
 FREE_BYTES = 50 << 20
@@ -113,7 +114,7 @@ def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
     yield from _telemetry(loaded)
     yield from _schedules(loaded.config.memory.path)
     if webhooks := loaded.config.channels.webhook:
-        from adderclaw.channels.facts import webhook_channels
+        from adderclaw.agent.queries import webhook_channels
 
         yield from webhook_channels.checks(home(), webhooks, time.time())
 
@@ -236,8 +237,8 @@ def _rules(loaded: Loaded, kind: str) -> Check:
     """How far rules on files and forbidden paths hold for what a command opens by itself."""
     from adderclaw import policy as gate
     from adderclaw import tools
+    from adderclaw.agent.run.denied_paths import Shutter
     from adderclaw.config.paths import followed
-    from adderclaw.runtime.denied_paths import Shutter
     from adderclaw.sandbox.legacy.survey import Surveyor
 
     now, root = loaded.config, followed(loaded.workspace)
@@ -345,7 +346,7 @@ NAMES = {
 
 def _space(loaded: Loaded) -> Iterator[Check]:
     """How much space old work takes, the largest first."""
-    from adderclaw.runtime.retention import limits
+    from adderclaw.agent.run.retention import limits
     from adderclaw.storage import Store, retention
 
     path = loaded.config.memory.path

@@ -4,6 +4,8 @@ import json
 import time
 from collections.abc import Sequence
 
+from adderclaw.agent.view import spans
+from adderclaw.agent.view.timeline import Kind, Lane
 from adderclaw.channels.facts.boards import Board, board
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
@@ -13,8 +15,6 @@ from adderclaw.storage.queries import runs as queries
 from adderclaw.storage.runs import Run
 from adderclaw.storage.sdlc import checks
 from adderclaw.storage.sdlc.checks import Check
-from adderclaw.view import spans
-from adderclaw.view.timeline import Kind, Lane
 
 clean = Secrets().clean
 

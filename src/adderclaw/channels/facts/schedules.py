@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from adderclaw.agent.queries import clean
+from adderclaw.agent.queries.check import Check
 from adderclaw.channels import ticking
-from adderclaw.channels.facts import clean
-from adderclaw.channels.facts.checks import Check
 from adderclaw.config import installation
 from adderclaw.core.record import record
 from adderclaw.core.types import Json

@@ -2,14 +2,14 @@
 
 from typing import Any, TypedDict
 
-from adderclaw.channels.facts import clean
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.queries import clean
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.drivers.sop import find, tool_check, waiting
 from adderclaw.drivers.sop.find import Found
 from adderclaw.drivers.sop.results import planned, state_of
 from adderclaw.drivers.sop.sop import InvalidSop, Sop
-from adderclaw.hosted import questions
 from adderclaw.storage import Store, runs, schedules
 from adderclaw.storage.approvals import Approval
 from adderclaw.storage.runs import Run

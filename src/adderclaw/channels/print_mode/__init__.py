@@ -6,19 +6,19 @@ from collections.abc import Awaitable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.conversation.one_turn import one_turn
+from adderclaw.agent.loop.loop import run_turn, silent
+from adderclaw.agent.run import Options, Resume, Run, Runtime, opened, start_agent
+from adderclaw.agent.run.drive import Report, checked, drive
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session import prompt
+from adderclaw.agent.session.session import ALONE, Attached, Session, TurnResult
+from adderclaw.agent.tool_call.approvals import Nobody
 from adderclaw.core.events import EventRecord
 from adderclaw.core.questions import Operator
 from adderclaw.core.record import record
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, OnDelta
-from adderclaw.kernel import prompt
-from adderclaw.kernel.approvals import Nobody
-from adderclaw.kernel.loop import run_turn, silent
-from adderclaw.kernel.session import ALONE, Attached, Session, TurnResult
-from adderclaw.runtime import Options, Resume, Run, Runtime, opened, start_agent
-from adderclaw.runtime.drive import Report, checked, drive
-from adderclaw.runtime.one_turn import one_turn
-from adderclaw.runtime.signals import until_signal
 from adderclaw.storage import memory
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ async def answered(
 ) -> TurnResult:
     """One turn, and its answer in the shape that is wanted."""
     if wanted.by_name and message.lstrip().startswith("/"):
-        from adderclaw.hosted.by_name import expanded
+        from adderclaw.agent.conversation.by_name import expanded
 
         message = await expanded(run.session, message.lstrip())
     result = await run_turn(run.session, message, on_delta, attached=attached)

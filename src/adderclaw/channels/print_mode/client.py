@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from adderclaw import __version__
+from adderclaw.agent.run import Options, Run
+from adderclaw.agent.tool_call.approvals import unaskable
 from adderclaw.channels.print_mode import Reports, Wanted
 from adderclaw.channels.print_mode.control import Link, Refused
 from adderclaw.channels.print_mode.lines import PROTOCOL
@@ -16,8 +18,6 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.core.tool_traits import ASK_USER
 from adderclaw.core.types import Json
-from adderclaw.kernel.approvals import unaskable
-from adderclaw.runtime import Options, Run
 from adderclaw.storage import transcript
 
 

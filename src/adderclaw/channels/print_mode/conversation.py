@@ -6,6 +6,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
+from adderclaw.agent.run import Options, Resume, Run, opened, start_agent
+from adderclaw.agent.run.drive import Report, drive, exit_code
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import ALONE, TurnResult
 from adderclaw.channels import stdio
 from adderclaw.channels.print_mode import Wanted, answered, nobody
 from adderclaw.channels.print_mode import client as clients
@@ -18,10 +22,6 @@ from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Json
-from adderclaw.kernel.session import ALONE, TurnResult
-from adderclaw.runtime import Options, Resume, Run, opened, start_agent
-from adderclaw.runtime.drive import Report, drive, exit_code
-from adderclaw.runtime.signals import until_signal
 
 DRAIN_SECONDS = 30.0
 """How long a client that reads slowly is waited for at the end."""

@@ -3,10 +3,10 @@
 import os
 
 from adderclaw import __version__
+from adderclaw.agent.run import Run
+from adderclaw.agent.session.session import TurnResult
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import EndedBy, Json, Message, OpaqueBlock, TextBlock, ToolResultBlock, ToolUseBlock, Usage
-from adderclaw.kernel.session import TurnResult
-from adderclaw.runtime import Run
 
 PROTOCOL = "2.1.261"
 """Whose shapes these are: clients look at it before they use what is newer."""

@@ -5,12 +5,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw import __version__
+from adderclaw.agent.run import Run
 from adderclaw.channels.print_mode.lines import PROTOCOL, mcp_status
 from adderclaw.channels.print_mode.no_effect import AUTO
 from adderclaw.channels.print_mode.stream import Stream
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import EFFORTS, Json, Thinking
-from adderclaw.runtime import Run
 from adderclaw.storage import transcript
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ class Requests:
         return mode
 
     def _change_mode(self, mode: Any) -> None:
+        from adderclaw.agent.tool_call import permission_updates
         from adderclaw.config.permissions import PermissionUpdate
-        from adderclaw.kernel import permission_updates
 
         update = PermissionUpdate("setMode", "session", mode=mode)
         permission_updates.apply(self._run.session, update, may_bypass=self._can_bypass)
 
     async def set_model(self, request: Json) -> Json:
-        from adderclaw.runtime.session import chosen_by
+        from adderclaw.agent.run.session_setup import chosen_by
 
         wanted = request.get("model")
         if wanted in (None, "", "default"):
@@ -186,7 +186,7 @@ class Requests:
     # ------------------------------------------------------------------ the conversation and its tasks
 
     async def context(self, _request: Json) -> Json:
-        from adderclaw.kernel.tokens import context_parts
+        from adderclaw.agent.loop.tokens import context_parts
 
         session = self._run.session
         parts = context_parts(session)
@@ -211,7 +211,7 @@ class Requests:
         }
 
     async def rewind(self, request: Json) -> Json:
-        from adderclaw.channels import restoring
+        from adderclaw.agent.queries import restoring
 
         sequence = self._prompts.get(str(request.get("user_message_id", "")))
         if sequence is None:

@@ -4,13 +4,13 @@ import json
 import re
 from typing import cast
 
+from adderclaw.agent.loop.loop import run_turn
+from adderclaw.agent.session import prompt
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.foreign import json_schema as schemas
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import canonical, no_constant
 from adderclaw.core.types import Json, OnDelta
-from adderclaw.kernel import prompt
-from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import Session, TurnResult
 
 FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?```\s*", re.DOTALL)
 MISFIT = "the answer does not fit --json-schema, and neither did the second"

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from secrets import token_hex
 from typing import Any, cast
 
+from adderclaw.agent.session.session import ALONE, Attached
 from adderclaw.channels.print_mode.lines import new_uuid
 from adderclaw.channels.print_mode.no_effect import MESSAGE_FIELDS
 from adderclaw.core import framing
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json, MediaBlock
-from adderclaw.kernel.session import ALONE, Attached
 
 type Where = Callable[[str], str]
 """A problem → the same with its line of the input."""

@@ -6,6 +6,12 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.loop import lifecycle
+from adderclaw.agent.run import Options, Resume, Run
+from adderclaw.agent.run.drive import drive
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import Attached, TurnResult
+from adderclaw.agent.view.items import Notice
 from adderclaw.channels.channel import Handle
 from adderclaw.channels.cli.agent import at_terminal, converse
 from adderclaw.channels.repl import conversations, here, leaving
@@ -18,13 +24,7 @@ from adderclaw.core.errors import InUse
 from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
-from adderclaw.kernel import lifecycle
-from adderclaw.kernel.session import Attached, TurnResult
-from adderclaw.runtime import Options, Resume, Run
-from adderclaw.runtime.drive import drive
-from adderclaw.runtime.signals import until_signal
 from adderclaw.storage import Store
-from adderclaw.view.items import Notice
 
 if TYPE_CHECKING:
     from adderclaw.channels.repl.talk import Talk
@@ -183,10 +183,10 @@ async def _heard(run: Run, hands: Hands, text: str) -> TurnResult | None:
 
 def _follow_in_lines(run: Run) -> Hands:
     """Calls and notices as lines that are printed once: for screen readers, plain terminals and files."""
+    from adderclaw.agent.view.items import Call, Item
+    from adderclaw.agent.view.live import Live
+    from adderclaw.agent.view.rows import Rows
     from adderclaw.channels.repl.draw import ASCII, Drawing, ansi
-    from adderclaw.view.items import Call, Item
-    from adderclaw.view.live import Live
-    from adderclaw.view.rows import Rows
 
     place = run.session.scene.context.workspace.root
 

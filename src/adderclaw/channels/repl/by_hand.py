@@ -6,18 +6,18 @@ import stat
 from collections.abc import Callable
 from secrets import token_hex
 
+from adderclaw.agent.run import Run
+from adderclaw.agent.run.hook_calls import ByHand, by_hand
+from adderclaw.agent.session.session import ALONE, Attached
+from adderclaw.agent.view.items import Item, Notice
+from adderclaw.agent.view.rows import Rows
 from adderclaw.channels.terminal import OwnHand
 from adderclaw.core import framing
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH, LS, MEMORY_WRITE, READ, READ_RESOURCE
 from adderclaw.core.types import Json, MediaBlock
-from adderclaw.kernel.session import ALONE, Attached
-from adderclaw.runtime import Run
-from adderclaw.runtime.hook_calls import ByHand, by_hand
 from adderclaw.sandbox import workspace
-from adderclaw.view.items import Item, Notice
-from adderclaw.view.rows import Rows
 
 MENTION = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]{1,4096})"|([^\s"]{1,4096}))""")
 MOST_NAMED = 20

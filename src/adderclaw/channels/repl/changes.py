@@ -1,7 +1,8 @@
 """What a conversation changed on disk since one of its messages, as a diff."""
 
-from adderclaw.channels import restoring
-from adderclaw.runtime import Run, rewind
+from adderclaw.agent.legacy import rewind
+from adderclaw.agent.queries import restoring
+from adderclaw.agent.run import Run
 from adderclaw.sandbox.legacy.checkpoints.difference import lines
 
 

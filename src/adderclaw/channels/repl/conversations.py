@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.run import Resume, Run
 from adderclaw.channels import export
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets, visible
-from adderclaw.runtime import Resume, Run
 from adderclaw.storage import Store, transcript
 from adderclaw.storage.transcript import Conversation
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from adderclaw.agent.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
 from adderclaw.core.record import NamedTuple
-from adderclaw.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
 
 type Fragments = list[tuple[str, str]]
 """One line: (name of a style, text) after (name of a style, text)."""

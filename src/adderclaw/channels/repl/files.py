@@ -6,8 +6,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 
+from adderclaw.agent.run import Run
 from adderclaw.core.record import NamedTuple
-from adderclaw.runtime import Run
 
 CHUNK = 1_000
 """Names that are searched in one go."""

@@ -5,15 +5,15 @@ from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
+from adderclaw.agent.conversation.one_turn import one_turn
+from adderclaw.agent.loop.loop import run_turn
+from adderclaw.agent.run import Run
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import ALONE, Attached, TurnResult
 from adderclaw.channels.cli.agent import Shown
 from adderclaw.channels.terminal import typed
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import OnDelta
-from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import ALONE, Attached, TurnResult
-from adderclaw.runtime import Run
-from adderclaw.runtime.one_turn import one_turn
-from adderclaw.runtime.signals import until_signal
 
 if TYPE_CHECKING:
     from adderclaw.channels.repl import Repl

@@ -1,6 +1,6 @@
 """When a conversation at the REPL may not go on: its mode was switched off."""
 
-from adderclaw.runtime import Run
+from adderclaw.agent.run import Run
 
 
 def bypass_is_over(run: Run) -> bool:
@@ -8,7 +8,7 @@ def bypass_is_over(run: Run) -> bool:
     session, runtime = run.session, run.runtime
     if session.scene.policy.mode != "bypassPermissions":
         return False
-    from adderclaw.runtime.start import loaded_by
+    from adderclaw.agent.run.start import loaded_by
 
     now = loaded_by(runtime.options, runtime.loaded.workspace, runtime.options.overrides).config.permissions
     if not now.disableBypassPermissionsMode:

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl.files import Files
 from adderclaw.channels.repl.slash.offered import Offer, Offers
 from adderclaw.channels.repl.slash.table import SLASH
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import visible
-from adderclaw.runtime import Run
 
 NAMING = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]*)|([^\s"]*))$""")
 """What is typed of a name so far, at the end of the text."""

@@ -1,8 +1,8 @@
 """Shift+Tab: the modes, one after the other."""
 
-from adderclaw.kernel import permission_updates
+from adderclaw.agent.run import Run
+from adderclaw.agent.tool_call import permission_updates
 from adderclaw.policy import Policy
-from adderclaw.runtime import Run
 
 
 def next_mode(run: Run) -> str:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.formatted_text import ANSI
 
 from adderclaw import __version__
+from adderclaw.agent.run import Run
+from adderclaw.agent.view.items import Notice
+from adderclaw.agent.view.live import Busy
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Json
-from adderclaw.runtime import Run
-from adderclaw.view.items import Notice
-from adderclaw.view.live import Busy
 
 if TYPE_CHECKING:
     from adderclaw.channels.repl.draw import Fragments
@@ -91,7 +91,7 @@ class OwnLine:
 
     async def _once(self) -> float:
         """Run it and show what it prints; the seconds for which nothing else could be done."""
-        from adderclaw.runtime import status_line
+        from adderclaw.agent.run import status_line
 
         run, screen = self._run, self._screen
         size = screen.app.output.get_size()

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+from adderclaw.agent.view import calls
+from adderclaw.agent.view.items import Line
 from adderclaw.channels.repl.draw import Drawing, Fragments
 from adderclaw.channels.repl.screen import Screen
 from adderclaw.channels.terminal import MOST_GRANTED, meant
@@ -13,8 +15,6 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json
 from adderclaw.policy.grants import in_words
-from adderclaw.view import calls
-from adderclaw.view.items import Line
 
 
 class Option(NamedTuple):
@@ -174,7 +174,7 @@ class OnScreen:
         return True
 
     async def approve(self, request: ApprovalRequest) -> Answer:
-        from adderclaw.kernel.approvals import shown, unaskable
+        from adderclaw.agent.tool_call.approvals import shown, unaskable
 
         screen = self.screen
         assert screen is not None

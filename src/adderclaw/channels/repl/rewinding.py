@@ -1,10 +1,11 @@
 """Going back on the screen: the turns with what each changed, the diff first, then conversation, files, or both."""
 
-from adderclaw.channels import restoring
+from adderclaw.agent.legacy import rewind
+from adderclaw.agent.queries import restoring
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl.changes import show_changes
 from adderclaw.channels.repl.panel import Option, Panel, answered
 from adderclaw.channels.repl.screen import Screen
-from adderclaw.runtime import Run, rewind
 
 WAYS = (
     Option("b", "conversation and files", "both"),

@@ -25,10 +25,10 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
+from adderclaw.agent.view.items import Call, Item, Line, Notice, Todo, Words
 from adderclaw.channels.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi, cells
 from adderclaw.channels.repl.manner import Manner, output
 from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn, last_part
-from adderclaw.view.items import Call, Item, Line, Notice, Todo, Words
 
 if TYPE_CHECKING:
     from adderclaw.channels.repl.panel import Panel

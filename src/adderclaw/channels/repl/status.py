@@ -4,14 +4,14 @@ import os
 import re
 import time
 
+from adderclaw.agent.run import Run
+from adderclaw.agent.view.live import Busy
 from adderclaw.channels.repl.modes import named
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import visible
-from adderclaw.runtime import Run
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Place
 from adderclaw.storage.sdlc import phases
-from adderclaw.view.live import Busy
 
 AGAIN = 2.0
 """Seconds for which branch and phase are not looked up again."""

@@ -7,6 +7,13 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
+from adderclaw.agent.conversation.one_turn import one_turn
+from adderclaw.agent.loop.loop import run_turn
+from adderclaw.agent.run import Run
+from adderclaw.agent.session.session import ALONE, Attached, TurnResult
+from adderclaw.agent.view.items import Call, Item, Notice, Words
+from adderclaw.agent.view.live import Live
+from adderclaw.agent.view.rows import Rows
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.leaving import bypass_is_over
@@ -20,13 +27,6 @@ from adderclaw.core import home_names
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Delta, OnDelta
-from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import ALONE, Attached, TurnResult
-from adderclaw.runtime import Run
-from adderclaw.runtime.one_turn import one_turn
-from adderclaw.view.items import Call, Item, Notice, Words
-from adderclaw.view.live import Live
-from adderclaw.view.rows import Rows
 
 if TYPE_CHECKING:
     from prompt_toolkit.history import History

@@ -5,13 +5,13 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.run import Run
+from adderclaw.agent.run import session_setup as sessions
+from adderclaw.agent.session.tape import UNTAPED
 from adderclaw.channels.repl import conversations
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.framing import framed, sealed
 from adderclaw.core.redaction import visible
-from adderclaw.kernel.tape import UNTAPED
-from adderclaw.runtime import Run
-from adderclaw.runtime import session as sessions
 from adderclaw.storage import transcript
 
 if TYPE_CHECKING:

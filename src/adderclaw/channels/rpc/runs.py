@@ -2,6 +2,13 @@
 
 from collections.abc import Callable
 
+from adderclaw.agent.conversation import asking
+from adderclaw.agent.conversation.asking import Asking, Request
+from adderclaw.agent.conversation.cancelling import Cancelling
+from adderclaw.agent.run import Run, Runtime, opened, run_again, start
+from adderclaw.agent.run.drive import drive
+from adderclaw.agent.run.driver import Driver
+from adderclaw.agent.tool_call.approvals import AlreadyAnswered, NotCounted
 from adderclaw.channels.rpc.wire import (
     ALREADY_ANSWERED,
     INVALID_PARAMS,
@@ -19,13 +26,6 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.events import EventRecord
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.types import Json
-from adderclaw.drivers.driver import Driver
-from adderclaw.hosted import asking
-from adderclaw.hosted.asking import Asking, Request
-from adderclaw.hosted.cancelling import Cancelling
-from adderclaw.kernel.approvals import AlreadyAnswered, NotCounted
-from adderclaw.runtime import Run, Runtime, opened, run_again, start
-from adderclaw.runtime.drive import drive
 from adderclaw.storage.telemetry.log import fields
 
 MOST_RUNS = 8

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Literal
 
+from adderclaw.agent.run import Options
 from adderclaw.channels import proof, sdlc
 from adderclaw.channels.rpc import wire
 from adderclaw.channels.rpc.wire import Id, RpcError
@@ -12,7 +13,6 @@ from adderclaw.channels.sdlc import Desk, Seen
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
-from adderclaw.runtime import Options
 from adderclaw.storage.sdlc.criteria import BadPlan
 from adderclaw.storage.sdlc.phases import named
 

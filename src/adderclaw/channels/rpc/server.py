@@ -7,6 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, cast
 
 from adderclaw import __version__
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.run import Options
+from adderclaw.agent.run.signals import ending
+from adderclaw.agent.tool_call.approvals import NotCounted
 from adderclaw.channels import stdio
 from adderclaw.channels.rpc import sdlc, wire
 from adderclaw.channels.rpc.runs import Runs, not_counted
@@ -19,10 +23,6 @@ from adderclaw.core.types import Json
 from adderclaw.drivers.agentfile.load import load
 from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
 from adderclaw.drivers.wanted import RunParams, prepared
-from adderclaw.hosted import questions
-from adderclaw.kernel.approvals import NotCounted
-from adderclaw.runtime import Options
-from adderclaw.runtime.signals import ending
 
 PROTOCOL = "1.0"
 
@@ -253,8 +253,8 @@ class Server:
         return {"valid": True, "problems": [], "workflow": show.as_json(workflow)}
 
     async def _status(self, params: StatusParams, _id: Id) -> Json:
+        from adderclaw.agent.replay.trace_file import checked
         from adderclaw.core.redaction import without_shapes
-        from adderclaw.replay.trace_file import checked
         from adderclaw.storage import Store, runs
 
         if params.run_id is not None and params.run_id in self.runs.active:

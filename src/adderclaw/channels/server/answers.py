@@ -3,7 +3,10 @@
 import asyncio
 from typing import Annotated, Any, Literal
 
-from adderclaw.channels import facts
+from adderclaw.agent import queries
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.conversation.watched import Watched
+from adderclaw.agent.tool_call.approvals import person
 from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import missing
@@ -12,9 +15,6 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import Answer
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
-from adderclaw.hosted import questions
-from adderclaw.hosted.watched import Watched
-from adderclaw.kernel.approvals import person
 from adderclaw.storage import approvals, transcript
 
 
@@ -82,7 +82,7 @@ def _as_json(called: Called, row: approvals.Approval) -> Json:
     made = questions.as_json(row)
     is_open = made["state"] in ("pending", "left")
     whole = {name: made[name] for name in ("shown", "questions")} if is_open else {}
-    return {**facts.clean({**made, "conversation_id": conversation}), **whole}
+    return {**queries.clean({**made, "conversation_id": conversation}), **whole}
 
 
 async def answered(called: Called) -> Settled:

@@ -6,7 +6,7 @@ import time
 from typing import Literal
 
 from adderclaw import __version__
-from adderclaw.channels.facts import notices
+from adderclaw.agent.queries import notices
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.core.record import record

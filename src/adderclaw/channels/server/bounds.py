@@ -3,13 +3,13 @@
 import asyncio
 from dataclasses import replace
 
-from adderclaw.channels import facts
+from adderclaw.agent import queries
+from adderclaw.agent.conversation.conversation import Conversation
 from adderclaw.channels.server.endpoint import Called, Client
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.drivers.wanted import Wanted, beyond
-from adderclaw.hosted.conversation import Conversation
 
 
 def require_profile(client: Client, options: Options, wanted: str | None) -> None:
@@ -19,7 +19,7 @@ def require_profile(client: Client, options: Options, wanted: str | None) -> Non
     """
     if wanted is None or (client.has("admin") and not client.folders):
         return
-    most = lent_profile(facts.loaded(facts.looking(options)).config, options.profile)
+    most = lent_profile(queries.loaded(queries.looking(options)).config, options.profile)
     if PROFILES.index(wanted) > PROFILES.index(most):
         raise Refusal(
             403, "profile", f"the operator's profile is {most}: {wanted} needs the scope admin, for all folders"
@@ -37,7 +37,7 @@ def require_limits(client: Client, options: Options, given: Wanted) -> None:
     """A Refusal where one is wider than the operator's."""
     if not given.limits or client.has("admin"):
         return
-    if most := beyond(given, facts.loaded(options).config.limits):
+    if most := beyond(given, queries.loaded(options).config.limits):
         raise Refusal(403, "limits", f"a run may use up at most: {most}; more needs the scope admin")
 
 
@@ -45,7 +45,7 @@ def require_provider(options: Options, wanted: str | None) -> None:
     """A Refusal where the operator has none of this name: the request is wrong, and to send it again mends nothing."""
     if wanted is None:
         return
-    models = facts.loaded(facts.looking(options)).config.providers.models
+    models = queries.loaded(queries.looking(options)).config.providers.models
     if wanted not in models:
         known = ", ".join(sorted(models)) or "none"
         raise Refusal(400, "refused", f"no provider has the name {wanted!r}; known: {known}")

@@ -3,8 +3,11 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from adderclaw.channels.facts.webhook_channels import door_of
-from adderclaw.channels.facts.webhook_channels import secrets as channel_secrets
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.conversation.watched import Full, Unknown
+from adderclaw.agent.queries.webhook_channels import door_of
+from adderclaw.agent.queries.webhook_channels import secrets as channel_secrets
+from adderclaw.agent.tool_call.approvals import NotCounted
 from adderclaw.channels.server import replies, senders, signed
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
@@ -13,9 +16,6 @@ from adderclaw.core.decode import decode, freeze
 from adderclaw.core.errors import AdderClawError, InUse, UsageError
 from adderclaw.core.questions import Answer, QuestionRequest
 from adderclaw.core.record import record
-from adderclaw.hosted.conversation import Conversation
-from adderclaw.hosted.watched import Full, Unknown
-from adderclaw.kernel.approvals import NotCounted
 from adderclaw.storage import deliveries, threads
 from adderclaw.storage.deliveries import Claim
 from adderclaw.storage.text import compact

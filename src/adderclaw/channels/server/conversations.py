@@ -4,7 +4,13 @@ import asyncio
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from adderclaw.channels import facts
+from adderclaw.agent import queries
+from adderclaw.agent.conversation import asking
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.view import wire
+from adderclaw.agent.view.items import Call
+from adderclaw.agent.view.rows import Rows
+from adderclaw.agent.view.wire import ItemJson
 from adderclaw.channels.server import bounds, streams, visible
 from adderclaw.channels.server.answers import Given, Settled, settle
 from adderclaw.channels.server.endpoint import Called, Endpoint
@@ -14,13 +20,7 @@ from adderclaw.core.decode import Between
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
-from adderclaw.hosted import asking
-from adderclaw.hosted.conversation import Conversation
 from adderclaw.storage import threads, transcript
-from adderclaw.view import wire
-from adderclaw.view.items import Call
-from adderclaw.view.rows import Rows
-from adderclaw.view.wire import ItemJson
 
 MOST_LISTED = 500
 MESSAGE_BYTES = 24 << 20
@@ -176,19 +176,19 @@ def shown(called: Called, one: Conversation) -> Shown:
     session = one.run.session if one.run is not None else None
     return Shown(
         id=one.id,
-        workspace=facts.clean(folder_of(one)),
-        title=facts.clean(transcript.title(called.house.store, one.id)),
+        workspace=queries.clean(folder_of(one)),
+        title=queries.clean(transcript.title(called.house.store, one.id)),
         state=one.state,
         turn=one.turn,
         queued=len(one.queued),
         client=one.client,
-        came_from=facts.clean(threads.came_from(one.client)),
+        came_from=queries.clean(threads.came_from(one.client)),
         steers=steers(called, one),
         awake=one.run is not None,
         run_id=one.run.run_id if one.run is not None else "",
         session_id=session.session_id if session is not None else "",
         provider=session.provider.name if session is not None else "",
-        model=facts.clean(session.model) if session is not None else "",
+        model=queries.clean(session.model) if session is not None else "",
         questions=[asking.as_json(request) for request in one.questions.values()],
         last_event_id=one.updates.last,
     )
@@ -204,7 +204,7 @@ async def listing(called: Called) -> Listing:
         wanted = (given.workspace,) if not wanted or given.workspace in wanted else visible.NONE
 
     def read() -> list[tuple[transcript.Conversation, str]]:
-        with facts.reading(called.house.options) as store:
+        with queries.reading(called.house.options) as store:
             rows = transcript.conversations(store, given.limit, wanted)
             return [(one, transcript.client_of(store, one.id)) for one in rows]
 
@@ -216,8 +216,8 @@ def _row(called: Called, one: transcript.Conversation, owner: str) -> Row:
     here = called.house.conversations.get(one.id)
     return Row(
         id=one.id,
-        workspace=facts.clean(one.project_dir),
-        title=facts.clean(one.title),
+        workspace=queries.clean(one.project_dir),
+        title=queries.clean(one.title),
         created_at=one.created_at,
         last_active=one.last_active,
         phase=one.phase,
@@ -226,7 +226,7 @@ def _row(called: Called, one: transcript.Conversation, owner: str) -> Row:
         turn=here.turn if here is not None else "",
         questions=len(here.questions) if here is not None else 0,
         steers=called.client.steers(owner, one.project_dir),
-        came_from=facts.clean(threads.came_from(owner)),
+        came_from=queries.clean(threads.came_from(owner)),
     )
 
 
@@ -239,8 +239,8 @@ async def items(called: Called) -> Items:
     last, partial, running = one.updates.last, one.partial, one.running
 
     def read() -> tuple[list[Json], int, int]:
-        with facts.reading(called.house.options) as store:
-            made = list(Rows(store, facts.clean, folder_of(one)).conversation(one.id))
+        with queries.reading(called.house.options) as store:
+            made = list(Rows(store, queries.clean, folder_of(one)).conversation(one.id))
         start = max(0, len(made) - given.limit) if given.start is None else given.start
         chosen = made[start : start + given.limit]
         latest = [running.get(item.key, item) if isinstance(item, Call) else item for item in chosen]

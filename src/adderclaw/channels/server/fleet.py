@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from adderclaw.agent.tool_call.approvals import person
 from adderclaw.channels.server import signed
 from adderclaw.channels.server.answers import channel
 from adderclaw.channels.server.endpoint import Called, Endpoint
@@ -11,7 +12,6 @@ from adderclaw.config import home
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import record
-from adderclaw.kernel.approvals import person
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.storage import deliveries
 from adderclaw.storage.deliveries import Claim

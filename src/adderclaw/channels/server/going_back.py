@@ -2,14 +2,16 @@
 
 from typing import Literal
 
-from adderclaw.channels import facts, restoring
-from adderclaw.channels.facts.checkpoints import RestoredRow, as_json
+from adderclaw.agent import queries
+from adderclaw.agent.legacy import rewind
+from adderclaw.agent.loop import resume
+from adderclaw.agent.queries import restoring
+from adderclaw.agent.queries.checkpoints import RestoredRow, as_json
+from adderclaw.agent.run import Run
 from adderclaw.channels.server.conversations import found, steers
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.core.record import record
-from adderclaw.kernel import resume
-from adderclaw.runtime import Run, rewind
 
 
 @record
@@ -47,7 +49,7 @@ async def prompts(called: Called) -> Prompts:
     one.require(called.client.id, granted=steers(called, one))
     run = await one.awake()
     return Prompts(
-        [Prompt(each.sequence, facts.clean(each.text[:500]), each.paths) for each in rewind.prompts(run.session)]
+        [Prompt(each.sequence, queries.clean(each.text[:500]), each.paths) for each in rewind.prompts(run.session)]
     )
 
 

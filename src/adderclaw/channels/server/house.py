@@ -7,6 +7,11 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from adderclaw import config
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.conversation.conversations import Conversations
+from adderclaw.agent.conversation.runs import Runs
+from adderclaw.agent.run import Options
+from adderclaw.agent.session.clock import SystemClock, random_ids
 from adderclaw.channels.server.endpoint import Client
 from adderclaw.channels.server.known_channels import KnownChannels
 from adderclaw.channels.server.limits import Rates
@@ -18,11 +23,6 @@ from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
 from adderclaw.core.events import Body, Bus
 from adderclaw.core.redaction import Secrets
-from adderclaw.hosted import questions
-from adderclaw.hosted.conversations import Conversations
-from adderclaw.hosted.runs import Runs
-from adderclaw.kernel.clock import SystemClock, random_ids
-from adderclaw.runtime import Options
 from adderclaw.storage import Store, clients
 from adderclaw.storage.ledger.log_files import operators_key
 from adderclaw.storage.telemetry import database

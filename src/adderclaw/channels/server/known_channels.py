@@ -5,8 +5,8 @@ import os
 import re
 from collections.abc import Callable
 
-from adderclaw.channels import facts
-from adderclaw.channels.facts.webhook_channels import NAMES
+from adderclaw.agent import queries
+from adderclaw.agent.queries.webhook_channels import NAMES
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.schema.channels import WebhookChannel
 
@@ -35,7 +35,7 @@ class KnownChannels:
 
     def _read(self) -> tuple[float, list[tuple[str, object]], dict[str, WebhookChannel]]:
         now = self._monotonic()
-        loaded = facts.loaded(facts.looking(self._options))
+        loaded = queries.loaded(queries.looking(self._options))
         return now, [(path, _state(path)) for path in loaded.files], loaded.config.channels.webhook
 
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from starlette.responses import Response
 
 from adderclaw import __version__
-from adderclaw.channels.facts.ledger import Watch
+from adderclaw.agent.queries.ledger import Watch
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.core.errors import AdderClawError
 from adderclaw.storage import Store

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Annotated, Literal
 
-from adderclaw.channels.facts import notices
-from adderclaw.channels.facts.notices import NoticeRow, TargetRow
+from adderclaw.agent.queries import notices
+from adderclaw.agent.queries.notices import NoticeRow, TargetRow
 from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.core.decode import Between

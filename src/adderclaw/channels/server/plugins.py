@@ -6,8 +6,8 @@ a person at the machine. Switching one off takes `admin`, since its hooks may ha
 
 import asyncio
 
-from adderclaw.channels.facts import plugins as facts
-from adderclaw.channels.facts.plugins import PluginRow
+from adderclaw.agent.queries import plugins as facts
+from adderclaw.agent.queries.plugins import PluginRow
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config import home

@@ -3,11 +3,12 @@
 import asyncio
 from typing import Annotated
 
-from adderclaw.channels.facts import checkpoints, ledger, memory, usage
-from adderclaw.channels.facts.checkpoints import CheckpointRow, RestoredRow
-from adderclaw.channels.facts.ledger import ChainState, Head, OneReceipt, Receipts
-from adderclaw.channels.facts.memory import HitRow
-from adderclaw.channels.facts.usage import DayRow, Usage
+from adderclaw.agent.legacy.rewind import Group
+from adderclaw.agent.queries import checkpoints, ledger, memory, usage
+from adderclaw.agent.queries.checkpoints import CheckpointRow, RestoredRow
+from adderclaw.agent.queries.ledger import ChainState, Head, OneReceipt, Receipts
+from adderclaw.agent.queries.memory import HitRow
+from adderclaw.agent.queries.usage import DayRow, Usage
 from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
@@ -15,7 +16,6 @@ from adderclaw.core.decode import Between
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Risk
-from adderclaw.runtime.rewind import Group
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage import transcript
 from adderclaw.storage.ledger.chain import Status

@@ -5,11 +5,11 @@ from typing import NotRequired, TypedDict
 
 from starlette.responses import Response
 
+from adderclaw.agent.conversation.watched import Full, NotYours, Unknown
+from adderclaw.agent.tool_call.approvals import NotCounted
 from adderclaw.core.decode import Invalid
 from adderclaw.core.errors import AdderClawError, InUse, UsageError
 from adderclaw.core.redaction import Secrets
-from adderclaw.hosted.watched import Full, NotYours, Unknown
-from adderclaw.kernel.approvals import NotCounted
 from adderclaw.storage.text import compact
 
 clean = Secrets().clean

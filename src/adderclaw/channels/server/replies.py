@@ -4,19 +4,19 @@ import asyncio
 from dataclasses import replace
 from typing import Any, Literal
 
-from adderclaw.channels.facts import clean
-from adderclaw.channels.facts.webhook_channels import secrets as channel_secrets
+from adderclaw.agent.conversation.asking import Request
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.queries import clean
+from adderclaw.agent.queries.webhook_channels import secrets as channel_secrets
+from adderclaw.agent.session.clock import random_ids
+from adderclaw.agent.session.session import TurnResult
+from adderclaw.agent.tool_call.approvals import Shown, shown, text_of
 from adderclaw.channels.server.house import House
 from adderclaw.config.schema.channels import Sender, WebhookChannel
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.questions import QuestionRequest
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.tool_traits import ASK_USER
-from adderclaw.hosted.asking import Request
-from adderclaw.hosted.conversation import Conversation
-from adderclaw.kernel.approvals import Shown, shown, text_of
-from adderclaw.kernel.clock import random_ids
-from adderclaw.kernel.session import TurnResult
 from adderclaw.models.http import signing
 from adderclaw.storage.text import compact
 

@@ -9,7 +9,9 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from adderclaw import config
-from adderclaw.channels import facts
+from adderclaw.agent import queries
+from adderclaw.agent.conversation import asking
+from adderclaw.agent.conversation.runs import HostedRun
 from adderclaw.channels.facts import run_facts
 from adderclaw.channels.server import bounds, streams, visible
 from adderclaw.channels.server.answers import Given, Settled, settle
@@ -22,8 +24,6 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.drivers.sop.find import is_path
 from adderclaw.drivers.wanted import RunParams, Wanted, prepared
-from adderclaw.hosted import asking
-from adderclaw.hosted.runs import HostedRun
 from adderclaw.storage import Store, runs, transcript
 
 FILES = ("agentfile", "spec", "skills_dir")
@@ -98,10 +98,10 @@ def _row(called: Called, store: Store, run: runs.Run) -> Row:
         started_at=run.started_at,
         finished_at=run.finished_at,
         exit_code=run.exit_code,
-        reason=facts.clean(run.reason),
+        reason=queries.clean(run.reason),
         cost=run.cost,
         usage=run.usage,
-        answer=facts.clean(run.answer),
+        answer=queries.clean(run.answer),
         here=here is not None and here.state != "ended",
         state=here.state if here is not None else "ended",
         questions=[asking.as_json(request) for request in here.questions.values()] if here is not None else [],
@@ -113,7 +113,7 @@ async def listing(called: Called) -> Listing:
     given: Listed = called.given
 
     def read() -> list[Row]:
-        with facts.reading(called.house.options) as store:
+        with queries.reading(called.house.options) as store:
             found = runs.found(
                 store,
                 status=given.status,
@@ -129,7 +129,7 @@ async def listing(called: Called) -> Listing:
 
 async def _shown(called: Called, id: str) -> Row:
     def read() -> Row | None:
-        with facts.reading(called.house.options) as store:
+        with queries.reading(called.house.options) as store:
             run = runs.get(store, id)
             return _row(called, store, run) if run is not None and run.run_id == id else None
 
@@ -166,20 +166,20 @@ async def report(called: Called) -> Response:
 
 
 def _reported(called: Called, row: Row) -> str:
+    from adderclaw.agent.replay.trace_file import checked
+    from adderclaw.agent.view.rows import Rows
     from adderclaw.channels.cli.replay_stream import places_of
     from adderclaw.drivers.spec import report as pages
-    from adderclaw.replay.trace_file import checked
-    from adderclaw.view.rows import Rows
 
     options = replace(called.house.options, workspace=row.workspace)
-    with facts.reading(options) as store:
+    with queries.reading(options) as store:
         run = runs.get(store, row.run_id)
         assert run is not None
-        place = checked(store, run, places_of(facts.loaded(options), config.home())).place
+        place = checked(store, run, places_of(queries.loaded(options), config.home())).place
         if place is None:
             raise Refusal(404, "not_found", f"nothing is kept beside run {row.run_id}: there is no folder of it")
         summary = f"{run.outcome}: {run.answer}"
-        return pages.report(store, Rows(store, facts.clean, row.workspace), run.run_id, place.parent, summary)
+        return pages.report(store, Rows(store, queries.clean, row.workspace), run.run_id, place.parent, summary)
 
 
 # ------------------------------------------------------------------ steering

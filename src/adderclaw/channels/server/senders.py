@@ -4,14 +4,14 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from adderclaw.channels import facts
+from adderclaw.agent import queries
+from adderclaw.agent.run import Options
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.config.paths import followed
 from adderclaw.config.schema.channels import Sender
 from adderclaw.config.schema.settings import Config
-from adderclaw.runtime import Options
 from adderclaw.storage import threads
 from adderclaw.storage.deliveries import DAY
 
@@ -28,7 +28,7 @@ def options(house: House, sender: Sender) -> Options:
     if not os.path.isdir(folder):
         raise Refusal(503, "workspace", "the folder of this sender is not there: the operator has to mend that")
     here = replace(house.options, workspace=folder)
-    config = facts.loaded(facts.looking(here)).config
+    config = queries.loaded(queries.looking(here)).config
     offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": tools(sender, config)}}}
     if sender.cost_usd_per_day is not None:  # as a limit of the run, too, it refuses a model without a price
         own = house.options.overrides.get("limits", {})

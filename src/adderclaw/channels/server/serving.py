@@ -18,7 +18,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from adderclaw import config
-from adderclaw.channels.facts import notices
+from adderclaw.agent.queries import notices
+from adderclaw.agent.run import Options
+from adderclaw.agent.run.signals import ending
 from adderclaw.channels.server import app, listening
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
@@ -28,8 +30,6 @@ from adderclaw.channels.ticking import tick_forever
 from adderclaw.core.errors import UsageError
 from adderclaw.models.http import own_server
 from adderclaw.models.http.own_server import Running
-from adderclaw.runtime import Options
-from adderclaw.runtime.signals import ending
 from adderclaw.storage import clients
 from adderclaw.storage.files import folder_of
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from adderclaw.channels import facts
+from adderclaw.agent import queries
 from adderclaw.channels.facts import sops
 from adderclaw.channels.facts.sops import SopRow, SopState
 from adderclaw.channels.server import visible
@@ -28,7 +28,7 @@ async def steps(called: Called) -> SopState:
     id = called.path["id"]
 
     def read() -> SopState | None:
-        with facts.reading(called.house.options) as store:
+        with queries.reading(called.house.options) as store:
             run = runs.get(store, id, visible.places(called))
             return sops.of_run(store, run) if run is not None and run.run_id == id and run.kind == "sop" else None
 

@@ -6,11 +6,11 @@ from typing import Annotated
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 
+from adderclaw.agent.conversation.watched import Watched
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.core.decode import Between
 from adderclaw.core.record import record
-from adderclaw.hosted.watched import Watched
 from adderclaw.storage.text import compact
 
 HEARTBEAT = 15

@@ -3,10 +3,11 @@
 import asyncio
 from typing import Any
 
-from adderclaw.channels.facts import health, judging, parts
+from adderclaw.agent.queries import judging, parts
+from adderclaw.agent.queries.judging import Explained, ToolRow
+from adderclaw.agent.queries.parts import HookRow, ServerRow, Settings, Skills
+from adderclaw.channels.facts import health
 from adderclaw.channels.facts.health import Health
-from adderclaw.channels.facts.judging import Explained, ToolRow
-from adderclaw.channels.facts.parts import HookRow, ServerRow, Settings, Skills
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.visible import options
 from adderclaw.core.decode import nearest

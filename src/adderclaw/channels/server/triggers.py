@@ -1,5 +1,6 @@
 """Webhook triggers: a signed request begins a schedule that waits for one, with its body as data from outside."""
 
+from adderclaw.agent.conversation.watched import Full
 from adderclaw.channels.server import signed
 from adderclaw.channels.server.body import text_of
 from adderclaw.channels.server.endpoint import Called, Endpoint
@@ -7,7 +8,6 @@ from adderclaw.channels.server.refusal import Refusal
 from adderclaw.core.errors import AdderClawError, Stopped
 from adderclaw.core.framing import framed, sealed
 from adderclaw.core.record import record
-from adderclaw.hosted.watched import Full
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.schedules.tick import NotBegun
 from adderclaw.storage import deliveries, schedules

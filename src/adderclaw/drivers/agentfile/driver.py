@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from sqlite3 import Cursor
 
+from adderclaw.agent.run.driver import Driver, Opening
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.legacy.options import Options, stored
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
@@ -12,8 +14,6 @@ from adderclaw.drivers.agentfile import dry
 from adderclaw.drivers.agentfile.execute import WorkflowExecution, begun_with
 from adderclaw.drivers.agentfile.load import bound, load
 from adderclaw.drivers.agentfile.workflow import Workflow
-from adderclaw.drivers.driver import Driver, Opening
-from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.storage import workflows
 
 STRICT = ("supervised", "readonly")

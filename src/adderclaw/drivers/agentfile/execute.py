@@ -6,6 +6,8 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from adderclaw.agent.run.driver import RunEnds
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.core.child import Child, ChildReport, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, outcome_of
 from adderclaw.core.events import EventRecord
@@ -16,8 +18,6 @@ from adderclaw.core.types import EndedBy, Outcome
 from adderclaw.drivers.agentfile import prompts
 from adderclaw.drivers.agentfile.signal import Loop, Report, Result, Verdict
 from adderclaw.drivers.agentfile.workflow import Goal, Step, Workflow
-from adderclaw.drivers.driver import RunEnds
-from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.storage import subagents, transcript, workflows
 from adderclaw.storage.subagents import Subagent
 from adderclaw.storage.workflows import Begun, Finished

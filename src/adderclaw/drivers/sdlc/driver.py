@@ -4,13 +4,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from adderclaw.agent.run.driver import Driver, Opening
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
-from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.sdlc.execute import Proof
 from adderclaw.drivers.sdlc.trees import Trees, Where
-from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.storage.sdlc import criteria
 from adderclaw.storage.sdlc.plans import Plan
 

@@ -6,6 +6,7 @@ What has been reached stands in rows, so that whoever comes after a kill goes on
 import asyncio
 from sqlite3 import Cursor
 
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.core.child import Child
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.types import Outcome
@@ -13,7 +14,6 @@ from adderclaw.drivers.sdlc import prompts, proving, running
 from adderclaw.drivers.sdlc.proving import Judgement, Proved
 from adderclaw.drivers.sdlc.tools import SUBMIT, submit_tool
 from adderclaw.drivers.sdlc.trees import Trees
-from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.storage.sdlc import criteria, faults, generated_tests
 from adderclaw.storage.sdlc.criteria import Criterion
 from adderclaw.storage.sdlc.generated_tests import Test

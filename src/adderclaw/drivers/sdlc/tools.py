@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
+from adderclaw.agent.session.session import Session
 from adderclaw.core.record import record
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 from adderclaw.drivers.sdlc.check import LANGUAGES, Problem, check
-from adderclaw.kernel.session import Session
 from adderclaw.storage.sdlc import generated_tests
 from adderclaw.storage.sdlc.criteria import Criterion
 from adderclaw.storage.sdlc.plans import Plan

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from sqlite3 import Cursor
 
+from adderclaw.agent.run.driver import Driver, Opening
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.legacy.options import Options, restored, stored
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
-from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.sop import find, tool_check
 from adderclaw.drivers.sop.execute import SopExecution
 from adderclaw.drivers.sop.find import Found
 from adderclaw.drivers.sop.inputs import Value, bound
 from adderclaw.drivers.sop.results import begun_with, planned
 from adderclaw.drivers.sop.sop import Sop
-from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.sandbox import workspace
 from adderclaw.storage import workflows
 from adderclaw.storage.workflows import Begun

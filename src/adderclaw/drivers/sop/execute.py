@@ -5,21 +5,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from adderclaw.agent.loop import lifecycle, resume
+from adderclaw.agent.loop.loop import keep_message, live_planned
+from adderclaw.agent.run.driver import RunEnds
+from adderclaw.agent.session.limits import LoopDetector
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.core.child import Child
 from adderclaw.core.errors import AdderClawError, LimitError, StaysOpen, Stopped, outcome_of
 from adderclaw.core.json_text import digest
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.types import EndedBy, Json, Message, Outcome, TextBlock, ToolCall
-from adderclaw.drivers.driver import RunEnds
 from adderclaw.drivers.sop import prompts
 from adderclaw.drivers.sop.conditions import why_skipped
 from adderclaw.drivers.sop.inputs import Value
 from adderclaw.drivers.sop.results import Attempt, StepResult, Stored, ending
 from adderclaw.drivers.sop.sop import Sop, Step
-from adderclaw.kernel import lifecycle, resume
-from adderclaw.kernel.limits import LoopDetector
-from adderclaw.kernel.loop import keep_message, live_planned
-from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.storage import subagents
 
 STOPPED = "the emergency stop is set; `adderclaw estop --clear` removes it"

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from sqlite3 import Cursor
 
+from adderclaw.agent.loop import resume
+from adderclaw.agent.session.session import Session
+from adderclaw.agent.tool_call.hooks import Keep
 from adderclaw.core.framing import TRUNCATED
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.drivers.sop.sop import Sop, Status, Step
-from adderclaw.kernel import resume
-from adderclaw.kernel.call_hooks import Keep
-from adderclaw.kernel.session import Session
 from adderclaw.storage import Store, workflows
 from adderclaw.storage.workflows import Begun, Finished
 

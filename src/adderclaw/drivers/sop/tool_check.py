@@ -32,8 +32,8 @@ class Known(NamedTuple):
 def known(options: Options) -> Known:
     """What a run with these options has; nothing is started."""
     from adderclaw import config, tools
+    from adderclaw.agent.session.clock import SystemClock
     from adderclaw.config.plugins import installed
-    from adderclaw.kernel.clock import SystemClock
 
     loaded = config.load(config_file=options.config_file, workspace=options.workspace, here=options.here)
     made = tools.builtin(tools.Kit(loaded.config, None, SystemClock()))

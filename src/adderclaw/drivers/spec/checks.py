@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from adderclaw.agent.session.session import Session
 from adderclaw.core.child import ChildReport, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, Refused
 from adderclaw.core.framing import cut, framed, sealed
@@ -14,7 +15,6 @@ from adderclaw.drivers.spec.browser import SERVER
 from adderclaw.drivers.spec.status import Scenario, Status
 from adderclaw.drivers.verifier.evidence import Keeper
 from adderclaw.drivers.verifier.verify import Claim, Finding, verify
-from adderclaw.kernel.session import Session
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import transcript

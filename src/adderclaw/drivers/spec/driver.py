@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from adderclaw.agent.run.driver import Driver, Opening
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import digest
 from adderclaw.core.types import Json
-from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.spec import browser, status
 from adderclaw.drivers.spec.execute import NAMES, SpecExecution
 from adderclaw.drivers.spec.prompts import prompt
-from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.sandbox import workspace
 
 if TYPE_CHECKING:

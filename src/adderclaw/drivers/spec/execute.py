@@ -2,6 +2,7 @@
 
 import asyncio
 
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.core.child import Child, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, UsageError
 from adderclaw.core.types import Json, Outcome
@@ -10,7 +11,6 @@ from adderclaw.drivers.spec.checks import UNCHECKED, Checker, Cut
 from adderclaw.drivers.spec.prompts import Names
 from adderclaw.drivers.spec.sessions import Came, Ended, Order, work
 from adderclaw.drivers.spec.status import Status
-from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.storage import transcript
 from adderclaw.storage.sdlc import checks
 

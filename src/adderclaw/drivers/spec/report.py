@@ -3,6 +3,9 @@
 import os
 from collections.abc import Iterable, Iterator
 
+from adderclaw.agent.view.items import Notice
+from adderclaw.agent.view.page import PICTURES, Block, Heading, Output, Picture, Table, Tone, page
+from adderclaw.agent.view.rows import Rows
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.drivers.verifier.evidence import kept
 from adderclaw.sandbox import workspace
@@ -10,9 +13,6 @@ from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store
 from adderclaw.storage.sdlc import checks
 from adderclaw.storage.sdlc.checks import Check
-from adderclaw.view.items import Notice
-from adderclaw.view.page import PICTURES, Block, Heading, Output, Picture, Table, Tone, page
-from adderclaw.view.rows import Rows
 
 TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "unproven": "bad"}
 HEAD = ("scenario", "verdict", "claimed by", "checked by", "time", "tokens", "cost")

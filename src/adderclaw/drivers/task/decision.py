@@ -3,12 +3,12 @@
 import json
 from typing import Any, Literal, NamedTuple
 
+from adderclaw.agent.session.prompt import Prompt, made
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.json_text import canonical, no_constant
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, ProviderCapabilities, Tool, ToolContext, ToolResult, ToolSpec, Touch, preparing
 from adderclaw.drivers.task.contracts import PARAMS, SCHEMA, ModelDecision
-from adderclaw.kernel.prompt import Prompt, made
 
 NAME = "Decision"
 DESCRIPTION = "Say which skill to work with, what of it has to be shown, and what is to be done now."

@@ -4,15 +4,15 @@ from dataclasses import dataclass, replace
 from sqlite3 import Cursor
 from typing import Protocol, runtime_checkable
 
+from adderclaw.agent.loop.loop import run_turn
+from adderclaw.agent.run.driver import Driver, Opening
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config import Loaded
 from adderclaw.config.legacy.options import Options, stored, unattended
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
-from adderclaw.drivers.driver import Driver, Opening
 from adderclaw.drivers.task.execute import TaskExecution
 from adderclaw.drivers.task.transitions import begun_with
-from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.storage import workflows
 from adderclaw.tools.skills.catalogue import Catalogue
 

@@ -4,13 +4,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Literal
 
+from adderclaw.agent.loop import lifecycle
+from adderclaw.agent.loop.loop import live_planned
+from adderclaw.agent.run.driver import RunEnds
+from adderclaw.agent.session.prompt import Prompt
+from adderclaw.agent.session.session import Session, TurnResult
+from adderclaw.agent.tool_call.hooks import Keep
+from adderclaw.agent.tool_call.result import Done
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import LimitError, Refused
 from adderclaw.core.events import Body, EventRecord
 from adderclaw.core.history import History
 from adderclaw.core.json_text import canonical, digest
 from adderclaw.core.types import EndedBy, Json, Outcome, ToolCall
-from adderclaw.drivers.driver import RunEnds
 from adderclaw.drivers.task import decision as decisions
 from adderclaw.drivers.task import dry, prompts, steps, unknown_names
 from adderclaw.drivers.task.contracts import (
@@ -27,12 +33,6 @@ from adderclaw.drivers.task.model_request import Asking
 from adderclaw.drivers.task.prompts import Composed, Parts
 from adderclaw.drivers.task.task_skills import LISTED, Disclosing, Wanted
 from adderclaw.drivers.task.transitions import Decided, Transitions
-from adderclaw.kernel import lifecycle
-from adderclaw.kernel.call_hooks import Keep
-from adderclaw.kernel.loop import live_planned
-from adderclaw.kernel.prompt import Prompt
-from adderclaw.kernel.result import Done
-from adderclaw.kernel.session import Session, TurnResult
 from adderclaw.tools.skills.catalogue import Catalogue
 
 WITHHELD = (

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from adderclaw.agent.loop.loop import run_turn
+from adderclaw.agent.run.driver import RunEnds
+from adderclaw.agent.session.prompt import Prompt
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import Json, Tool
-from adderclaw.drivers.driver import RunEnds
 from adderclaw.drivers.task import decision as decisions
 from adderclaw.drivers.task import prompts
 from adderclaw.drivers.task.decision import Taken
 from adderclaw.drivers.task.prompts import Composed, Parts, Window
-from adderclaw.kernel.loop import run_turn
-from adderclaw.kernel.prompt import Prompt
-from adderclaw.kernel.session import Session, TurnResult
 
 
 class Asking:

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
+from adderclaw.agent.loop.tokens import SAFETY, estimated
+from adderclaw.agent.session.prompt import Prompt
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.framing import tagged
 from adderclaw.core.history import History
@@ -13,8 +15,6 @@ from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
 from adderclaw.core.types import ChatRequest, Json, Message, Provider, TextBlock
 from adderclaw.drivers.task.contracts import StepExecutionResult, TokenBudget
-from adderclaw.kernel.prompt import Prompt
-from adderclaw.kernel.tokens import SAFETY, estimated
 
 SECTIONS = ("system", "task", "run_state", "candidates", "disclosed")
 """In the order in which they get their share of the budget."""

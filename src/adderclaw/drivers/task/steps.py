@@ -3,13 +3,13 @@
 import shlex
 from collections.abc import Callable, Sequence
 
+from adderclaw.agent.tool_call.result import Done
 from adderclaw.core.decode import decode
 from adderclaw.core.framing import STDERR, exit_line
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import ASK_USER, BASH
 from adderclaw.core.types import Json, ToolCall
 from adderclaw.drivers.task.contracts import ActionStep, AskUser, CallSkill, RunCommand, Status, StepExecutionResult
-from adderclaw.kernel.result import Done
 
 MOST = 4_000
 """Characters of an output that the model is told: its beginning, and its end."""

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from adderclaw.agent.session.session import Session
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.core.types import Json
 from adderclaw.drivers.task.contracts import SkillCandidate
 from adderclaw.drivers.task.prompts import Excerpt
-from adderclaw.kernel.session import Session
 from adderclaw.tools.skills import checks, router, scripts
 from adderclaw.tools.skills.catalogue import Catalogue, Skill
 from adderclaw.tools.skills.disclosure import Constraints, Disclosed, Disclosure, heard

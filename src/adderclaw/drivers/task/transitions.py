@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from sqlite3 import Cursor
 from typing import NamedTuple
 
+from adderclaw.agent.loop import resume
+from adderclaw.agent.session.session import Session
+from adderclaw.agent.tool_call.hooks import Keep
+from adderclaw.agent.tool_call.result import Done
 from adderclaw.core.decode import decode
 from adderclaw.core.json_text import canonical
 from adderclaw.core.redaction import MARK
 from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.drivers.task import steps
 from adderclaw.drivers.task.contracts import ActionStep, ModelDecision, StepExecutionResult
-from adderclaw.kernel import resume
-from adderclaw.kernel.call_hooks import Keep
-from adderclaw.kernel.result import Done
-from adderclaw.kernel.session import Session
 from adderclaw.storage import workflows
 from adderclaw.storage.workflows import Begun, Finished
 

@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 
+from adderclaw.agent.view.page import PICTURES
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
@@ -11,7 +12,6 @@ from adderclaw.drivers.verifier.results import Cited
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Place
 from adderclaw.sandbox.workspace.traces import EVIDENCE as FOLDER
-from adderclaw.view.page import PICTURES
 
 MOST_BYTES = 4 << 20
 """Of one file; a longer text is cut, a larger picture is left out."""

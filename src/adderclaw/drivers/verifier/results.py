@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from adderclaw.agent.loop.resume import media
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json, MediaBlock, Prepared, Tool, ToolContext, ToolResult
-from adderclaw.kernel.resume import media
 from adderclaw.storage import Store, transcript
 
 EXPECTED_FAILURE = (

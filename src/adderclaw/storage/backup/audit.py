@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from adderclaw import __version__
-from adderclaw.channels.facts import clean
+from adderclaw.agent.queries import clean
 from adderclaw.config import Loaded
 from adderclaw.config.redacted import public
 from adderclaw.core import home_names

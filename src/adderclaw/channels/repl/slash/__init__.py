@@ -3,11 +3,11 @@
 import sys
 from functools import partial
 
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl.slash.row import Does
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import visible
 from adderclaw.core.suggestions import near
-from adderclaw.runtime import Run
 
 
 async def command(run: Run, text: str) -> bool:

@@ -1,11 +1,11 @@
 """Commands that ask the model something of their own: a starter file, reviews, a side question, a goal."""
 
+from adderclaw.agent.conversation import by_name
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Does, Done
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.hosted import by_name
-from adderclaw.runtime import Run
 
 MOST_SEEN = 60_000
 """Characters of the conversation that a side question sees: the last ones."""
@@ -40,9 +40,9 @@ async def _aside(run: Run, question: str, purpose: str) -> str:
     """An answer that does not enter the conversation."""
     from dataclasses import replace
 
+    from adderclaw.agent.run import session_setup as sessions
+    from adderclaw.agent.session.tape import UNTAPED
     from adderclaw.core.framing import tagged
-    from adderclaw.kernel.tape import UNTAPED
-    from adderclaw.runtime import session as sessions
     from adderclaw.storage import transcript
 
     session = run.session
@@ -55,7 +55,7 @@ async def _aside(run: Run, question: str, purpose: str) -> str:
 
 async def goal(run: Run, rest: str) -> Done:
     """The session works until it is reached: the model is asked whenever a turn would end."""
-    from adderclaw.kernel import goals
+    from adderclaw.agent.loop import goals
 
     session = run.session
     if not rest:

@@ -1,9 +1,9 @@
 """Skills, custom commands and prompts of MCP servers, sent as the person's own message."""
 
+from adderclaw.agent.conversation import by_name
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl.here import turn
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.hosted import by_name
-from adderclaw.runtime import Run
 
 
 async def skill(name: str, run: Run, rest: str) -> Done:

@@ -7,9 +7,9 @@ import shlex
 from importlib import import_module
 from typing import Any
 
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl.slash.row import Does, Done
 from adderclaw.core.errors import UsageError
-from adderclaw.runtime import Run
 
 
 def by(*words: str, alone: tuple[str, ...] = ()) -> Does:

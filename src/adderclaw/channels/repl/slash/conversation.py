@@ -2,14 +2,14 @@
 
 import os
 
+from adderclaw.agent.loop.compaction import compact as compact_history
+from adderclaw.agent.run import Resume, Run
+from adderclaw.agent.session.session import told
 from adderclaw.channels.repl import conversations, here
 from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.kernel.compact import compact as compact_history
-from adderclaw.kernel.session import told
-from adderclaw.runtime import Resume, Run
 
 MOVED = (
     "The person moved this conversation from the folder {before} to {place}: it goes on there. Files that were named "
@@ -80,7 +80,7 @@ async def compact(run: Run, rest: str) -> Done:
 
 
 async def rewind(run: Run, rest: str) -> Done:
-    from adderclaw.channels import restoring
+    from adderclaw.agent.queries import restoring
 
     if (talk := here.of(run).talk) is not None:
         from adderclaw.channels.repl.rewinding import go_back

@@ -3,17 +3,17 @@
 import re
 from shlex import quote
 
+from adderclaw.agent.loop import side_question
+from adderclaw.agent.queries.restoring import Ask, asker
+from adderclaw.agent.run import Run
+from adderclaw.agent.tool_call.permission_check import consider
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.channels.restoring import Ask, asker
 from adderclaw.core.errors import UsageError
 from adderclaw.core.framing import cut, framed, sealed
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import ToolCall, ToolResult
-from adderclaw.kernel import side_question
-from adderclaw.kernel.permission_check import consider
-from adderclaw.runtime import Run
 
 LONGEST = 5_000
 """Characters of a message."""

@@ -1,7 +1,7 @@
 """The keys of the terminal, as /keys and docs/REPL.md list them."""
 
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.runtime import Run
 
 KEYS: tuple[tuple[str, str], ...] = (
     ("Enter", "send the message; take the entry of the menu that is chosen"),

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.runtime import Run
 
 if TYPE_CHECKING:
     from adderclaw.tools.mcp.servers import Servers, Status

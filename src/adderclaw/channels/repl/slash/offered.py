@@ -4,12 +4,12 @@ import asyncio
 import re
 from collections.abc import Iterable, Iterator
 
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl.slash.table import ROWS
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.runtime import Run
 
 JOINS = re.compile(r"[:_-]")
 

@@ -3,13 +3,13 @@
 import json
 import shlex
 
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash import command_line
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config.plugins.preview import NOT_INSTALLED, question
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.runtime import Run
 
 CHANGES = ("install", "enable", "disable", "remove")
 KNOWN = ("enabled", "disabled")

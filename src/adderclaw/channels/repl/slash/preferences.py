@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable
 from typing import get_args
 
+from adderclaw.agent.run import Run
+from adderclaw.agent.tool_call import permission_updates
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash import command_line, settings
 from adderclaw.channels.repl.slash.row import Done
@@ -12,8 +14,6 @@ from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import PermissionMode
-from adderclaw.kernel import permission_updates
-from adderclaw.runtime import Run
 
 THEMES = ("auto", "light", "dark")
 EDITORS = ("emacs", "vi")

@@ -2,11 +2,11 @@
 
 import sys
 
+from adderclaw.agent.run import Run
 from adderclaw.channels import notes
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config.model_facts.catalogue import first_of
 from adderclaw.core.redaction import visible
-from adderclaw.runtime import Run
 from adderclaw.storage import memory as memories
 from adderclaw.storage import transcript
 

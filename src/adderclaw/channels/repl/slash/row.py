@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
+from adderclaw.agent.run import Run
 from adderclaw.core.record import NamedTuple
-from adderclaw.runtime import Run
 
 type Done = Literal["leave"] | None
 """What follows a command: nothing, or the end of this conversation."""

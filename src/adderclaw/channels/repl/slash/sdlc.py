@@ -2,17 +2,17 @@
 
 from asyncio import to_thread
 
+from adderclaw.agent.queries.restoring import asker
+from adderclaw.agent.run import Run
+from adderclaw.agent.tool_call import permission_updates
+from adderclaw.agent.tool_call.approvals import person
 from adderclaw.channels import proof, sdlc
 from adderclaw.channels.repl import here, modes
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.channels.restoring import asker
 from adderclaw.channels.sdlc import Desk, Seen
 from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import visible
-from adderclaw.kernel import permission_updates
-from adderclaw.kernel.approvals import person
-from adderclaw.runtime import Run
 from adderclaw.storage.sdlc import phases, plans
 from adderclaw.storage.sdlc.phases import By, NotMoved
 

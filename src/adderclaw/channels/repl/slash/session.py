@@ -2,15 +2,15 @@
 
 import os
 
+from adderclaw.agent.loop.tokens import context_parts
+from adderclaw.agent.run import Run
+from adderclaw.agent.tool_call import permission_updates
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash import command_line
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config import project_grants
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.kernel import permission_updates
-from adderclaw.kernel.tokens import context_parts
-from adderclaw.runtime import Run
 
 BEHAVIOURS = ("allow", "ask", "deny")
 
@@ -113,8 +113,8 @@ def sandbox(run: Run, _rest: str) -> Done:
 
 def diff(run: Run, _rest: str) -> Done:
     """What this conversation changed on disk, as the checkpoints have it."""
+    from adderclaw.agent.legacy import rewind
     from adderclaw.channels.repl.changes import show_changes
-    from adderclaw.runtime import rewind
 
     show_changes(run, rewind.prompts(run.session), back=False)
 

@@ -3,14 +3,14 @@
 import os
 import sys
 
+from adderclaw.agent.loop import lifecycle
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl import here
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.config.model_facts.catalogue import first_of
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Thinking, effort_of
-from adderclaw.kernel import lifecycle
-from adderclaw.runtime import Run
 
 
 async def model(run: Run, rest: str) -> Done:
@@ -71,9 +71,9 @@ async def logout(run: Run, rest: str) -> Done:
 
 async def add_dir(run: Run, rest: str) -> Done:
     """Let the session work in one more directory, until it ends."""
+    from adderclaw.agent.tool_call import permission_updates
     from adderclaw.config.paths import followed
     from adderclaw.config.permissions import PermissionUpdate
-    from adderclaw.kernel import permission_updates
 
     place = followed(os.path.expanduser(rest)) if rest else ""
     if not os.path.isdir(place):

@@ -2,10 +2,10 @@
 
 import shlex
 
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl.slash.command_line import printed
 from adderclaw.channels.repl.slash.row import Done
 from adderclaw.core.errors import UsageError
-from adderclaw.runtime import Run
 
 ELSEWHERE = ("run", "resume")
 

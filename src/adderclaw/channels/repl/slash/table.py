@@ -1,5 +1,7 @@
 """The table of slash commands: the menu, /help, completion and docs/REPL.md are made of it."""
 
+from adderclaw.agent.conversation import by_name
+from adderclaw.agent.run import Run
 from adderclaw.channels.repl.slash import (
     asked,
     conversation,
@@ -16,8 +18,6 @@ from adderclaw.channels.repl.slash import (
 )
 from adderclaw.channels.repl.slash.command_line import by
 from adderclaw.channels.repl.slash.row import Does, Done, Row
-from adderclaw.hosted import by_name
-from adderclaw.runtime import Run
 
 
 def show_help(_run: Run, rest: str) -> Done:

@@ -6,6 +6,9 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any, Literal
 
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.run.start import loaded_by
+from adderclaw.agent.view.items import Call
 from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.openai.wanted import Wanted
@@ -14,12 +17,9 @@ from adderclaw.core.deltas import GrowingText
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Outcome
-from adderclaw.hosted.conversation import Conversation
-from adderclaw.runtime.start import loaded_by
 from adderclaw.storage import transcript
 from adderclaw.storage.queries import conversations
 from adderclaw.storage.text import plain
-from adderclaw.view.items import Call
 
 OWN = "adderclaw"
 """The model that stands for the agent as it is configured."""

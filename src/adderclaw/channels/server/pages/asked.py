@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.view.html import Child, Html, el
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import empty, field, link
@@ -12,7 +13,6 @@ from adderclaw.channels.server.refusal import refused
 from adderclaw.channels.server.visible import options as options_of
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import AdderClawError
-from adderclaw.view.html import Child, Html, el
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

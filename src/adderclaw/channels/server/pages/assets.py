@@ -26,7 +26,7 @@ class Asset(NamedTuple):
 FILES = {
     "style.css": (
         "text/css; charset=utf-8",
-        (("adderclaw.view", "style.css"), (__package__ or "", "shell.css"), (__package__ or "", "plots.css")),
+        (("adderclaw.agent.view", "style.css"), (__package__ or "", "shell.css"), (__package__ or "", "plots.css")),
     ),
     "app.js": ("text/javascript; charset=utf-8", ((__package__ or "", "app.js"),)),
     "icon.svg": ("image/svg+xml", ((__package__ or "", "icon.svg"),)),

@@ -3,7 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from adderclaw.channels.facts import reading, run_facts
+from adderclaw.agent.queries import reading
+from adderclaw.agent.view.html import Child, Html, el
+from adderclaw.agent.view.plots import Unit, short
+from adderclaw.agent.view.timeline import timeline
+from adderclaw.channels.facts import run_facts
 from adderclaw.channels.facts.boards import NAMES, Card
 from adderclaw.channels.facts.run_facts import Told
 from adderclaw.channels.server.endpoint import Called, Endpoint
@@ -14,9 +18,6 @@ from adderclaw.channels.server.pages.runs import HERE, address
 from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
 from adderclaw.storage import runs
-from adderclaw.view.html import Child, Html, el
-from adderclaw.view.plots import Unit, short
-from adderclaw.view.timeline import timeline
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

@@ -4,7 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Annotated
 
-from adderclaw.channels.facts import clean
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.conversation.updates import Update
+from adderclaw.agent.queries import clean
+from adderclaw.agent.view.html import Html, el, many
+from adderclaw.agent.view.html_items import item, item_id
+from adderclaw.agent.view.items import Item, Notice, Words
 from adderclaw.channels.server import streams
 from adderclaw.channels.server.conversations import folder_of, found
 from adderclaw.channels.server.endpoint import Called, Endpoint
@@ -13,12 +18,7 @@ from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import card, empty, link, sent_form
 from adderclaw.core.decode import Between
 from adderclaw.core.record import record
-from adderclaw.hosted.conversation import Conversation
-from adderclaw.hosted.updates import Update
 from adderclaw.storage import Store, threads
-from adderclaw.view.html import Html, el, many
-from adderclaw.view.html_items import item, item_id
-from adderclaw.view.items import Item, Notice, Words
 
 if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent

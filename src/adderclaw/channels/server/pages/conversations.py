@@ -3,13 +3,13 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.view.html import Html, el
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages import glance
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.now import talk_list
 from adderclaw.channels.server.pages.parts import card, empty, field, link, sent_form
 from adderclaw.core.record import record
-from adderclaw.view.html import Html, el
 
 if TYPE_CHECKING:
     from starlette.responses import Response

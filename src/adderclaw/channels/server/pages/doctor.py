@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.view.html import Html, el
 from adderclaw.channels.facts import health
 from adderclaw.channels.facts.health import CheckRow, Health
 from adderclaw.channels.server.endpoint import Called, Endpoint
@@ -11,7 +12,6 @@ from adderclaw.channels.server.pages.parts import badge, empty, figure, part, st
 from adderclaw.channels.server.visible import options as options_of
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import record
-from adderclaw.view.html import Html, el
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

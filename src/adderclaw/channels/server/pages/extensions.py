@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from adderclaw.channels.facts import parts as configured
-from adderclaw.channels.facts import plugins as plugin_facts
-from adderclaw.channels.facts.parts import HookRow, ServerRow, Settings, Skills
-from adderclaw.channels.facts.plugins import PluginRow
+from adderclaw.agent.queries import parts as configured
+from adderclaw.agent.queries import plugins as plugin_facts
+from adderclaw.agent.queries.parts import HookRow, ServerRow, Settings, Skills
+from adderclaw.agent.queries.plugins import PluginRow
+from adderclaw.agent.view.html import Html, el
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, folder_field, found, here_options, tilde
 from adderclaw.channels.server.pages.layout import layout
@@ -14,7 +15,6 @@ from adderclaw.channels.server.pages.parts import Tone, badge, empty, facts, par
 from adderclaw.config.plugins import preview
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
-from adderclaw.view.html import Html, el
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from adderclaw.agent.view.html import Child, Html, el
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.fleet import opened
 from adderclaw.channels.server.pages.asked import failed, found
@@ -15,7 +16,6 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.view.html import Child, Html, el
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

@@ -3,18 +3,18 @@
 import time
 from collections.abc import Sequence
 
-from adderclaw.channels.facts import clean
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.queries import clean
+from adderclaw.agent.view.items import Call
+from adderclaw.agent.view.rows import Rows
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.questions import Asked
 from adderclaw.channels.server.visible import places
 from adderclaw.core.record import NamedTuple
-from adderclaw.hosted.conversation import Conversation
 from adderclaw.storage import Store, approvals, runs, threads, transcript
 from adderclaw.storage.approvals import Approval
 from adderclaw.storage.queries import conversations
 from adderclaw.storage.runs import Run
-from adderclaw.view.items import Call
-from adderclaw.view.rows import Rows
 
 MOST_QUESTIONS = 50
 MOST_RUNNING = 50

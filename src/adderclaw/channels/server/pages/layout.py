@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.view.html import Child, Html, document, el, head_of, many
 from adderclaw.channels.server.endpoint import NOBODY, Called
 from adderclaw.channels.server.pages import assets, glance
 from adderclaw.channels.server.pages.parts import sent_form
 from adderclaw.core.record import NamedTuple
-from adderclaw.view.html import Child, Html, document, el, head_of, many
 
 if TYPE_CHECKING:
     from starlette.requests import Request

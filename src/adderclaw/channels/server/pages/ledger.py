@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from adderclaw.channels.facts import ledger
-from adderclaw.channels.facts.ledger import ChainState, ReceiptRow, Receipts
+from adderclaw.agent.queries import ledger
+from adderclaw.agent.queries.ledger import ChainState, ReceiptRow, Receipts
+from adderclaw.agent.view.html import Child, Html, el
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, found, missing, number, one_of, select, word
 from adderclaw.channels.server.pages.layout import layout
@@ -24,7 +25,6 @@ from adderclaw.channels.server.pages.parts import (
 )
 from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
-from adderclaw.view.html import Child, Html, el
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.view.html import Html
 from adderclaw.storage.text import compact
-from adderclaw.view.html import Html
 
 if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent

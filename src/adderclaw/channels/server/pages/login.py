@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.view.html import el
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.layout import bare, mark
 from adderclaw.channels.server.pages.parts import field
 from adderclaw.core.record import record
-from adderclaw.view.html import el
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

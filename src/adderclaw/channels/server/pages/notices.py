@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from adderclaw.channels.facts import notices
-from adderclaw.channels.facts.notices import NoticeRow, TargetRow
+from adderclaw.agent.queries import notices
+from adderclaw.agent.queries.notices import NoticeRow, TargetRow
+from adderclaw.agent.view.html import Child, Html, el
 from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, found, one_of, select
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import badge, empty, field, iso_seconds, moment, part, state, table
 from adderclaw.core.errors import AdderClawError
-from adderclaw.view.html import Child, Html, el
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.view.html import Html, el
+from adderclaw.agent.view.html_items import item_id
 from adderclaw.channels.server import streams
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages import glance, live, questions
@@ -11,8 +13,6 @@ from adderclaw.channels.server.pages.glance import Glance, Talk, Working
 from adderclaw.channels.server.pages.layout import layout, stop_button, stopped_banner, waiting_count
 from adderclaw.channels.server.pages.parts import card, empty, iso_seconds, link, moment, part, sent_form, state
 from adderclaw.storage.runs import Run
-from adderclaw.view.html import Html, el
-from adderclaw.view.html_items import item_id
 
 if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent

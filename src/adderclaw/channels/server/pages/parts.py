@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from adderclaw.view.html import Child, Html, el
+from adderclaw.agent.view.html import Child, Html, el
 
 type Tone = Literal["good", "bad", "warn", "info", ""]
 

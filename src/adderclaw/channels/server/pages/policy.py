@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw.channels.facts import judging
-from adderclaw.channels.facts.judging import Explained, OpinionRow, ToolRow
+from adderclaw.agent.queries import judging
+from adderclaw.agent.queries.judging import Explained, OpinionRow, ToolRow
+from adderclaw.agent.view.html import Html, el, many
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, folder_field, found, here_options, select
 from adderclaw.channels.server.pages.layout import layout
@@ -13,7 +14,6 @@ from adderclaw.channels.server.pages.parts import Tone, badge, field, part
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.tool_traits import BASH, READ, WRITE
 from adderclaw.policy.verdict import GUARDS, JUDGES, QUESTIONS
-from adderclaw.view.html import Html, el, many
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

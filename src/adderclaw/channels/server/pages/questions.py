@@ -2,17 +2,17 @@
 
 import hashlib
 
+from adderclaw.agent.conversation.asking import Request
+from adderclaw.agent.tool_call.approvals import questions_of, shown
+from adderclaw.agent.view.calls import parsed
+from adderclaw.agent.view.html import Child, Html, el, whole
+from adderclaw.agent.view.html_items import diff
+from adderclaw.agent.view.items import Change
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.parts import badge, facts, iso_seconds, moment, sent_form
 from adderclaw.core.questions import ApprovalRequest, Question
 from adderclaw.core.record import NamedTuple
-from adderclaw.hosted.asking import Request
-from adderclaw.kernel.approvals import questions_of, shown
 from adderclaw.storage.approvals import Approval
-from adderclaw.view.calls import parsed
-from adderclaw.view.html import Child, Html, el, whole
-from adderclaw.view.html_items import diff
-from adderclaw.view.items import Change
 
 RISKS = {"low": "good", "medium": "warn", "high": "bad"}
 OUTCOMES = {

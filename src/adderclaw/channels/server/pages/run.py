@@ -6,7 +6,14 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from adderclaw.channels.facts import reading, run_facts
+from adderclaw.agent.queries import reading
+from adderclaw.agent.view.html import Html, el
+from adderclaw.agent.view.html_markdown import markdown
+from adderclaw.agent.view.page import Block, drawn
+from adderclaw.agent.view.plots import Share, duration, shares, short
+from adderclaw.agent.view.rows import Rows
+from adderclaw.agent.view.timeline import timeline
+from adderclaw.channels.facts import run_facts
 from adderclaw.channels.facts import sops as facts
 from adderclaw.channels.facts.boards import NAMES, Board, State
 from adderclaw.channels.facts.run_facts import Told, clean
@@ -26,12 +33,6 @@ from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store, runs
 from adderclaw.storage.runs import Run
 from adderclaw.storage.sdlc.checks import Check
-from adderclaw.view.html import Html, el
-from adderclaw.view.html_markdown import markdown
-from adderclaw.view.page import Block, drawn
-from adderclaw.view.plots import Share, duration, shares, short
-from adderclaw.view.rows import Rows
-from adderclaw.view.timeline import timeline
 
 if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent

@@ -4,7 +4,10 @@ import os
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from adderclaw.channels.facts import reading, run_facts
+from adderclaw.agent.queries import reading
+from adderclaw.agent.view.html import Html, el
+from adderclaw.agent.view.plots import duration, short
+from adderclaw.channels.facts import run_facts
 from adderclaw.channels.facts.run_facts import Listed
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, found, one_of, select, word
@@ -13,8 +16,6 @@ from adderclaw.channels.server.pages.parts import empty, field, link, moment, st
 from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
-from adderclaw.view.html import Html, el
-from adderclaw.view.plots import duration, short
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from adderclaw.agent.view.html import Child, Html, el
 from adderclaw.channels.facts import schedules as facts
 from adderclaw.channels.facts.schedules import FiredRow, ScheduleRow
 from adderclaw.channels.server import schedules
@@ -26,7 +27,6 @@ from adderclaw.channels.server.pages.parts import facts as pairs
 from adderclaw.channels.server.pages.runs import address as run_address
 from adderclaw.core.errors import AdderClawError
 from adderclaw.schedules.when import spelled
-from adderclaw.view.html import Child, Html, el
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

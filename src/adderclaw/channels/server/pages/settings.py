@@ -3,8 +3,9 @@
 import json
 from typing import TYPE_CHECKING
 
-from adderclaw.channels.facts import parts as configured
-from adderclaw.channels.facts.parts import SettingRow, Settings
+from adderclaw.agent.queries import parts as configured
+from adderclaw.agent.queries.parts import SettingRow, Settings
+from adderclaw.agent.view.html import Html, el
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import (
     failed,
@@ -20,7 +21,6 @@ from adderclaw.channels.server.pages.asked import (
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import badge, empty, field, link, part, table
 from adderclaw.core.errors import AdderClawError
-from adderclaw.view.html import Html, el
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

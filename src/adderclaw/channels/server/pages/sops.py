@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from adderclaw.agent.view.html import Child, Html, el, whole
 from adderclaw.channels.facts import sops
 from adderclaw.channels.facts.sops import InputRow, SopRow, SopState
 from adderclaw.channels.server.endpoint import Called, Endpoint
@@ -10,7 +11,6 @@ from adderclaw.channels.server.pages.asked import failed, filters, folder_field,
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import badge, empty, field, part, sent_form, state, table
 from adderclaw.core.errors import AdderClawError
-from adderclaw.view.html import Child, Html, el, whole
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

@@ -1,16 +1,16 @@
 """One conversation as a page shows it: its items as far as they have come, its state, what it used."""
 
-from adderclaw.channels.facts import clean
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.queries import clean
+from adderclaw.agent.view.html import Html, el
+from adderclaw.agent.view.items import Call, Item, Words
+from adderclaw.agent.view.rows import Rows
 from adderclaw.channels.server.conversations import folder_of
 from adderclaw.channels.server.endpoint import Called
 from adderclaw.channels.server.pages.parts import state
 from adderclaw.core.record import NamedTuple
-from adderclaw.hosted.conversation import Conversation
 from adderclaw.storage import Store, locks, transcript
 from adderclaw.storage.queries import conversations
-from adderclaw.view.html import Html, el
-from adderclaw.view.items import Call, Item, Words
-from adderclaw.view.rows import Rows
 
 PAGE = 150
 """Items that are shown at once; earlier ones are a link away."""

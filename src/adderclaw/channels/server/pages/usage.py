@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from adderclaw.channels.facts import usage
-from adderclaw.channels.facts.usage import DayRow
+from adderclaw.agent.queries import usage
+from adderclaw.agent.queries.usage import DayRow
+from adderclaw.agent.view.html import Html, el
+from adderclaw.agent.view.plots import COLOURS, Plot, Series, columns, lines, short, spark
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, found, one_of
 from adderclaw.channels.server.pages.layout import layout
@@ -16,8 +18,6 @@ from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.storage.model_calls import Used
-from adderclaw.view.html import Html, el
-from adderclaw.view.plots import COLOURS, Plot, Series, columns, lines, short, spark
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

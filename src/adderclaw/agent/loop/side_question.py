@@ -1,0 +1,58 @@
+"""A question beside the conversation: asked of the small model, within the session's budget, kept as a row."""
+
+from dataclasses import replace
+
+from adderclaw.agent.loop import model_call
+from adderclaw.agent.session.prompt import made
+from adderclaw.agent.session.session import Session
+from adderclaw.core.errors import ProviderError
+from adderclaw.core.history import History
+from adderclaw.core.types import ChatResponse, Delta, Json, Message, Provider, TextBlock, Thinking
+
+
+async def ask(
+    session: Session,
+    instructions: str,
+    text: str,
+    *,
+    purpose: str,
+    provider: Provider | None = None,
+    named: str = "",
+    max_tokens: int | None = None,
+) -> str:
+    """The answer, without secrets. `provider` and its model `named` stand in for the session's own.
+
+    Raises ProviderError or LimitError.
+    """
+    # The budget is the same object: what this costs is what the session has spent.
+    asking = session if provider is None else replace(session, provider=provider, model=named)
+    response = await recorded(asking, instructions, History([Message("user", (TextBlock(text),))]), purpose, max_tokens)
+    if not response.final_text.strip():
+        raise ProviderError("malformed", "the small model answered without a word", provider=asking.provider.name)
+    return response.final_text
+
+
+async def recorded(
+    session: Session, instructions: str, said: History, purpose: str, max_tokens: int | None = None
+) -> ChatResponse:
+    """Ask with other messages than the conversation's; the answer has no secrets, and is a row before it is used."""
+    session = replace(session, thinking=Thinking(mode="disabled"))  # thoughts would use up a short answer's limit
+    # Several may be under way: each has its part of the budget, and is counted and kept without a wait in between.
+    reply = await model_call.ask(session, made(instructions, ()), _unheard, said, max_tokens=max_tokens)
+    response = replace(reply.response, final_text=session.secrets.scrub(reply.response.final_text))
+    unheard: Json = {"stop_reason": response.stop_reason} if response.stop_reason != "end" else {}
+    if response.tool_calls:  # which nobody lives
+        unheard["calls"] = len(response.tool_calls)
+    with session.store.write() as cursor:
+        model_call.keep(
+            session,
+            cursor,
+            reply,
+            session.budget.steps,
+            {"text": response.final_text, "purpose": purpose, **unheard},
+        )
+    return response
+
+
+def _unheard(_delta: Delta) -> None:
+    """It is no answer to the user: nobody watches it arrive."""

@@ -1,0 +1,468 @@
+"""One execution: opened, resumed, finished."""
+
+import os
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from adderclaw import config
+from adderclaw.agent.legacy import later_report
+from adderclaw.agent.loop import lifecycle, resume
+from adderclaw.agent.replay.recording import UNRECORDED, Recording
+from adderclaw.agent.run import session_setup as sessions
+from adderclaw.agent.run.start import Runtime, credentials, loaded_by, warn
+from adderclaw.agent.session.session import Session, TurnResult
+from adderclaw.config.paths import followed
+from adderclaw.core.errors import EXIT_CODES, AdderClawError, Completed, UsageError
+from adderclaw.core.questions import Operator
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import without_shapes
+from adderclaw.core.types import MISSING_KEY, EndedBy, Json
+from adderclaw.models import providers
+from adderclaw.storage import Store, locks, runs, settings, transcript
+from adderclaw.storage import later_files as rows
+from adderclaw.storage.telemetry import database, jsonl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from sqlite3 import Cursor
+
+    from adderclaw.agent.legacy.later_record import Later
+
+RUN_FAILED: Mapping[EndedBy, str] = {"missing_key": MISSING_KEY, "turns": "max_turns_exceeded"}
+"""Reasons of `run_failed` that have names of their own."""
+NOT_ACKNOWLEDGED = (
+    "changes of what other programs run later, which nobody has acknowledged: {names}; look at them, then "
+    "`adderclaw later accept` or `adderclaw later set-aside`"
+)
+
+
+class Resume(NamedTuple):
+    """Which conversation goes on: one by its id (or the beginning of it), or the last of this workspace."""
+
+    conversation: str | None
+    go_on: bool
+    """No new message comes: an interrupted turn is finished."""
+    fork: bool = False
+    """In a copy: the conversation itself stays as it is."""
+
+
+class Run(NamedTuple):
+    """One execution with its run id; `finish` writes its outcome before the process ends."""
+
+    runtime: Runtime
+    session: Session
+
+    @property
+    def run_id(self) -> str:
+        return self.runtime.bus.run_id
+
+    async def switch(self, wanted: str) -> None:
+        """Another model from the next call on: an entry's name, `entry/model`, or a model of the entry in use."""
+        session = self.session
+        chosen = providers.choice(wanted, session.config, session.provider.name)
+        change = lifecycle.switch(session.model, chosen.model, wanted)
+        if (refused := await lifecycle.switching(session, change)) is not None:
+            raise UsageError(f"a hook refused the model {chosen.model}: {refused}")
+        if chosen.provider != session.provider.name:
+            left, session.provider = session.provider, sessions.open_provider(self.runtime, chosen.provider)
+            await left.close()
+        session.model, session.state.cached_tokens = chosen.model, 0
+        self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
+        await lifecycle.switched(session, change)
+
+    def rest(self) -> None:
+        """Release the processes and descriptors of the sandbox if nothing in it would be lost."""
+        if self.runtime.box is not None:
+            self.runtime.box.rest()
+
+    async def settle(self) -> None:
+        """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
+        await lifecycle.hush(self.session)
+        kit = self.session.scene.kit
+        if kit.tasks is not None:
+            await kit.tasks.close()
+        if self.runtime.later is not None:
+            later_report.tell(self.session, self.session.secrets.clean(self.runtime.later.take()))
+
+    async def close(self) -> None:
+        """SessionEnd, and only then what its hooks may call: in a loop that lives on without us nothing else would."""
+        await self.settle()
+        await self.end()
+        if self.runtime.servers is not None:
+            await self.runtime.servers.close()
+        await self.session.provider.close()
+
+    async def end(self) -> None:
+        """SessionEnd, once, for a session that began."""
+        if self.session.hooks:
+            await lifecycle.end(self.session)
+
+    def finish(self, result: TurnResult, *, exit_code: int | None = None, mode: str = "agent") -> int:
+        session, bus = self.session, self.runtime.bus
+        code = EXIT_CODES[result.outcome] if exit_code is None else exit_code
+        usage = session.budget.usage.as_json()
+        if result.outcome in ("completed", "denied"):
+            body = {"outcome": result.outcome, "mode": mode, "reason": result.reason, "usage": usage}
+            counts = {
+                "steps": session.budget.steps,
+                "tool_calls": session.budget.tool_calls,
+                "cost": session.budget.cost,
+            }
+            bus.tell({"event_type": "run_finished", **body, **counts})  # pyright: ignore[reportArgumentType]
+        else:
+            reason = RUN_FAILED.get(result.ended_by, result.ended_by) or result.outcome
+            bus.tell(
+                {"event_type": "run_failed", "outcome": result.outcome, "reason": reason, "message": result.reason}
+            )
+        with session.store.write() as cursor:
+            session.keep_spent(cursor)
+            runs.finish(
+                cursor,
+                run_id=self.run_id,
+                outcome=result.outcome,
+                exit_code=code,
+                answer=result.answer,
+                usage=usage,
+                reason=result.reason,
+                cost=session.budget.cost,
+            )
+            if self.runtime.recording is not None:
+                self.runtime.recording.imprint(cursor)
+        return code
+
+
+def run_again(runtime: Runtime, run_id: str) -> Resume:
+    """A run goes on under its own id, in its own conversation."""
+    from adderclaw.storage import workflows
+
+    store = Store.open(runtime.config.memory.path)
+    try:
+        row = runs.get(store, run_id)
+        turn = row is not None and workflows.is_turn(store, row.run_id, row.kind)
+        answered = turn and row is not None and transcript.is_answered(store, row.session_id)
+    finally:
+        store.close()
+    if row is None:
+        raise UsageError(f"there is no run {run_id!r}; `adderclaw runs list` lists them")
+    if row.status == "running":
+        raise UsageError(f"run {row.run_id} is still running (process {row.pid})")
+    if row.outcome == "completed":
+        raise Completed(row.run_id, without_shapes(row.answer or ""))
+    if answered and row.outcome in ("denied", "needs_input"):
+        fix = f"`adderclaw agent --resume {row.conversation_id} -m TEXT` continues the conversation"
+        raise UsageError(f"run {row.run_id} ended as {row.outcome}, and its model has answered: {fix}")
+    runtime.bus.go_on_with(row.run_id)
+    return Resume(row.conversation_id, go_on=turn or row.kind == "sop")  # these make the calls that had not begun
+
+
+def _prune(runtime: Runtime, store: Store) -> None:
+    from dataclasses import astuple
+
+    if any(astuple(runtime.config.retention)):
+        from adderclaw.agent.run import retention
+
+        retention.after_run(store, runtime.config.retention)
+
+
+def _recording(runtime: Runtime, store: Store) -> Recording:
+    return Recording(store, runtime.bus, runtime.clock, runtime.stopped, runtime.home)
+
+
+@contextmanager
+def opened(
+    runtime: Runtime,
+    operator: Operator,
+    *,
+    kind: str,
+    channel: str = "cli",
+    again: Resume | None = None,
+    task: str = "",
+    more: "Iterable[Callable[[Cursor, Session], None]]" = (),
+) -> Generator[Run]:
+    """Open store, ledger, provider and session; whatever happens, everything is closed.
+
+    `more` writes rows in the same transaction as the run's own row.
+    """
+    with ExitStack() as stack:
+        _require_workspace(runtime)
+        store = Store.open(runtime.config.memory.path, in_files=runtime.config.memory.backend == "file")
+        stack.callback(store.close)
+        if kind not in UNRECORDED:
+            stack.callback(lambda: _prune(runtime, store))
+        if store.notice:
+            warn(runtime, store.notice)
+        recording = _recording(runtime, store) if kind not in UNRECORDED else None
+        runtime.recording = recording
+        conversation_id, session_id, copied = _which(runtime, store, again)
+        if again is not None:
+            _check_trace(runtime, store, copied.session if copied else session_id)
+        runtime.loaded = _in_its_workspace(runtime, store, copied.conversation if copied else conversation_id)
+        runtime.loaded, runtime.started = _with_operators_own(runtime, store), None
+        runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
+        _listen(runtime, store, stack, conversation_id, session_id)
+        _send_notices(runtime, store, stack, kind, channel)
+        runtime.bus.settled()
+        stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))
+        if recording is not None:
+            stack.callback(recording.imprint_late)
+        provider = sessions.Unasked() if kind == "tool" else None
+        runtime.later = _later(runtime, store, session_id)
+        stack.callback(runtime.later.close)
+        _look_after_a_kill(runtime, runtime.later)
+        session = sessions.make(runtime, store, operator, conversation_id, session_id, provider, stack)
+        stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
+        stack.callback(runtime.close_boxes)
+        run = Run(runtime, session)
+        stack.callback(lambda: _end(run))
+        if kind != "tool":  # there the operator has answered already, by typing the call
+            session.operator = sessions.durable(runtime, session, channel)
+        if recording is not None:
+            recording.attach(session, channel)
+        if again is not None:
+            _go_on_counting(session, again)
+            session.began = "resume"
+        _begin(runtime, store, session, kind, channel, again=again, task=task, copied=copied, more=more)
+        if again is not None and kind != "tool":  # by hand no model is asked: nobody reads what was said before
+            resume.restore(session, go_on=again.go_on)
+        _tell_of_changes(runtime, runtime.later, session)
+        yield run
+
+
+def _later(runtime: Runtime, store: Store, session_id: str) -> "Later":
+    from adderclaw.agent.legacy.later_record import Later
+
+    allow = runtime.config.security.later == "allow"
+    return Later(store, followed(runtime.loaded.workspace), session_id, runtime.home, allow=allow)
+
+
+def _look_after_a_kill(runtime: Runtime, later: "Later") -> None:
+    """Find what a killed session left, before instructions and skills are read: what it changed of them is framed."""
+    if not later.killed():
+        return
+    from adderclaw.agent.run.tool_environment import workspace_of
+    from adderclaw.sandbox.protected_paths import without
+
+    place = workspace_of(runtime)
+    roots = (place.root, *place.extra)
+    runtime.surveyor.imported = later.looked_at()
+    survey = runtime.surveyor.look((*roots, *later.left_by_killed()))
+    later.first(without(survey, followed(runtime.home)).items, roots)
+
+
+def _tell_of_changes(runtime: Runtime, later: "Later", session: Session) -> None:
+    """What a killed session left is told, or else what nobody acknowledged, once more."""
+    root = followed(runtime.loaded.workspace)
+    if found := later.take():
+        later_report.tell(session, found)
+    elif waiting := rows.unanswered(session.store, root):
+        found = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]
+        warn(runtime, NOT_ACKNOWLEDGED.format(names=later_report.named(runtime.secrets.clean(found))))
+
+
+def _check_trace(runtime: Runtime, store: Store, session_id: str) -> None:
+    """What goes on goes on from the store; that the file of its events was changed meanwhile is said."""
+    from adderclaw.agent.replay.trace_file import checked
+
+    before = runs.last_of(store, session_id)
+    for message in checked(store, before).warnings if before is not None else ():
+        warn(runtime, message)
+
+
+def _go_on_counting(session: Session, again: Resume) -> None:
+    """Limits hold however often a run is interrupted: what was used up counts. A new message is a new run."""
+    if (own := runs.spent_by(session.store, session.bus.run_id)) is not None:
+        session.budget.restore(own.used)
+        session.state.rounds = own.rounds if again.go_on else 0
+    elif again.go_on and (earlier := runs.spent_in(session.store, session.session_id)) is not None:
+        session.budget.owe(earlier.used)
+        session.state.rounds = earlier.rounds
+
+
+def _end(run: Run) -> None:
+    """SessionEnd, where no loop runs any more in which it could have been fired."""
+    if "SessionEnd" not in run.session.hooks:
+        return
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(run.end())
+
+
+def _require_workspace(runtime: Runtime) -> None:
+    """The workspace of the defaults is made when it is first needed; one that somebody named must be there."""
+    workspace = runtime.loaded.workspace
+    if os.path.isdir(workspace):
+        return
+    if (
+        runtime.loaded.origins.get("workspace_dir", "default") == "default"
+        and workspace == runtime.config.workspace_dir
+    ):
+        try:
+            os.makedirs(workspace, exist_ok=True)
+            return
+        except OSError as error:
+            raise AdderClawError(f"the workspace {workspace} cannot be made: {error.strerror}") from error
+    raise UsageError(f"the workspace {workspace} is not there; make it, run `adderclaw init`, or name another")
+
+
+def _in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> config.Loaded:
+    """A conversation goes on where it was held, wherever we stand, unless another workspace is named."""
+    place = transcript.workspace_of(store, conversation_id)
+    if place in ("", runtime.loaded.workspace) or runtime.options.workspace is not None:
+        return runtime.loaded
+    if not os.path.isdir(place):
+        raise UsageError(f"the conversation's workspace {place} is gone; name another with --workspace")
+    loaded = loaded_by(runtime.options, place, runtime.options.overrides)
+    runtime.bus.tell({"event_type": "workspace_path", "path": place, "reason": "where the conversation was held"})
+    return loaded
+
+
+def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
+    """An `effective` row that somebody else wrote is the operator's: it stands until `config reload`."""
+    own = settings.operators_own(store)
+    if own is None:
+        return runtime.loaded
+    loaded = config.with_snapshot(runtime.loaded, own)
+    warn(runtime, loaded.warnings[-1])
+    return loaded
+
+
+class _Copied(NamedTuple):
+    """The conversation, and its session, that a new one begins as a copy of."""
+
+    conversation: str
+    session: str
+
+
+def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, str, _Copied | None]:
+    named = runtime.options.session_id
+    if named is not None and transcript.conversation_of(store, named) is not None:
+        raise UsageError(f"there is a session {named!r} already; give another id, or go on with it by --resume")
+    if again is None:
+        return runtime.ids("conversation"), named or runtime.ids("session"), None
+    if again.conversation is None:
+        found = transcript.last_conversation(store, runtime.loaded.workspace)
+        if found is None:
+            raise UsageError(f"no conversation to continue in {runtime.loaded.workspace}; begin one with `agent -m`")
+    elif not again.conversation.strip():
+        raise UsageError("the conversation to go on with has an empty name; `adderclaw memory list` shows them")
+    else:
+        found = transcript.conversation_of(store, again.conversation)
+        if found is None:
+            raise UsageError(f"no conversation {again.conversation!r}; `adderclaw memory list` shows them")
+    _require_phase(store, found)
+    held = transcript.sessions_of(store, found)
+    if not held:  # it was begun with a plan, and not a word yet
+        return found, named or runtime.ids("session"), None
+    last = held[-1]
+    if again.fork:
+        return runtime.ids("conversation"), named or runtime.ids("session"), _Copied(found, last)
+    return found, last, None
+
+
+def _require_phase(store: Store, conversation_id: str) -> None:
+    """A conversation in a phase that does not exist goes on nowhere."""
+    if transcript.phase_and_approval(store, conversation_id)[0] != "idle":
+        from adderclaw.storage.sdlc import phases
+
+        phases.phase_of(store, conversation_id)
+
+
+def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: str, session_id: str) -> None:
+    bus = runtime.bus
+    bus.conversation_id, bus.session_id = conversation_id, session_id
+    bus.listen("database", database.sink(store))
+    write, close = jsonl.sink(runtime.runs_folder, store)
+    stack.callback(close)
+    bus.listen("jsonl", write)
+    if runtime.config.telemetry.enabled:
+        from adderclaw.storage import telemetry
+
+        made = telemetry.sink(
+            runtime.config,
+            session_id,
+            lambda message: print(message, file=sys.stderr),
+            runtime.loaded.workspace,
+            managed="telemetry" in runtime.loaded.managed,
+        )
+        if made is not None:
+            bus.listen("telemetry", made[0])
+            stack.callback(made[1])
+
+
+def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, channel: str) -> None:
+    """Where the operator has targets for them."""
+    if not runtime.config.notices.targets:
+        return
+    from adderclaw.agent.notices import letter, listener
+
+    for target in runtime.config.notices.targets.values():
+        for value in (*letter.in_environment(target).values(), letter.secret_address(target)):
+            runtime.secrets.add(value)
+    terminal = channel in ("cli", "repl", "run") and sys.stdin.isatty() and sys.stderr.isatty()
+    workspace, clean = runtime.loaded.workspace, runtime.secrets.clean
+    scene = listener.Scene(runtime.config, store, runtime.home, clean, workspace, kind, channel, terminal)
+    hear, close = listener.sink(scene, runtime.bus)
+    stack.callback(close)
+    runtime.bus.listen("notices", hear)
+
+
+def _setup(runtime: Runtime, store: Store) -> str:
+    """Why Setup hooks run, if they do: the operator says so, or nothing was ever said in this project."""
+    if runtime.options.maintenance:
+        return "maintenance"
+    return "" if transcript.is_known_project(store, runtime.loaded.workspace) else "init"
+
+
+def _begin(
+    runtime: Runtime,
+    store: Store,
+    session: Session,
+    kind: str,
+    channel: str,
+    *,
+    again: Resume | None,
+    task: str,
+    copied: _Copied | None,
+    more: "Iterable[Callable[[Cursor, Session], None]]",
+) -> None:
+    """The rows that a run stands on, in one transaction."""
+    effective = config.snapshot(runtime.loaded)
+    if "Setup" in session.hooks:
+        session.setup = _setup(runtime, store)
+    with store.write() as cursor:
+        transcript.begin(
+            cursor,
+            conversation_id=session.conversation_id,
+            session_id=session.session_id,
+            project_dir=runtime.loaded.workspace,
+        )
+        if copied is not None:
+            transcript.copy(cursor, copied.session, session.session_id)
+        brought: Json = {"plugins": runtime.plugins.as_json()} if runtime.plugins is not None else {}
+        settings.snapshot(cursor, f"effective:{session.session_id}", {**effective, **brought})
+        settings.import_effective(cursor, effective)
+        runs.begin(
+            cursor,
+            run_id=runtime.bus.run_id,
+            kind=kind,
+            conversation_id=session.conversation_id,
+            session_id=session.session_id,
+            pid=os.getpid(),
+        )
+        for write in more:
+            write(cursor, session)
+    bus = runtime.bus
+    for warning in session.scene.policy.rules.warnings:
+        bus.tell({"event_type": "warning", "message": warning})
+    bus.tell({"event_type": "provider_selected", "provider": session.provider.name, "model": session.model})
+    bus.tell({"event_type": "channel_started", "channel": channel})
+    ids: Json = {"conversation_id": session.conversation_id, "session_id": session.session_id}
+    bus.tell({"event_type": "conversation_started", "resumed": again is not None, **ids})  # pyright: ignore[reportArgumentType]
+    bus.tell({"event_type": "run_started", "mode": kind, "task": task})
+    if runtime.plugins is not None:
+        runtime.plugins.tell(bus)

@@ -1,0 +1,457 @@
+"""A session put together from its parts: provider, ledger, prompt, budget, operator."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from adderclaw.agent.loop import lifecycle
+from adderclaw.agent.session import prompt
+from adderclaw.agent.session.instructions import Instructions
+from adderclaw.agent.session.limits import Budget, LoopDetector
+from adderclaw.agent.session.session import Chain, Rows, Session, State
+from adderclaw.agent.tool_call.hooks import AFTER_EDIT
+from adderclaw.config import KEY_AS_MODEL
+from adderclaw.config.model_facts.catalogue import Prices
+from adderclaw.config.places import FLAGS
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.errors import ProviderError, Refused, UsageError
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.json_text import canonical
+from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest
+from adderclaw.core.redaction import looks_secret
+from adderclaw.core.tool_traits import BASH
+from adderclaw.core.types import (
+    ChatRequest,
+    ChatResponse,
+    Effort,
+    Json,
+    OnDelta,
+    Provider,
+    ProviderCapabilities,
+    Tool,
+    ToolResult,
+)
+from adderclaw.models import providers
+from adderclaw.sandbox import programs, workspace
+from adderclaw.sandbox.legacy.checkpoints import Checkpoints
+from adderclaw.storage import Store, memory
+from adderclaw.storage.ledger.ledger import Ledger
+from adderclaw.tools import CHECKER_FILES
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from adderclaw.core.host import Resources
+    from adderclaw.sandbox.legacy.checkpoints.tracker import Tracker
+    from adderclaw.tools.background import Tasks
+from adderclaw.agent.replay.recorder import recorded_hooks
+from adderclaw.agent.run import configured_hooks
+from adderclaw.agent.run.start import Options, Runtime, warn
+from adderclaw.agent.run.tool_environment import scene
+
+
+class Unasked:
+    """Stands where a tool is run by hand: no model is asked, unless for a subagent, so none needs to be set up."""
+
+    name = "none"
+
+    def capabilities(self) -> ProviderCapabilities:
+        return ProviderCapabilities(streaming=False, tools=False, tool_choice=False)
+
+    async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:  # noqa: ARG002
+        raise ProviderError("invalid_request", "a tool that is run by hand has no model to ask", provider=self.name)
+
+    async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002
+        return None
+
+    async def ready(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+
+def make(
+    runtime: Runtime,
+    store: Store,
+    operator: Operator,
+    conversation_id: str,
+    session_id: str,
+    provider: Provider | None,
+    closing: ExitStack,
+) -> Session:
+    """A session of these parts; `closing` closes what it opens."""
+    now, options = runtime.config, runtime.options
+    chosen = chosen_by(options, now)
+    here = scene(runtime, store, conversation_id, session_id)
+    programs.remember((here.context.workspace.root, *here.context.workspace.extra))
+    if here.kit.tasks is not None:
+        closing.callback(here.kit.tasks.release)
+    root = here.context.workspace.root
+    unapproved = runtime.later.unapproved if runtime.later is not None else frozenset[str]
+    files = None if options.bare else Instructions(runtime.home, root, here.context.hidden, unapproved)
+    if files is not None and runtime.later is not None:
+        runtime.later.imported = files.imported
+        if runtime.looker is not None:
+            runtime.looker.imported = files.imported
+    session = Session(
+        config=now,
+        scene=here,
+        store=store,
+        ledger=_ledger(runtime, store, closing),
+        bus=runtime.bus,
+        provider=provider or open_provider(runtime, chosen.provider),
+        model=chosen.model,
+        prompt=prompt.compose(
+            root, memory.context(store, root), here.offered.values(), instructions=scrubbed(runtime, files)
+        ),
+        operator=operator,
+        budget=Budget(now.limits, runtime.clock, Prices(now), options.overseer, cost_set_in=cost_set_in(runtime)),
+        state=State(LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at)),
+        thinking=options.thinking,
+        clock=runtime.clock,
+        ids=runtime.ids,
+        secrets=runtime.secrets,
+        home=runtime.home,
+        managed=runtime.loaded.managed,
+        overseer=options.overseer,
+        warm=_warm_once(here.kit.begin if BASH in here.offered else None),
+        keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
+    )
+    session.hosted(SessionHost(runtime, session))
+    here.at_terminal = bool(getattr(operator, "at_terminal", False))
+    session.instructions, session.call_back = files, options.call_back
+    session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
+    if session.checkpoints is not None and here.kit.tasks is not None:
+        session.checkpoints.background = _busy(here.kit.tasks)
+    session.hooks = hooks_of(runtime, session)
+    if runtime.servers is not None:
+        from adderclaw.agent.run import servers
+
+        servers.attach(runtime, session, runtime.servers)
+    return session
+
+
+def hooks_of(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
+    """The session's hooks, what follows an edit by itself, and who judges its goal."""
+    checks = _checks(runtime, session.scene.context.workspace.root)
+    return recorded_hooks({**_configured(runtime, session), **checks, lifecycle.GOAL: _judge_goal})
+
+
+async def _judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merged:
+    from adderclaw.agent.loop import goals
+
+    return await goals.judge(session, fields, rows)
+
+
+def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
+    """The session's hooks; where none is configured nothing of them is imported."""
+    loaded = runtime.loaded
+    if not configured_hooks.are_any(runtime) and not loaded.held_hooks and not runtime.options.own_hooks:
+        return {}
+    from adderclaw.agent.session import file_watch
+    from adderclaw.agent.tool_call import session_hooks
+    from adderclaw.tools.hooks import matching, settings
+
+    found = configured_hooks.read(runtime)
+    settings.require_shells(found, configured_hooks.roots(runtime))
+    configured_hooks.say_what_waits(runtime, found)
+    for hook in found:
+        if why := matching.never(hook.event, hook.matcher):
+            warn(runtime, f"hook {hook.ordinal} of {hook.source} never runs: {why}")
+    for path in loaded.files:
+        session.settings_files[path] = (_whose(runtime, path), lifecycle.stamp(path))
+    if any(hook.event == "ConfigChange" for hook in found):
+        from adderclaw.agent.run import skills
+
+        for path in skills.files(runtime):
+            session.settings_files[path] = ("skills", lifecycle.stamp(path))
+    names = [name for hook in found if hook.event == "FileChanged" for name in hook.matcher.split("|")]
+    file_watch.watch(session, [name for name in names if name and name != "*"])
+    return session_hooks.table(found)
+
+
+def _checks(runtime: Runtime, root: str) -> Mapping[str, Chain]:
+    """The project's own checkers, after an edit; where no file configures one nothing of them is imported."""
+    if runtime.options.bare or not runtime.config.after_edit.check:
+        return {}
+    there = {name for name in CHECKER_FILES if workspace.is_named(os.path.join(root, name))}
+    if not there:
+        return {}
+    from adderclaw.agent.run.after_edit import Checks
+
+    return {AFTER_EDIT: Checks(runtime, root, there).fire}
+
+
+def _whose(runtime: Runtime, path: str) -> str:
+    if not path.startswith(os.path.join(runtime.loaded.workspace, "")):
+        return "user_settings"
+    name = os.path.basename(path)
+    if name == "policy.toml":
+        return "policy_settings"
+    return "local_settings" if ".local." in name else "project_settings"
+
+
+def scrubbed(runtime: Runtime, files: Instructions | None) -> str:
+    """What instruction files say, for the prompt."""
+    return runtime.secrets.scrub(files.text) if files is not None else ""
+
+
+async def aside(
+    runtime: Runtime,
+    session: Session,
+    instructions: str,
+    text: str,
+    purpose: str,
+    wanted: str,
+    *,
+    max_tokens: int | None = None,
+) -> str:
+    """Ask the model that is wanted, else the small one; a provider of its own is opened for it."""
+    from adderclaw.agent.loop import side_question
+
+    small, now = runtime.config.providers.small, runtime.config
+    otherwise = providers.Choice(session.provider.name, session.model)
+    if small is not None and small != session.provider.name:
+        otherwise = providers.Choice(small, providers.model_of(small, now))
+    chosen = providers.wanted(wanted, now, otherwise)
+    own = chosen.provider == session.provider.name
+    provider = session.provider if own else open_provider(runtime, chosen.provider)
+    try:
+        return await side_question.ask(
+            session,
+            instructions,
+            text,
+            purpose=purpose,
+            provider=provider,
+            named=chosen.model,
+            max_tokens=max_tokens,
+        )
+    finally:
+        if not own:
+            await provider.close()
+
+
+class SessionHost:
+    """A session as its tools see it."""
+
+    def __init__(self, runtime: Runtime, session: Session) -> None:
+        self._runtime, self._session = runtime, session
+        self._everything = session.scene.tools  # a driver may let the model have fewer for a while
+
+    @property
+    def resources(self) -> "Resources | None":
+        return self._runtime.servers
+
+    @property
+    def has_model(self) -> bool:
+        return not isinstance(self._session.provider, Unasked)
+
+    async def ask(self, request: QuestionRequest) -> Answer:
+        return await self._session.operator.ask(request)
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        return await self._session.operator.approve(request)
+
+    async def fire(self, event: str, fields: Json) -> Merged:
+        return await self._session.fire(event, fields)
+
+    async def spawn(self, order: Child) -> ChildReport:
+        from adderclaw.agent.subagents import children
+
+        return await children.run(self._runtime, self._session, order)
+
+    async def call(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:
+        from adderclaw.agent.run import hook_calls
+
+        return await hook_calls.call(self._runtime, self._session, self._everything, name, given, why, asked=asked)
+
+    async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
+        return await aside(self._runtime, self._session, instructions, text, purpose, wanted)
+
+    async def connecting(self) -> str:
+        waiting = self._session.scene.connecting
+        return "" if waiting is None else await waiting()
+
+    def say(self, message: str, attachments: list[str], status: str) -> None:
+        self._session.bus.tell(
+            {"event_type": "brief", "message": message, "attachments": attachments, "status": status}
+        )
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        return self._session.scene.offered
+
+    @property
+    def in_plan_mode(self) -> bool:
+        from adderclaw.agent.tool_call import permission_updates
+
+        return permission_updates.in_plan_mode(self._session)
+
+    def end_plan_mode(self) -> bool:
+        from adderclaw.agent.tool_call import permission_updates
+
+        ended = permission_updates.end_plan_mode(self._session)
+        if ended:
+            self._session.state.planning = ""  # the model hears it from the tool's result
+        return ended
+
+    def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
+        return self._session.scene.in_force.lend(rules, effort)
+
+
+def _busy(tasks: "Tasks") -> Callable[[], str]:
+    """Which background tasks run, or have ended since this was last asked."""
+    over: set[str] = set()
+
+    def busy() -> str:
+        found = [task for task in tasks.listed() if task.running or task.id not in over]
+        over.update(task.id for task in found if not task.running)
+        return ", ".join(task.id for task in found)
+
+    return busy
+
+
+def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
+    """One for the whole run: a child session has its parent's."""
+    if runtime.checkpoints is None:
+
+        def tracker() -> "Tracker":
+            from adderclaw.agent.legacy.rewind import own_of
+            from adderclaw.config.paths import followed
+            from adderclaw.sandbox.legacy.checkpoints.tracker import Tracker, limits_of
+
+            now, root = runtime.config, followed(runtime.loaded.workspace)
+            own = own_of(now, runtime.home, root, headless=runtime.options.headless)
+            settings = now.checkpoints
+            made = Tracker(store, own, root, limits_of(settings), lambda text: warn(runtime, text))
+            made.keep_days = settings.keep_days
+            return made
+
+        runtime.checkpoints = Checkpoints(tracker)
+    return runtime.checkpoints
+
+
+TERMINALS = frozenset({"cli", "repl"})
+"""Channels at which a person sits: there a question waits as long as it takes."""
+ELSEWHERE = 300.0
+"""Seconds that a question waits on any other channel, unless the operator says otherwise."""
+
+
+def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
+    """The channel's operator, whose questions another process may answer, too."""
+    from adderclaw.agent.tool_call.approvals import Durable
+    from adderclaw.storage.ledger.log_files import operators_key
+
+    seconds = runtime.config.security.approval_timeout_seconds or (None if channel in TERMINALS else ELSEWHERE)
+    return Durable(
+        session.operator,
+        session.store,
+        session.session_id,
+        clock=runtime.clock,
+        ids=runtime.ids,
+        scrub=runtime.secrets.scrub,
+        stopped=runtime.stopped,
+        seconds=seconds,
+        key=lambda: operators_key(runtime.key_path),
+        tell=runtime.bus.tell,
+        channel=channel,
+        spent=lambda id: session.ledger is not None and session.ledger.names(id),
+    )
+
+
+def cost_set_in(runtime: Runtime) -> str:
+    """Where `limits.cost_usd` was set, for a message; empty for the default."""
+    origin = runtime.loaded.origins.get("limits.cost_usd", "default")
+    if origin == "default":
+        return ""
+    return "set for this run" if origin == FLAGS else f"set in {origin}"
+
+
+def chosen_by(options: Options, now: Config) -> providers.Choice:
+    """The model that the operator means."""
+    if options.model and looks_secret(options.model):
+        raise UsageError(KEY_AS_MODEL)
+    if options.provider:
+        return providers.choice_at(options.provider, options.model or providers.model_of(options.provider, now), now)
+    return providers.choice(options.model or now.default_provider, now, now.default_provider)
+
+
+def open_provider(runtime: Runtime, name: str) -> Provider:
+    return providers.make(
+        name,
+        runtime.config,
+        secrets=runtime.secrets,
+        tell=runtime.bus.tell,
+        clock=runtime.clock,
+        credentials=runtime.credentials,
+    )
+
+
+def _ledger(runtime: Runtime, store: Store, closing: ExitStack) -> Ledger | None:
+    receipts = runtime.config.receipts
+    if not receipts.enabled:
+        message = "receipts are off (receipts.enabled = false): what tools did cannot be verified"
+        runtime.bus.tell({"event_type": "warning", "message": message})
+        return None
+    ledger = Ledger.open(receipts.path, store, runtime.key_path, clock=runtime.clock, ids=runtime.ids)
+    closing.callback(ledger.close)
+    for repair in ledger.repairs:
+        runtime.bus.tell({"event_type": "warning", "message": repair})
+    return ledger
+
+
+def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
+    """Whole requests and answers beside the events of the run, without secrets: for whoever asked to see them."""
+    from adderclaw.sandbox import workspace
+
+    folder = runtime.runs_folder / runtime.bus.run_id
+
+    def keep(name: str, body: Json) -> None:
+        text = canonical(runtime.secrets.clean(body))
+        try:
+            workspace.write(folder / name, text.encode("utf-8", "replace"), mode=0o600)
+        except (OSError, Refused) as error:  # a command put something else there: no reason to end the run
+            runtime.bus.tell({"event_type": "warning", "message": f"{name} cannot be kept: {error}"})
+
+    return keep
+
+
+NEXT_NEEDED = (
+    "adderclaw.policy.verdict",
+    "adderclaw.policy.legacy.shell.reader",
+    "adderclaw.policy.legacy.shell.compiler",
+    "adderclaw.tools.files",
+    "adderclaw.tools.shell",
+    "adderclaw.sandbox.legacy.checkpoints.tracker",
+    "adderclaw.sandbox.box",
+    "adderclaw.sandbox.legacy.survey",
+)
+"""Not pydantic: an ordinary call is decoded without it, and it takes more memory than all of these."""
+
+
+def _warm_once(begin: Callable[[], None] | None) -> Callable[[], None]:
+    """Import what the first tool call needs, once, in a thread, while the model thinks; then `begin` the sandbox.
+
+    The loop's own thread does that: the kernel ends a sandbox with the thread that started it.
+    """
+    waiting = list(NEXT_NEEDED)
+
+    def imports(loop: "AbstractEventLoop") -> None:
+        from importlib import import_module
+
+        while waiting:
+            import_module(waiting.pop(0))
+        if begin is not None:
+            with suppress(RuntimeError):  # the loop is closed by now
+                loop.call_soon_threadsafe(begin)
+
+    def warm() -> None:
+        if waiting:
+            import asyncio
+            import threading
+
+            threading.Thread(target=imports, args=(asyncio.get_running_loop(),), daemon=True).start()
+
+    return warm
