@@ -21,7 +21,7 @@ import pytest
 
 from adderclaw import config
 from adderclaw.channels.cli import COMMANDS
-from adderclaw.drivers.sop.parse import parse as parse_sop
+from adderclaw.flows.sop.parse import parse as parse_sop
 from adderclaw.models.http import signing
 from scripts import acceptance, generate_reference
 from tests.program import Cli

@@ -6,7 +6,7 @@
 __version__ = "0.1.0"
 
 _API, _SECURITY = "adderclaw.channels.python", "adderclaw.channels.bash_security"
-_SCENARIOS, _QUERY = "adderclaw.drivers.spec.scenarios", "adderclaw.core.query"
+_SCENARIOS, _QUERY = "adderclaw.flows.spec.scenarios", "adderclaw.core.query"
 _MESSAGES = ("AssistantMessage", "PartialMessage", "ResultMessage", "SystemMessage", "UserMessage")
 _NAMES = {
     **dict.fromkeys(("AgentClient", "Query", "run_channel"), _API),

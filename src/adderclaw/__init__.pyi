@@ -11,10 +11,10 @@ from adderclaw.core.query import QueryOptions as QueryOptions
 from adderclaw.core.query import ResultMessage as ResultMessage
 from adderclaw.core.query import SystemMessage as SystemMessage
 from adderclaw.core.query import UserMessage as UserMessage
-from adderclaw.drivers.spec.scenarios import Session as Session
-from adderclaw.drivers.spec.scenarios import SessionOptions as SessionOptions
-from adderclaw.drivers.spec.scenarios import SessionResult as SessionResult
-from adderclaw.drivers.spec.scenarios import StatusTool as StatusTool
+from adderclaw.flows.spec.scenarios import Session as Session
+from adderclaw.flows.spec.scenarios import SessionOptions as SessionOptions
+from adderclaw.flows.spec.scenarios import SessionResult as SessionResult
+from adderclaw.flows.spec.scenarios import StatusTool as StatusTool
 
 initializer_prompt: str
 coding_prompt: str

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.schedules.terms import Terms
-from adderclaw.schedules.when import When
+from adderclaw.flows.schedules.terms import Terms
+from adderclaw.flows.schedules.when import When
 from adderclaw.storage import Store
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.ledger.log_files import operators_key

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.drivers.sop import waiting
+from adderclaw.flows.sop import waiting
 from adderclaw.storage import Store
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.test_slash import talk

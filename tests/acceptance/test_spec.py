@@ -322,7 +322,7 @@ def test_much_is_named_in_part(project: Project) -> None:
 def test_many_writers_lose_nothing(project: Project) -> None:
     ids = [f"S{number}" for number in range(8)]
     project.say(*({"id": one, "feature": "f.feature", "name": "n", "passed": False} for one in ids))
-    script = "import sys; from adderclaw.drivers.spec import status; status.update(sys.argv[1], sys.argv[2], True)"
+    script = "import sys; from adderclaw.flows.spec import status; status.update(sys.argv[1], sys.argv[2], True)"
     children = [subprocess.Popen([sys.executable, "-c", script, str(project.folder), one]) for one in ids]
     assert [child.wait(90) for child in children] == [0] * len(ids)
     assert all(project.passed().values())

@@ -10,7 +10,8 @@ from typing import Any, cast
 from adderclaw import config
 from adderclaw.agent.run.drive import Report
 from adderclaw.config.legacy.options import Options
-from adderclaw.runtime import proof, sdlc
+from adderclaw.flows.sdlc import baseline as sdlc
+from adderclaw.flows.sdlc import begin_proof
 from adderclaw.sandbox.legacy.checkpoints import baseline
 from adderclaw.storage import Store, transcript
 from adderclaw.storage.sdlc import generated_tests, phases, plans
@@ -119,10 +120,10 @@ class Project:
         store = self.store()
         try:
             loaded = config.load(workspace=str(self.root))
-            made = proof.ready(self.options, loaded, str(self.home), store, CONVERSATION)
+            made = begin_proof.ready(self.options, loaded, str(self.home), store, CONVERSATION)
         finally:
             store.close()
-        return asyncio.run(proof.prove(made))
+        return asyncio.run(begin_proof.prove(made))
 
     # -------------------------------------------------------------- what it left
 

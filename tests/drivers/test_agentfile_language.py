@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adderclaw.core.errors import UsageError
-from adderclaw.drivers.agentfile import show
-from adderclaw.drivers.agentfile.load import bound, load
-from adderclaw.drivers.agentfile.parse import KEYWORDS, lines_of, parse, pieces, statements
-from adderclaw.drivers.agentfile.variables import filled, used
-from adderclaw.drivers.agentfile.workflow import InvalidAgentfile, Workflow
+from adderclaw.flows.agentfile import show
+from adderclaw.flows.agentfile.load import bound, load
+from adderclaw.flows.agentfile.parse import KEYWORDS, lines_of, parse, pieces, statements
+from adderclaw.flows.agentfile.variables import filled, used
+from adderclaw.flows.agentfile.workflow import InvalidAgentfile, Workflow
 from tests.rows import rows
 
 HEAD = "NAME w\n"

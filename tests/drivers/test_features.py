@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.core.errors import UsageError
-from adderclaw.drivers.spec import features, status
+from adderclaw.flows.spec import features, status
 
 LOGIN = """\
 Feature: Login

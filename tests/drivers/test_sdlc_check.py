@@ -1,6 +1,6 @@
 """The static check of generated tests: a table of cheats, each with its reason, and what an honest test looks like."""
 
-from adderclaw.drivers.sdlc.check import check
+from adderclaw.flows.sdlc.check import check
 from tests.rows import rows
 
 HONEST_SH = {

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.drivers.sdlc import check_shell, replaced
-from adderclaw.drivers.sdlc.check import check
-from adderclaw.drivers.sdlc.replaced import PASSES_EMPTY, PASSES_OTHER, Call, How
-from adderclaw.drivers.sdlc.running import Ran
+from adderclaw.flows.sdlc import check_shell, replaced
+from adderclaw.flows.sdlc.check import check
+from adderclaw.flows.sdlc.replaced import PASSES_EMPTY, PASSES_OTHER, Call, How
+from adderclaw.flows.sdlc.running import Ran
 from adderclaw.sandbox import inside_test
 from tests.rows import rows
 

@@ -8,9 +8,9 @@ import pytest
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.trust import trust
 from adderclaw.core.errors import UsageError
-from adderclaw.drivers.sop import find, inputs, order, tool_check
-from adderclaw.drivers.sop.parse import MAX_BYTES, MOST_STEPS, parse
-from adderclaw.drivers.sop.sop import InvalidSop, Sop
+from adderclaw.flows.sop import find, inputs, order, tool_check
+from adderclaw.flows.sop.parse import MAX_BYTES, MOST_STEPS, parse
+from adderclaw.flows.sop.sop import InvalidSop, Sop
 from tests.rows import rows
 
 SEED = """name = "daily-check"

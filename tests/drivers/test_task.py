@@ -8,10 +8,10 @@ import pytest
 
 from adderclaw.core.errors import LimitError
 from adderclaw.core.types import ProviderCapabilities
-from adderclaw.drivers.task import decision, prompts
-from adderclaw.drivers.task.contracts import SCHEMA, StepExecutionResult
-from adderclaw.drivers.task.machine import ALLOWED, Machine, State, remedy
-from adderclaw.drivers.task.prompts import Excerpt, Parts, Window
+from adderclaw.flows.task import decision, prompts
+from adderclaw.flows.task.contracts import SCHEMA, StepExecutionResult
+from adderclaw.flows.task.machine import ALLOWED, Machine, State, remedy
+from adderclaw.flows.task.prompts import Excerpt, Parts, Window
 from tests.rows import rows
 
 SEED = """

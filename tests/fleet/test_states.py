@@ -10,9 +10,9 @@ from adderclaw.agent.run.driver import Driver
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import canonical
-from adderclaw.drivers.task.driver import TaskDriver
-from adderclaw.drivers.wanted import RunParams
 from adderclaw.fleet import child
+from adderclaw.flows.request import RunParams
+from adderclaw.flows.task.driver import TaskDriver
 from adderclaw.storage import Store, runs, workflows
 from adderclaw.storage.workflows import Begun
 

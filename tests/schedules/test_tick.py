@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from adderclaw.agent.run.driver import MessageDriver
-from adderclaw.channels.facts import sops
 from adderclaw.core.errors import Stopped, UsageError
-from adderclaw.drivers.sop import parse
-from adderclaw.schedules import when
-from adderclaw.schedules.terms import Interrupted, Overlap, Terms
-from adderclaw.schedules.tick import NotBegun, Scheduler
+from adderclaw.flows.queries import sops
+from adderclaw.flows.schedules import when
+from adderclaw.flows.schedules.terms import Interrupted, Overlap, Terms
+from adderclaw.flows.schedules.tick import NotBegun, Scheduler
+from adderclaw.flows.sop import parse
 from adderclaw.storage import Store, locks, runs, workflows
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.text import iso
@@ -691,7 +691,7 @@ def test_too_many_files_are_said_once_a_day(place: Place) -> None:
 
 def test_an_agentfile_that_changed_is_held_until_it_is_approved(place: Place) -> None:
     from adderclaw.config.legacy.options import Options
-    from adderclaw.schedules import adding, work
+    from adderclaw.flows.schedules import adding, work
 
     file = place.folder / "Agentfile"
     file.write_text('NAME watch\nGOAL look "Look at the logs"\nRUN main USING look\n', encoding="utf-8")

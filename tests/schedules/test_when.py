@@ -9,7 +9,7 @@ import pytest
 from cronsim import CronSim
 
 from adderclaw.core.errors import UsageError
-from adderclaw.schedules import when, zones
+from adderclaw.flows.schedules import when, zones
 from tests.schedules.oracle import due_times, utc
 
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe")

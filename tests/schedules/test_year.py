@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.schedules import when
-from adderclaw.schedules.due import GRACE, MOST_CAUGHT_UP, Missed
-from adderclaw.schedules.terms import Terms
+from adderclaw.flows.schedules import when
+from adderclaw.flows.schedules.due import GRACE, MOST_CAUGHT_UP, Missed
+from adderclaw.flows.schedules.terms import Terms
 from adderclaw.storage import Store
 from adderclaw.storage.text import iso
 from tests.schedules.oracle import due_times, utc

@@ -10,10 +10,10 @@ from adderclaw.agent.conversation.watched import Full
 from adderclaw.agent.run.driver import Driver
 from adderclaw.core.errors import InUse
 from adderclaw.core.types import Json
-from adderclaw.schedules import when, work
-from adderclaw.schedules.terms import Terms
-from adderclaw.schedules.tick import Link, Scheduler, Told
-from adderclaw.schedules.when import When
+from adderclaw.flows.schedules import when, work
+from adderclaw.flows.schedules.terms import Terms
+from adderclaw.flows.schedules.tick import Link, Scheduler, Told
+from adderclaw.flows.schedules.when import When
 from adderclaw.storage import Store, runs, workflows
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.schedules import Fired, Schedule

@@ -12,10 +12,10 @@ from typing import Any
 from adderclaw.core.json_text import digest
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import MediaBlock
-from adderclaw.drivers.agentfile.execute import fingerprint
-from adderclaw.drivers.agentfile.load import load
-from adderclaw.drivers.verifier.evidence import Keeper
-from adderclaw.drivers.verifier.results import Cited
+from adderclaw.flows.agentfile.execute import fingerprint
+from adderclaw.flows.agentfile.load import load
+from adderclaw.flows.verifier.evidence import Keeper
+from adderclaw.flows.verifier.results import Cited
 from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store, lists, model_calls, runs, subagents, transcript, workflows
 from adderclaw.storage.ledger import ledger

@@ -15,9 +15,9 @@ from adderclaw.channels.server import app, openapi
 from adderclaw.channels.server.endpoint import SCOPES, Called, Endpoint
 from adderclaw.channels.server.house import House
 from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.drivers.wanted import Wanted
-from adderclaw.schedules import adding
-from adderclaw.schedules.adding import New
+from adderclaw.flows.request import Wanted
+from adderclaw.flows.schedules import adding
+from adderclaw.flows.schedules.adding import New
 from adderclaw.storage import approvals, checkpoints, notices
 from adderclaw.storage.checkpoints import Draft
 from adderclaw.tools.mcp.server import Guarded

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw.drivers.wanted import Wanted
-from adderclaw.schedules import adding
-from adderclaw.schedules.adding import New
+from adderclaw.flows.request import Wanted
+from adderclaw.flows.schedules import adding
+from adderclaw.flows.schedules.adding import New
 from adderclaw.storage import schedules as rows
 from tests.server.conftest import Server
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from adderclaw.flows.schedules.terms import Terms
+from adderclaw.flows.schedules.when import webhook
 from adderclaw.models.credentials import webhook_secrets
-from adderclaw.schedules.terms import Terms
-from adderclaw.schedules.when import webhook
 from adderclaw.storage import Store, schedules
 from adderclaw.storage.ledger.log_files import operators_key
 from adderclaw.storage.schedules import Schedule

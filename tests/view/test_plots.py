@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from adderclaw.agent.view import plots
 from adderclaw.agent.view.plots import Plot, Series, Share
 from adderclaw.agent.view.timeline import WIDTH, Lane, Span, merged, timeline
-from adderclaw.channels.facts import run_facts
+from adderclaw.flows.queries import runs as run_facts
 from adderclaw.storage import Store, runs
 from tests.server.seeded import seed
 

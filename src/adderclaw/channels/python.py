@@ -17,7 +17,6 @@ from adderclaw.agent.run.drive import checked, drive, leave
 from adderclaw.agent.session import prompt
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.agent.tool_call.approvals import unaskable
-from adderclaw.channels import sdlc
 from adderclaw.channels.channel import Channel, Handle, operator_of
 from adderclaw.channels.heard import Heard
 from adderclaw.core.errors import AdderClawError, UsageError
@@ -33,6 +32,7 @@ from adderclaw.core.query import (
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Delta, Json, Message, Phase, Thinking, ToolResultBlock, ToolUseBlock
+from adderclaw.flows.sdlc import conversation_phase as sdlc
 from adderclaw.storage import memory
 from adderclaw.storage.sdlc import phases
 

@@ -28,9 +28,9 @@ from adderclaw.core.events import EventRecord
 from adderclaw.core.overseer import Asking, Begun, Crowded, Granted, Overseer
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest
 from adderclaw.core.types import Json, ToolCall
-from adderclaw.drivers.wanted import RunParams, prepared
 from adderclaw.fleet import places, tracing
 from adderclaw.fleet.link import Link, now
+from adderclaw.flows.request import RunParams, prepared
 from adderclaw.storage import Store, runs
 from adderclaw.storage.telemetry.log import fields
 
@@ -277,7 +277,7 @@ def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[
 def _going_on(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
     """What it does is the signed request's word. The state, which another worker wrote, says only how far it came, and
     whether that is a turn of the ordinary agent."""
-    from adderclaw.schedules.work import going_on
+    from adderclaw.flows.schedules.work import going_on
     from adderclaw.storage import workflows
 
     store = Store.open(path, read_only=True)

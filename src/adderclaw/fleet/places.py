@@ -11,7 +11,7 @@ from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:
     from adderclaw.config import Config
-    from adderclaw.drivers.wanted import RunParams
+    from adderclaw.flows.request import RunParams
 
 _HOST = r"[a-zA-Z0-9][\w.-]*"
 REMOTE = re.compile(rf"https://{_HOST}(:\d+)?/\S+|ssh://({_HOST}@)?{_HOST}(:\d+)?/\S+|{_HOST}@{_HOST}:\S+", re.ASCII)
@@ -55,7 +55,7 @@ def require_fit(params: "RunParams", workspace: str | None = None) -> None:
 def require_allowed(params: "RunParams", config: "Config") -> None:
     """The worker's own configuration is the loosest that who submits may want: its profile, and each of its limits."""
     from adderclaw.config.managed import PROFILES, lent_profile
-    from adderclaw.drivers.wanted import beyond
+    from adderclaw.flows.request import beyond
 
     most = lent_profile(config)
     if params.profile is not None and PROFILES.index(params.profile) > PROFILES.index(most):

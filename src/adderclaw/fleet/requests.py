@@ -18,12 +18,12 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
-from adderclaw.drivers.wanted import WHAT, RunParams
 from adderclaw.fleet import queue
 from adderclaw.fleet.anchors import Identity, key_of, signed_by
 from adderclaw.fleet.boxes import BOX
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.places import Place, require_commit, require_fit, require_reachable
+from adderclaw.flows.request import WHAT, RunParams
 
 LABEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 

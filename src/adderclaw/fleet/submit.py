@@ -13,12 +13,12 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json
-from adderclaw.drivers.wanted import RunParams, prepared
 from adderclaw.fleet import queue, trees
 from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Cursor, Database, Taken
 from adderclaw.fleet.objects import Boxes
 from adderclaw.fleet.requests import Request, require_valid, signed_text
+from adderclaw.flows.request import RunParams, prepared
 
 MOST = 100_000
 """Runs in one submission."""

@@ -209,7 +209,7 @@ def _without_status(found: "Sequence[Change]") -> "list[Change]":
     """The changes but for the status of a specification: our own tools write it, and no program runs it later."""
     if not found:
         return []
-    from adderclaw.drivers.spec.status import FILE, MARKS
+    from adderclaw.flows.spec.status import FILE, MARKS
 
     return [one for one in found if not one.path.endswith((f"/{FILE}", f"/{MARKS}"))]
 

@@ -240,15 +240,15 @@ async def _driven(session: Session, body: Json) -> TurnResult:
 
 
 async def _task(session: Session, body: Json) -> TurnResult:
-    from adderclaw.drivers.task.execute import TaskExecution
+    from adderclaw.flows.task.execute import TaskExecution
     from adderclaw.tools.skills.catalogue import Catalogue
 
     return await TaskExecution(session, body["task"], Catalogue, inputs=body["inputs"], prompt=session.prompt).run()
 
 
 async def _sop(session: Session, body: Json) -> TurnResult:
-    from adderclaw.drivers.sop import inputs, parse
-    from adderclaw.drivers.sop.execute import SopExecution
+    from adderclaw.flows.sop import inputs, parse
+    from adderclaw.flows.sop.execute import SopExecution
 
     sop = parse.parse(body["sop"], body["file"])
     values = inputs.bound(sop, body["inputs"])

@@ -10,10 +10,10 @@ from adderclaw.channels.cli.common import OutputFormat
 from adderclaw.channels.cli.plain import print_json
 from adderclaw.core.errors import EXIT_USAGE
 from adderclaw.core.redaction import visible
-from adderclaw.drivers.agentfile import show
-from adderclaw.drivers.agentfile.load import load, own_text
-from adderclaw.drivers.agentfile.parse import MAX_BYTES, parse
-from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
+from adderclaw.flows.agentfile import show
+from adderclaw.flows.agentfile.load import load, own_text
+from adderclaw.flows.agentfile.parse import MAX_BYTES, parse
+from adderclaw.flows.agentfile.workflow import InvalidAgentfile
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -6,8 +6,8 @@ import typer
 
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import health
 from adderclaw.config.legacy.options import Options
+from adderclaw.flows.doctor import health
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

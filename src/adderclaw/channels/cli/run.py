@@ -25,11 +25,11 @@ from adderclaw.core.errors import Completed, UsageError
 from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, Thinking
-from adderclaw.drivers.agentfile import driver
-from adderclaw.drivers.agentfile.load import MAX_VALUE, text_of
-from adderclaw.drivers.agentfile.parse import MAX_BYTES, STATEMENTS
-from adderclaw.drivers.resume import resumed
-from adderclaw.drivers.task.driver import TaskDriver
+from adderclaw.flows.agentfile import driver
+from adderclaw.flows.agentfile.load import MAX_VALUE, text_of
+from adderclaw.flows.agentfile.parse import MAX_BYTES, STATEMENTS
+from adderclaw.flows.resume import resumed
+from adderclaw.flows.task.driver import TaskDriver
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -356,7 +356,7 @@ def _placed(
 
 
 def _specified(options: Options, spec: str | None, most: int | None) -> Driver:
-    from adderclaw.drivers.spec import driver as specification
+    from adderclaw.flows.spec import driver as specification
 
     path = spec if spec is not None else specification.find(options)
     if path is None:
@@ -419,7 +419,7 @@ async def _driven(run: Run, made: Driver, output_format: StreamFormat, page: str
 
 def _write_page(report: Report, path: str) -> None:
     from adderclaw.agent.view.rows import Rows
-    from adderclaw.drivers.spec import report as pages
+    from adderclaw.flows.spec import report as pages
 
     run, result = report.run, report.result
     session, root = run.session, run.session.scene.context.workspace.root

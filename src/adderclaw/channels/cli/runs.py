@@ -154,7 +154,7 @@ def _warn(trace: Trace) -> None:
 
 def _write_page(store: Store, run: Run, trace: Trace, path: str) -> None:
     from adderclaw.agent.view.rows import Rows
-    from adderclaw.drivers.spec import report as pages
+    from adderclaw.flows.spec import report as pages
 
     root = transcript.workspace_of(store, run.conversation_id)
     if trace.place is None:

@@ -12,21 +12,20 @@ import typer
 from adderclaw import config as configuration
 from adderclaw.agent.conversation import questions
 from adderclaw.agent.tool_call.approvals import person
-from adderclaw.channels import ticking
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group, said
 from adderclaw.channels.cli.plain import limits, print_json
 from adderclaw.channels.cli.run import InputFiles, InputsGiven, ProviderName, RunModel, inputs_given
 from adderclaw.channels.cli.schedule_run import run_now, tick_once
-from adderclaw.channels.facts import schedules as shown
-from adderclaw.channels.facts.schedules import FiredRow, ScheduleRow
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.decode import freeze
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.drivers.wanted import Wanted
-from adderclaw.schedules import adding
-from adderclaw.schedules.adding import New
+from adderclaw.flows.queries import schedules as shown
+from adderclaw.flows.queries.schedules import FiredRow, ScheduleRow
+from adderclaw.flows.request import Wanted
+from adderclaw.flows.schedules import adding, ticking
+from adderclaw.flows.schedules.adding import New
 from adderclaw.storage import Store
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.ledger.log_files import operators_key
@@ -406,7 +405,7 @@ def _print_row(row: ScheduleRow) -> None:
 
 
 def _spelled(seconds: float) -> str:
-    from adderclaw.schedules.when import spelled
+    from adderclaw.flows.schedules.when import spelled
 
     return spelled(seconds)
 

@@ -14,10 +14,8 @@ from adderclaw.agent.run import Runtime
 from adderclaw.agent.run.signals import ending
 from adderclaw.agent.session.clock import SystemClock
 from adderclaw.agent.tool_call.approvals import Nobody
-from adderclaw.channels import ticking
 from adderclaw.channels.cli.common import said
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.facts import schedules as shown
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.decode import freeze
@@ -25,7 +23,9 @@ from adderclaw.core.errors import EXIT_CODES, AdderClawError, Stopped
 from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.schedules.tick import Scheduler
+from adderclaw.flows.queries import schedules as shown
+from adderclaw.flows.schedules import ticking
+from adderclaw.flows.schedules.tick import Scheduler
 from adderclaw.storage import Store, runs
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.schedules import Fired

@@ -7,15 +7,15 @@ from typing import Annotated
 import typer
 
 from adderclaw.agent.queries.restoring import asker
-from adderclaw.channels import sdlc
 from adderclaw.channels.cli import sdlc_proof
 from adderclaw.channels.cli.common import ConfigFile, OutputFormat, WorkspaceDir, group
 from adderclaw.channels.cli.plain import print_json
-from adderclaw.channels.sdlc import Ask, Desk, Seen
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import NeedsInput, UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import PHASES, Json
+from adderclaw.flows.sdlc import conversation_phase
+from adderclaw.flows.sdlc.conversation_phase import Ask, Desk, Seen
 from adderclaw.storage.sdlc import phases
 
 app = group("A conversation's way from plan to proof: its phase, its plan, its report.")
@@ -45,8 +45,8 @@ def status(
 
     Example: adderclaw sdlc status
     """
-    with sdlc.opened(config, workspace, "cli", looks=True) as desk:
-        found = sdlc.status(desk, sdlc.conversation(desk, conversation))
+    with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
+        found = conversation_phase.status(desk, conversation_phase.conversation(desk, conversation))
     if output_format == "json":
         print_json(clean(found))
         return
@@ -95,14 +95,18 @@ def plan_command(
     if new and (conversation is not None or file is None):
         raise UsageError("--new begins a conversation with a plan: give its FILE, and no --conversation")
     if file is None:
-        with sdlc.opened(config, workspace, "cli", looks=True) as desk:
-            found = sdlc.listed(desk, sdlc.conversation(desk, conversation))
+        with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
+            found = conversation_phase.listed(desk, conversation_phase.conversation(desk, conversation))
         _show_plans(found, as_json=output_format == "json")
         return
     text = _read(file)
-    with sdlc.opened(config, workspace, "cli") as desk:
-        chosen = sdlc.conversation(desk, conversation) if conversation is not None else sdlc.last(desk)
-        made = sdlc.plan(desk, None if new else chosen, text)
+    with conversation_phase.opened(config, workspace, "cli") as desk:
+        chosen = (
+            conversation_phase.conversation(desk, conversation)
+            if conversation is not None
+            else conversation_phase.last(desk)
+        )
+        made = conversation_phase.plan(desk, None if new else chosen, text)
     if output_format == "json":
         print_json(clean(made))
         return
@@ -128,9 +132,9 @@ def _show_plans(found: list[Json], *, as_json: bool) -> None:
 def _read(file: str) -> str:
     try:
         if file == "-":
-            return sys.stdin.buffer.read(4 * sdlc.MAX_PLAN + 1).decode()
+            return sys.stdin.buffer.read(4 * conversation_phase.MAX_PLAN + 1).decode()
         with open(file, "rb") as opened:
-            return opened.read(4 * sdlc.MAX_PLAN + 1).decode()
+            return opened.read(4 * conversation_phase.MAX_PLAN + 1).decode()
     except OSError as error:
         raise UsageError(f"the plan {file!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -155,12 +159,12 @@ def approve(
     Example: adderclaw sdlc approve
     """
     how = "cli, --yes" if yes else "cli"
-    with sdlc.opened(config, workspace, "cli", how=how) as desk:
-        chosen = sdlc.conversation(desk, conversation)
-        seen = sdlc.waits(desk, chosen)
+    with conversation_phase.opened(config, workspace, "cli", how=how) as desk:
+        chosen = conversation_phase.conversation(desk, conversation)
+        seen = conversation_phase.waits(desk, chosen)
         if not yes:
             _ask(desk, chosen, seen)
-        moved = sdlc.approve(desk, chosen, seen, new_baseline=new_baseline)
+        moved = conversation_phase.approve(desk, chosen, seen, new_baseline=new_baseline)
     _tell(moved, as_json=output_format == "json")
 
 
@@ -169,7 +173,7 @@ def _ask(desk: Desk, chosen: str, seen: Seen) -> None:
     if ask is None:
         fix = "run this at a terminal, or give --yes if you have read it"
         raise NeedsInput(f"the {seen.what} of {chosen} has to be approved by the operator: {fix}")
-    for line in sdlc.shown(desk, chosen, seen):
+    for line in conversation_phase.shown(desk, chosen, seen):
         print(clean(visible(line)), file=sys.stderr)
     answer = asyncio.run(_answer(ask, f"Approve this {seen.what}? [y/N] "))
     if answer not in ("y", "yes"):
@@ -197,8 +201,8 @@ def transition(
 
 def move(phase: str, conversation: str | None, workspace: str | None, config: str | None, *, as_json: bool) -> None:
     to = phases.named(phase)
-    with sdlc.opened(config, workspace, "cli") as desk:
-        moved = sdlc.transition(desk, sdlc.conversation(desk, conversation), to)
+    with conversation_phase.opened(config, workspace, "cli") as desk:
+        moved = conversation_phase.transition(desk, conversation_phase.conversation(desk, conversation), to)
     _tell(moved, as_json=as_json)
     if to == "test":
         sdlc_proof.entered(Options(config_file=config, workspace=workspace, here=True), moved["conversation"])
@@ -224,8 +228,8 @@ def history(
 
     Example: adderclaw sdlc history
     """
-    with sdlc.opened(config, workspace, "cli", looks=True) as desk:
-        found = sdlc.history(desk, sdlc.conversation(desk, conversation))
+    with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
+        found = conversation_phase.history(desk, conversation_phase.conversation(desk, conversation))
     if output_format == "json":
         print_json([clean(one) for one in found])
         return

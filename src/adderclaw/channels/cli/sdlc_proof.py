@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adderclaw.channels import proof, sdlc
 from adderclaw.channels.cli.agent import show_outcome, stream
 from adderclaw.channels.cli.common import ConfigFile, LimitsGiven, ModelName, ProviderName, StreamOutput, WorkspaceDir
 from adderclaw.channels.cli.plain import StreamFormat, chooser, json_line, limits
-from adderclaw.channels.proof import Form
 from adderclaw.config.legacy.options import Options, overrides
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets, visible
+from adderclaw.flows.sdlc import conversation_phase, coverage
+from adderclaw.flows.sdlc.coverage import Form
 
 if TYPE_CHECKING:
     from adderclaw.agent.run.drive import Report
@@ -63,31 +63,31 @@ def run_tests(
         here=True,
         overrides=overrides(None, None, None, limits(limit)),
     )
-    with sdlc.opened(config, workspace, "cli") as desk:
-        chosen = sdlc.conversation(desk, conversation)
+    with conversation_phase.opened(config, workspace, "cli") as desk:
+        chosen = conversation_phase.conversation(desk, conversation)
         if withdraw is not None:
-            proof.withdraw(desk, chosen, withdraw, reason)
+            coverage.withdraw(desk, chosen, withdraw, reason)
     raise typer.Exit(proved(options, chosen, output_format))
 
 
 def proved(options: Options, conversation_id: str, output_format: StreamFormat) -> int:
     """Run the proof of a conversation's plan, and print what came of it."""
-    from adderclaw.runtime.proof import prove
+    from adderclaw.flows.sdlc.begin_proof import prove
 
-    with sdlc.opened(options.config_file, options.workspace, "cli") as desk:
-        made = proof.ready(desk, options, conversation_id)
+    with conversation_phase.opened(options.config_file, options.workspace, "cli") as desk:
+        made = coverage.ready(desk, options, conversation_id)
     hear = ("stream", stream) if output_format == "stream-json" else None
     return asyncio.run(prove(made, hear=hear, show=lambda report: _show(report, output_format))).exit_code
 
 
 def entered(options: Options, conversation_id: str) -> None:
     """The conversation is in `test` now: its tests are generated and run. It stays there, whatever comes of them."""
-    from adderclaw.runtime.proof import prove
+    from adderclaw.flows.sdlc.begin_proof import prove
 
-    with sdlc.opened(options.config_file, options.workspace, "cli") as desk:
-        if not proof.has_criteria(desk, conversation_id):
+    with conversation_phase.opened(options.config_file, options.workspace, "cli") as desk:
+        if not coverage.has_criteria(desk, conversation_id):
             return
-        made = proof.ready(desk, options, conversation_id)
+        made = coverage.ready(desk, options, conversation_id)
     try:
         asyncio.run(prove(made, show=lambda report: _note(report.result)))
     except UsageError as error:  # no model is chosen, for one: the phase is entered all the same
@@ -116,13 +116,13 @@ def report(
 
     Example: adderclaw sdlc report --output-format html --file report.html
     """
-    with sdlc.opened(config, workspace, "cli", looks=True) as desk:
-        chosen = sdlc.conversation(desk, conversation)
-        found = proof.coverage(desk, chosen)
+    with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
+        chosen = conversation_phase.conversation(desk, conversation)
+        found = coverage.coverage(desk, chosen)
     if output_format == "json":
         text = f"{json_line(clean(found.as_json()))}\n"
     else:
-        text = clean(proof.drawn(found, output_format))
+        text = clean(coverage.drawn(found, output_format))
     if file is None:
         sys.stdout.write(text)
         return
@@ -131,6 +131,6 @@ def report(
             opened.write(text)
     except OSError as error:
         raise UsageError(f"the report cannot be written to {file!r}: {error.strerror}") from error
-    with sdlc.opened(config, workspace, "cli") as desk:
-        proof.written(desk, chosen, file, text)
+    with conversation_phase.opened(config, workspace, "cli") as desk:
+        coverage.written(desk, chosen, file, text)
     print(f"report: {visible(file)}")

@@ -33,16 +33,16 @@ from adderclaw.channels.cli.run import (
     inputs_given,
     show_again,
 )
-from adderclaw.channels.facts import sops
-from adderclaw.channels.facts.sops import SopState
 from adderclaw.config import load
 from adderclaw.config.legacy.options import Options, overrides
 from adderclaw.core.errors import Completed, InUse, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.drivers.resume import resumed
-from adderclaw.drivers.sop import driver, find, tool_check, waiting
-from adderclaw.drivers.sop.sop import InvalidSop
+from adderclaw.flows.queries import sops
+from adderclaw.flows.queries.sops import SopState
+from adderclaw.flows.resume import resumed
+from adderclaw.flows.sop import driver, find, tool_check, waiting
+from adderclaw.flows.sop.sop import InvalidSop
 from adderclaw.storage import Store, runs
 
 app = group("Procedures of steps: list, validate, run, show, resume and approve SOPs.")

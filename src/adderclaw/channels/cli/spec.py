@@ -19,8 +19,8 @@ from adderclaw.config import Loaded, load
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.drivers.spec import features, status
-from adderclaw.drivers.spec.status import Scenario, Status
+from adderclaw.flows.spec import features, status
+from adderclaw.flows.spec.status import Scenario, Status
 
 app = group("The scenarios of a specification: bring in feature files, show, verify, block, deprecate.")
 
@@ -100,7 +100,7 @@ def verify(
     """
     from adderclaw.channels.cli.run import execute
     from adderclaw.config.legacy.options import Options, overrides
-    from adderclaw.drivers.spec.driver import prepare
+    from adderclaw.flows.spec.driver import prepare
 
     loaded, project, now = _known(workspace, config)
     passed = [one for one in now.wanted if one.passed]
@@ -175,7 +175,7 @@ def _known(workspace: str | None, config: str | None) -> tuple[Loaded, str, Stat
 
 
 def _outdated(loaded: Loaded, project: str, now: Status) -> tuple[Scenario, ...]:
-    from adderclaw.drivers.spec import tree
+    from adderclaw.flows.spec import tree
 
     return now.outdated(tree.digest_of(project, loaded.config)) if any(one.passed for one in now.wanted) else ()
 

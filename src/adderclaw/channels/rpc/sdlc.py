@@ -6,13 +6,13 @@ from contextlib import AbstractContextManager
 from typing import Literal
 
 from adderclaw.agent.run import Options
-from adderclaw.channels import proof, sdlc
 from adderclaw.channels.rpc import wire
 from adderclaw.channels.rpc.wire import Id, RpcError
-from adderclaw.channels.sdlc import Desk, Seen
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
+from adderclaw.flows.sdlc import conversation_phase, coverage
+from adderclaw.flows.sdlc.conversation_phase import Desk, Seen
 from adderclaw.storage.sdlc.criteria import BadPlan
 from adderclaw.storage.sdlc.phases import named
 
@@ -84,38 +84,48 @@ class Methods:
 
     def _status(self, params: ConversationParams) -> Json:
         with self._desk(params.workspace, looks=True) as desk:
-            return sdlc.status(desk, sdlc.conversation(desk, params.conversation))
+            return conversation_phase.status(desk, conversation_phase.conversation(desk, params.conversation))
 
     def _plan(self, params: PlanParams) -> Json:
         if params.new and (params.plan is None or params.conversation is not None):
             raise UsageError("new begins a conversation with a plan: give plan, and no conversation")
         with self._desk(params.workspace, looks=params.plan is None) as desk:
             if params.plan is None:
-                return {"plans": sdlc.listed(desk, sdlc.conversation(desk, params.conversation))}
-            chosen = None if params.new else sdlc.conversation(desk, params.conversation)
-            return sdlc.plan(desk, chosen, params.plan)
+                return {
+                    "plans": conversation_phase.listed(desk, conversation_phase.conversation(desk, params.conversation))
+                }
+            chosen = None if params.new else conversation_phase.conversation(desk, params.conversation)
+            return conversation_phase.plan(desk, chosen, params.plan)
 
     def _approve(self, params: ApproveParams) -> Json:
         with self._desk(params.workspace) as desk:
-            chosen = sdlc.conversation(desk, params.conversation)
-            return sdlc.approve(desk, chosen, Seen(params.what, params.plan), new_baseline=params.new_baseline)
+            chosen = conversation_phase.conversation(desk, params.conversation)
+            return conversation_phase.approve(
+                desk, chosen, Seen(params.what, params.plan), new_baseline=params.new_baseline
+            )
 
     def _transition(self, params: TransitionParams) -> Json:
         with self._desk(params.workspace) as desk:
-            return sdlc.transition(desk, sdlc.conversation(desk, params.conversation), named(params.phase))
+            return conversation_phase.transition(
+                desk, conversation_phase.conversation(desk, params.conversation), named(params.phase)
+            )
 
     def _test(self, params: ConversationParams) -> Json:
         with self._desk(params.workspace, looks=True) as desk:
-            chosen = sdlc.conversation(desk, params.conversation)
-        return proof.run(self._options.config_file, params.workspace or self._options.workspace, chosen, "rpc")
+            chosen = conversation_phase.conversation(desk, params.conversation)
+        return coverage.run(self._options.config_file, params.workspace or self._options.workspace, chosen, "rpc")
 
     def _report(self, params: ConversationParams) -> Json:
         with self._desk(params.workspace, looks=True) as desk:
-            return proof.coverage(desk, sdlc.conversation(desk, params.conversation)).as_json()
+            return coverage.coverage(desk, conversation_phase.conversation(desk, params.conversation)).as_json()
 
     def _history(self, params: ConversationParams) -> Json:
         with self._desk(params.workspace, looks=True) as desk:
-            return {"history": sdlc.history(desk, sdlc.conversation(desk, params.conversation))}
+            return {
+                "history": conversation_phase.history(desk, conversation_phase.conversation(desk, params.conversation))
+            }
 
     def _desk(self, workspace: str | None, *, looks: bool = False) -> AbstractContextManager[Desk]:
-        return sdlc.opened(self._options.config_file, workspace or self._options.workspace, "rpc", looks=looks)
+        return conversation_phase.opened(
+            self._options.config_file, workspace or self._options.workspace, "rpc", looks=looks
+        )

@@ -20,9 +20,9 @@ from adderclaw.core.errors import AdderClawError, Completed, UsageError
 from adderclaw.core.questions import Answer, replied
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
-from adderclaw.drivers.agentfile.load import load
-from adderclaw.drivers.agentfile.workflow import InvalidAgentfile
-from adderclaw.drivers.wanted import RunParams, prepared
+from adderclaw.flows.agentfile.load import load
+from adderclaw.flows.agentfile.workflow import InvalidAgentfile
+from adderclaw.flows.request import RunParams, prepared
 
 PROTOCOL = "1.0"
 
@@ -244,7 +244,7 @@ class Server:
         return questions.store_path(self._options.config_file, self._options.workspace)
 
     async def _validate(self, params: ValidateParams, _id: Id) -> Json:
-        from adderclaw.drivers.agentfile import show
+        from adderclaw.flows.agentfile import show
 
         try:
             workflow = load(params.agentfile, (os.getcwd(),))

@@ -9,7 +9,7 @@ from adderclaw.channels.server.endpoint import Called, Client
 from adderclaw.channels.server.refusal import Refusal
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.managed import PROFILES, lent_profile
-from adderclaw.drivers.wanted import Wanted, beyond
+from adderclaw.flows.request import Wanted, beyond
 
 
 def require_profile(client: Client, options: Options, wanted: str | None) -> None:

@@ -18,11 +18,11 @@ from adderclaw.channels.server.limits import Rates
 from adderclaw.channels.server.listening import LOOPBACK
 from adderclaw.channels.server.metrics import Meter
 from adderclaw.channels.server.refusal import Refusal
-from adderclaw.channels.ticking import scheduler
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
 from adderclaw.core.events import Body, Bus
 from adderclaw.core.redaction import Secrets
+from adderclaw.flows.schedules.ticking import scheduler
 from adderclaw.storage import Store, clients
 from adderclaw.storage.ledger.log_files import operators_key
 from adderclaw.storage.telemetry import database

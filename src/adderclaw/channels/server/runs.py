@@ -12,7 +12,6 @@ from adderclaw import config
 from adderclaw.agent import queries
 from adderclaw.agent.conversation import asking
 from adderclaw.agent.conversation.runs import HostedRun
-from adderclaw.channels.facts import run_facts
 from adderclaw.channels.server import bounds, streams, visible
 from adderclaw.channels.server.answers import Given, Settled, settle
 from adderclaw.channels.server.endpoint import Called, Endpoint
@@ -22,8 +21,9 @@ from adderclaw.core.decode import Between
 from adderclaw.core.errors import Completed, UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
-from adderclaw.drivers.sop.find import is_path
-from adderclaw.drivers.wanted import RunParams, Wanted, prepared
+from adderclaw.flows.queries import runs as run_facts
+from adderclaw.flows.request import RunParams, Wanted, prepared
+from adderclaw.flows.sop.find import is_path
 from adderclaw.storage import Store, runs, transcript
 
 FILES = ("agentfile", "spec", "skills_dir")
@@ -169,7 +169,7 @@ def _reported(called: Called, row: Row) -> str:
     from adderclaw.agent.replay.trace_file import checked
     from adderclaw.agent.view.rows import Rows
     from adderclaw.channels.cli.replay_stream import places_of
-    from adderclaw.drivers.spec import report as pages
+    from adderclaw.flows.spec import report as pages
 
     options = replace(called.house.options, workspace=row.workspace)
     with queries.reading(options) as store:

@@ -4,8 +4,6 @@ import asyncio
 from dataclasses import replace
 from typing import Annotated
 
-from adderclaw.channels.facts import schedules as facts
-from adderclaw.channels.facts.schedules import FiredRow, ScheduleRow
 from adderclaw.channels.server import bounds
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import Refusal, missing
@@ -13,10 +11,12 @@ from adderclaw.channels.server.runs import FILES, inside
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import AdderClawError, Stopped, UsageError
 from adderclaw.core.record import record
-from adderclaw.drivers.sop.find import is_path
-from adderclaw.schedules import adding
-from adderclaw.schedules.adding import New
-from adderclaw.schedules.tick import NotBegun
+from adderclaw.flows.queries import schedules as facts
+from adderclaw.flows.queries.schedules import FiredRow, ScheduleRow
+from adderclaw.flows.schedules import adding
+from adderclaw.flows.schedules.adding import New
+from adderclaw.flows.schedules.tick import NotBegun
+from adderclaw.flows.sop.find import is_path
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.schedules import Schedule
 

@@ -26,8 +26,8 @@ from adderclaw.channels.server.house import House
 from adderclaw.channels.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
 from adderclaw.channels.server.listening import Where
 from adderclaw.channels.server.protocol import Seats, guarded
-from adderclaw.channels.ticking import tick_forever
 from adderclaw.core.errors import UsageError
+from adderclaw.flows.schedules.ticking import tick_forever
 from adderclaw.models.http import own_server
 from adderclaw.models.http.own_server import Running
 from adderclaw.storage import clients

@@ -3,13 +3,13 @@
 import asyncio
 
 from adderclaw.agent import queries
-from adderclaw.channels.facts import sops
-from adderclaw.channels.facts.sops import SopRow, SopState
 from adderclaw.channels.server import visible
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.refusal import missing
 from adderclaw.channels.server.surroundings import Where
-from adderclaw.drivers.sop.sop import NAME
+from adderclaw.flows.queries import sops
+from adderclaw.flows.queries.sops import SopRow, SopState
+from adderclaw.flows.sop.sop import NAME
 from adderclaw.storage import runs
 
 

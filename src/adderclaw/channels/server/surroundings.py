@@ -6,13 +6,13 @@ from typing import Any
 from adderclaw.agent.queries import judging, parts
 from adderclaw.agent.queries.judging import Explained, ToolRow
 from adderclaw.agent.queries.parts import HookRow, ServerRow, Settings, Skills
-from adderclaw.channels.facts import health
-from adderclaw.channels.facts.health import Health
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.visible import options
 from adderclaw.core.decode import nearest
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
+from adderclaw.flows.doctor import health
+from adderclaw.flows.doctor.health import Health
 from adderclaw.tools.hooks import catalogue
 
 

@@ -8,8 +8,8 @@ from adderclaw.channels.server.refusal import Refusal
 from adderclaw.core.errors import AdderClawError, Stopped
 from adderclaw.core.framing import framed, sealed
 from adderclaw.core.record import record
+from adderclaw.flows.schedules.tick import NotBegun
 from adderclaw.models.credentials import webhook_secrets
-from adderclaw.schedules.tick import NotBegun
 from adderclaw.storage import deliveries, schedules
 from adderclaw.storage.deliveries import KEPT, Claim
 from adderclaw.storage.schedules import Schedule

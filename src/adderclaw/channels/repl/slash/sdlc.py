@@ -6,13 +6,13 @@ from adderclaw.agent.queries.restoring import asker
 from adderclaw.agent.run import Run
 from adderclaw.agent.tool_call import permission_updates
 from adderclaw.agent.tool_call.approvals import person
-from adderclaw.channels import proof, sdlc
 from adderclaw.channels.repl import here, modes
 from adderclaw.channels.repl.slash.row import Done
-from adderclaw.channels.sdlc import Desk, Seen
 from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import visible
+from adderclaw.flows.sdlc import conversation_phase, coverage
+from adderclaw.flows.sdlc.conversation_phase import Desk, Seen
 from adderclaw.storage.sdlc import phases, plans
 from adderclaw.storage.sdlc.phases import By, NotMoved
 
@@ -36,7 +36,7 @@ async def plan(run: Run, rest: str) -> Done:
         if phases.shown(store, conversation) != "planning":  # it was drafted in plan mode
             with store.write() as cursor:
                 phases.begin_planning(cursor, conversation, found.id, by=_desk(run).by)
-        _show(await to_thread(sdlc.approve, _desk(run), conversation, Seen("plan", found.id)))
+        _show(await to_thread(conversation_phase.approve, _desk(run), conversation, Seen("plan", found.id)))
         if permission_updates.in_plan_mode(run.session) and permission_updates.end_plan_mode(run.session):
             print(f"mode: {modes.named(run.session.scene.policy)}")
         found = plans.last(store, conversation)
@@ -53,26 +53,26 @@ async def phase(run: Run, rest: str) -> Done:
 
     desk, conversation = _desk(run), run.session.conversation_id
     if not rest:
-        for line in status_lines(await to_thread(sdlc.status, desk, conversation)):
+        for line in status_lines(await to_thread(conversation_phase.status, desk, conversation)):
             print(line)
         return
     to = phases.named(rest)
     if to == "done" and phases.phase_of(desk.store, conversation) == "verify":
         _show(await _approved(run, desk, conversation))
     else:
-        _show(await to_thread(sdlc.transition, desk, conversation, to))
+        _show(await to_thread(conversation_phase.transition, desk, conversation, to))
     if to == "test":
         await _proved(run, desk, conversation)
 
 
 async def _proved(run: Run, desk: Desk, conversation: str) -> None:
     """The tests of the plan, in a run of their own; the conversation stays in `test`, whatever comes of them."""
-    if not proof.has_criteria(desk, conversation):
+    if not coverage.has_criteria(desk, conversation):
         return
     print("tests are generated from the plan, and run: this takes a while")
     options = run.runtime.options
     try:
-        found = await to_thread(proof.run, options.config_file, desk.workspace, conversation, "repl")
+        found = await to_thread(coverage.run, options.config_file, desk.workspace, conversation, "repl")
     except AdderClawError as error:
         print(f"note: no test was run: {visible(str(error))}; `adderclaw sdlc test` does it")
         return
@@ -81,14 +81,14 @@ async def _proved(run: Run, desk: Desk, conversation: str) -> None:
 
 
 async def _approved(run: Run, desk: Desk, conversation: str) -> dict[str, object]:
-    seen = sdlc.waits(desk, conversation)
+    seen = conversation_phase.waits(desk, conversation)
     if here.screen_of(run) is None and asker() is None:
         raise AdderClawError("the report has to be approved by the operator, and nobody is at a terminal here")
-    for line in sdlc.shown(desk, conversation, seen):
+    for line in conversation_phase.shown(desk, conversation, seen):
         print(visible(line))
     if (await here.answer(run, "Approve this report? [y/N] ") or "").strip().lower() not in ("y", "yes"):
         raise NotMoved("the report is not approved; nothing was changed")
-    return await to_thread(sdlc.approve, desk, conversation, seen)
+    return await to_thread(conversation_phase.approve, desk, conversation, seen)
 
 
 def _show(moved: dict[str, object]) -> None:

@@ -7,9 +7,6 @@ from adderclaw.agent.queries import reading
 from adderclaw.agent.view.html import Child, Html, el
 from adderclaw.agent.view.plots import Unit, short
 from adderclaw.agent.view.timeline import timeline
-from adderclaw.channels.facts import run_facts
-from adderclaw.channels.facts.boards import NAMES, Card
-from adderclaw.channels.facts.run_facts import Told
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import LONGEST, failed, found, missing
 from adderclaw.channels.server.pages.layout import layout
@@ -17,6 +14,9 @@ from adderclaw.channels.server.pages.parts import Tone, badge, moment, part, sta
 from adderclaw.channels.server.pages.runs import HERE, address
 from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
+from adderclaw.flows.queries import runs as run_facts
+from adderclaw.flows.queries.boards import NAMES, Card
+from adderclaw.flows.queries.runs import Told
 from adderclaw.storage import runs
 
 if TYPE_CHECKING:

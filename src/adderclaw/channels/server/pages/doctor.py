@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING
 
 from adderclaw.agent.view.html import Html, el
-from adderclaw.channels.facts import health
-from adderclaw.channels.facts.health import CheckRow, Health
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, folder_field, found
 from adderclaw.channels.server.pages.layout import layout
@@ -12,6 +10,8 @@ from adderclaw.channels.server.pages.parts import badge, empty, figure, part, st
 from adderclaw.channels.server.visible import options as options_of
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import record
+from adderclaw.flows.doctor import health
+from adderclaw.flows.doctor.health import CheckRow, Health
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

@@ -13,11 +13,6 @@ from adderclaw.agent.view.page import Block, drawn
 from adderclaw.agent.view.plots import Share, duration, shares, short
 from adderclaw.agent.view.rows import Rows
 from adderclaw.agent.view.timeline import timeline
-from adderclaw.channels.facts import run_facts
-from adderclaw.channels.facts import sops as facts
-from adderclaw.channels.facts.boards import NAMES, Board, State
-from adderclaw.channels.facts.run_facts import Told, clean
-from adderclaw.channels.facts.sops import SopState
 from adderclaw.channels.server import streams
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages import glance, live, questions, sops
@@ -28,7 +23,12 @@ from adderclaw.channels.server.pages.runs import HERE, address
 from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
-from adderclaw.drivers.spec import report
+from adderclaw.flows.queries import runs as run_facts
+from adderclaw.flows.queries import sops as facts
+from adderclaw.flows.queries.boards import NAMES, Board, State
+from adderclaw.flows.queries.runs import Told, clean
+from adderclaw.flows.queries.sops import SopState
+from adderclaw.flows.spec import report
 from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store, runs
 from adderclaw.storage.runs import Run

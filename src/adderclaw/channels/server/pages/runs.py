@@ -7,8 +7,6 @@ from urllib.parse import quote, urlencode
 from adderclaw.agent.queries import reading
 from adderclaw.agent.view.html import Html, el
 from adderclaw.agent.view.plots import duration, short
-from adderclaw.channels.facts import run_facts
-from adderclaw.channels.facts.run_facts import Listed
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, found, one_of, select, word
 from adderclaw.channels.server.pages.layout import layout
@@ -16,6 +14,8 @@ from adderclaw.channels.server.pages.parts import empty, field, link, moment, st
 from adderclaw.channels.server.visible import places
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
+from adderclaw.flows.queries import runs as run_facts
+from adderclaw.flows.queries.runs import Listed
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

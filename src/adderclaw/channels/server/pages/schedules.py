@@ -4,8 +4,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from adderclaw.agent.view.html import Child, Html, el
-from adderclaw.channels.facts import schedules as facts
-from adderclaw.channels.facts.schedules import FiredRow, ScheduleRow
 from adderclaw.channels.server import schedules
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, tilde
@@ -26,7 +24,9 @@ from adderclaw.channels.server.pages.parts import (
 from adderclaw.channels.server.pages.parts import facts as pairs
 from adderclaw.channels.server.pages.runs import address as run_address
 from adderclaw.core.errors import AdderClawError
-from adderclaw.schedules.when import spelled
+from adderclaw.flows.queries import schedules as facts
+from adderclaw.flows.queries.schedules import FiredRow, ScheduleRow
+from adderclaw.flows.schedules.when import spelled
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from adderclaw.agent.view.html import Child, Html, el, whole
-from adderclaw.channels.facts import sops
-from adderclaw.channels.facts.sops import InputRow, SopRow, SopState
 from adderclaw.channels.server.endpoint import Called, Endpoint
 from adderclaw.channels.server.pages.asked import failed, filters, folder_field, found, here_options, select, tilde
 from adderclaw.channels.server.pages.layout import layout
 from adderclaw.channels.server.pages.parts import badge, empty, field, part, sent_form, state, table
 from adderclaw.core.errors import AdderClawError
+from adderclaw.flows.queries import sops
+from adderclaw.flows.queries.sops import InputRow, SopRow, SopState
 
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse

@@ -1,0 +1,1 @@
+"""Agentfiles: parsed, checked, shown and run."""

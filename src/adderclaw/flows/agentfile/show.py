@@ -1,0 +1,172 @@
+"""A workflow shown: as a tree, as JSON, as a Mermaid graph, and its file in the one usual form."""
+
+import re
+from typing import Any
+
+from adderclaw.core.types import Json
+from adderclaw.flows.agentfile.parse import Line, lines_of, pieces, statements
+from adderclaw.flows.agentfile.workflow import Goal, Step, Workflow
+
+REVIEW = {"reviewer": "a reviewer", "operator": "the operator"}
+
+
+def as_json(workflow: Workflow) -> Json:
+    return {
+        "file": workflow.file,
+        "name": workflow.name,
+        "version": workflow.version or None,
+        "security": workflow.security.mode,
+        "inputs": [
+            {"name": one.name, "default": one.default, "required": one.default is None} for one in workflow.inputs
+        ],
+        "agents": [
+            {"name": one.name, "from": one.path, "requires": one.requires, "outputs": list(one.outputs)}
+            for one in workflow.agents
+        ],
+        "goals": [_goal_json(workflow, goal) for goal in workflow.goals],
+        "steps": [_step_json(step) for step in workflow.steps],
+    }
+
+
+def _goal_json(workflow: Workflow, goal: Goal) -> Json:
+    return {
+        "name": goal.name,
+        "from": goal.path,
+        "outcome": goal.outcome,
+        "outputs": list(goal.outputs),
+        "agents": list(goal.agents),
+        "review": workflow.reviewer_of(goal),
+    }
+
+
+def _step_json(step: Step) -> Json:
+    shown: dict[str, Any] = {"kind": step.kind, "name": step.name, "goals": list(step.goals), "review": step.review}
+    if step.kind == "LOOP":
+        shown |= {"within": step.limit, "condition": step.condition or None}
+    return shown
+
+
+def tree(workflow: Workflow) -> str:
+    """The workflow for a person: inputs, then the steps in their order with all that each goal has."""
+    defaults = {one.name: f" = {one.default}" if one.default is not None else " (required)" for one in workflow.inputs}
+    rows = [
+        f"{workflow.name} {workflow.version}".rstrip(),
+        *(f"├─ input {name}{default}" for name, default in defaults.items()),
+    ]
+    for place, step in enumerate(workflow.steps):
+        last = place == len(workflow.steps) - 1
+        rows.append(f"{'└─' if last else '├─'} {_headline(step)}")
+        bar = "   " if last else "│  "
+        for nth, name in enumerate(step.goals):
+            rows += [bar + row for row in _goal_rows(workflow, step, name, nth == len(step.goals) - 1)]
+    return "\n".join(rows)
+
+
+def _headline(step: Step) -> str:
+    until = f" until: {_first(step.condition)}" if step.condition else ""
+    return f"{step.kind} {step.name}" + (f" (at most {step.limit} rounds){until}" if step.kind == "LOOP" else "")
+
+
+def _goal_rows(workflow: Workflow, step: Step, name: str, last: bool) -> list[str]:
+    goal = workflow.goal(name)
+    rows = [f"{'└─' if last else '├─'} goal {goal.name}: {_first(goal.outcome)}"]
+    bar = "   " if last else "│  "
+    for name in goal.agents:
+        agent = workflow.agent(name)
+        source = f" from {agent.path}" if agent.path else ""
+        gives = f", gives {', '.join(agent.outputs)}" if agent.outputs else ""
+        rows.append(f"{bar}· agent {name}{source}{gives}" + (f", requires {agent.requires}" if agent.requires else ""))
+    if goal.outputs:
+        rows.append(f"{bar}· gives {', '.join(goal.outputs)}")
+    if (review := workflow.reviewer_of(goal, step)) != "nobody":
+        rows.append(f"{bar}· looked at by {REVIEW[review]}")
+    return rows
+
+
+def _first(text: str) -> str:
+    line = text.strip().split("\n")[0]
+    return line if len(line) <= 80 else line[:79] + "…"
+
+
+def graph(workflow: Workflow) -> str:
+    """The workflow as a Mermaid flowchart."""
+    rows = ["flowchart TD", f"  start([{_label(workflow.name)}])"]
+    before = "start"
+    for number, step in enumerate(workflow.steps):
+        rows.append(f"  subgraph s{number}[{_label(_headline(step))}]")
+        first = f"g{number}_0"
+        for nth, name in enumerate(step.goals):
+            rows.append(f"    g{number}_{nth}[{_label(name)}]")
+            agents = enumerate(workflow.goal(name).agents)
+            rows += [f"    g{number}_{nth} -.- p{number}_{nth}_{at}(({_label(agent)}))" for at, agent in agents]
+        rows += [f"    g{number}_{nth} --> g{number}_{nth + 1}" for nth in range(len(step.goals) - 1)]
+        last = f"g{number}_{len(step.goals) - 1}"
+        if step.kind == "LOOP":
+            rows.append(f"    {last} -->|again| {first}")
+        rows += ["  end", f"  {before} --> {first}"]
+        before = last
+    return "\n".join([*rows, f"  {before} --> done([done])"])
+
+
+def _label(text: str) -> str:
+    """A text in quotes, with what Mermaid would read as markup written as its character codes."""
+    return '"' + re.sub(r'["#&<>;`\\*_~|{}\[\]]', lambda found: f"#{ord(found[0])};", text.replace("\n", " ")) + '"'
+
+
+# ------------------------------------------------------------------ the usual form
+
+SECTIONS = {
+    "NAME": "name",
+    "VERSION": "name",
+    "SECURITY": "name",
+    "SUPERVISED": "name",
+    "UNSUPERVISED": "name",
+    "INPUT": "input",
+    "AGENT": "agent",
+    "GOAL": "goal",
+    "CONVERGE": "goal",
+    "RUN": "step",
+    "LOOP": "step",
+}
+
+
+def formatted(text: str) -> str:
+    """The file with one space between words, and one empty line where another kind of statement begins."""
+    lines = lines_of(text)
+    found = {line.number: line for line in statements(text)}
+    rows: list[str] = []
+    number, section, comments = 1, "", False
+    while number <= len(lines):
+        line = found.get(number)
+        if line is not None:
+            kind = SECTIONS[line.text.split()[0]]
+            if rows and rows[-1] and kind != section and not comments:
+                rows.append("")
+            rows += _tidy(line).split("\n")
+            section, comments = kind, False
+            number += line.text.count("\n") + 1
+            continue
+        stripped = lines[number - 1].strip()
+        if stripped and rows and rows[-1] and not rows[-1].startswith("#"):
+            rows.append("")
+        if stripped or (rows and rows[-1]):
+            rows.append(stripped)
+        comments = bool(stripped)
+        number += 1
+    tidy = "\n".join(rows).strip("\n")
+    return f"{tidy}\n" if tidy else ""
+
+
+def _tidy(line: Line) -> str:
+    """One statement with single spaces; what is in quotes, and a comment, stays as it is."""
+    made = ""
+    for piece in pieces(line.text):
+        if piece.startswith("#"):
+            made = f"{made.rstrip()}  {piece.rstrip()}"
+        elif piece.startswith('"'):
+            made = f"{made.rstrip()} {piece}" if made else piece
+        elif piece == ",":
+            made = f"{made.rstrip()}, "
+        else:
+            made = f"{made.rstrip()} {piece}" if made and not made.endswith(", ") else made + piece
+    return made.strip()

@@ -1,0 +1,76 @@
+"""What was checked in a run, as a page: scenario, verdict, what was seen, by whom, at what cost and in what time."""
+
+import os
+from collections.abc import Iterable, Iterator
+
+from adderclaw.agent.view.items import Notice
+from adderclaw.agent.view.page import PICTURES, Block, Heading, Output, Picture, Table, Tone, page
+from adderclaw.agent.view.rows import Rows
+from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.flows.verifier.evidence import kept
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import Place
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import checks
+from adderclaw.storage.sdlc.checks import Check
+
+TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "unproven": "bad"}
+HEAD = ("scenario", "verdict", "claimed by", "checked by", "time", "tokens", "cost")
+GONE = "what was kept of {id} is gone, or is not what it was: {file}"
+
+
+def report(store: Store, rows: Rows, run_id: str, folder: Place, summary: str) -> str:
+    """The page of one run; `folder` is the run's own, `summary` how it ended."""
+    found = checks.of_run(store, run_id)
+    head: list[Block] = [
+        Notice("summary", "note", rows.clean(summary)),
+        Table(HEAD, [_row(rows, one) for one in found]),
+    ]
+    if not found:
+        head.append(
+            Notice("none", "note", "no scenario was said to pass in this run, or none is checked (spec.verify)")
+        )
+    return page(f"Run {run_id}: what was checked", [*head, *evidence(rows, found, folder)])
+
+
+def evidence(rows: Rows, found: Iterable[Check], folder: Place) -> Iterator[Block]:
+    """Each check with what was seen."""
+    for one in found:
+        yield from _check(rows, one, folder)
+
+
+def _row(rows: Rows, check: Check) -> tuple[str, ...]:
+    cost = f"${check.cost:.4f}" if check.cost is not None else "unknown"
+    name = rows.clean(f"{check.scenario_id} {check.name}")
+    who = (check.claimed_by or "the file, by hand", check.checked_by or "nobody yet")
+    return (name, check.verdict or "to be checked", *who, f"{check.seconds:.1f} s", str(check.tokens), cost)
+
+
+def _check(rows: Rows, check: Check, folder: Place) -> Iterator[Block]:
+    label = check.verdict or "to be checked"
+    yield Heading(rows.clean(f"{check.scenario_id} {check.name}"), 2, TONES.get(check.verdict, "open"), label)
+    if check.reason:
+        yield Output("what the session that checked it says", rows.clean(check.reason))
+    for cited in check.evidence:
+        yield Heading(f"{cited['id']}: {cited['tool']}", 3)
+        call = rows.call(check.checked_by, str(cited["tool_use_id"]))
+        if call is not None:
+            yield call
+        for part in cited["kept"]:
+            if (data := kept(folder, part)) is None:
+                yield Notice("gone", "warning", GONE.format(id=cited["id"], file=part["file"]))
+            elif part["media_type"] in PICTURES:
+                yield Picture(f"{cited['id']}, sha256 {part['sha256']}", part["media_type"], data)
+
+
+def write(text: str, path: str, root: str) -> str:
+    """Put a page where the operator wants it, through no link of the workspace; the path as it was written."""
+    place = workspace.configured(os.path.abspath(path), root)
+    try:
+        workspace.write(place, text.encode("utf-8"), mode=0o600)
+    except (OSError, Refused) as error:
+        why = error.reason if isinstance(error, Refused) else error.strerror or "it cannot be written"
+        raise AdderClawError(
+            f"the report cannot be written to {path}: {why}; name another file with --report"
+        ) from error
+    return place.text
