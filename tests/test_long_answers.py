@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 
 from adderclaw.agent.conversation.updates import Updates
 from adderclaw.agent.session.clock import SystemClock
-from adderclaw.channels.acp.updates import Teller
 from adderclaw.channels.cli.agent import Shown
 from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn, last_part
+from adderclaw.clients.acp.updates import Teller
 from adderclaw.core.deltas import WholeWords
 from adderclaw.core.redaction import Secrets, settled, without_shapes
 from adderclaw.core.types import Delta

@@ -1,10 +1,10 @@
-from adderclaw.channels.bash_security import BashSecurity as BashSecurity
-from adderclaw.channels.bash_security import ValidationResult as ValidationResult
-from adderclaw.channels.channel import Channel as Channel
-from adderclaw.channels.channel import Handle as Handle
-from adderclaw.channels.python import AgentClient as AgentClient
-from adderclaw.channels.python import Query as Query
-from adderclaw.channels.python import run_channel as run_channel
+from adderclaw.clients.python.agent_client import AgentClient as AgentClient
+from adderclaw.clients.python.agent_client import Query as Query
+from adderclaw.clients.python.agent_client import run_channel as run_channel
+from adderclaw.clients.python.bash_security import BashSecurity as BashSecurity
+from adderclaw.clients.python.bash_security import ValidationResult as ValidationResult
+from adderclaw.clients.python.channel import Channel as Channel
+from adderclaw.clients.python.channel import Handle as Handle
 from adderclaw.core.query import AssistantMessage as AssistantMessage
 from adderclaw.core.query import PartialMessage as PartialMessage
 from adderclaw.core.query import QueryOptions as QueryOptions

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from adderclaw.channels.python import AgentClient, Query
+from adderclaw.clients.python.agent_client import AgentClient, Query
 from adderclaw.core.provider_kinds import MOCK
 from adderclaw.core.query import AgentMessage, QueryOptions
 

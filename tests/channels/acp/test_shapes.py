@@ -13,8 +13,8 @@ from adderclaw.agent.session.session import TurnResult
 from adderclaw.agent.tool_call.approvals import MOST_SHOWN
 from adderclaw.agent.view import calls
 from adderclaw.agent.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
-from adderclaw.channels.acp import asking, prompts, servers, updates
-from adderclaw.channels.acp.wire import MOST_AT_ONCE, Frames
+from adderclaw.clients.acp import asking, prompts, servers, updates
+from adderclaw.clients.acp.wire import MOST_AT_ONCE, Frames
 from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import ApprovalRequest, Option, Question
 from adderclaw.core.types import Delta, Usage

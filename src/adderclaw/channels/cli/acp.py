@@ -31,7 +31,7 @@ def acp(
         run_command("onboard", "setup", ["onboard"])
         return
     try:
-        from adderclaw.channels.acp.serve import serve
+        from adderclaw.clients.acp.serve import serve
     except ModuleNotFoundError as error:
         from adderclaw.channels.cli.serve import without_extra
 

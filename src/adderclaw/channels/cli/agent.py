@@ -12,7 +12,6 @@ from adderclaw.agent.run import Options, Resume, Run, opened, start_agent
 from adderclaw.agent.run.drive import Report, checked, drive
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
-from adderclaw.channels.channel import Channel, Handle
 from adderclaw.channels.cli.plain import (
     CONFIG_FILE,
     EFFORT,
@@ -33,6 +32,7 @@ from adderclaw.channels.cli.plain import (
     print_json,
 )
 from adderclaw.channels.terminal import Terminal
+from adderclaw.clients.python.channel import Channel, Handle
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.errors import UsageError
 from adderclaw.core.events import Bus, EventRecord

@@ -355,7 +355,7 @@ def serve(
 
     Example: adderclaw mcp serve --http 127.0.0.1:8765
     """
-    from adderclaw.channels.mcp_server import serve as serving
+    from adderclaw.clients.mcp_server.serve import serve as serving
 
     options = Options(config_file=config_file, workspace=workspace, profile=profile, log_level="warning", here=True)
     raise typer.Exit(serving(options, http))

@@ -24,7 +24,7 @@ def rpc(
 
     Example: echo '{"jsonrpc":"2.0","id":1,"method":"initialize"}' | adderclaw rpc
     """
-    from adderclaw.channels.rpc.server import serve
+    from adderclaw.clients.json_rpc.server import serve
 
     options = Options(
         config_file=config,

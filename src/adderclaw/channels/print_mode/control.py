@@ -5,10 +5,10 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, cast
 
-from adderclaw.channels import stdio
 from adderclaw.channels.print_mode import user_message
 from adderclaw.channels.print_mode.user_message import UserMessage
-from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
+from adderclaw.clients import stdio
+from adderclaw.clients.json_rpc.wire import MAX_LINE, Outbox
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.json_text import no_constant
 from adderclaw.core.types import Json

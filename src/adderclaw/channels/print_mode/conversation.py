@@ -10,7 +10,6 @@ from adderclaw.agent.run import Options, Resume, Run, opened, start_agent
 from adderclaw.agent.run.drive import Report, drive, exit_code
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import ALONE, TurnResult
-from adderclaw.channels import stdio
 from adderclaw.channels.print_mode import Wanted, answered, nobody
 from adderclaw.channels.print_mode import client as clients
 from adderclaw.channels.print_mode.control import Link
@@ -18,7 +17,8 @@ from adderclaw.channels.print_mode.lines import failure
 from adderclaw.channels.print_mode.no_effect import CITATIONS, MESSAGE_FIELDS
 from adderclaw.channels.print_mode.stream import Stream
 from adderclaw.channels.print_mode.user_message import UserMessage, joined
-from adderclaw.channels.rpc.wire import MAX_LINE, Outbox
+from adderclaw.clients import stdio
+from adderclaw.clients.json_rpc.wire import MAX_LINE, Outbox
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Json

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from adderclaw.agent.run import Run
 from adderclaw.agent.run.drive import checked, exit_code, shown
 from adderclaw.agent.session.session import TurnResult
-from adderclaw.channels.heard import Heard
 from adderclaw.channels.print_mode.lines import Lines
-from adderclaw.channels.rpc.wire import Outbox
+from adderclaw.clients.json_rpc.wire import Outbox
+from adderclaw.clients.python.new_messages import Heard
 from adderclaw.core.errors import AdderClawError, outcome_of
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Delta, Json, Message

@@ -12,13 +12,13 @@ from adderclaw.agent.run.drive import drive
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import Attached, TurnResult
 from adderclaw.agent.view.items import Notice
-from adderclaw.channels.channel import Handle
 from adderclaw.channels.cli.agent import at_terminal, converse
 from adderclaw.channels.repl import conversations, here, leaving
 from adderclaw.channels.repl.by_hand import Hands
 from adderclaw.channels.repl.conversations import Next
 from adderclaw.channels.repl.slash import command
 from adderclaw.channels.terminal import STDIN, Terminal, typed
+from adderclaw.clients.python.channel import Handle
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import InUse
 from adderclaw.core.questions import Operator

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from typing import Literal
 
 from adderclaw.agent.run import Options
-from adderclaw.channels.rpc import wire
-from adderclaw.channels.rpc.wire import Id, RpcError
+from adderclaw.clients.json_rpc import wire
+from adderclaw.clients.json_rpc.wire import Id, RpcError
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json

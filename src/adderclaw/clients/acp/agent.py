@@ -15,10 +15,10 @@ from adderclaw.agent.conversation import questions
 from adderclaw.agent.conversation.conversations import Conversations
 from adderclaw.agent.run import Options, start
 from adderclaw.agent.tool_call import permission_updates
-from adderclaw.channels.acp import choices, prompts, servers
-from adderclaw.channels.acp.servers import Server
-from adderclaw.channels.acp.session import Editing
-from adderclaw.channels.acp.unsaved import HOOK, Unsaved
+from adderclaw.clients.acp import choices, prompts, servers
+from adderclaw.clients.acp.servers import Server
+from adderclaw.clients.acp.session import Editing
+from adderclaw.clients.acp.unsaved import HOOK, Unsaved
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.core.decode import Invalid

@@ -6,7 +6,7 @@ from functools import cached_property
 from adderclaw.agent.run import look, scene
 from adderclaw.agent.session.session import Scene
 from adderclaw.agent.tool_call.permission_check import consider
-from adderclaw.channels.python import options_of
+from adderclaw.clients.python.agent_client import options_of
 from adderclaw.core.query import QueryOptions
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import ToolCall

@@ -11,10 +11,10 @@ from adderclaw.agent.conversation import questions
 from adderclaw.agent.run import Options
 from adderclaw.agent.run.signals import ending
 from adderclaw.agent.tool_call.approvals import NotCounted
-from adderclaw.channels import stdio
-from adderclaw.channels.rpc import sdlc, wire
-from adderclaw.channels.rpc.runs import Runs, not_counted
-from adderclaw.channels.rpc.wire import Call, Id, Outbox, RpcError
+from adderclaw.clients import stdio
+from adderclaw.clients.json_rpc import sdlc, wire
+from adderclaw.clients.json_rpc.runs import Runs, not_counted
+from adderclaw.clients.json_rpc.wire import Call, Id, Outbox, RpcError
 from adderclaw.core.decode import Between, Invalid, decode
 from adderclaw.core.errors import AdderClawError, Completed, UsageError
 from adderclaw.core.questions import Answer, replied

@@ -9,7 +9,7 @@ from adderclaw.agent.run import Run, Runtime, opened, run_again, start
 from adderclaw.agent.run.drive import drive
 from adderclaw.agent.run.driver import Driver
 from adderclaw.agent.tool_call.approvals import AlreadyAnswered, NotCounted
-from adderclaw.channels.rpc.wire import (
+from adderclaw.clients.json_rpc.wire import (
     ALREADY_ANSWERED,
     INVALID_PARAMS,
     INVALID_REQUEST,

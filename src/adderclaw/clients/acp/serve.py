@@ -9,9 +9,9 @@ from acp.agent.connection import AgentSideConnection
 
 from adderclaw.agent.run import Options
 from adderclaw.agent.run.signals import ending
-from adderclaw.channels import stdio
-from adderclaw.channels.acp.agent import Agent
-from adderclaw.channels.acp.wire import MOST_BYTES, Frames
+from adderclaw.clients import stdio
+from adderclaw.clients.acp.agent import Agent
+from adderclaw.clients.acp.wire import MOST_BYTES, Frames
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets, visible
 

@@ -13,8 +13,8 @@ from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.agent.tool_call.approvals import shown, unaskable
 from adderclaw.agent.tool_call.call import limit_of, run_call
-from adderclaw.channels import mcp_resources
 from adderclaw.channels.cli.agent import show_brief
+from adderclaw.clients.mcp_server import resources
 from adderclaw.core.errors import UsageError
 from adderclaw.core.events import EventRecord
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached, replied
@@ -88,7 +88,7 @@ class Channel:
     def offer(self) -> Offer:
         scene = self._run.session.scene
         own = lambda: [tool for name, tool in scene.offered.items() if not name.startswith("mcp__")]  # noqa: E731
-        return Offer(own, self.call, resources=mcp_resources.of(self._run.session))
+        return Offer(own, self.call, resources=resources.of(self._run.session))
 
     async def call(self, name: str, arguments: Json, caller: Caller) -> ToolResult:
         session = self._run.session

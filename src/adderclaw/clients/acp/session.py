@@ -18,7 +18,7 @@ from adderclaw.agent.session.session import Attached, Session, TurnResult
 from adderclaw.agent.tool_call.approvals import NotCounted
 from adderclaw.agent.view.items import Item
 from adderclaw.agent.view.rows import Rows
-from adderclaw.channels.acp import asking, choices, prompts, updates
+from adderclaw.clients.acp import asking, choices, prompts, updates
 from adderclaw.core import framing
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.events import EventRecord

@@ -17,8 +17,8 @@ from adderclaw.agent.run.drive import checked, drive, leave
 from adderclaw.agent.session import prompt
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.agent.tool_call.approvals import unaskable
-from adderclaw.channels.channel import Channel, Handle, operator_of
-from adderclaw.channels.heard import Heard
+from adderclaw.clients.python.channel import Channel, Handle, operator_of
+from adderclaw.clients.python.new_messages import Heard
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.query import (
     AgentMessage,
