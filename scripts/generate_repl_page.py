@@ -4,8 +4,8 @@ import re
 import sys
 from pathlib import Path
 
-from adderclaw.channels.repl.slash.key_help import KEYS
-from adderclaw.channels.repl.slash.table import ROWS
+from adderclaw.terminal.repl.slash.key_help import KEYS
+from adderclaw.terminal.repl.slash.table import ROWS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "REPL.md"

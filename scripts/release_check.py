@@ -28,7 +28,7 @@ BUILDING = (
 )
 BUNDLING = ("scripts/build_single_file.py", "scripts/install-locked", "scripts/release-tool")
 RESTS_ON = {
-    "single-file": (*BUILDING, *BUNDLING, "scripts/compile", "src/adderclaw/channels/entry.py"),
+    "single-file": (*BUILDING, *BUNDLING, "scripts/compile", "src/adderclaw/terminal/entry.py"),
     "wheel": (*BUILDING, "demo"),
     "readme": (*BUILDING, "scripts/setup", "Makefile", "demo"),
     "image": (*BUILDING, *BUNDLING, "scripts/stand-in-images", "Dockerfile", ".dockerignore"),

@@ -239,7 +239,7 @@ def _become(asked: Any, fds: list[int], program: str) -> None:
     sys.stdin = open(0, encoding=old_in.encoding, errors=old_in.errors, closefd=False)  # noqa: SIM115 - to its end
     sys.stdout = open(1, "w", encoding=old_out.encoding, errors=old_out.errors, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, encoding=old_err.encoding, errors=old_err.errors, closefd=False)  # noqa: SIM115
-    from adderclaw.channels.entry import main
+    from adderclaw.terminal.entry import main
 
     sys.exit(main())
 

@@ -12,9 +12,9 @@ from typing import get_args
 import pytest
 import yaml
 
-from adderclaw.channels.cli import COMMANDS
-from adderclaw.channels.repl.slash.table import ROWS as SLASH
 from adderclaw.config.schema.settings import Kind
+from adderclaw.terminal.commands import COMMANDS
+from adderclaw.terminal.repl.slash.table import ROWS as SLASH
 from adderclaw.tools.hooks.catalogue import EVENTS
 from scripts import acceptance
 from tests import extended

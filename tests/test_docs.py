@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from adderclaw import config
-from adderclaw.channels.cli import COMMANDS
 from adderclaw.flows.sop.parse import parse as parse_sop
 from adderclaw.models.http import signing
+from adderclaw.terminal.commands import COMMANDS
 from scripts import acceptance, generate_reference
 from tests.program import Cli
 from tests.rows import rows

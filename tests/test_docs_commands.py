@@ -10,8 +10,8 @@ from typing import Any
 
 from typer.exceptions import TyperException
 
-from adderclaw.channels.cli import ALONE, COMMANDS, VALUED
-from adderclaw.channels.cli.print_flags import FLAGS
+from adderclaw.terminal.commands import ALONE, COMMANDS, VALUED
+from adderclaw.terminal.legacy.print_flags import FLAGS
 from scripts.generate_command_table import commands
 from tests.program import PROGRAM
 from tests.rows import rows

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 
 from adderclaw.agent.conversation.updates import Updates
 from adderclaw.agent.session.clock import SystemClock
-from adderclaw.channels.cli.agent import Shown
-from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn, last_part
 from adderclaw.clients.acp.updates import Teller
 from adderclaw.core.deltas import WholeWords
 from adderclaw.core.redaction import Secrets, settled, without_shapes
@@ -20,6 +18,8 @@ from adderclaw.core.types import Delta
 from adderclaw.models.providers import gemini_reply, openai_reply
 from adderclaw.models.providers.text_calls import Curtain
 from adderclaw.models.providers.wire import Wire, endpoint
+from adderclaw.terminal.commands.agent import Shown
+from adderclaw.terminal.repl.markdown import Block, Look, Stream, drawn, last_part
 from tests.rows import rows
 
 PIECE = 7

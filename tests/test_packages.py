@@ -388,7 +388,7 @@ def test_install_sh_installs_nothing_that_it_cannot_verify(how: str, release: tu
 
 
 def test_the_manual_page_renders_and_names_every_command(tmp_path: Path, needs: Needs) -> None:
-    from adderclaw.channels.cli import COMMANDS
+    from adderclaw.terminal.commands import COMMANDS
 
     page = tmp_path / "adderclaw.1"
     page.write_text(run(PROGRAM, "--man").stdout)
@@ -500,7 +500,7 @@ def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) 
             (tmp_path / unpacked / "whole").touch()
     if way == "image":
         env["ADDERCLAW_IMAGE"] = "somewhere/adderclaw"
-    words = ("-c", "from adderclaw.channels.entry import main; main()", "update", "--output-format", "json")
+    words = ("-c", "from adderclaw.terminal.entry import main; main()", "update", "--output-format", "json")
     found = json.loads(run(python, *words, env=env).stdout)
     assert found["way"] == way
     assert command in found["update"]
@@ -557,7 +557,7 @@ def test_what_calls_the_single_file_later_calls_the_file(tmp_path: Path) -> None
         one.write_text("#!/bin/sh\n")
         one.chmod(0o755)
     env = {"PATH": f"{other.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "ADDERCLAW_SINGLE_FILE": str(file)}
-    script = "import sys; from adderclaw.channels.entry import main; sys.exit(main())"
+    script = "import sys; from adderclaw.terminal.entry import main; sys.exit(main())"
     words = ("service", "install", "--dry-run", "--backend", "systemd", "--workspace", ".")
     unit = run(sys.executable, "-c", script, *words, env=env, cwd=project)
     assert f"ExecStart={file} serve" in unit.stdout.replace('"', ""), unit.stderr

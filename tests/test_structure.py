@@ -11,8 +11,8 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from adderclaw.channels.cli import COMMANDS
-from adderclaw.channels.cli.common import app_of
+from adderclaw.terminal.commands import COMMANDS
+from adderclaw.terminal.commands.common import app_of
 from scripts import sizes
 from tests import hops
 from tests.rows import rows
@@ -138,7 +138,7 @@ def test_the_rule_about_reading_rows_finds_an_offender(text: str, lines: list[in
 
 def subcommands(name: str) -> set[str]:
     """What may follow a command's name; nothing where options do."""
-    found = get_command(app_of(import_module(f"adderclaw.channels.cli.{COMMANDS[name].module}")))
+    found = get_command(app_of(import_module(f"adderclaw.terminal.commands.{COMMANDS[name].module}")))
     if isinstance(found, TyperGroup) and name in found.commands:
         found = found.commands[name]
     return set(found.commands) if isinstance(found, TyperGroup) else set()

@@ -15,9 +15,9 @@ from typing import Any, Self
 import pytest
 import yaml
 
-from adderclaw.channels.cli.ci_repository import Repository, copy_of
 from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import confinement
+from adderclaw.terminal.commands.ci_repository import Repository, copy_of
 from tests.mcp.node import MODULES, needed, node
 from tests.sandbox.without import without
 from tests.trial import only_landlock

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels.repl.slash.git import FIXES
+from adderclaw.terminal.repl.slash.git import FIXES
 from tests.acceptance.test_repl import talk
 from tests.acceptance.test_replay import verified
 from tests.acceptance.tmux import Tmux

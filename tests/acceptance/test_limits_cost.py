@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.channels.cli.agent import Shown
 from adderclaw.core.types import Delta
+from adderclaw.terminal.commands.agent import Shown
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM, Done
 from tests.scripted import ScriptedModel

@@ -150,9 +150,9 @@ def test_a_loop_that_used_up_its_rounds_goes_on_with_more_and_what_followed_it_i
 def test_a_limit_that_is_none_is_refused(given: list[str], says: str) -> None:
     from typer.testing import CliRunner
 
-    from adderclaw.channels.cli.agent import agent
-    from adderclaw.channels.cli.common import typed
     from adderclaw.core.errors import UsageError
+    from adderclaw.terminal.commands.agent import agent
+    from adderclaw.terminal.commands.common import typed
 
     said = CliRunner().invoke(typed(agent), ["-m", "hi", "--limit", *given]).exception
     assert isinstance(said, UsageError)

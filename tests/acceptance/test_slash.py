@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels.cli.print_flags import FLAGS
-from adderclaw.channels.repl.slash import command_line
-from adderclaw.channels.repl.slash.key_help import KEYS
-from adderclaw.channels.repl.slash.table import ROWS, SLASH
 from adderclaw.storage import transcript
+from adderclaw.terminal.legacy.print_flags import FLAGS
+from adderclaw.terminal.repl.slash import command_line
+from adderclaw.terminal.repl.slash.key_help import KEYS
+from adderclaw.terminal.repl.slash.table import ROWS, SLASH
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 

@@ -9,8 +9,8 @@ from typing import get_args
 
 import pytest
 
-from adderclaw.channels.cli import ALONE, VALUED
-from adderclaw.channels.cli.agent import agent
+from adderclaw.terminal.commands import ALONE, VALUED
+from adderclaw.terminal.commands.agent import agent
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM

@@ -3,8 +3,8 @@
 import json
 import shlex
 
-from adderclaw.channels.repl.own_line import drawn
 from adderclaw.core.redaction import Secrets
+from adderclaw.terminal.repl.own_line import drawn
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, text
 

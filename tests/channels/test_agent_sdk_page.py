@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
-from adderclaw.channels.cli.print_flags import FLAGS
-from adderclaw.channels.print_mode import no_effect
-from adderclaw.channels.print_mode.control import REFUSED
-from adderclaw.channels.print_mode.requests import HANDLERS
+from adderclaw.terminal.legacy.print_flags import FLAGS
+from adderclaw.terminal.print_mode import no_effect
+from adderclaw.terminal.print_mode.control import REFUSED
+from adderclaw.terminal.print_mode.requests import HANDLERS
 from tests.mcp.node import ROOT
 
 PAGE = (ROOT / "docs" / "agent-sdk.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.output import DummyOutput
 
-from adderclaw.channels.repl.keys import renewed
+from adderclaw.terminal.repl.keys import renewed
 from tests.channels.test_question_keys import running, until
 
 

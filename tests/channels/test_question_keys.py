@@ -10,11 +10,11 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.renderer import CPR_Support
 
-from adderclaw.channels.repl.chips import Chips
-from adderclaw.channels.repl.keys import Doing, Keys
-from adderclaw.channels.repl.manner import Manner
-from adderclaw.channels.repl.panel import Option, Panel, answered
-from adderclaw.channels.repl.screen import Screen
+from adderclaw.terminal.repl.chips import Chips
+from adderclaw.terminal.repl.keys import Doing, Keys
+from adderclaw.terminal.repl.panel import Option, Panel, answered
+from adderclaw.terminal.repl.screen import Screen
+from adderclaw.terminal.repl.terminal_mode import Manner
 
 LIMIT = 20.0
 

@@ -568,7 +568,7 @@ def test_whatever_a_file_says_it_is_read_or_refused(text: str) -> None:
 def test_fmt_waits_for_no_pipe_and_leaves_what_it_refuses_as_it_was(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from adderclaw.channels.cli.agentfile import app
+    from adderclaw.terminal.commands.agentfile import app
 
     pipe, binary, large = (tmp_path / name for name in ("pipe", "binary", "large"))
     os.mkfifo(pipe)

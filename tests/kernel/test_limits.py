@@ -15,7 +15,6 @@ from adderclaw.agent.loop.tokens import Count, counted, estimated
 from adderclaw.agent.run import Options, Run, opened, start
 from adderclaw.agent.session.limits import TYPICAL_ANSWER, Budget, LoopDetector
 from adderclaw.agent.session.session import Session, State, TurnResult
-from adderclaw.channels.terminal import Terminal
 from adderclaw.config.model_facts.catalogue import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
 from adderclaw.config.schema.settings import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers
 from adderclaw.core.errors import LimitError, ProviderError
@@ -32,6 +31,7 @@ from adderclaw.core.types import (
     Usage,
 )
 from adderclaw.storage import transcript
+from adderclaw.terminal.operators import Terminal
 from tests.rows import rows
 from tests.scripted import ScriptedModel
 

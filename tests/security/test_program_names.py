@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels import editor
 from adderclaw.core.errors import AdderClawError
 from adderclaw.fleet import places, state
 from adderclaw.sandbox import programs
+from adderclaw.terminal import editor
 from tests.acceptance.world import World, text
 from tests.program import Cli
 

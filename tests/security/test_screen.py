@@ -2,7 +2,7 @@
 
 import re
 
-from adderclaw.channels.repl.markdown import Block, Look, drawn
+from adderclaw.terminal.repl.markdown import Block, Look, drawn
 from tests.rows import rows
 
 LOOK = Look(60, colours=True, links=True)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from adderclaw.channels import notes
 from adderclaw.storage import Store, tape, transcript
+from adderclaw.terminal import notes
 
 WORD = "heliotrope"
 KNOWN = {

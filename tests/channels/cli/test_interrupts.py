@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels.cli.interrupts import heard_in_pauses
+from adderclaw.terminal.commands.interrupts import heard_in_pauses
 from tests.acceptance.world import World, text
 from tests.program import PROGRAM, Cli
 
@@ -84,7 +84,7 @@ def test_the_first_ctrl_c_leaves_no_traceback() -> None:
         "import os, sys\n"
         "class Early:\n"
         "    def find_spec(self, name, path, target=None):\n"
-        "        if name == 'adderclaw.channels.cli':\n"
+        "        if name == 'adderclaw.terminal.commands':\n"
         "            os.kill(os.getpid(), 2)\n"
         "sys.meta_path.insert(0, Early())\n"
         f"from {module} import {function}\n"

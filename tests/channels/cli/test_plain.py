@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from adderclaw.channels.cli.agent import agent
-from adderclaw.channels.cli.common import typed
-from adderclaw.channels.cli.plain import LIMIT, PROFILE, Option, Plain, ProfileName, parsed
+from adderclaw.terminal.commands.agent import agent
+from adderclaw.terminal.commands.common import typed
+from adderclaw.terminal.commands.plain import LIMIT, PROFILE, Option, Plain, ProfileName, parsed
 from tests.rows import rows
 
 DEFAULTS: dict[str, Any] = {"message": None, "go_on": False, "profile": None, "limit": None, "form": "text"}

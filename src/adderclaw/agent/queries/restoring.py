@@ -8,11 +8,11 @@ from adderclaw.agent.legacy import rewind
 from adderclaw.agent.loop import resume
 from adderclaw.agent.run import Run
 from adderclaw.agent.session.session import Session
-from adderclaw.channels.terminal import STDIN, typed
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.sandbox.legacy.checkpoints.difference import lines
 from adderclaw.sandbox.legacy.checkpoints.restore import Asked, Outcome, Plan, Step, Workshop
+from adderclaw.terminal.operators import STDIN, typed
 
 QUESTIONS: dict[Asked, tuple[str, str]] = {
     "conflict": ("others changed these since", "Restore over them?"),

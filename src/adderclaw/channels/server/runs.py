@@ -168,8 +168,8 @@ async def report(called: Called) -> Response:
 def _reported(called: Called, row: Row) -> str:
     from adderclaw.agent.replay.trace_file import checked
     from adderclaw.agent.view.rows import Rows
-    from adderclaw.channels.cli.replay_stream import places_of
     from adderclaw.flows.spec import report as pages
+    from adderclaw.terminal.commands.replay_stream import places_of
 
     options = replace(called.house.options, workspace=row.workspace)
     with queries.reading(options) as store:

@@ -72,7 +72,7 @@ def _need_extra() -> None:
     from importlib import import_module
     from importlib.util import find_spec
 
-    from adderclaw.channels.cli.serve import without_extra
+    from adderclaw.terminal.commands.serve import without_extra
 
     try:
         import_module(EXTRA[0])
@@ -97,7 +97,7 @@ def _parsed(options: Sequence[str]) -> dict[str, Any]:
     from typer.exceptions import TyperException
     from typer.main import get_command
 
-    from adderclaw.channels.cli import serve
+    from adderclaw.terminal.commands import serve
 
     command = cast(Any, get_command(serve.app))
     try:

@@ -13,7 +13,6 @@ from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.agent.tool_call.approvals import shown, unaskable
 from adderclaw.agent.tool_call.call import limit_of, run_call
-from adderclaw.channels.cli.agent import show_brief
 from adderclaw.clients.mcp_server import resources
 from adderclaw.core.errors import UsageError
 from adderclaw.core.events import EventRecord
@@ -21,6 +20,7 @@ from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, R
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.storage import transcript
+from adderclaw.terminal.commands.agent import show_brief
 from adderclaw.tools.mcp import answers, server
 from adderclaw.tools.mcp.server import Caller, Offer
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from adderclaw.agent.queries.check import Check
-from adderclaw.channels.cli import auth
 from adderclaw.config import Config, Loaded, home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.model_facts import found_keys, table
@@ -16,6 +15,7 @@ from adderclaw.core.errors import AdderClawError, ConfigError, StoreError
 from adderclaw.core.redaction import Secrets
 from adderclaw.models import local_servers
 from adderclaw.sandbox import programs
+from adderclaw.terminal.commands import auth
 
 if TYPE_CHECKING:
     from adderclaw.agent.run import Runtime
@@ -169,7 +169,7 @@ def connection(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[C
 
 def _answers(loaded: Loaded, options: Options) -> Check:
     from adderclaw.agent.run.start import start
-    from adderclaw.channels.cli.provider import one_word
+    from adderclaw.terminal.commands.provider import one_word
 
     name = loaded.config.default_provider
     try:

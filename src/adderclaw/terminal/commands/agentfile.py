@@ -1,0 +1,97 @@
+"""`adderclaw validate`, `inspect` and `fmt`: an Agentfile looked at without running it."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from adderclaw.core.errors import EXIT_USAGE
+from adderclaw.core.redaction import visible
+from adderclaw.flows.agentfile import show
+from adderclaw.flows.agentfile.load import load, own_text
+from adderclaw.flows.agentfile.parse import MAX_BYTES, parse
+from adderclaw.flows.agentfile.workflow import InvalidAgentfile
+from adderclaw.terminal.commands.common import OutputFormat
+from adderclaw.terminal.commands.plain import print_json
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+File = Annotated[str, typer.Argument(metavar="AGENTFILE", help="The file, or the folder that it is in.")]
+
+
+@app.command()
+def validate(file: File = "Agentfile", output_format: OutputFormat = "text") -> None:
+    """Check an Agentfile and every file that it names; all problems are said at once.
+
+    Example: adderclaw validate Agentfile
+    """
+    try:
+        workflow = load(file, (os.getcwd(),))
+    except InvalidAgentfile as error:
+        if output_format == "text":
+            raise
+        wrong = [{"line": one.line, "column": one.column, "message": one.message} for one in error.problems]
+        print_json({"valid": False, "file": error.file, "problems": wrong})
+        raise typer.Exit(EXIT_USAGE) from error
+    if output_format == "json":
+        print_json({"valid": True, "file": workflow.file, "problems": []})
+    else:
+        counts = f"{len(workflow.goals)} goals, {len(workflow.agents)} agents, {len(workflow.steps)} steps"
+        print(f"{visible(workflow.file)} is valid: {workflow.name}, {counts}")
+
+
+@app.command()
+def inspect(
+    file: File = "Agentfile",
+    graph: Annotated[bool, typer.Option("--graph", help="As a Mermaid flowchart.")] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Show what a workflow would do: as a tree, as JSON, or as a graph.
+
+    Example: adderclaw inspect Agentfile --graph
+    """
+    workflow = load(file, (os.getcwd(),))
+    if output_format == "json":
+        print_json(show.as_json(workflow))
+    else:
+        print(visible(show.graph(workflow) if graph else show.tree(workflow)))
+
+
+@app.command()
+def fmt(
+    file: File = "Agentfile",
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if it would.")] = False,
+) -> None:
+    """Bring an Agentfile into the usual form; `-` reads stdin and writes stdout.
+
+    Example: adderclaw fmt Agentfile
+    """
+    if file == "-":
+        text = sys.stdin.buffer.read(MAX_BYTES + 1).decode("utf-8", "surrogateescape")
+        parse(text, "<stdin>")
+        print(show.formatted(text), end="")
+        return
+    path = os.path.join(file, "Agentfile") if os.path.isdir(file) else file
+    text = own_text(path, (os.getcwd(),))
+    parse(text, path)
+    tidy = show.formatted(text)
+    if tidy == text:
+        print(f"{visible(path)} has the usual form", file=sys.stderr)
+        return
+    if check:
+        print(f"{visible(path)} would be changed by `adderclaw fmt`", file=sys.stderr)
+        raise typer.Exit(1)
+    _replace(path, tidy)
+    print(f"{visible(path)} was brought into the usual form", file=sys.stderr)
+
+
+def _replace(path: str, text: str) -> None:
+    """Whole or not at all."""
+    import tempfile
+
+    folder = os.path.dirname(os.path.realpath(path))
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8", newline="") as made:
+        made.write(text)
+    os.chmod(made.name, os.stat(path).st_mode & 0o7777)
+    os.replace(made.name, os.path.realpath(path))

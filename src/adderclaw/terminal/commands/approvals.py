@@ -1,0 +1,177 @@
+"""`adderclaw approvals`: questions that wait for an answer, and the answer from another terminal."""
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.tool_call.approvals import questions_of, shown, too_long
+from adderclaw.config import home, load, project_grants
+from adderclaw.config.paths import followed
+from adderclaw.core.errors import UsageError
+from adderclaw.core.questions import Replies
+from adderclaw.core.redaction import visible
+from adderclaw.storage import Store
+from adderclaw.storage.approvals import Approval
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, said
+from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.operators import meant
+
+app = group("List questions that wait for an answer, answer them, and see what you always allow.")
+
+
+@app.command("list")
+def list_approvals(
+    everything: Annotated[bool, typer.Option("--all", help="Those that were answered, too.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The last so many.")] = 20,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List what is waiting for an answer: each tool call whole, as its own terminal shows it.
+
+    Example: adderclaw approvals list
+    """
+    found = questions.listed(questions.store_path(config), everything=everything, limit=limit)
+    if output_format == "json":
+        print_json([questions.as_json(approval) for approval in found])
+        return
+    for approval in found:
+        _print(approval, time.time())
+    if not found:
+        print("nothing is waiting for an answer")
+
+
+@app.command()
+def granted(
+    everywhere: Annotated[bool, typer.Option("--all", help="Of all projects.")] = False,
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List what you always allow in a project: the rules that `p`, "always in this project", kept.
+
+    Example: adderclaw approvals granted
+    """
+    table, folder = project_grants.known(home()), _folder(workspace)
+    shown = table if everywhere else {folder: project_grants.of(table, folder)}
+    if output_format == "json":
+        print_json([{"project": name, "rule": rule} for name, rules in shown.items() for rule in rules])
+        return
+    for name, rules in shown.items():
+        for rule in rules:
+            print(visible(f"{name}  {rule}", keep_newlines=False))
+    if not any(shown.values()):
+        print("nothing is always allowed" if everywhere else visible(f"nothing is always allowed in {folder} alone"))
+
+
+@app.command()
+def revoke(
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="As `approvals granted` lists it.")],
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Allow something no longer that was always allowed in a project. A session that runs there keeps it to its end.
+
+    Example: adderclaw approvals revoke "Bash(make test)"
+    """
+    folder = _folder(workspace)
+    if not project_grants.remove(home(), folder, rule):
+        raise UsageError(f"{rule!r} is not always allowed in {folder}: `adderclaw approvals granted` lists what is")
+    said(
+        {"project": folder, "rule": rule, "revoked": True},
+        visible(f"asked about again in {folder}: {rule}", keep_newlines=False),
+        output_format,
+    )
+
+
+def _folder(workspace: str | None) -> str:
+    return followed(load(workspace=workspace).workspace)
+
+
+@app.command()
+def answer(
+    id: Annotated[str, typer.Argument(metavar="ID", help="An approval's id, or the beginning of it.")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="yes|no|REPLY…", help="The answer; to questions one reply each: a number, a label, words."
+        ),
+    ] = None,
+    comment: Annotated[str, typer.Option("--comment", help="A word to go with it: the model sees it with a no.")] = "",
+    plan: Annotated[str, typer.Option("--plan", help="Only if it is about the call with this hash.")] = "",
+    decline: Annotated[bool, typer.Option("--decline", help="Answer none of its questions.")] = False,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Answer a question in place of the terminal that asked. The first answer counts, once; the others are told so.
+
+    Where the process that asked has ended, the answer counts when its conversation is resumed. Exit code 1 when the
+    answer does not count: it was answered before, it has expired, or it is about another call than --plan says.
+
+    Example: adderclaw approvals answer approval-3f2a yes --comment "go ahead"
+    """
+    path = questions.store_path(config)
+    approved, replies, was = _meant(path, id, words or [], decline=decline)
+    counts = questions.answered(
+        path,
+        id,
+        "approvals",
+        approved=approved,
+        replies=replies,
+        comment=comment,
+        plan=plan,
+        at_terminal=sys.stdin.isatty() and sys.stdout.isatty(),
+    )
+    if output_format == "json":
+        print_json(questions.as_json(counts))
+        return
+    print(f"{counts.id}: {'answered' if replies else counts.answer}")
+    if was == "left":
+        print("the process that asked has ended: the answer counts when its conversation is resumed")
+
+
+def _meant(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool, Replies | None, str]:
+    """What the words on the command line answer, and the state that the question is in."""
+    if not Store.exists(path):
+        raise UsageError(f"no approval {id!r}: there is no database at {path}")
+    store = Store.open(path, read_only=True)
+    try:
+        asked = questions.found(store, id)
+    finally:
+        store.close()
+    was = asked.state(time.time())
+    if decline:
+        if words:
+            raise UsageError("--decline answers no question: leave the words out")
+        return False, None, was
+    wanted = questions_of(asked)
+    if not wanted:
+        if len(words) != 1 or words[0] not in ("yes", "no"):
+            raise UsageError(f"{asked.id} is answered with yes or no")
+        return words[0] == "yes", None, was
+    if len(words) != len(wanted):
+        raise UsageError(f"{asked.id} has {len(wanted)} questions: give one reply to each, in their order")
+    replies = {one.question: meant(one, word.strip()) for one, word in zip(wanted, words, strict=True)}
+    return True, replies, was
+
+
+def _print(approval: Approval, now: float) -> None:
+    answered = approval.answered_who or approval.answered_by
+    seen, by = shown(approval), f" by {answered}" if answered else ""
+    until = f", until {approval.expires_at}" if approval.expires_at and approval.answer is None else ""
+    print(f"{approval.id}  {approval.created_at}  {approval.state(now)}{visible(by, keep_newlines=False)}{until}")
+    asking = f"{approval.agent} of " if approval.agent else ""
+    where = f" ({approval.channel})" if approval.channel else ""
+    print("  asked by: " + visible(f"{asking}{approval.session_id}{where}", keep_newlines=False))
+    if seen.is_step:
+        print(f"  step: {seen.tool}\n  question: {seen.reason}")
+    else:
+        print(f"  tool: {seen.tool}\n  risk: {approval.risk}\n  reason: {seen.reason}")
+    if why := too_long(approval):
+        print(f"  args: not asked about: {why}")
+    else:
+        name = "questions" if approval.questions else "about" if seen.is_step else "args"
+        print(f"  {name}: " + seen.text.replace("\n", "\n      | "))
+        print("".join(f"  {mark}\n" for mark in seen.marks), end="")
+    print(f"  plan: {approval.plan_hash}")

@@ -1,0 +1,209 @@
+"""`adderclaw login`, `logout` and `auth status`: logins that are kept in secure storage, and what is usable now."""
+
+import asyncio
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from adderclaw import config as configuration
+from adderclaw.agent.run import Options, credentials
+from adderclaw.agent.run.start import with_operators_own
+from adderclaw.agent.session.clock import SystemClock
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.provider_kinds import BY_NAME
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
+from adderclaw.models.credentials.login_flows import Method, Person, log_in
+from adderclaw.models.credentials.oauth import OAuthError
+from adderclaw.models.credentials.sources import Sources, Status
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
+from adderclaw.terminal.commands.plain import print_json
+
+app = group("Log in and out, and see which credentials can be used.")
+auth_app = group("Which credentials can be used, and of which kind.")
+app.add_typer(auth_app, name="auth")
+
+Name = Annotated[str | None, typer.Argument(metavar="PROVIDER", help="A name under providers.models.")]
+
+
+def _opened(config_file: str | None, *, bare: bool = False) -> tuple[Config, Sources]:
+    loaded = with_operators_own(configuration.load(config_file=config_file))
+    options = Options(config_file=config_file, bare=bare)
+    return loaded.config, credentials(options, loaded, Secrets(), SystemClock())
+
+
+# ------------------------------------------------------------------ login and logout
+
+
+@app.command()
+def login(
+    provider: Name = None,
+    method: Annotated[
+        Method, typer.Option("--method", help="browser, device or paste; auto takes what this machine can do.")
+    ] = "auto",
+    config: ConfigFile = None,
+) -> None:
+    """Log in to a provider; its authorization server stands in [auth.oauth.PROVIDER] of the configuration.
+
+    The tokens are kept in the system's keyring, or in an encrypted file where there is none.
+
+    Example: adderclaw login claude_code_subscription --method device
+    """
+    now, sources = _opened(config)
+    name = chosen(provider, now)
+    place = asyncio.run(logged_in(sources, name, method))
+    print(f"logged in to {visible(name)}; kept in {place}")
+
+
+async def logged_in(sources: Sources, name: str, method: Method) -> str:
+    from adderclaw.terminal.operators import STDIN
+
+    def tell(text: str) -> None:
+        print(visible(text), file=sys.stderr, flush=True)
+
+    logins = sources.logins()
+    tokens = await log_in(logins.client(name), method, Person(tell, STDIN.read, sources.path()))
+    return await logins.keep(name, tokens)
+
+
+@app.command()
+def logout(
+    provider: Name = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every login, readable or not.")] = False,
+    config: ConfigFile = None,
+) -> None:
+    """Forget a login: removed from storage, and revoked where the provider has a revoke_url.
+
+    Example: adderclaw logout claude_code_subscription
+    """
+    now, sources = _opened(config)
+    names = list(now.auth.oauth) if everything else [chosen(provider, now)]
+    complaints = asyncio.run(logged_out(sources, names))
+    if everything:
+        sources.logins().destroy_file()
+        print("no login is kept any more")
+    for name, complaint in complaints.items():
+        print(f"{visible(name)}: {complaint}", file=sys.stderr)
+    if any(complaints.values()) and not everything:
+        raise typer.Exit(1)
+
+
+async def logged_out(sources: Sources, names: list[str]) -> dict[str, str]:
+    """Out of each; what went wrong by name. A login is forgotten even if it could not be revoked."""
+    wrong: dict[str, str] = {}
+    logins = sources.logins()
+    for name in names:
+        try:
+            tokens = await logins.stored(name)
+            found = await logins.forget(name)
+            print(f"logged out of {visible(name)}" if found else f"there was no login of {visible(name)}")
+            if tokens is not None:
+                await logins.client(name).revoke(tokens)
+        except OAuthError as error:
+            wrong[name] = f"the login is forgotten here, but was not revoked: {error}"
+        except AdderClawError as error:
+            wrong[name] = str(error)
+    return wrong
+
+
+def chosen(provider: str | None, now: Config) -> str:
+    """The named provider; else the default one, or the only one that has an authorization server."""
+    servers = now.auth.oauth
+    if provider is None:
+        only = next(iter(servers)) if len(servers) == 1 else None
+        provider = now.default_provider if now.default_provider in servers else only
+    if provider in servers:
+        return provider
+    known = ", ".join(sorted(servers)) or "none"
+    what = f"{provider!r} has no authorization server" if provider else "say which provider"
+    raise UsageError(f"{what}; [auth.oauth.NAME] in the configuration has: {known} (see docs/credentials.md)")
+
+
+# ------------------------------------------------------------------ status
+
+
+@auth_app.callback()
+def _auth() -> None:
+    """Which credentials can be used, and of which kind."""
+
+
+@auth_app.command("status")
+def status(
+    provider: Name = None,
+    bare: Annotated[bool, typer.Option("--bare", help="As `agent --bare` would see it.")] = False,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Say for each provider whether a credential can be used, and where it is from. Nothing is run or renewed.
+
+    Exits with 0 when the named provider, or else the default one, is usable, and with 1 otherwise.
+
+    Example: adderclaw auth status
+    """
+    now, sources = _opened(config, bare=bare)
+    models = now.providers.models
+    if provider is not None and provider not in models:
+        raise UsageError(f"no provider has the name {provider!r}; known: {', '.join(sorted(models))}")
+    names = [provider] if provider else list(models)
+    found = asyncio.run(rows(sources, now, names))
+    if output_format == "json":
+        print_json(found)
+    else:
+        for row in found:
+            print(line(row))
+    asked = provider or now.default_provider
+    if not next(row["usable"] for row in found if row["provider"] == asked):
+        raise typer.Exit(1)
+
+
+async def rows(sources: Sources, now: Config, names: list[str]) -> list[Json]:
+    """What can be said of each provider's credentials without showing any."""
+    made: list[Json] = []
+    for name in names:
+        found = await _status(sources, now, name)
+        row = {
+            "provider": name,
+            "kind": now.providers.models[name].kind,
+            "default": name == now.default_provider,
+            "usable": found.usable,
+            "class": found.kind,
+            "source": found.name,
+            "expires_at": found.expires_at,
+            "note": found.note,
+        }
+        made.append(row)
+    return made
+
+
+async def _status(sources: Sources, now: Config, name: str) -> Status:
+    entry = now.providers.models[name]
+    kind = BY_NAME[entry.kind]
+    if kind.combines:
+        inner = [await _status(sources, now, other) for other in _members(entry) if other in now.providers.models]
+        usable = any(one.usable for one in inner)
+        return Status(usable, "not needed" if usable else "none", note="as the entries that it is made of")
+    if kind.asks_nobody:
+        return Status(True, "not needed")
+    return await sources.status(name, entry, (kind.key_variable,) if kind.key_variable else ())
+
+
+def _members(entry: Any) -> list[str]:
+    default = [entry.default] if entry.default else []
+    return list(dict.fromkeys([*entry.providers, *entry.routes.values(), *default]))
+
+
+def line(row: Json) -> str:
+    mark = "*" if row["default"] else " "
+    source = f" {row['source']}" if row["source"] and row["class"] != "login" else ""
+    until = f", until {_time(row['expires_at'])}" if row["expires_at"] else ""
+    note = f" ({row['note']})" if row["note"] else ""
+    said = f"{'usable' if row['usable'] else 'not usable'}: {row['class']}{source}{until}{note}"
+    return visible(f"{mark} {row['provider']:<26} {said}", keep_newlines=False)
+
+
+def _time(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,195 @@
+"""`adderclaw channel`: chat systems that are bridged by signed requests, their secrets, a message to try one."""
+
+import json
+import os
+import re
+import sys
+import time
+from typing import Annotated, Any, cast
+
+import typer
+
+from adderclaw.agent.queries import clean, webhook_channels
+from adderclaw.config import home
+from adderclaw.config.legacy.options import Options
+from adderclaw.config.schema.channels import WebhookChannel
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.suggestions import meant
+from adderclaw.models.credentials import webhook_secrets
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
+from adderclaw.terminal.commands.plain import print_json
+
+app = group("Chat systems that send messages through the server: list them, make their secrets, try one.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The channel, as [channels.webhook.NAME] has it.")]
+UNITS = {"m": 60, "h": 3_600, "d": 86_400}
+
+
+@app.command("list")
+def list_channels(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """List the channels with their senders, and what keeps messages from being taken; never a secret.
+
+    Example: adderclaw channel list
+    """
+    rows = webhook_channels.listing(Options(config_file=config), home(), time.time())
+    if output_format == "json":
+        print_json(clean(rows))
+        return
+    if not rows:
+        print("no chat system is bridged; [channels.webhook.NAME] adds one (docs/channels.md)")
+    for row in rows:
+        state = "" if row["enabled"] else " (off)"
+        print(visible(f"{row['name']}{state}  POST {row['path']}  answers: {row['reply_url'] or row['reply']}"))
+        for sender in row["senders"]:
+            more = ", approves" if sender["may_approve"] else ""
+            print(visible(f"  {sender['name']}  {sender['profile']}{more}  {sender['workspace']}"))
+        for problem in row["problems"]:
+            print(visible(f"  problem: {problem}"))
+
+
+@app.command()
+def secret(
+    name: Name,
+    old: Annotated[
+        str, typer.Option("--old", metavar="TIME", help="How long the secret before still counts: 30m, 8h, 1d, or 0.")
+    ] = "1d",
+    given: Annotated[
+        bool, typer.Option("--given", help="Take the secret from stdin, where the sender gave you one.")
+    ] = False,
+    trigger: Annotated[
+        bool, typer.Option("--trigger", help="NAME is a schedule that waits for requests, not a channel.")
+    ] = False,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Make a secret for a channel, or replace it. It is shown once.
+
+    Example: adderclaw channel secret chat
+    """
+    if trigger:
+        door = _trigger(name, config)
+    else:
+        _known(name, config)
+        door = webhook_channels.door_of(name)
+    text = sys.stdin.readline().strip() if given else None
+    if given and not text:
+        raise UsageError("--given: standard input has no secret in its first line")
+    made = webhook_secrets.make(home(), door, time.time(), grace=_seconds(old), text=text)
+    if output_format == "json":
+        print_json({"trigger" if trigger else "channel": name, **({} if given else {"secret": made})})
+        return
+    if given:
+        print(f"{name}: the secret is stored")
+        return
+    print(f"secret: {made}")
+    print("It is shown this once. Who sends signs with it (docs/channels.md).")
+
+
+@app.command("test")
+def try_one(
+    name: Name,
+    sender: Annotated[str, typer.Option("--sender", metavar="NAME", help="As whom, of the channel's senders.")],
+    message: Annotated[str, typer.Option("-m", "--message", help="What is said.")] = "Say hello in one sentence.",
+    thread: Annotated[str, typer.Option("--thread", help="In which thread.")] = "channel-test",
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Sign a message and send it to the server that runs, as a bridge would; a real turn begins.
+
+    Example: adderclaw channel test chat --sender alice@example.org
+    """
+    found = _known(name, config)
+    known = webhook_channels.secrets(home(), name, found, time.time())
+    if not known:
+        raise UsageError(f"channel {name} has no secret: `adderclaw channel secret {name}` makes one")
+    answer = _sent(name, found, known, {"sender": sender, "text": message, "thread": thread}, config)
+    if output_format == "json":
+        print_json(answer)
+    elif answer["state"] == "working":
+        where = f"it is posted to {found.reply_url}" if found.reply_url else "the bridge asks for it by the turn"
+        print(visible(f"{answer['turn']} has begun; {where}"))
+    else:
+        print(visible(str(answer["text"])))
+
+
+def _sent(
+    name: str, found: WebhookChannel, secrets: list[str], said: dict[str, Any], config: str | None
+) -> dict[str, Any]:
+    import httpx2
+
+    from adderclaw.channels.server import listening
+    from adderclaw.models.http import signing
+
+    running = listening.running()
+    if running is None or not running.address:
+        raise AdderClawError(f"no server of {home()} runs: start one with `adderclaw serve`")
+    id = f"test-{os.urandom(8).hex()}"
+    body = json.dumps({**said, "message_id": id}).encode()
+    headers = {"content-type": "application/json", **signing.headers(secrets, body, id=id, now=time.time())}
+    way = httpx2.HTTPTransport(uds=running.socket) if running.socket else None
+    base = "http://localhost" if running.socket else running.address
+    try:
+        with httpx2.Client(base_url=base, transport=way, trust_env=False, timeout=found.reply_seconds + 30) as client:
+            done = client.post(f"/channels/{name}/messages", content=body, headers=headers)
+    except httpx2.HTTPError as error:
+        raise AdderClawError(f"the server at {running.address} does not answer: {error}") from error
+    answer = cast(dict[str, Any], done.json())
+    if done.is_success:
+        return answer
+    wrong = answer.get("error", {})
+    more = "".join(f"; {one['key']} {one['message']}" for one in wrong.get("problems", ()))
+    if wrong.get("code") == "unavailable":
+        more += f": {_last_warning(name, config)}"
+    raise AdderClawError(
+        f"the server refused it ({done.status_code} {wrong.get('code')}): {wrong.get('message')}{more}"
+    )
+
+
+def _last_warning(name: str, config: str | None) -> str:
+    """Why nothing began, which the server keeps from senders."""
+    from adderclaw.agent.conversation import questions
+    from adderclaw.storage import Store
+    from adderclaw.storage.queries.runs import last_warnings
+
+    store = Store.open(questions.store_path(config), read_only=True)
+    try:
+        warnings = last_warnings(store)
+    finally:
+        store.close()
+    said = (str(json.loads(detail).get("message", "")) for detail in warnings)
+    return next((one for one in said if one.startswith(f"channels.webhook.{name}:")), "")
+
+
+def _known(name: str, config: str | None) -> WebhookChannel:
+    found = webhook_channels.channels(Options(config_file=config))
+    if name not in found:
+        hint = meant(name, list(found)) or f"; add [channels.webhook.{name}] to your configuration"
+        raise UsageError(f"there is no channel {name[:100]!r}{hint}")
+    if not re.fullmatch(webhook_channels.NAMES, name):
+        raise UsageError(f"{name!r} is no name of a channel: use letters, digits, - and _")
+    return found[name]
+
+
+def _trigger(name: str, config: str | None) -> str:
+    """The door of a schedule that waits for requests."""
+    from adderclaw.agent.conversation import questions
+    from adderclaw.storage import Store, schedules
+
+    store = Store.open(questions.store_path(config))
+    try:
+        found = schedules.get(store, name)
+    finally:
+        store.close()
+    if found.when["kind"] != "webhook":
+        raise UsageError(f"schedule {found.name} waits for no request: `schedule add … --webhook` makes one that does")
+    return f"trigger:{found.id}"
+
+
+def _seconds(text: str) -> float:
+    if text == "0":
+        return 0.0
+    found = re.fullmatch(r"([0-9]{1,4})([mhd])", text)
+    if found is None:
+        raise UsageError(f"--old {text!r} is no time: write 30m, 8h, 1d, or 0")
+    return float(int(found[1]) * UNITS[found[2]])

@@ -1,0 +1,160 @@
+"""What the commands share: options as typer knows them, formats, and how one command is run by typer."""
+
+import functools
+import inspect
+import json
+import re
+import sys
+from types import ModuleType
+from typing import Annotated, Any, NoReturn, cast, get_args
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+from typer.main import get_command
+
+from adderclaw.core.errors import NeedsInput, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.suggestions import meant
+from adderclaw.terminal.commands.operator_only import guard
+from adderclaw.terminal.commands.plain import (
+    CONFIG_FILE,
+    EFFORT,
+    LIMIT,
+    MODEL_NAME,
+    PROFILE,
+    PROVIDER_NAME,
+    STREAM_OUTPUT,
+    WORKSPACE_DIR,
+    EffortName,
+    Format,
+    Option,
+    Plain,
+    ProfileName,
+    StreamFormat,
+    print_json,
+)
+
+EPILOG = "On every command --quiet leaves errors and questions alone on stderr."
+OPTIONS = {
+    "help": "--help",
+    "version": "--version",
+    "man": "--man",
+    "completion": "--show-completion SHELL`, or `adderclaw --install-completion SHELL",
+}
+"""What is a command elsewhere, and an option here."""
+UNKNOWN = re.compile(r"No such command '([^']+)'")
+
+
+def _typed(option: Option) -> Any:
+    return typer.Option(*option.names, metavar=option.metavar, help=option.help)
+
+
+OutputFormat = Annotated[Format, typer.Option("--output-format", help="text for people, json for programs.")]
+StreamOutput = Annotated[StreamFormat, _typed(STREAM_OUTPUT)]
+ConfigFile = Annotated[str | None, _typed(CONFIG_FILE)]
+WorkspaceDir = Annotated[str | None, _typed(WORKSPACE_DIR)]
+Profile = Annotated[ProfileName | None, _typed(PROFILE)]
+ProviderName = Annotated[str | None, _typed(PROVIDER_NAME)]
+ModelName = Annotated[str | None, _typed(MODEL_NAME)]
+EffortGiven = Annotated[EffortName | None, _typed(EFFORT)]
+LimitsGiven = Annotated[list[str] | None, _typed(LIMIT)]
+
+
+def group(help_text: str) -> typer.Typer:
+    """A command with subcommands."""
+    return typer.Typer(help=help_text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+def app_of(module: ModuleType) -> typer.Typer:
+    """A command's module as typer knows it: its `app`, or one made of its plain `command`."""
+    return module.app if hasattr(module, "app") else typed(module.command)
+
+
+def typed(command: Plain) -> typer.Typer:
+    """The typer application of a plain command."""
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        raise typer.Exit(command(**given))
+
+    signature = inspect.signature(command)
+    parameters = [
+        parameter.replace(annotation=Annotated[kind, _typed(option)])
+        for parameter in signature.parameters.values()
+        for kind, option in (get_args(parameter.annotation),)
+    ]
+    run.__dict__["__signature__"] = signature.replace(parameters=parameters)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command()(run)
+    return app
+
+
+def run_typer(name: str, module: ModuleType, arguments: list[str]) -> None:
+    """Let typer read the arguments and run the command; ends the process with its exit code."""
+    command = get_command(app_of(module))
+    if isinstance(command, TyperGroup) and name in command.commands:
+        invoke(command, arguments, "adderclaw")
+    else:
+        invoke(command, arguments[1:], f"adderclaw {name}")
+
+
+def invoke(command: Any, arguments: list[str], program: str) -> NoReturn:
+    """Run what typer made; a word that it does not know gets the same hint as everywhere."""
+    guard(command, tuple(program.split()[1:]))
+    command.epilog = command.epilog or EPILOG
+    try:
+        code = command.main(arguments, prog_name=program, standalone_mode=False)
+    except TyperException as error:  # what is wrong with the arguments
+        _hinted(error)
+        cast(Any, error).show()
+        sys.exit(error.exit_code)
+    except typer.Abort as ended:  # at a question
+        if isinstance(ended.__context__, KeyboardInterrupt):
+            raise ended.__context__ from None
+        raise NeedsInput("the question was not answered: no more comes from standard input") from None
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _hinted(error: Any) -> None:
+    """Typer looks for words that are alike, too, and takes `exit` for `export`."""
+    command = error.ctx.command if getattr(error, "ctx", None) is not None else None
+    if command is not None and hasattr(error, "option_name") and hasattr(error, "possibilities"):
+        name, known = error.option_name, _options(command)
+        agent = command.commands.get("agent") if isinstance(command, TyperGroup) else None
+        of_agent = [] if agent is None else _options(agent)  # which may stand without a command at a terminal
+        hint = "; it is one of `adderclaw agent`" if name in of_agent else meant(name, [*known, *of_agent])
+        error.message = f"No such option: {visible(name)}{hint}"
+        error.possibilities = None
+    elif isinstance(command, TyperGroup) and (unknown := UNKNOWN.match(error.message)):
+        option = OPTIONS.get(unknown[1])
+        hint = f": that is `adderclaw {option}`" if option else meant(unknown[1], command.commands)
+        error.message = f"No such command {unknown[1]!r}{hint}"
+
+
+def _options(command: Any) -> list[str]:
+    return [name for parameter in command.params for name in parameter.opts]
+
+
+def say(line: str) -> None:
+    """A line that may hold a path or a file's words: it must not steer the terminal."""
+    print(visible(line, keep_newlines=False))
+
+
+def said(value: object, text: str, output_format: str) -> None:
+    """What a command has done: in words, or as an object for a program."""
+    if output_format == "json":
+        print_json(value)
+    else:
+        print(visible(text))
+
+
+def json_object(text: str, option: str) -> dict[str, Any]:
+    """A JSON object that was given on the command line."""
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f'{option}: not JSON ({error}); it takes an object such as \'{{"path": "."}}\'') from error
+    if not isinstance(value, dict):
+        raise UsageError(f'{option}: {text!r} is not a JSON object such as \'{{"path": "."}}\'')
+    return cast(dict[str, Any], value)

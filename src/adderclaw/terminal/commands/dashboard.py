@@ -1,0 +1,64 @@
+"""`adderclaw dashboard`: the pages of the server that runs, opened in the browser and logged in."""
+
+import asyncio
+import os
+import time
+from typing import Annotated
+
+import typer
+
+from adderclaw import config as configuration
+from adderclaw.agent.conversation import questions
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
+from adderclaw.storage import Store, clients
+from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.terminal.commands.common import ConfigFile
+from adderclaw.terminal.commands.serve import without_extra
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+HOURS = 12
+"""How long the login lasts: a day's work."""
+
+
+@app.command()
+def dashboard(
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open it; otherwise its address is printed alone.")
+    ] = True,
+    config: ConfigFile = None,
+) -> None:
+    """Open the dashboard of the server that runs, logged in for 12 hours.
+
+    The address that it prints holds the login: whoever has it can use the dashboard.
+
+    Example: adderclaw dashboard --no-browser
+    """
+    try:
+        from adderclaw.channels.server import listening
+    except ModuleNotFoundError as error:
+        raise without_extra("dashboard", error) from error
+    running = listening.running()
+    if running is None or not running.address:
+        raise UsageError(f"no server of {configuration.home()} runs: `adderclaw serve` starts one")
+    plain = running.address.startswith("http:")  # a certificate has names of its own
+    address = f"http://{listening.OWN_NAME}:{running.port}" if plain else running.address
+    # behind the #: no browser sends it, and the page takes it out of the address at once
+    url = f"{address}/login#{_token(config)}"
+    print(url)
+    if browser:
+        from adderclaw.agent.run.start import helpers_path
+        from adderclaw.models.credentials.login_flows import open_page
+
+        asyncio.run(open_page(url, helpers_path(configuration.load(config_file=config, looks=True))))
+
+
+def _token(config: str | None) -> str:
+    store = Store.open(questions.store_path(config))
+    try:
+        key = operators_key(os.path.join(configuration.home(), home_names.RECEIPT_KEY))
+        made = clients.create(store, key, name="dashboard", scopes=("admin",), now=time.time(), seconds=HOURS * 3_600.0)
+    finally:
+        store.close()
+    return made.token

@@ -1,0 +1,56 @@
+"""What the commands of `adderclaw fleet` share: which fleet, who asks, which run."""
+
+import getpass
+import os
+from typing import Annotated
+
+import typer
+
+from adderclaw.config import home
+from adderclaw.core.errors import UsageError
+from adderclaw.terminal.commands.common import group
+
+try:
+    from adderclaw.fleet import where
+    from adderclaw.fleet.database import Database
+    from adderclaw.fleet.where import Fleet
+except ModuleNotFoundError as missing:  # an installation without the extra
+    from adderclaw.config.installation import lacking
+
+    raise UsageError(str(lacking("fleet", missing.name))) from missing
+
+app = group("Runs on many machines: submit, workers, stop, verify; on PostgreSQL.")
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="Another PostgreSQL than fleet.toml names; ADDERCLAW_FLEET_DATABASE does the same.",
+    ),
+]
+RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")]
+
+
+def opened(database: str | None, *, patience: float = 5.0) -> Fleet:
+    return where.read(home(), database, patience=patience)
+
+
+def who() -> str:
+    """Who submits and stops, unless another name is given."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def whole_id(database: Database, given: str) -> str:
+    """A run's id by its beginning."""
+    from adderclaw.fleet import facts
+
+    rows = facts.starting_with(database, given)
+    if not given or not rows:
+        raise UsageError(f"there is no run {given!r}; `adderclaw fleet list` lists them")
+    if len(rows) > 1 and rows[0] != given:
+        raise UsageError(f"{given!r} begins more than one id: write more of it")
+    return rows[0]

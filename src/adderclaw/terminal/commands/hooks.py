@@ -1,0 +1,125 @@
+"""`adderclaw hooks`: list what is configured, and try an event's hooks by hand."""
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+
+from adderclaw.agent.queries import parts
+from adderclaw.agent.run import Options, Runtime, configured_hooks, look, scene
+from adderclaw.agent.tool_call import session_hooks
+from adderclaw.config.foreign.hooks import EVENTS, NEWER
+from adderclaw.core.decode import nearest
+from adderclaw.core.errors import EXIT_CODES, UsageError
+from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
+from adderclaw.storage.hooks import Invocation
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, json_object
+from adderclaw.terminal.commands.plain import print_json
+from adderclaw.tools.hooks import catalogue, matching, plane, settings
+
+app = group("List hooks, and try them.")
+
+
+@app.command("list")
+def list_hooks(
+    event: Annotated[str | None, typer.Option("--event", help="Only the hooks of this event.")] = None,
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List the configured hooks in the order in which they run, with where each comes from and whether it runs.
+
+    Example: adderclaw hooks list
+    """
+    if event is not None:
+        _known(event)
+    found = parts.found_hooks(Options(config_file=config, workspace=workspace), event)
+    if output_format == "json":
+        print_json([parts.hook(hook) for hook in found])
+        return
+    for hook in found:
+        words = (
+            f"{hook.ordinal:>3}  {hook.event:<18} {hook.matcher or '*':<16} {parts.state_of(hook):<11}",
+            hook.command,
+        )
+        whose = f"plugin {hook.plugin.name}, {hook.source}" if hook.plugin is not None else hook.source
+        print(visible(f"{' '.join(words)}  ({whose})", keep_newlines=False))
+        if why := matching.never(hook.event, hook.matcher):
+            print(f"adderclaw: hook {hook.ordinal} never runs: {visible(why, keep_newlines=False)}", file=sys.stderr)
+    if not found:
+        print("no hooks are configured")
+
+
+@app.command("test")
+def try_hooks(
+    event: Annotated[str, typer.Argument(help="A hook event, such as PreToolUse.")],
+    arguments: Annotated[str, typer.Option("--json", metavar="ARGS", help="The event's own fields.")] = "{}",
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Run an event's hooks by hand and show what they say together. The hooks really run; nothing else does.
+
+    Exits with 3 where they block or deny.
+
+    Example: adderclaw hooks test Stop --json '{"stop_hook_active": false}'
+    """
+    _known(event)
+    fields = json_object(arguments, "--json")
+    spec = catalogue.EVENTS[event].fields
+    wrong = catalogue.problems(spec, fields)
+    wrong += [f"{name} is no field of {event}" for name in catalogue.strange(spec, fields)]
+    if wrong:
+        raise UsageError(
+            f"--json: {'; '.join(wrong)}; {event} takes: {', '.join(spec) or 'nothing'} (? = may be left out)"
+        )
+    runtime = _start(config, workspace)
+    merged, rows = asyncio.run(tried(runtime, event, fields))
+    if output_format == "json":
+        invocations = [{**row._asdict(), "input_json": None} for row in rows]
+        print_json({"event": event, "invocations": invocations, "merged": dict(vars(merged))})
+    else:
+        _show(merged, rows)
+    if merged.blocked or merged.verdict == "deny":
+        raise typer.Exit(EXIT_CODES["denied"])
+
+
+async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, list[Invocation]]:
+    """What the configured hooks say of an occasion that an operator describes."""
+    rows: list[Invocation] = []
+
+    def warn(message: str) -> None:
+        print(f"adderclaw: {visible(message, keep_newlines=False)}", file=sys.stderr)
+
+    hooks = configured_hooks.read(runtime)
+    settings.require_shells(hooks, configured_hooks.roots(runtime))
+    chain = settings.chains(hooks).get(event, ())
+    place = session_hooks.by_hand(scene(runtime, None), runtime.config.memory.path, rows.append, warn)
+    return await plane.run(chain, event, fields, place), rows
+
+
+def _start(config: str | None, workspace: str | None) -> Runtime:
+    return look(Options(config_file=config, workspace=workspace, log_level="warning", here=True, looks=True))
+
+
+def _known(event: str) -> None:
+    if event not in catalogue.EVENTS:
+        raise UsageError(f"there is no hook event {event!r}{nearest(event, [*EVENTS, *NEWER])}")
+
+
+def _show(merged: Merged, rows: list[Invocation]) -> None:
+    for row in rows:
+        end = f"skipped: {row.skipped_reason}" if row.skipped_reason else f"exit {row.exit_code}"
+        print(visible(f"[{row.hook_ordinal}] {row.command}  {end}", keep_newlines=False))
+        for name, text in (("stdout", row.stdout_text), ("stderr", row.stderr_text)):
+            if text:
+                print(f"    {name}: {visible(text.strip(), keep_newlines=False)[:500]}")
+    if not rows:
+        print("no hook matches")
+    said = {name: value for name, value in vars(merged).items() if value not in (None, False, "", (), {}, 0)}
+    print(
+        "merged: " + (", ".join(f"{name} = {visible(str(value), keep_newlines=False)}" for name, value in said.items()))
+    )

@@ -1,0 +1,108 @@
+"""`adderclaw later`: what commands changed of what other programs run later, until somebody has looked at it."""
+
+import os
+import shlex
+from collections import Counter
+from typing import Annotated, Literal
+
+import typer
+
+from adderclaw.agent.legacy.later_record import answered
+from adderclaw.config import home, load
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
+from adderclaw.storage import Store, later_files
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
+from adderclaw.terminal.commands.plain import print_json
+
+app = group("List what other programs run later and commands changed; accept it, or set it aside.")
+
+clean = Secrets().clean
+Workspace = Annotated[str | None, typer.Option("--workspace", metavar="DIR", help="The project; default: this one.")]
+Paths = Annotated[
+    list[str] | None, typer.Argument(metavar="[PATH]…", help="Only these, as `list` shows them; default: all.")
+]
+
+
+@app.command("list")
+def list_changes(workspace: Workspace = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """List changes that nobody has acknowledged yet.
+
+    Example: adderclaw later list
+    """
+    store, root = _opened(workspace, config, read_only=True)
+    found = later_files.unanswered(store, root)
+    if output_format == "json":
+        print_json([clean({**row._asdict(), "path": _short(row, root)}) for row in found])
+        return
+    for row in found:
+        print(clean(f"{row.found_at}Z  {row.change:<7}  {_short(row, root)}  ({row.session_id})"))
+    if not found:
+        print("nothing that other programs run later was changed without being acknowledged")
+        for other, count in Counter(row.workspace for row in later_files.unanswered(store)).items():
+            print(clean(f"in {other}: {count}; `adderclaw later list --workspace {shlex.quote(other)}` shows them"))
+
+
+@app.command()
+def accept(
+    paths: Paths = None, workspace: Workspace = None, config: ConfigFile = None, output_format: OutputFormat = "text"
+) -> None:
+    """Acknowledge changes: they stay as they are, and are reported no more.
+
+    Example: adderclaw later accept
+    """
+    _answer(paths, workspace, config, "kept", as_json=output_format == "json")
+
+
+@app.command("set-aside")
+def set_aside(
+    paths: Paths = None, workspace: Workspace = None, config: ConfigFile = None, output_format: OutputFormat = "text"
+) -> None:
+    """Move what was made or changed out of the workspace, to a folder of AdderClaw's own.
+
+    Example: adderclaw later set-aside
+    """
+    _answer(paths, workspace, config, "set_aside", as_json=output_format == "json")
+
+
+def _answer(
+    paths: list[str] | None,
+    workspace: str | None,
+    config: str | None,
+    word: Literal["kept", "set_aside"],
+    *,
+    as_json: bool,
+) -> None:
+    store, root = _opened(workspace, config, read_only=False)
+    rows = later_files.unanswered(store, root)
+    by_path = {_short(row, root): row for row in rows}
+    wanted = list(by_path) if not paths else [path.removeprefix(f"{root}/").removeprefix("./") for path in paths]
+    if unknown := [path for path in wanted if path not in by_path]:
+        raise UsageError(f"{unknown[0]}: no change of this path waits; `adderclaw later list` shows them")
+    found: list[Json] = [{"id": by_path[path].id, "path": path} for path in wanted]
+    done = answered(store, root, home(), found, word)
+    if not found and not as_json:
+        print("no change waits for an answer here")
+    if as_json:
+        print_json([clean({"path": one["path"], "answer": word}) for one in done])
+    else:
+        verb = "accepted" if word == "kept" else f"moved to {os.path.join(home(), home_names.SET_ASIDE)}"
+        for one in done:
+            print(clean(f"{one['path']}: {verb}"))
+    if len(done) < len(found):
+        left = next(one["path"] for one in found if one not in done)
+        raise AdderClawError(f"{clean(left)} could not be moved: look at it yourself, then `adderclaw later accept`")
+
+
+def _opened(workspace: str | None, config: str | None, *, read_only: bool) -> tuple[Store, str]:
+    loaded = load(config_file=config, workspace=workspace)
+    store, here = Store.open(loaded.config.memory.path, read_only=read_only), os.path.realpath(os.getcwd())
+    if workspace is None and later_files.unanswered(store, here):
+        return store, here  # `run` works where it was started
+    return store, os.path.realpath(loaded.workspace)
+
+
+def _short(row: later_files.Row, root: str) -> str:
+    return row.path.removeprefix(f"{root}/")

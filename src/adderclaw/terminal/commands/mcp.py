@@ -1,0 +1,396 @@
+"""`adderclaw mcp`: configure, look at, approve and try MCP servers; and be one."""
+
+import asyncio
+import sys
+import time
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from adderclaw import config
+from adderclaw.agent.queries import parts
+from adderclaw.agent.run import Options, Run, Runtime, opened, start
+from adderclaw.agent.run.drive import Report, drive
+from adderclaw.agent.run.servers import configured
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import TurnResult
+from adderclaw.config import checks, operator_file, servers
+from adderclaw.config.servers import Entry, slug
+from adderclaw.core.decode import Invalid
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
+from adderclaw.storage import Store
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, said
+from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.operators import STDIN, OwnHand
+from adderclaw.tools.mcp import pins
+from adderclaw.tools.mcp.pins import Pin
+
+app = group("Configure, look at, approve and try MCP servers; and be one.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The server's name under mcp_servers.")]
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG…]]", help="The program to start.")
+    ] = None,
+    url: Annotated[str | None, typer.Option("--url", help="The address of a server that speaks HTTP.")] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable for it; ${NAME} is filled in."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="'NAME: VALUE'", help="An HTTP header; ${NAME} is filled in."),
+    ] = None,
+    reads: Annotated[
+        list[str] | None, typer.Option("--reads", metavar="PATH", help="A place beside the workspace that it reads.")
+    ] = None,
+    timeout: Annotated[int | None, typer.Option("--timeout", metavar="MS", help="Longest time of one call.")] = None,
+    sampling: Annotated[bool, typer.Option("--sampling", help="It may ask your model, at your cost.")] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Add a server to your own configuration, or change it; what was approved of it before counts no longer.
+
+    Example: adderclaw mcp add notes --env NOTES_TOKEN='${NOTES_TOKEN}' -- python notes_server.py
+    """
+    entry = _entry(command or [], url, env or [], header or [], reads or [], timeout, sampling=sampling)
+    try:
+        servers.read(entry)
+    except Invalid as error:
+        raise UsageError(f"mcp add {name}: {error}") from None
+    if not slug(name):
+        raise UsageError(f"mcp add: the name {name!r} needs a letter or a digit")
+    secret = checks.secrets({name: entry})
+    if secret:
+        raise UsageError(
+            f"mcp add {name}: {'; '.join(map(str, secret))}: write ${{NAME}} and set that variable instead"
+        )
+    path = operator_file.edit(config.home(), lambda document: _put(document, name, entry))
+    config.load()
+    _forget(name)
+    said(
+        {"name": slug(name), "file": path, "entry": entry},
+        f"{visible(name)} is in {path}; `adderclaw mcp test {slug(name)}` tries it",
+        output_format,
+    )
+
+
+def _entry(
+    command: list[str],
+    url: str | None,
+    env: list[str],
+    headers: list[str],
+    reads: list[str],
+    timeout: int | None,
+    *,
+    sampling: bool,
+) -> Json:
+    made: Json = {}
+    if command:
+        made |= {"command": command[0]} | ({"args": command[1:]} if command[1:] else {})
+    if url is not None:
+        made["url"] = url
+    if env:
+        made["env"] = dict(_pair(text, "=", "--env", "NAME=VALUE") for text in env)
+    if headers:
+        made["headers"] = dict(_pair(text, ":", "--header", "NAME: VALUE") for text in headers)
+    if reads:
+        made["reads"] = reads
+    if timeout is not None:
+        made["timeout"] = timeout
+    return made | ({"sampling": True} if sampling else {})
+
+
+def _pair(text: str, mark: str, option: str, form: str) -> tuple[str, str]:
+    name, found, value = text.partition(mark)
+    if not found or not name.strip():
+        raise UsageError(f"{option}: {text!r} is not of the form {form}")
+    return name.strip(), value.strip()
+
+
+def _put(document: Any, name: str, entry: Json) -> None:
+    document.setdefault("mcp_servers" if "mcpServers" not in document else "mcpServers", {})[name] = entry
+
+
+@app.command("list")
+def list_servers(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One server, with its tools.")] = None,
+    config_file: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List the configured servers and what is approved of them; nothing is started.
+
+    Example: adderclaw mcp list
+    """
+    runtime = _runtime(config_file, workspace)
+    known = configured(runtime)
+    chosen = known if name is None else [_named(known, name)]
+    store = Store.open(runtime.config.memory.path)
+    try:
+        rows = [(entry, pins.read(store, entry.scope, entry.name)) for entry in chosen]
+    finally:
+        store.close()
+    if output_format == "json":
+        print_json([parts.server(entry, tools) for entry, tools in rows])
+        return
+    for entry, tools in rows:
+        print(_line(entry, tools))
+        for tool, pin in tools.items() if name is not None else ():
+            print(f"  {_word(tool):<28} {pin.state:<12} {_word(pin.shown.description)[:100]}")
+            if pin.state == "changed" and pin.offered is not None:
+                print(f"  {'':<28} {'now':<12} {_word(pin.offered.description)[:100]}")
+    if not rows:
+        print("no MCP server is configured; `adderclaw mcp add NAME -- COMMAND` adds one")
+
+
+def _line(entry: Entry, tools: dict[str, Pin]) -> str:
+    target = entry.server.url or " ".join((entry.server.command or "", *entry.server.args))
+    off = sum(not pin.usable for pin in tools.values())
+    said = f"{len(tools)} tools" if tools else "never started"
+    said += f", {off} off until approved" if off else ""
+    of_plugin = entry.scope.startswith("plugin:")
+    whose = f"of the plugin {_word(entry.given.partition(':')[0])}" if of_plugin else "of this project"
+    where = "" if entry.scope == "user" else f"  ({whose})"
+    return f"{entry.name:<16} {_word(target)[:80]}  [{said}]{where}"
+
+
+def _word(text: str) -> str:
+    return visible(" ".join(text.split()), keep_newlines=False)
+
+
+@app.command("test")
+def try_one(
+    name: Name,
+    config_file: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    profile: Profile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Start a server where the agent would, list its tools, and say how it went.
+
+    Example: adderclaw mcp test notes
+    """
+
+    async def work(run: Run, entry: Entry) -> str:
+        return await _tested(run, entry, output_format)
+
+    raise typer.Exit(_with_server(config_file, workspace, profile, name, work))
+
+
+async def _tested(run: Run, entry: Entry, output_format: str) -> str:
+    known = run.runtime.servers
+    assert known is not None
+    began = time.monotonic()
+    failure = await known.reach(entry.name)
+    connection = known.connection(entry.name)
+    row = next(status for status in known.status() if status.entry.name == entry.name)
+    took = round((time.monotonic() - began) * 1000)
+    if output_format == "json":
+        print_json(
+            {**parts.server(entry, row.pins)}
+            | {"ok": not failure, "error": failure, "protocol": connection.protocol, "duration_ms": took}
+        )
+    elif not failure:
+        print(f"{entry.name}: ready in {took} ms, protocol {connection.protocol}, {len(row.pins)} tools")
+        for tool, pin in row.pins.items():
+            print(f"  {_word(tool):<28} {pin.state:<12} {_word(pin.shown.description)[:100]}")
+    await known.close()
+    return failure
+
+
+@app.command()
+def approve(
+    name: Name,
+    tools: Annotated[list[str] | None, typer.Argument(metavar="[TOOL…]", help="Only these of its tools.")] = None,
+    config_file: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Approve what a server's tools say of themselves, as last seen. Its word that a tool only reads counts then.
+
+    Example: adderclaw mcp approve notes
+    """
+    runtime = _runtime(config_file, workspace)
+    entry = _named(configured(runtime), name)
+    store = Store.open(runtime.config.memory.path)
+    try:
+        known = pins.read(store, entry.scope, entry.name)
+        if not known:
+            raise UsageError(f"nothing is known of {name!r} yet; `adderclaw mcp test {entry.name}` looks at it")
+        unknown = [tool for tool in tools or () if tool not in known]
+        if unknown:
+            raise UsageError(f"{name!r} has no tool {unknown[0]!r}; it has: {', '.join(map(_word, known))}")
+        approved = pins.approve(store, entry.scope, entry.name, tools or None)
+    finally:
+        store.close()
+    said(
+        {"name": entry.name, "approved": approved},
+        f"approved: {', '.join(map(_word, approved)) or 'nothing that was not approved already'}",
+        output_format,
+    )
+
+
+@app.command()
+def remove(name: Name, output_format: OutputFormat = "text") -> None:
+    """Remove a server from your own configuration, and forget what was approved of it.
+
+    Example: adderclaw mcp remove notes
+    """
+    found: list[str] = []
+
+    def drop(document: Any) -> None:
+        for key in ("mcp_servers", "mcpServers"):
+            table: Any = document.get(key, {})
+            for known in [known for known in table if slug(known) == slug(name)]:
+                del table[known]
+                found.append(known)
+
+    path = operator_file.edit(config.home(), drop)
+    if not found:
+        raise UsageError(f"there is no server {name!r} in {path}; `adderclaw mcp list` shows them")
+    _forget(name)
+    said({"name": slug(name), "removed": True, "file": path}, f"{visible(name)} is no longer in {path}", output_format)
+
+
+def _forget(name: str) -> None:
+    store = Store.open(config.load().config.memory.path)
+    try:
+        pins.forget(store, "user", slug(name))
+    finally:
+        store.close()
+
+
+# ------------------------------------------------------------------ logins
+
+
+@app.command()
+def login(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir = None) -> None:
+    """Log in to a server that wants it, in the browser or by a pasted address.
+
+    Example: adderclaw mcp login notes
+    """
+    raise typer.Exit(_with_server(config_file, workspace, None, name, _logged_in))
+
+
+async def _logged_in(run: Run, entry: Entry) -> str:
+    failure = await logged_in(run.runtime, entry)
+    if run.runtime.servers is not None:
+        await run.runtime.servers.close()
+    if not failure:
+        print(f"logged in to {entry.name}")
+    return failure
+
+
+async def logged_in(runtime: Runtime, entry: Entry) -> str:
+    """Log in to a server and connect to it; why that failed, or nothing."""
+    from adderclaw.agent.run.start import helpers_path
+    from adderclaw.models.credentials.login_flows import has_browser, open_page
+    from adderclaw.models.credentials.loopback import listening
+    from adderclaw.tools.mcp.oauth import Person, StoredLogin, provider
+
+    known = runtime.servers
+    assert known is not None
+    if entry.server.url is None:
+        return f"{entry.given!r} is a program: it takes its keys from its env, not from a login"
+    if entry.server.oauth is not None and entry.server.oauth.grant == "client_credentials":
+        return f"{entry.given!r} needs no login: this program logs in with its own secret; try `mcp test {entry.name}`"
+    browser = has_browser()
+    async with listening(entry.server.oauth.callbackPort or 0 if entry.server.oauth else 0) as listener:
+
+        async def show(address: str) -> None:
+            wanted = "" if browser else ", then paste the whole address that the browser ends at"
+            print(f"Open this address and allow the access{wanted}:\n\n  {address}\n", file=sys.stderr)
+            if browser:
+                await open_page(address, helpers_path(runtime.loaded))
+
+        async def answer() -> str:
+            waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(listener.answer)]
+            waiting += [] if browser else [asyncio.ensure_future(STDIN.read())]
+            done, _ = await asyncio.wait(waiting, timeout=300, return_when=asyncio.FIRST_COMPLETED)
+            return str(next(iter(done)).result() or "") if done else ""
+
+        async def auth(wanted: Entry, url: str) -> Any:
+            kept = StoredLogin(wanted, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
+            kept.anew()
+            return provider(wanted, url, kept, Person(listener.redirect_uri, show, answer))
+
+        return await known.log_in(entry.name, auth)
+
+
+@app.command()
+def logout(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir = None) -> None:
+    """Forget the login to a server.
+
+    Example: adderclaw mcp logout notes
+    """
+    runtime = _runtime(config_file, workspace)
+    print(asyncio.run(logged_out(runtime, _named(configured(runtime), name))))
+
+
+async def logged_out(runtime: Runtime, entry: Entry) -> str:
+    """Forget a login; what came of it."""
+    from adderclaw.tools.mcp.oauth import place_of
+
+    forgotten = await runtime.credentials.logins().forget(place_of(entry))
+    return f"logged out of {entry.name}" if forgotten else f"there was no login to {entry.name}"
+
+
+@app.command()
+def serve(
+    http: Annotated[
+        str | None, typer.Option("--http", metavar="HOST:PORT", help="On this machine by HTTP; default: stdio.")
+    ] = None,
+    config_file: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    profile: Profile = None,
+) -> None:
+    """Offer the tools to another program, behind the same gate: over stdio, or by HTTP with a bearer token.
+
+    Example: adderclaw mcp serve --http 127.0.0.1:8765
+    """
+    from adderclaw.clients.mcp_server.serve import serve as serving
+
+    options = Options(config_file=config_file, workspace=workspace, profile=profile, log_level="warning", here=True)
+    raise typer.Exit(serving(options, http))
+
+
+# ------------------------------------------------------------------ shared
+
+
+def _runtime(config_file: str | None, workspace: str | None, profile: str | None = None) -> Runtime:
+    options = Options(config_file=config_file, workspace=workspace, profile=profile, log_level="warning")
+    return start(replace(options, here=True, looks=True))
+
+
+def _named(known: list[Entry], name: str) -> Entry:
+    for entry in known:
+        if name in (entry.name, entry.given):
+            return entry
+    there = ", ".join(entry.name for entry in known) or "none"
+    raise UsageError(f"there is no MCP server {name!r}; there is: {there}")
+
+
+def _with_server(config_file: str | None, workspace: str | None, profile: str | None, name: str, work: Any) -> int:
+    """Do something with one server in a session of its own; an error is one line."""
+    runtime = _runtime(config_file, workspace, profile)
+    entry = _named(configured(runtime), name)
+    with opened(runtime, OwnHand(), kind="tool") as run:
+
+        async def live() -> TurnResult:
+            failure = await work(run, entry)
+            return TurnResult("error" if failure else "completed", "", failure)
+
+        async def driven() -> Report:
+            return await drive(run, until_signal(run, live()))
+
+        report = asyncio.run(driven())
+    if report.result.reason:
+        raise AdderClawError(report.result.reason)
+    return report.exit_code

@@ -1,0 +1,220 @@
+"""`adderclaw onboard`: questions, or flags in their place; the connection is tried, and a key is stored."""
+
+import asyncio
+import os
+import sys
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from adderclaw.config import home, load, operator_file
+from adderclaw.config.legacy.options import Options
+from adderclaw.config.model_facts.found_keys import in_environment
+from adderclaw.core.errors import AdderClawError, NeedsInput, UsageError
+from adderclaw.core.provider_kinds import BY_NAME, KEY_VARIABLES, KINDS, MOCK
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
+from adderclaw.models import local_servers
+from adderclaw.terminal.operators import STDIN
+
+OFFERED = tuple(kind.name for kind in KINDS if not kind.combines)
+AUTONOMY = ("readonly", "supervised", "full")
+LONGEST_KEY = 4096
+TRIAL = "ADDERCLAW_ONBOARD_KEY"
+"""The variable that a key is in while it is tried, in this process alone."""
+
+Provider = Annotated[str | None, typer.Option("--provider", metavar="KIND", help=", ".join(OFFERED))]
+Model = Annotated[str | None, typer.Option("--model", metavar="MODEL", help="As the provider spells it.")]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Where the API is.")]
+KeyVariable = Annotated[
+    str | None, typer.Option("--api-key-env", metavar="NAME", help="The variable that holds the key.")
+]
+KeyOnStdin = Annotated[
+    bool,
+    typer.Option("--api-key-stdin", help="Read the key from stdin; it is stored in the keyring or encrypted."),
+]
+Autonomy = Annotated[str | None, typer.Option("--autonomy", metavar="LEVEL", help=", ".join(AUTONOMY))]
+Test = Annotated[
+    bool | None,
+    typer.Option("--test/--no-test", help="Ask the model one word before anything is written; asked at a terminal."),
+]
+
+SUGGESTED = "supervised"
+"""The autonomy that is suggested; it is the default, too."""
+
+
+class Given(NamedTuple):
+    """What the flags say; an answer that was given once is the suggestion of the next time."""
+
+    provider: str | None
+    model: str | None
+    base_url: str | None
+    api_key_env: str | None
+    autonomy: str | None
+
+
+class Answers(NamedTuple):
+    kind: str
+    model: str
+    base_url: str | None
+    api_key_env: str | None
+    autonomy: str
+    key: str = ""
+    """A key that is to be stored."""
+
+    @property
+    def name(self) -> str:
+        return BY_NAME[self.kind].entry_name or self.kind.replace("-", "_")
+
+    @property
+    def entry(self) -> Json:
+        made: Json = {"kind": self.kind, "model": self.model}
+        made |= {"base_url": self.base_url} if self.base_url else {}
+        made |= {"api_key_env": self.api_key_env} if self.api_key_env else {}
+        return made | ({"api_key_stored": True} if self.key else {})
+
+
+class Asker(NamedTuple):
+    """Puts a question to a flag, then to --yes, then to the terminal, where a wrong answer is asked for again."""
+
+    yes: bool
+
+    @property
+    def is_person(self) -> bool:
+        return not self.yes and sys.stdin.isatty()
+
+    def ask(self, flag: str, question: str, given: str | None, suggestion: str | None, allowed: tuple[str, ...]) -> str:
+        answer = given if given is not None else suggestion if self.yes else None
+        choice = f" ({', '.join(allowed)})" if allowed else ""
+        if answer is None and not self.is_person:
+            other = "" if suggestion is None else ", or --yes"
+            raise NeedsInput(f"{question}? There is no terminal to ask on: give {flag}{choice}{other}")
+        while answer is None:
+            STDIN.discard_typed()
+            said = str(typer.prompt(question + choice, default=suggestion, err=True)).strip()
+            if said and (not allowed or said in allowed):
+                answer = said
+            else:
+                print(f"{said!r} is not one of them: {', '.join(allowed)}", file=sys.stderr)
+        if allowed and answer not in allowed:
+            raise UsageError(f"{flag} {answer!r} is not allowed; allowed: {', '.join(allowed)}")
+        return answer
+
+    def confirm(self, question: str, *, default: bool = True) -> bool:
+        STDIN.discard_typed()
+        return bool(typer.confirm(question, default=default, err=True))
+
+
+def chosen(asker: Asker, given: Given, *, test: bool | None, key_on_stdin: bool) -> Answers:
+    """The answers, tried where that is wanted; a person whose answers do not work is asked for others."""
+    found = [key.variable for key in in_environment()]
+    print(f"keys in the environment: {', '.join(found) or 'none'}")
+    running = local_servers.servers(local_servers.usual_ports())
+    print(f"model servers on this machine: {', '.join(map(str, running)) or 'none'}")
+    key = _piped_key() if key_on_stdin else ""
+    while True:
+        answers = _answers(asker, found, running, given)
+        answers = answers._replace(key=key or _typed_key(asker, answers))
+        if test is None and answers.kind != MOCK and asker.is_person:
+            wanted = asker.confirm("Test the connection now, with one short question to the model?")
+        else:
+            wanted = bool(test) and answers.kind != MOCK
+        failure = tried(answers) if wanted else ""
+        if not failure:
+            return answers
+        if not asker.is_person:
+            raise AdderClawError(f"the connection does not work, and nothing was written: {failure}")
+        print(f"it does not work: {failure}", file=sys.stderr)
+        if not asker.confirm("Give other answers?"):
+            return answers
+        given = Given(None, None, None, None, answers.autonomy)
+
+
+def _answers(asker: Asker, found: list[str], running: list[local_servers.Server], given: Given) -> Answers:
+    ready = [kind for kind, variable in KEY_VARIABLES.items() if variable in found]
+    ready += [server.kind for server in running if server.models]
+    kind = asker.ask("--provider", "Which provider", given.provider, next(iter(ready), MOCK), OFFERED)
+    known = BY_NAME[kind]
+    base_url, api_key_env = given.base_url, given.api_key_env
+    here = next((server for server in running if server.kind == kind), None) if base_url is None else None
+    suggestion = here.models[0] if here and here.models else known.suggested_model or None
+    model = asker.ask("--model", "Which model", given.model, suggestion, ())
+    if base_url is None and known.suggested_url:
+        base_url = asker.ask("--base-url", "Where is the API", None, here.base_url if here else known.suggested_url, ())
+    elif here and here.base_url != known.base_url:
+        base_url = here.base_url
+    if api_key_env is None and known.key_variable:
+        api_key_env = asker.ask("--api-key-env", "Which variable holds the key", None, known.key_variable, ())
+    autonomy = asker.ask("--autonomy", "How much may it do without asking", given.autonomy, SUGGESTED, AUTONOMY)
+    return Answers(kind, model, base_url, api_key_env, autonomy)
+
+
+# ------------------------------------------------------------------ the key
+
+
+def _piped_key() -> str:
+    key = sys.stdin.readline(LONGEST_KEY).strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise UsageError("--api-key-stdin: standard input holds no key: one line, without spaces")
+    return key
+
+
+def _typed_key(asker: Asker, answers: Answers) -> str:
+    """A key that a person types where its variable is not set; it is not shown."""
+    variable = answers.api_key_env
+    if not asker.is_person or not variable or os.environ.get(variable, "").strip():
+        return ""
+    STDIN.discard_typed()
+    said: Any = typer.prompt(
+        f"{variable} is not set. The key, to be stored (empty: export the variable yourself)",
+        default="",
+        show_default=False,
+        hide_input=True,
+        err=True,
+    )
+    return str(said).strip()
+
+
+def store_key(answers: Answers) -> str:
+    """Keep the key in the system's keyring, or in the encrypted file; says where."""
+    from adderclaw.agent.run.start import credentials
+    from adderclaw.agent.session.clock import SystemClock
+    from adderclaw.models.credentials.sources import stored_name
+
+    loaded = load(here=True, looks=True)
+    sources = credentials(Options(), loaded, Secrets(), SystemClock())
+    return asyncio.run(sources.logins().keep_text(stored_name(answers.name), answers.key))
+
+
+def tried(answers: Answers) -> str:
+    """Why the model does not answer; empty if it does. The key that was typed is used from memory alone."""
+    from adderclaw.agent.run.start import start
+    from adderclaw.terminal.commands.provider import one_word
+
+    entry = {name: value for name, value in answers.entry.items() if name != "api_key_stored"}
+    if answers.key:
+        os.environ[TRIAL] = answers.key
+        entry["api_key_env"] = TRIAL
+    try:
+        overrides: Json = {"default_provider": answers.name, "providers": {"models": {answers.name: entry}}}
+        runtime = start(Options(log_level="off", overrides=overrides, here=True, looks=True))
+        asyncio.run(one_word(runtime, answers.name))
+    except AdderClawError as error:
+        return visible(str(Secrets().clean(str(error).replace(answers.key or "\0", "[redacted]"))), keep_newlines=False)
+    finally:
+        os.environ.pop(TRIAL, None)
+    return ""
+
+
+def written(answers: Answers, config_file: str, *, by_flag: bool) -> None:
+    """The answers as the operator's configuration. An autonomy there overrules the mode of every trusted project, so
+    the suggested one is only written over another, or because a flag names it."""
+    if answers.key:
+        print(f"the key of {answers.name} is stored in {store_key(answers)}")
+    is_set = load(config_file=config_file).origins["security.autonomy"] != "default"
+    autonomy = answers.autonomy if by_flag or is_set or answers.autonomy != SUGGESTED else None
+    operator_file.choose_provider(home(), answers.name, answers.entry, autonomy=autonomy)
+    print(f"{config_file}: {answers.kind} with the model {answers.model}, autonomy {answers.autonomy}")
+    variable = answers.api_key_env
+    if variable and not answers.key and not os.environ.get(variable):
+        print(f"the variable {variable} is not set yet: export it before you start")

@@ -1,0 +1,362 @@
+"""`adderclaw plugin`: install, look at, trust, enable, disable, verify, remove and begin plugins."""
+
+import asyncio
+import os
+import shlex
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from adderclaw.agent.queries.restoring import asker
+from adderclaw.config import home
+from adderclaw.config.plugins import installed
+from adderclaw.config.plugins.installed import Plugin
+from adderclaw.config.plugins.preview import NOT_INSTALLED, lines, question, seen
+from adderclaw.config.plugins.tree import NOT_COPIED
+from adderclaw.core.errors import ConfigError, DeniedError, NeedsInput, UsageError
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import Json
+from adderclaw.terminal.commands.common import OutputFormat, group
+from adderclaw.terminal.commands.plain import print_json
+from adderclaw.tools.plugins import changes, folders
+from adderclaw.tools.plugins.changes import Offer
+
+app = group("Install, look at, trust, enable, disable, verify, remove and begin plugins.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A plugin, as `plugin list` names it.")]
+Trust = Annotated[
+    str | None,
+    typer.Option("--trust", metavar="SHA256", help="Trust exactly this content, which --dry-run or `show` prints."),
+]
+UNTRUSTED = "none of its tools, hooks, servers, skills, commands and agents is used until you trust it"
+clean = Secrets().clean
+
+
+@app.command("list")
+def list_plugins(output_format: OutputFormat = "text") -> None:
+    """List the plugins that are installed, and whether they count.
+
+    Example: adderclaw plugin list
+    """
+    found = _known()
+    if output_format == "json":
+        print_json([_row(plugin) for plugin in found])
+        return
+    for plugin in found:
+        brings = ", ".join(_counted(plugin)) or "nothing"
+        say(f"{plugin.name:<24} {plugin.version or '-':<10} {plugin.state:<10} {brings}")
+        for problem in plugin.problems[:5]:
+            say(f"  {problem}")
+        if fix := _fix(plugin):
+            say(f"  {fix}")
+    if not found:
+        print("no plugin is installed")
+
+
+@app.command()
+def show(name: Name, output_format: OutputFormat = "text") -> None:
+    """Show what a plugin brings, whole, and the hash that it is trusted by.
+
+    Example: adderclaw plugin show echo-plugin
+    """
+    plugin = _found(name)
+    try:
+        offer = changes.offer(home(), plugin, plugin.entry.get("source") or {})
+    except ConfigError as error:
+        offer = Offer(plugin, [], [], [problem.message for problem in error.problems], {})
+    if output_format == "json":
+        print_json(_offered(offer))
+        return
+    _show(offer)
+    say(f"state: {plugin.state}" + (f"; {fix}" if (fix := _fix(plugin)) else ""))
+
+
+@app.command()
+def install(
+    source: Annotated[str, typer.Argument(metavar="PATH|GIT", help="A folder, or URL[@REF][#FOLDER] of a repository.")],
+    trust: Trust = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it and its hash; install nothing.")] = False,
+    upgrade: Annotated[bool, typer.Option("--upgrade", help="Put it in the place of the one that is there.")] = False,
+    plugin: Annotated[str | None, typer.Option("--plugin", metavar="NAME", help="Which one of a marketplace.")] = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Copy a plugin here, show what it brings, and let it count once you trust it. Nothing of it runs meanwhile.
+
+    Example: adderclaw plugin install ./echo-plugin --dry-run
+    """
+    as_json = output_format == "json"
+    agree = _Agree(trust, only_show=dry_run, as_json=as_json)
+    made = changes.install(home(), source, agree, wanted=plugin, upgrade=upgrade)
+    if made is None and not dry_run:
+        raise DeniedError(f"not trusted, so {NOT_INSTALLED}")
+    if as_json:
+        print_json(
+            {**_offered(agree.last), "installed": made is not None, "state": made.state if made else "untrusted"}
+        )
+    elif made is None:
+        say(f"{NOT_INSTALLED}; to install it: {agree.again(source)}")
+    else:
+        say(f"installed and enabled: {made.name} ({made.sha256})")
+
+
+@app.command()
+def enable(name: Name, trust: Trust = None, output_format: OutputFormat = "text") -> None:
+    """Let a plugin count; one that changed, or was put there by hand, is shown first.
+
+    Example: adderclaw plugin enable echo-plugin
+    """
+    agree = _Agree(trust, as_json=output_format == "json")
+    if not changes.enable(home(), name, agree):
+        raise DeniedError(f"not trusted, so {name} is not enabled")
+    _told(name, "is enabled", as_json=output_format == "json")
+
+
+@app.command()
+def disable(name: Name, output_format: OutputFormat = "text") -> None:
+    """Let a plugin count no more; it stays installed.
+
+    Example: adderclaw plugin disable echo-plugin
+    """
+    changes.disable(home(), name)
+    _told(name, "is disabled", as_json=output_format == "json")
+
+
+@app.command()
+def remove(
+    name: Name,
+    keep_data: Annotated[bool, typer.Option("--keep-data", help="Leave what it kept in its data folder.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove its data, too, without asking.")] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Remove a plugin: its folder, what you said of it, and what it kept.
+
+    Example: adderclaw plugin remove echo-plugin
+    """
+    _found(name)
+    if changes.has_data(home(), name) and not keep_data and not yes:
+        place = installed.data_folder(home(), name)
+        said = None if output_format == "json" else _asked(f"Remove its data in {place}, too? [y/N] ")
+        if said is None:
+            raise NeedsInput(f"{place} holds data of it: give --keep-data to leave it, or --yes to remove it, too")
+        keep_data = not said
+    forgotten: list[str] = []
+    changes.remove(home(), name, lambda plugin: forgotten.extend(_forget(plugin, keep_data=keep_data)))
+    if output_format == "json":
+        print_json({"name": name, "removed": True, "kept_data": keep_data, "forgotten": forgotten})
+        return
+    say(f"removed: {', '.join((name, *forgotten))}")
+    if keep_data:
+        say(f"its data stays in {installed.data_folder(home(), name)}")
+
+
+def _forget(plugin: Plugin, *, keep_data: bool) -> list[str]:
+    """What it left beside its folder."""
+    from adderclaw.agent.run import Options, plugin_traces, start
+
+    runtime = start(Options(log_level="warning", here=True, looks=True, bare=True))
+    return plugin_traces.forget(runtime, plugin.name, plugin.manifest.mcp_servers, keep_data=keep_data)
+
+
+@app.command()
+def verify(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME|PATH]", help="One plugin, or a folder; default: all.")
+    ] = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Check plugins: whether each is as it was trusted, and everything that is wrong with it. Nothing of it runs.
+
+    Example: adderclaw plugin verify
+    """
+    looked = [_verified(plugin) for plugin in _wanted(name)]
+    if output_format == "json":
+        print_json([clean(row) for row in looked])
+    for row in looked if output_format == "text" else ():
+        say(f"{row['name']}: {row['state']}  {row['sha256']}")
+        for problem in (*row["problems"], *row["warnings"]):
+            say(f"  {problem}")
+        if row["fix"]:
+            say(f"  {row['fix']}")
+    if not looked and output_format == "text":
+        print("no plugin is installed")
+    if any(row["state"] in ("changed", "broken") for row in looked):
+        raise typer.Exit(1)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the plugin is called; also its folder.")],
+    kind: Annotated[
+        Literal["tool", "package"],
+        typer.Option("--kind", help="tool: a program for the model. package: commands, skills, agents, hooks."),
+    ] = "tool",
+    into: Annotated[str, typer.Option("--into", metavar="DIR", help="Where its folder is made.")] = ".",
+    output_format: OutputFormat = "text",
+) -> None:
+    """Write a plugin that works, with a README and a test, to begin from.
+
+    Example: adderclaw plugin new my-plugin
+    """
+    from adderclaw.terminal.commands import plugin_new
+
+    folder, files = plugin_new.written(name, kind, into)
+    if output_format == "json":
+        print_json({"name": name, "kind": kind, "folder": folder, "files": files})
+        return
+    for path in files:
+        say(f"{folder}/{path}")
+    say(f"check it: adderclaw plugin verify {folder}; install it: adderclaw plugin install {folder}")
+
+
+# ------------------------------------------------------------------ agreeing
+
+
+class _Agree:
+    """Shows what a plugin brings and asks; with a hash it agrees to exactly that."""
+
+    def __init__(self, trust: str | None, *, only_show: bool = False, as_json: bool = False) -> None:
+        self._trust, self._only_show, self._as_json = trust, only_show, as_json
+        self.last: Offer
+
+    def __call__(self, offer: Offer) -> bool:
+        self.last, name = offer, offer.plugin.name
+        if not self._as_json:
+            _show(offer)
+        if self._only_show:
+            return False
+        if self._trust is not None:
+            if self._trust.lower() != offer.plugin.sha256:
+                raise DeniedError(
+                    f"--trust {visible(self._trust)[:80]}: the content is {offer.plugin.sha256}, another one"
+                )
+            return True
+        said = None if self._as_json else _asked(question(name, offer.rows))
+        if said is None:
+            seen = f"--trust {offer.plugin.sha256}"
+            raise NeedsInput(f"nobody is there to trust {name}: look at what it brings, then give {seen}")
+        return said
+
+    def again(self, source: str) -> str:
+        return f"adderclaw plugin install {shlex.quote(source)} --trust {self.last.plugin.sha256}"
+
+
+def _asked(question: str) -> bool | None:
+    """What a person at the terminal says, once they have seen the question; None where there is none."""
+    ask = asker()
+    if ask is None:
+        return None
+
+    async def answer() -> str:
+        return (await ask(visible(question, keep_newlines=False)) or "").strip().lower()
+
+    sys.stdout.flush()  # what is to be agreed to stands before the question
+    return asyncio.run(answer()) in ("y", "yes")
+
+
+# ------------------------------------------------------------------ showing
+
+
+def say(line: str) -> None:
+    """A line that may hold words of a plugin: it must not steer the terminal."""
+    print(visible(line, keep_newlines=False, directions=False))
+
+
+def _show(offer: Offer) -> None:
+    plugin = offer.plugin
+    say(f"{plugin.name} {plugin.version}".rstrip() + (f": {plugin.description}" if plugin.description else ""))
+    if offer.origin:
+        say("  from " + " ".join(f"{clean(value)}" for key, value in offer.origin.items() if key != "kind"))
+    for row in offer.rows:
+        say(f"  {row['what']} {row['name']}")
+        for line in lines(row["value"]):
+            say(f"    {line}")
+    for mark in offer.changed:
+        say(f"  since it was trusted: {mark}")
+    for warning in offer.warnings:
+        say(f"  cannot be used: {clean(warning)}")
+    say(f"  sha256 {plugin.sha256}")
+
+
+def _offered(offer: Offer) -> Json:
+    plugin = offer.plugin
+    known: Json = {**_row(plugin), "files": plugin.files, "source": clean(offer.origin), "brings": seen(offer.rows)}
+    return {**known, "changed": clean(offer.changed), "warnings": clean(offer.warnings)}
+
+
+def _row(plugin: Plugin) -> Json:
+    manifest = plugin.manifest
+    known: Json = {key: getattr(plugin, key) for key in ("name", "version", "description", "state", "sha256", "folder")}
+    parts: Json = {
+        "tools": [tool.name for tool in manifest.tools],
+        "commands": list(manifest.commands),
+        "agents": list(manifest.agents),
+        "skills": list(manifest.skills),
+        "hooks": list(manifest.hooks),
+        "mcp_servers": list(manifest.mcp_servers),
+    }
+    about: Json = {key: plugin.entry.get(key) for key in ("installed_at", "trusted_at", "source")}
+    return clean({**known, **parts, **about, "problems": list(plugin.problems), "unused": list(manifest.unused)})
+
+
+def _counted(plugin: Plugin) -> list[str]:
+    """`2 tools, 1 hook`: what it brings, in few words."""
+    manifest = plugin.manifest
+    hooks = sum(len(groups) for groups in manifest.hooks.values())
+    counts = {"tool": len(manifest.tools), "command": len(manifest.commands), "agent": len(manifest.agents)}
+    counts |= {"skill": len(manifest.skills), "hook": hooks, "MCP server": len(manifest.mcp_servers)}
+    return [f"{count} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
+
+
+def _fix(plugin: Plugin) -> str:
+    match plugin.state:
+        case "changed":
+            return f"look at it (adderclaw plugin show {plugin.name}), then: adderclaw plugin enable {plugin.name}"
+        case "untrusted":
+            return f"{UNTRUSTED}: adderclaw plugin enable {plugin.name}"
+        case "broken":
+            return f"mend it, or: adderclaw plugin remove {plugin.name}"
+        case _:
+            return ""
+
+
+# ------------------------------------------------------------------ finding
+
+
+def _known() -> tuple[Plugin, ...]:
+    folders.tidy(home())
+    return installed.known(home())
+
+
+def _found(name: str) -> Plugin:
+    folders.tidy(home())
+    return changes.found(home(), name)
+
+
+def _wanted(name: str | None) -> tuple[Plugin, ...]:
+    if name is None:
+        return _known()
+    if "/" in name or name in (".", ".."):
+        if not os.path.isdir(name):
+            raise UsageError(f"{visible(name)}: there is no such folder")
+        return (installed.at(os.path.abspath(name), leave_out=NOT_COPIED),)  # as it would be installed
+    return (_found(name),)
+
+
+def _verified(plugin: Plugin) -> Json:
+    is_here = plugin.folder == installed.folder(home(), plugin.name)
+    fix = _fix(plugin) if is_here else ""
+    row: Json = {"name": plugin.name, "state": plugin.state, "sha256": plugin.sha256, "fix": fix}
+    row |= {"problems": list(plugin.problems), "warnings": []}
+    try:
+        row["warnings"] = changes.offer(home(), plugin, {}).warnings
+    except ConfigError as error:
+        row |= {"state": "broken", "problems": [problem.message for problem in error.problems]}
+    return row
+
+
+def _told(name: str, what: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_row(changes.found(home(), name)))
+    else:
+        say(f"{name} {what}")

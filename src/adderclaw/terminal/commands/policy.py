@@ -1,0 +1,105 @@
+"""`adderclaw policy`: check a policy.toml and explain what it would decide."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from adderclaw.agent.run import Options, look, scene
+from adderclaw.agent.session.session import Scene
+from adderclaw.agent.tool_call.permission_check import consider
+from adderclaw.config.policy import read
+from adderclaw.core.errors import ConfigError, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json, ToolCall
+from adderclaw.policy.policy_file import PolicyFile, opinion_of
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
+from adderclaw.terminal.commands.plain import print_json
+
+app = group("Check a policy.toml and explain what it would decide.")
+
+
+@app.callback()
+def policy() -> None:
+    """Check a policy.toml and explain what it would decide."""
+
+
+@app.command()
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A policy.toml.")],
+    tool: Annotated[str | None, typer.Option("--tool", metavar="NAME", help="Explain a call of this tool.")] = None,
+    arguments: Annotated[str, typer.Option("--json", metavar="ARGS", help="That call's input, a JSON object.")] = "{}",
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    profile: Profile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Check a policy file, its own examples too; every problem is reported at once. Nothing runs.
+
+    With --tool it says what the file decides on that call, and what the gate decides with this file in place of the
+    others.
+
+    Example: adderclaw policy check policy.toml --tool Bash --json '{"command": "git status"}'
+    """
+    as_json = output_format == "json"
+    try:
+        given = read(file)
+        options = Options(
+            config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True, looks=True
+        )
+        here = scene(look(options), None, policies=(given,))
+    except ConfigError as error:
+        if not as_json:
+            raise
+        print_json({"valid": False, "problems": [problem._asdict() for problem in error.problems]})
+        raise typer.Exit(error.exit_code) from None
+    (compiled,) = here.policy.files
+    about = _about(given, compiled)
+    explained = _explained(here, compiled, tool, json_object(arguments, "--json")) if tool is not None else {}
+    if as_json:
+        print_json({**about, **explained})
+        return
+    examples = f", {about['examples']} examples hold" if about["examples"] else ""
+    count = len(about["sections"])
+    print(f"valid: {visible(compiled.file)}: {count} section{'' if count == 1 else 's'}, {_rest(compiled)}{examples}")
+    if explained:
+        _print_explained(explained)
+
+
+def _rest(compiled: PolicyFile) -> str:
+    """What happens to calls that no section allows."""
+    if compiled.default_deny:
+        return "what is not allowed is denied"
+    lists = [section.name for section in compiled.sections.values() if section.restricts]
+    if lists:
+        return f"outside the allow lists of [{'], ['.join(lists)}] is denied, the rest is left to the mode"
+    return "what it does not name is left to the mode"
+
+
+def _about(given: Json, compiled: PolicyFile) -> dict[str, Any]:
+    tables: list[Json] = [*given["sections"].values()]
+    lists: list[list[Json]] = [table[key] or [] for table in tables for key in ("allow", "deny")]
+    examples = sum(len(pattern["match"]) + len(pattern["not_match"]) for patterns in lists for pattern in patterns)
+    sections = {section.name: section.tool for section in compiled.sections.values()}
+    return {
+        "valid": True,
+        "file": compiled.file,
+        "default_deny": compiled.default_deny,
+        "sections": sections,
+        "examples": examples,
+    }
+
+
+def _explained(here: Scene, compiled: PolicyFile, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    considered = consider(here, ToolCall("check", tool, arguments))
+    if considered.error is not None or considered.case is None:
+        raise UsageError(f"--tool {tool}: {considered.decision.reason}")
+    opinion = opinion_of(compiled, replace(considered.case, recent=0))
+    said = {"verdict": opinion.verdict, "reason": opinion.reason} if opinion else {"verdict": None, "reason": ""}
+    return {"policy": said, "decision": considered.decision.as_json()}
+
+
+def _print_explained(explained: dict[str, Any]) -> None:
+    said, decision = explained["policy"], explained["decision"]
+    print(f"policy: {said['verdict'] or 'no opinion'}  {visible(said['reason'])}".rstrip())
+    print(f"gate: {decision['verdict']}  (risk {decision['risk']}, by {decision['by']})  {visible(decision['reason'])}")

@@ -1,0 +1,156 @@
+"""The program without a command: help, completion, `--eval` and `--transition`."""
+
+import importlib
+import os
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup, TyperOption
+from typer.main import get_command
+
+from adderclaw import __version__
+from adderclaw.core.errors import UsageError
+from adderclaw.terminal.commands import ALONE, COMMANDS, VALUED, Command
+from adderclaw.terminal.commands.common import app_of, invoke
+
+SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+COMPLETIONS = ("--show-completion", "--install-completion")
+COMPLETES = "_ADDERCLAW_COMPLETE"
+"""The variable by which a shell asks what could come next."""
+
+HELP = """A local-first agent runtime: every action passes one gate and is appended to one ledger.
+
+\b
+adderclaw                 Open a conversation, at a terminal.
+adderclaw "SOME WORDS"    Open one with this message.
+adderclaw -c              Go on with the last conversation here.
+adderclaw -r [ID|WORDS]   Go on with this one; without ID, choose from a list.
+adderclaw -p "MESSAGE"    Answer one message on stdout and exit, for scripts;
+                          `adderclaw -p --help` lists its flags.
+
+The options of `adderclaw agent` may stand with the first four, as in `adderclaw --profile readonly`.
+
+Begin with `adderclaw init`, then `adderclaw agent -m "what is in this project?"`.
+"""
+
+
+def run_root(arguments: list[str]) -> None:
+    """Help names every command, so here, and only here, all of them are imported; one call by hand needs none."""
+    if len(arguments) == 2 and arguments[0] in COMPLETIONS:
+        _completion(*arguments)
+        return
+    command = get_command(_app())
+    assert isinstance(command, TyperGroup)
+    alone = bool(arguments) and arguments[0] in ("--eval", "--transition", "--conversation")
+    for name, entry in () if alone else COMMANDS.items():
+        found = get_command(_loaded(entry))
+        if isinstance(found, TyperGroup) and name in found.commands:
+            found = found.commands[name]
+        found.name, found.short_help = name, entry.help
+        command.commands[name] = found
+    if COMPLETES in os.environ:
+        opening = (one for one in command.commands["agent"].params if {*ALONE, *VALUED}.intersection(one.opts))
+        command.params = list({one.opts[0]: one for one in (*command.params, *opening, *print_options())}.values())
+    invoke(command, arguments, "adderclaw")
+
+
+def print_options() -> list[Any]:
+    """The flags of print mode, which reads them itself, as options to be shown and completed."""
+    from adderclaw.terminal.legacy.print_flags import FLAGS, UNUSED
+
+    return [
+        TyperOption(
+            param_decls=[*flag.names, flag.name],
+            is_flag=flag.kind == "switch",
+            metavar="|".join(flag.words) or flag.metavar or None,
+            help=flag.help,
+            shell_complete=_one_of(flag.words),
+        )
+        for flag in FLAGS
+        if flag.name != "help" and flag not in UNUSED
+    ]
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[..., list[str]]:
+    def begun(_context: object, _option: object, beginning: str) -> list[str]:
+        return [word for word in words if word.startswith(beginning)]
+
+    return begun
+
+
+def _loaded(entry: Command) -> typer.Typer:
+    """A command; one whose extra is not installed is named all the same, and says so when it is called."""
+    try:
+        return app_of(importlib.import_module(f"adderclaw.terminal.commands.{entry.module}"))
+    except UsageError as error:
+        app, lacking = typer.Typer(add_completion=False, rich_markup_mode=None), error
+
+        @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+        def say() -> None:
+            raise lacking
+
+        del say  # typer has it
+        return app
+
+
+def _completion(option: str, shell: str) -> None:
+    """For the shell that is named; without a name it is the one that we were started from."""
+    from typer import completion
+
+    if shell not in SHELLS:
+        raise UsageError(f"{option} {shell!r}: there is completion for {', '.join(SHELLS)}")
+    if option == "--install-completion":
+        _, where = completion.install(shell, prog_name="adderclaw", complete_var=COMPLETES)  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
+        print(f"installed in {where}; a new {shell} completes")
+        return
+    print(completion.get_completion_script(prog_name="adderclaw", complete_var=COMPLETES, shell=shell))  # pyright: ignore[reportPrivateImportUsage]
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(help=HELP, rich_markup_mode=None, invoke_without_command=True, no_args_is_help=True)
+    app.callback(invoke_without_command=True)(_root)
+    return app
+
+
+def _root(
+    context: typer.Context,
+    evaluate: Annotated[
+        str | None,
+        typer.Option("--eval", metavar="JSON", help='Run one tool: {"tool": "Read", "input": {"file_path": "a.txt"}}.'),
+    ] = None,
+    transition: Annotated[
+        str | None,
+        typer.Option("--transition", metavar="PHASE", help="Bring a conversation into a phase, as `sdlc transition`."),
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", metavar="ID", help="Which one, for --transition or --eval.")
+    ] = None,
+    man: Annotated[
+        bool, typer.Option("--man", help="Print the manual page; `adderclaw --man | man -l -` shows it.")
+    ] = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
+) -> None:
+    if man:
+        from adderclaw.terminal.commands.manual import page
+
+        print(page(context.command), end="")
+        raise typer.Exit
+    if version:
+        print(f"adderclaw {__version__}")
+        raise typer.Exit
+    if evaluate is not None and transition is not None:
+        raise UsageError("--eval runs one tool and --transition changes the phase: give one of them")
+    if evaluate is not None:
+        from adderclaw.terminal.commands.tool import evaluate_one
+
+        raise typer.Exit(evaluate_one(evaluate, conversation))
+    if transition is not None and conversation is not None:
+        from adderclaw.terminal.commands.sdlc import move
+
+        move(transition, conversation, None, None, as_json=False)
+        raise typer.Exit
+    if transition is not None or conversation is not None:
+        raise UsageError("--transition PHASE and --conversation ID belong together: give both, or --eval and an ID")
+    if context.invoked_subcommand is None:
+        print(context.get_help())

@@ -1,0 +1,426 @@
+"""`adderclaw schedule`: work that begins by itself: at times, when files change, by a signed request."""
+
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import typer
+
+from adderclaw import config as configuration
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.tool_call.approvals import person
+from adderclaw.config.legacy.options import Options
+from adderclaw.core import home_names
+from adderclaw.core.decode import freeze
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
+from adderclaw.flows.queries import schedules as shown
+from adderclaw.flows.queries.schedules import FiredRow, ScheduleRow
+from adderclaw.flows.request import Wanted
+from adderclaw.flows.schedules import adding, ticking
+from adderclaw.flows.schedules.adding import New
+from adderclaw.storage import Store
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.schedules import Schedule
+from adderclaw.terminal.commands.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group, said
+from adderclaw.terminal.commands.plain import limits, print_json
+from adderclaw.terminal.commands.run import InputFiles, InputsGiven, ProviderName, RunModel, inputs_given
+from adderclaw.terminal.commands.schedule_run import run_now, tick_once
+
+app = group("Work that begins by itself: add, list, show, run, pause, resume, approve, remove, history, tick.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
+AddName = Annotated[str, typer.Argument(metavar="NAME", help="What it is called: letters, digits, dots, - and _.")]
+Cron = Annotated[str | None, typer.Option("--cron", metavar="EXPR", help="Five fields in quotes, or @daily.")]
+Every = Annotated[str | None, typer.Option("--every", metavar="TIME", help="An interval of real time: 15m, 1h30m, 1d.")]
+At = Annotated[str | None, typer.Option("--at", metavar="WHEN", help="Once, such as 2026-12-01T09:00.")]
+Changed = Annotated[
+    list[str] | None, typer.Option("--changed", metavar="GLOB", help="When files change; again for each pattern.")
+]
+Webhook = Annotated[
+    Literal["standard", "github"] | None, typer.Option("--webhook", help="By a request to the server, signed so.")
+]
+Zone = Annotated[
+    str | None, typer.Option("--zone", metavar="ZONE", help="Such as Europe/Berlin; default: this machine's.")
+]
+From = Annotated[str | None, typer.Option("--from", metavar="WHEN", help="Of --every: the first time.")]
+Settle = Annotated[str, typer.Option("--settle", metavar="TIME", help="Of --changed: files left alone for so long.")]
+GivenAs = Annotated[
+    str, typer.Option("--given-as", metavar="INPUT", help="The input that gets the changed paths or the request.")
+]
+Message = Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Begin a turn with this message.")]
+Task = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Begin a task with skills.")]
+Agentfile = Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="Begin a workflow.")]
+SopGiven = Annotated[str | None, typer.Option("--sop", metavar="SOP", help="Begin a SOP, by name or path.")]
+Spec = Annotated[str | None, typer.Option("--spec", metavar="FILE", help="Work on a specification.")]
+Missed = Annotated[
+    Literal["skip", "once", "all"] | None,
+    typer.Option("--missed", help="What becomes of missed times; default: once for --at, else skip."),
+]
+Overlap = Annotated[
+    Literal["skip", "queue", "allow"], typer.Option("--overlap", help="When due while the run before is under way.")
+]
+Interrupted = Annotated[
+    Literal["resume", "again", "leave"],
+    typer.Option(
+        "--interrupted", help="What to do with a run whose process was killed: resume it, begin it again, or leave it."
+    ),
+]
+Grace = Annotated[str, typer.Option("--grace", metavar="TIME", help="So late it is not missed yet.")]
+Jitter = Annotated[str, typer.Option("--jitter", metavar="TIME", help="Begin up to so much later than due.")]
+BudgetGiven = Annotated[
+    str | None, typer.Option("--budget", metavar="USD/PERIOD", help="For all its runs of a day, week or month: 5/day.")
+]
+Follow = Annotated[bool, typer.Option("--follow-changes", help="The Agentfile or SOP may change: do not pin it.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check it and show its next times; add nothing.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="At most so many.")]
+
+
+@app.command()
+def add(
+    name: AddName,
+    cron: Cron = None,
+    every: Every = None,
+    at: At = None,
+    changed: Changed = None,
+    webhook: Webhook = None,
+    message: Message = None,
+    task: Task = None,
+    agentfile: Agentfile = None,
+    sop: SopGiven = None,
+    spec: Spec = None,
+    given: InputsGiven = None,
+    files: InputFiles = None,
+    zone: Zone = None,
+    start: From = None,
+    settle: Settle = "5s",
+    given_as: GivenAs = "",
+    missed: Missed = None,
+    overlap: Overlap = "skip",
+    interrupted: Interrupted = "resume",
+    grace: Grace = "1h",
+    jitter: Jitter = "0s",
+    budget: BudgetGiven = None,
+    follow_changes: Follow = False,
+    limit: LimitsGiven = None,
+    profile: Profile = None,
+    provider: ProviderName = None,
+    model: RunModel = None,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+    dry_run: DryRun = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Add a schedule: when something begins, and what. The server, or `schedule tick`, begins it.
+
+    Example: adderclaw schedule add nightly --cron "30 2 * * *" --zone Europe/Berlin --message "Look at the logs"
+    """
+    found = configuration.load(config_file=config, workspace=workspace, here=True, looks=not changed)
+    what = Wanted(
+        message=message,
+        task=task,
+        agentfile=_full(agentfile),
+        sop=os.path.abspath(sop) if sop is not None and os.path.isfile(sop) else sop,
+        spec=_full(spec),
+        inputs=inputs_given(given or [], files or []) or None,
+        workspace=found.workspace,
+        profile=profile,
+        provider=provider,
+        model=model,
+    )
+    new = New(
+        name=name,
+        what=_limited(what, limit),
+        cron=cron,
+        every=every,
+        at=at,
+        changed=changed or None,
+        webhook=webhook,
+        zone=zone,
+        start=start,
+        settle=settle,
+        given_as=given_as,
+        missed=missed,
+        overlap=overlap,
+        interrupted=interrupted,
+        grace=grace,
+        jitter=jitter,
+        budget=budget,
+        follow_changes=follow_changes,
+    )
+    _add(new, config, output_format, dry_run=dry_run)
+
+
+def _full(path: str | None) -> str | None:
+    return None if path is None else os.path.abspath(os.path.expanduser(path))
+
+
+def _limited(what: Wanted, given: list[str] | None) -> Wanted:
+    allowed: dict[Any, float] = {**limits(given)}
+    rounds = allowed.pop("rounds", None)
+    return replace(what, limits=allowed or None, rounds=None if rounds is None else int(rounds))
+
+
+def _add(new: New, config: str | None, output_format: str, *, dry_run: bool) -> None:
+    extra: Json = {"config": _full(config)} if config else {}
+    schedule = adding.made(new, Options(config_file=config), _key(), time.time(), person("cli"), extra)
+    with _opened(config) as store:
+        if not dry_run:
+            adding.added(store, schedule)
+        row = shown.row(store, schedule, time.time())
+    secret = _secret(schedule) if new.webhook is not None and not dry_run else ""
+    if output_format == "json":
+        print_json({**freeze(row), "added": not dry_run, **({"secret": secret} if secret else {})})
+        return
+    _print_row(row)
+    if secret:
+        print(f"secret: {secret}")
+        print(f"It is shown this once. Requests go to /triggers/{new.name} of `adderclaw serve`; see docs/channels.md.")
+    print("nothing was added (--dry-run)" if dry_run else _who_begins(config, by_request=new.webhook is not None))
+
+
+def _secret(schedule: Schedule) -> str:
+    from adderclaw.models.credentials import webhook_secrets
+
+    return webhook_secrets.make(configuration.home(), f"trigger:{schedule.id}", time.time())
+
+
+def _who_begins(config: str | None, *, by_request: bool) -> str:
+    with _opened(config) as store:
+        server = ticking.server_that_ticks(store)
+    if server:
+        return f"added: the server at {visible(server)} begins it"
+    if by_request:
+        return "added. No request arrives until `adderclaw serve` runs"
+    return f"added. Nothing begins by itself until `adderclaw serve` runs, or your crontab has: {shown.crontab()}"
+
+
+@app.command("list")
+def list_schedules(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """List schedules: what begins when, and how the last run ended.
+
+    Example: adderclaw schedule list
+    """
+    with _opened(config) as store:
+        key = _key()
+        found = [shown.row(store, one, time.time(), key) for one in rows.listing(store)]
+    if output_format == "json":
+        print_json([freeze(one) for one in found])
+        return
+    for one in found:
+        after = one.next_text[0] if one.next_text and one.state != "paused" else "–"
+        last = _shortened(_outcome(one.last)) if one.last is not None else "never ran"
+        print(visible(f"{one.name:<20}  {one.state:<8}  {one.when_text}  next {after}  {last}", keep_newlines=False))
+    if not found:
+        print("no schedules")
+
+
+@app.command()
+def show(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Show a schedule: what it begins, on which terms, its next times and its last runs.
+
+    Example: adderclaw schedule show nightly
+    """
+    with _opened(config) as store:
+        schedule = rows.get(store, name)
+        row = shown.row(store, schedule, time.time(), _key())
+        history = shown.history(store, schedule, 5)
+    if output_format == "json":
+        print_json({**freeze(row), "history": [freeze(one) for one in history]})
+        return
+    _print_row(row)
+    for one in history:
+        _print_fired(one, str(schedule.when["zone"]))
+
+
+@app.command()
+def history(name: Name, limit: Limit = 20, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Show what became of each due time, the latest first.
+
+    Example: adderclaw schedule history nightly
+    """
+    with _opened(config) as store:
+        schedule = rows.get(store, name)
+        found = shown.history(store, schedule, limit)
+    if output_format == "json":
+        print_json([freeze(one) for one in found])
+        return
+    for one in found:
+        _print_fired(one, str(schedule.when["zone"]))
+    if not found:
+        print("it was never due")
+
+
+@app.command()
+def remove(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Remove a schedule with its history. Runs that it began stay, and one that is under way goes on.
+
+    Example: adderclaw schedule remove nightly
+    """
+    with _opened(config) as store:
+        schedule = rows.get(store, name)
+        rows.remove(store, schedule)
+    if schedule.when["kind"] == "webhook":
+        from adderclaw.models.credentials import webhook_secrets
+
+        webhook_secrets.forget(configuration.home(), f"trigger:{schedule.id}")
+    said({"name": schedule.name, "removed": True}, f"{schedule.name}: removed", output_format)
+
+
+@app.command()
+def pause(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Begin nothing of it until `schedule resume`. A run that is under way goes on.
+
+    Example: adderclaw schedule pause nightly
+    """
+    _pause(name, config, output_format, time.time())
+
+
+@app.command()
+def resume(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Let a paused schedule go on. What came due meanwhile follows its --missed.
+
+    Example: adderclaw schedule resume nightly
+    """
+    _pause(name, config, output_format, None)
+
+
+def _pause(name: str, config: str | None, output_format: str, at: float | None) -> None:
+    with _opened(config) as store:
+        rows.pause(store, rows.get(store, name), at)
+        row = shown.row(store, rows.get(store, name), time.time(), _key())
+    after = f"; next {row.next_text[0]}" if at is None and row.next_text else ""
+    said(freeze(row), f"{row.name}: {row.state}{after}", output_format)
+
+
+@app.command()
+def approve(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Approve the Agentfile or SOP that a schedule begins as it is now: it is pinned again.
+
+    Example: adderclaw schedule approve nightly
+    """
+    with _opened(config) as store:
+        before = rows.get(store, name)
+        now = adding.approved(store, before, Options(config_file=config), _key())
+        row = shown.row(store, now, time.time())
+    changed = f"{before.pin[:12]} → {now.pin[:12]}" if before.pin != now.pin else f"{now.pin[:12]}, as before"
+    said(
+        freeze(row), visible(f"{row.name}: {row.what_text} is approved ({changed})", keep_newlines=False), output_format
+    )
+
+
+@app.command()
+def run(
+    name: Name,
+    detach: Annotated[bool, typer.Option("--detach", help="Let the server run it, and print the run's id.")] = False,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Begin a schedule's work now, by hand, also while it is paused; wait for the end. The exit code is the outcome's.
+
+    Example: adderclaw schedule run nightly
+    """
+    if detach:
+        _hand_over(name, config, output_format)
+        return
+    raise typer.Exit(run_now(name, config, output_format))
+
+
+@app.command()
+def tick(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Begin all that is due, and wait for it: for your system's cron. Where the server runs, it does this itself.
+
+    Exit code 0: nothing was due, or every run completed; 1: one did not, or could not begin; 6: the emergency stop.
+
+    Example: adderclaw schedule tick
+    """
+    raise typer.Exit(tick_once(config, output_format))
+
+
+def _hand_over(name: str, config: str | None, output_format: str) -> None:
+    import asyncio
+    from urllib.parse import quote
+
+    from adderclaw.terminal.commands.serve import without_extra
+
+    try:
+        from adderclaw.terminal.legacy.attach.link import Link
+    except ModuleNotFoundError as error:
+        raise without_extra("schedule run --detach", error) from error
+
+    async def handed_over() -> Json:
+        link = Link(config, "schedule run --detach")
+        await link.connect()
+        try:
+            return await link.post(f"/schedules/{quote(name, safe='')}/run", {})
+        finally:
+            await link.close()
+
+    row = asyncio.run(handed_over())
+    said(row, str(row["run_id"] or row["state"]), output_format)
+
+
+# ------------------------------------------------------------------ what they share
+
+
+def _key() -> bytes:
+    return operators_key(os.path.join(configuration.home(), home_names.RECEIPT_KEY))
+
+
+@contextmanager
+def _opened(config: str | None) -> Generator[Store]:
+    store = Store.open(questions.store_path(config))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _print_row(row: ScheduleRow) -> None:
+    agreed: dict[str, Any] = row.terms
+    bounds: dict[str, float] = row.what.get("limits") or {}
+    lines: list[tuple[str, object]] = [
+        ("name", row.name),
+        ("state", row.state),
+        ("when", row.when_text),
+        ("what", row.what_text),
+        ("workspace", row.workspace),
+        ("missed", f"{agreed['missed']}, after {_spelled(agreed['grace'])}"),
+        ("overlap", agreed["overlap"]),
+        ("interrupted", agreed.get("interrupted", "resume")),
+        ("jitter", _spelled(agreed["jitter"]) if agreed["jitter"] else ""),
+        ("limits", ", ".join(f"{name} {value:g}" for name, value in bounds.items())),
+        ("budget", f"${agreed['budget']:g} a {agreed['period']}, ${row.spent:g} used" if "budget" in agreed else ""),
+        ("pinned", row.pinned[:12]),
+    ]
+    for label, value in lines:
+        if value:
+            print(visible(f"{label:<10} {value}", keep_newlines=False))
+    for place, text in enumerate(row.next_text):
+        print(visible(f"{'next' if not place else '':<10} {text}", keep_newlines=False))
+
+
+def _spelled(seconds: float) -> str:
+    from adderclaw.flows.schedules.when import spelled
+
+    return spelled(seconds)
+
+
+def _print_fired(one: FiredRow, zone: str) -> None:
+    cost = f"  ${one.cost:g}" if one.cost else ""
+    run_id = f"  {one.run_id}" if one.run_id else ""
+    print(visible(f"{shown.due_text(one, zone):<40}  {_outcome(one)}{cost}{run_id}", keep_newlines=False))
+
+
+def _shortened(text: str) -> str:
+    """For a list: `schedule history` has it whole."""
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _outcome(one: FiredRow) -> str:
+    word = one.outcome if one.state == "ended" and one.outcome else one.state
+    return f"{word}: {one.reason}" if one.reason and word != "completed" else word

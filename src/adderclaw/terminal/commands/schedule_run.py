@@ -1,0 +1,159 @@
+"""`adderclaw schedule run` and `tick`: what is due begins in this process, which waits for it."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+
+from adderclaw import config as configuration
+from adderclaw.agent import queries
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.conversation.runs import HostedRun, Runs
+from adderclaw.agent.run import Runtime
+from adderclaw.agent.run.signals import ending
+from adderclaw.agent.session.clock import SystemClock
+from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.config.legacy.options import Options
+from adderclaw.core import home_names
+from adderclaw.core.decode import freeze
+from adderclaw.core.errors import EXIT_CODES, AdderClawError, Stopped
+from adderclaw.core.questions import Operator
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
+from adderclaw.flows.queries import schedules as shown
+from adderclaw.flows.schedules import ticking
+from adderclaw.flows.schedules.tick import Scheduler
+from adderclaw.storage import Store, runs
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.schedules import Fired
+from adderclaw.terminal.commands.common import said
+from adderclaw.terminal.commands.plain import print_json
+
+STOPPED = "the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it"
+SERVED = "the server at {address} ticks these schedules: nothing to do here"
+FINE = ("completed", "needs_input")
+"""Outcomes that a tick does not complain of: a question that waits is told by notices and lists."""
+
+
+def _nobody(runtime: Runtime) -> Operator:
+    """Nobody sits here: what would be asked is denied, unless another process has time to answer."""
+    return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
+
+
+class _Here:
+    """A scheduler whose runs live in this process; a signal ends them at a safe point."""
+
+    def __init__(self, config: str | None) -> None:
+        self.options = Options(config_file=config)
+        self.store = Store.open(questions.store_path(config))
+        self.runs = Runs("schedule", _nobody)
+        self.scheduler = ticking.scheduler(self.store, SystemClock(), self.runs, self.options, "command")
+        self.got = 0
+
+    async def wait(self, work: Callable[[Scheduler], Awaitable[list[Fired]]]) -> list[Fired]:
+        """What the work dealt with, once all that it began has ended, and what that left waiting."""
+        loop, closing = asyncio.get_running_loop(), list[asyncio.Future[None]]()
+
+        def stop(number: int) -> None:
+            if self.got:
+                os._exit(128 + number)
+            self.got = number
+            closing.append(asyncio.ensure_future(self.runs.close(f"ended by {signal.Signals(number).name}")))
+
+        for number in ending():
+            loop.add_signal_handler(number, stop, number)
+        try:
+            first = await work(self.scheduler)
+            await self.scheduler.settled()
+        finally:
+            await asyncio.gather(*closing)
+            await self.scheduler.close()
+        ids = {row.id for row in first}
+        later = [row for one in self.runs.kept() if (row := self._row_of(one)) is not None and row.id not in ids]
+        return [rows.fired(self.store, row.id) for row in (*first, *later)]
+
+    def _row_of(self, one: HostedRun) -> Fired | None:
+        return rows.of_run(self.store, one.id)
+
+
+def tick_once(config: str | None, output_format: str) -> int:
+    """Begin what is due, wait for it, say what came of it; the exit code."""
+    here = _Here(config)
+    try:
+        if address := ticking.server_that_ticks(here.store):
+            said({"server": address, "due": []}, SERVED.format(address=address), output_format)
+            return 0
+        if os.path.lexists(os.path.join(configuration.home(), home_names.ESTOP)):
+            raise Stopped(STOPPED)
+        found = asyncio.run(here.wait(lambda scheduler: scheduler.tick()))
+        names = {one.id: one for one in rows.listing(here.store)}
+        lines: list[Json] = []
+        for row in found:
+            schedule = names.get(row.schedule_id)
+            told = shown.fired(row)
+            name = schedule.name if schedule is not None else "sop"
+            lines.append({"schedule": name, **freeze(told)})
+            if output_format != "json":
+                zone = str(schedule.when["zone"]) if schedule is not None else "UTC"
+                word = told.outcome if told.state == "ended" and told.outcome else told.state
+                why = f": {told.reason}" if told.reason and word != "completed" else ""
+                run_id = f"  {told.run_id}" if told.run_id else ""
+                print(visible(f"{name}  {shown.due_text(told, zone)}  {word}{why}{run_id}", keep_newlines=False))
+        if output_format == "json":
+            print_json({"server": None, "due": lines})
+        elif not lines:
+            print("nothing is due")
+    finally:
+        here.store.close()
+        _deliver(config)
+    if here.got:
+        return 128 + here.got
+    return 0 if all(_is_fine(row) for row in found) else 1
+
+
+def _is_fine(row: Fired) -> bool:
+    if row.state == "ended":
+        return row.outcome in FINE
+    return row.state in ("queued", "skipped", "missed", "running")
+
+
+def run_now(name: str, config: str | None, output_format: str) -> int:
+    """Begin one now, wait for it, and print what it answered; the exit code is the outcome's."""
+    here = _Here(config)
+    try:
+        schedule = rows.get(here.store, name)
+
+        async def begun(scheduler: Scheduler) -> list[Fired]:
+            return [await scheduler.run(schedule)]
+
+        row = asyncio.run(here.wait(begun))[0]
+        run = runs.get(here.store, row.run_id) if row.run_id is not None else None
+    finally:
+        here.store.close()
+        _deliver(config)
+    told = shown.fired(row)
+    if output_format == "json":
+        answer = queries.clean(run.answer or "") if run is not None else ""
+        print_json({"schedule": schedule.name, **freeze(told), "answer": answer})
+    else:
+        if run is not None and run.answer:
+            print(visible(queries.clean(run.answer)))
+        if told.outcome != "completed":
+            print(visible(f"adderclaw: {told.outcome or told.state}: {told.reason}"), file=sys.stderr)
+    if here.got:
+        return 128 + here.got
+    known: dict[str, int] = {**EXIT_CODES}
+    return known.get(told.outcome or "", 0 if told.state == "queued" else 1)
+
+
+def _deliver(config: str | None) -> None:
+    """Notices of held, missed and unpaid work leave before this process does."""
+    try:
+        loaded = configuration.load(config_file=config)
+    except AdderClawError:
+        return
+    if loaded.config.notices.targets:
+        from adderclaw.agent.queries.notices import deliver
+
+        deliver(Options(config_file=config))

@@ -1,0 +1,250 @@
+"""`adderclaw sdlc`: a conversation's way from plan to proof."""
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+
+from adderclaw.agent.queries.restoring import asker
+from adderclaw.config.legacy.options import Options
+from adderclaw.core.errors import NeedsInput, UsageError
+from adderclaw.core.redaction import Secrets, visible
+from adderclaw.core.types import PHASES, Json
+from adderclaw.flows.sdlc import conversation_phase
+from adderclaw.flows.sdlc.conversation_phase import Ask, Desk, Seen
+from adderclaw.storage.sdlc import phases
+from adderclaw.terminal.commands import sdlc_proof
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group
+from adderclaw.terminal.commands.plain import print_json
+
+app = group("A conversation's way from plan to proof: its phase, its plan, its report.")
+
+clean = Secrets().clean
+
+
+def _phases(incomplete: str) -> list[str]:
+    return [phase for phase in PHASES if phase.startswith(incomplete)]
+
+
+Conversation = Annotated[
+    str | None,
+    typer.Option("--conversation", metavar="ID", help="Its id, or the beginning of it; default: the last one here."),
+]
+PhaseName = Annotated[str, typer.Argument(metavar="PHASE", help=", ".join(PHASES), autocompletion=_phases)]
+
+
+@app.command()
+def status(
+    conversation: Conversation = None,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Show the phase, the plan with its success criteria, and what keeps the next phase closed.
+
+    Example: adderclaw sdlc status
+    """
+    with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
+        found = conversation_phase.status(desk, conversation_phase.conversation(desk, conversation))
+    if output_format == "json":
+        print_json(clean(found))
+        return
+    for line in status_lines(found):
+        print(clean(line))
+
+
+def status_lines(found: Json) -> list[str]:
+    """The same for people."""
+    lines = [f"conversation {found['conversation']}, phase {found['phase']}"]
+    if (plan := found["plan"]) is None:
+        lines.append("no plan yet")
+    else:
+        kept = "; the workspace before it is kept" if plan["baseline"] else ""
+        lines.append(f"plan {plan['id']} (version {plan['version']}): {plan['status']}{kept}")
+        for one in plan["criteria"]:
+            keeps = " (keeps)" if one["keeps"] else ""
+            lines.append(f"  {one['id']}{keeps}  {visible(one['text'].replace(chr(10), ' '))}")
+        if not plan["criteria"]:
+            lines.append("  no success criteria: nothing of it can be proved, and verify stays closed")
+    for step in found["next"]:
+        closed = step["closed"]
+        lines.append(f"next {step['phase']}: {'closed' if closed else 'open'} ({step['on']})")
+        lines += [f"  {visible(reason)}" for reason in closed]
+    return lines
+
+
+@app.command("plan")
+def plan_command(
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="A plan in Markdown, `-` for stdin; without: show the plans.")
+    ] = None,
+    new: Annotated[bool, typer.Option("--new", help="In a new conversation, not in the last one here.")] = False,
+    conversation: Conversation = None,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Draft a new version of the plan, or show the versions there are. Where no conversation was held, one begins.
+
+    Its success criteria are the list items of its section "Success criteria". What was approved before no longer
+    counts, nor do tests that rest on it; the conversation plans from then on.
+
+    Example: adderclaw sdlc plan plan.md --new
+    """
+    if new and (conversation is not None or file is None):
+        raise UsageError("--new begins a conversation with a plan: give its FILE, and no --conversation")
+    if file is None:
+        with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
+            found = conversation_phase.listed(desk, conversation_phase.conversation(desk, conversation))
+        _show_plans(found, as_json=output_format == "json")
+        return
+    text = _read(file)
+    with conversation_phase.opened(config, workspace, "cli") as desk:
+        chosen = (
+            conversation_phase.conversation(desk, conversation)
+            if conversation is not None
+            else conversation_phase.last(desk)
+        )
+        made = conversation_phase.plan(desk, None if new else chosen, text)
+    if output_format == "json":
+        print_json(clean(made))
+        return
+    drafted = made["plan"]
+    count = len(drafted["criteria"])
+    print(f"plan {drafted['id']} (version {drafted['version']}) is a draft with {count} success criteria")
+    print(f"conversation {made['conversation']}: `adderclaw sdlc approve` lets the work begin")
+    if made["notice"]:
+        print(f"note: {made['notice']}", file=sys.stderr)
+
+
+def _show_plans(found: list[Json], *, as_json: bool) -> None:
+    if as_json:
+        print_json([clean(one) for one in found])
+        return
+    for one in found:
+        print(clean(f"plan {one['id']} (version {one['version']}), {one['status']}, of {one['created_at']}Z:"))
+        print(clean(visible(one["content"])))
+    if not found:
+        print("no plan yet")
+
+
+def _read(file: str) -> str:
+    try:
+        if file == "-":
+            return sys.stdin.buffer.read(4 * conversation_phase.MAX_PLAN + 1).decode()
+        with open(file, "rb") as opened:
+            return opened.read(4 * conversation_phase.MAX_PLAN + 1).decode()
+    except OSError as error:
+        raise UsageError(f"the plan {file!r} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the plan {file!r} is not UTF-8 (byte {error.start}): save it as such") from error
+
+
+@app.command()
+def approve(
+    yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked: you have read it.")] = False,
+    new_baseline: Annotated[
+        bool, typer.Option("--new-baseline", help="Prove a new version of the plan against the workspace as it is.")
+    ] = False,
+    conversation: Conversation = None,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Approve the drafted plan; in verify, approve the report, which completes the plan.
+
+    It is shown, and you are asked. Where nobody is at a terminal, it is refused (exit code 5) without --yes.
+
+    Example: adderclaw sdlc approve
+    """
+    how = "cli, --yes" if yes else "cli"
+    with conversation_phase.opened(config, workspace, "cli", how=how) as desk:
+        chosen = conversation_phase.conversation(desk, conversation)
+        seen = conversation_phase.waits(desk, chosen)
+        if not yes:
+            _ask(desk, chosen, seen)
+        moved = conversation_phase.approve(desk, chosen, seen, new_baseline=new_baseline)
+    _tell(moved, as_json=output_format == "json")
+
+
+def _ask(desk: Desk, chosen: str, seen: Seen) -> None:
+    ask = asker()
+    if ask is None:
+        fix = "run this at a terminal, or give --yes if you have read it"
+        raise NeedsInput(f"the {seen.what} of {chosen} has to be approved by the operator: {fix}")
+    for line in conversation_phase.shown(desk, chosen, seen):
+        print(clean(visible(line)), file=sys.stderr)
+    answer = asyncio.run(_answer(ask, f"Approve this {seen.what}? [y/N] "))
+    if answer not in ("y", "yes"):
+        raise phases.NotMoved(f"the {seen.what} is not approved; nothing was changed")
+
+
+async def _answer(ask: Ask, question: str) -> str:
+    return (await ask(question) or "").strip().lower()
+
+
+@app.command()
+def transition(
+    phase: PhaseName,
+    conversation: Conversation = None,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Bring the conversation into a phase; refused with its reason (exit code 3) where that is not its next one.
+
+    Example: adderclaw sdlc transition planning
+    """
+    move(phase, conversation, workspace, config, as_json=output_format == "json")
+
+
+def move(phase: str, conversation: str | None, workspace: str | None, config: str | None, *, as_json: bool) -> None:
+    to = phases.named(phase)
+    with conversation_phase.opened(config, workspace, "cli") as desk:
+        moved = conversation_phase.transition(desk, conversation_phase.conversation(desk, conversation), to)
+    _tell(moved, as_json=as_json)
+    if to == "test":
+        sdlc_proof.entered(Options(config_file=config, workspace=workspace, here=True), moved["conversation"])
+
+
+def _tell(moved: Json, *, as_json: bool) -> None:
+    if as_json:
+        print_json(clean(moved))
+        return
+    print(clean(f"conversation {moved['conversation']}: {visible(moved['from'])} → {moved['phase']}"))
+    if moved["notice"]:
+        print(clean(f"note: {moved['notice']}"), file=sys.stderr)
+
+
+@app.command()
+def history(
+    conversation: Conversation = None,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List every change of phase and every approval, with who made it.
+
+    Example: adderclaw sdlc history
+    """
+    with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
+        found = conversation_phase.history(desk, conversation_phase.conversation(desk, conversation))
+    if output_format == "json":
+        print_json([clean(one) for one in found])
+        return
+    for one in found:
+        print(clean(visible(f"{one['timestamp']}Z  {history_line(one)}", keep_newlines=False)))
+    if not found:
+        print("no phase was changed yet")
+
+
+def history_line(one: Json) -> str:
+    if one["event"] == "phase_changed":
+        return f"{one['from']} → {one['to']}  by {one.get('by', 'unknown')}: {one['why']}"
+    what = str(one["event"]).replace("_", " ")
+    return f"{what}: plan {one.get('plan')}  by {one.get('by', 'unknown')}"
+
+
+app.command("test")(sdlc_proof.run_tests)
+app.command("report")(sdlc_proof.report)

@@ -1,0 +1,201 @@
+"""`adderclaw skills`: list what there is, look at one, check one against the specification."""
+
+import os
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from adderclaw.agent.queries import parts
+from adderclaw.agent.run import Options, start
+from adderclaw.agent.run.skills import located
+from adderclaw.config.paths import followed
+from adderclaw.core.errors import EXIT_CODES, Refused, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group
+from adderclaw.terminal.commands.plain import print_json
+from adderclaw.tools.skills import catalogue, scripts
+from adderclaw.tools.skills.catalogue import Catalogue, Skill
+from adderclaw.tools.skills.disclosure import Disclosure
+from adderclaw.tools.skills.markdown import sections
+
+app = group("List skills, look at one, check one.")
+
+SkillsDir = Annotated[
+    str | None, typer.Option("--skills-dir", metavar="DIR", help="Folder of skills; default: skills.dir.")
+]
+
+
+@app.command("list")
+def list_skills(
+    skills_dir: SkillsDir = None,
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List the skills by name, and those that cannot be used with what is wrong.
+
+    Example: adderclaw skills list --skills-dir ./skills
+    """
+    found = _loaded(skills_dir, config, workspace)
+    if output_format == "json":
+        print_json(parts.of_catalogue(found))
+        return
+    for skill in found.skills:
+        print(f"{skill.name:<28} {skill.scope:<8} {skill.description[:200]}")
+        for text in (*skill.diagnosis, *skill.repairs):
+            print(f"    note: {text}")
+    for skill in found.invalid:
+        print(f"{skill.name:<28} invalid  {_plain(skill.folder)}")
+        for text in skill.diagnosis:
+            print(f"    {text}")
+    for one in found.duplicates:
+        print(f"{one.name} appears twice: {_plain(one.used)} counts, {_plain(one.ignored)} does not")
+    for note in found.notes:
+        print(_plain(note))
+    if not found.skills and not found.invalid:
+        looked = ", ".join(map(_plain, found.directories)) or "none of its folders is there"
+        print(f"there are no skills ({looked})")
+
+
+@app.command("inspect")
+def inspect_skill(
+    name: Annotated[str, typer.Argument(help="A skill's name.")],
+    show_frontmatter: Annotated[bool, typer.Option("--show-frontmatter", help="With its frontmatter.")] = False,
+    show_sections: Annotated[bool, typer.Option("--show-sections", help="With the headings of SKILL.md.")] = False,
+    skills_dir: SkillsDir = None,
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Show what is known of one skill: description, files, scripts, and what is wrong with it.
+
+    Example: adderclaw skills inspect workspace-inventory --show-frontmatter --show-sections
+    """
+    skill = _named(_loaded(skills_dir, config, workspace), name)
+    shown = {**parts.skill(skill)} | _files(skill)
+    if show_frontmatter:
+        shown["frontmatter"] = skill.fields
+    if show_sections:
+        shown["sections"] = _sections(skill)
+    if output_format == "json":
+        print_json(shown)
+        return
+    _print(skill, shown)
+
+
+@app.command("validate")
+def validate_skill(
+    path: Annotated[str, typer.Argument(help="A skill's folder, its SKILL.md, or a folder of skills.")],
+    output_format: OutputFormat = "text",
+) -> None:
+    """Check skills against the Agent Skills specification; exits with 1 where something is wrong.
+
+    Example: adderclaw skills validate ./skills/workspace-inventory
+    """
+    found = _at(path)
+    bad = [skill for skill in found if skill.diagnosis]
+    if output_format == "json":
+        print_json({"valid": not bad, "skills": [parts.skill(skill) for skill in found]})
+    else:
+        for skill in found:
+            print(f"{'invalid' if skill.diagnosis else 'valid'}: {_plain(skill.folder)}")
+            for text in skill.diagnosis:
+                print(f"    {text}")
+            for text in skill.repairs:
+                print(f"    repaired: {text}")
+            for text in _outward(skill):
+                print(f"    blocked: {text} lies outside of the skill's folder")
+    if bad:
+        raise typer.Exit(EXIT_CODES["error"])
+
+
+# ------------------------------------------------------------------ finding
+
+
+def _loaded(skills_dir: str | None, config: str | None, workspace: str | None) -> Catalogue:
+    if skills_dir is not None and not os.path.isdir(os.path.expanduser(skills_dir)):
+        raise UsageError(f"--skills-dir: {skills_dir!r} is not a folder")
+    overrides: Json = {"skills": {"dir": os.path.abspath(os.path.expanduser(skills_dir))}} if skills_dir else {}
+    options = Options(config_file=config, workspace=workspace, log_level="warning", overrides=overrides)
+    runtime = start(replace(options, here=True, looks=True))
+    return catalogue.load(located(runtime))
+
+
+def _named(found: Catalogue, name: str) -> Skill:
+    skill = found.find(name) or next((one for one in found.invalid if one.name == name), None)
+    if skill is None:
+        from adderclaw.core.decode import nearest
+
+        hint = nearest(name, [one.name for one in (*found.skills, *found.invalid)])
+        raise UsageError(f"there is no skill {name[:100]!r}{hint}; `adderclaw skills list` shows all")
+    return skill
+
+
+def _at(path: str) -> list[Skill]:
+    """The skill at a path, or those in a folder of skills."""
+    whole = followed(os.path.expanduser(path))
+    if os.path.basename(whole) in catalogue.NAMES and os.path.isfile(whole):
+        whole = os.path.dirname(whole)
+    if not os.path.isdir(whole):
+        raise UsageError(f"{path!r} is neither a skill's folder nor its SKILL.md")
+    if any(os.path.lexists(os.path.join(whole, name)) for name in catalogue.NAMES):
+        return [catalogue.inspect(whole)]
+    found = catalogue.load([catalogue.Place(whole, "project", whole)])
+    several = sorted((*found.skills, *found.invalid), key=lambda skill: skill.folder)
+    return several or [catalogue.inspect(whole)]
+
+
+# ------------------------------------------------------------------ showing
+
+
+def _files(skill: Skill) -> Json:
+    found = scripts.scripts(skill.folder) if skill.usable else []
+    return {
+        "references_index": [_plain(way) for way in skill.references_index],
+        "scripts": [{"path": one.way, "interpreter": one.interpreter, "summary": one.summary} for one in found],
+        "outside": list(_outward(skill)),
+    }
+
+
+def _outward(skill: Skill) -> tuple[str, ...]:
+    try:
+        return scripts.outward(Disclosure(skill, max_bytes=0, max_tokens=0).body())
+    except Refused:
+        return ()
+
+
+def _sections(skill: Skill) -> list[Json]:
+    try:
+        body = Disclosure(skill, max_bytes=0, max_tokens=0).body()
+    except Refused:
+        return []
+    return [
+        {"level": one.level, "title": _plain(one.title), "characters": len(one.own)}
+        for one in sections(body)
+        if one.level
+    ]
+
+
+def _print(skill: Skill, shown: Json) -> None:
+    print(f"{skill.name} ({skill.scope}): {skill.description}")
+    print(f"folder: {_plain(skill.folder)}")
+    for name in ("version", "license", "compatibility"):
+        if shown[name]:
+            print(f"{name}: {shown[name]}")
+    for name in ("tags", "keywords", "allowed_tools", "references_index", "diagnosis", "repairs", "outside"):
+        if shown[name]:
+            print(f"{name.replace('_', ' ')}: {', '.join(shown[name])}")
+    for one in shown["scripts"]:
+        print(f"script {_plain(one['path'])} ({one['interpreter']}): {one['summary']}")
+    if "frontmatter" in shown:
+        print("frontmatter:")
+        for key, value in skill.fields.items():
+            print(f"    {_plain(f'{key}: {value}')}")
+    for one in shown.get("sections", ()):
+        print(f"{'#' * one['level']} {one['title']} ({one['characters']:,} characters)")
+
+
+def _plain(text: str) -> str:
+    return visible(text, keep_newlines=False)

@@ -1,0 +1,196 @@
+"""`adderclaw spec`: the scenarios that a specification is worked through by."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from adderclaw.config import Loaded, load
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
+from adderclaw.flows.spec import features, status
+from adderclaw.flows.spec.status import Scenario, Status
+from adderclaw.terminal.commands.common import (
+    ConfigFile,
+    LimitsGiven,
+    ModelName,
+    OutputFormat,
+    ProviderName,
+    WorkspaceDir,
+    group,
+)
+from adderclaw.terminal.commands.plain import chooser, limits, print_json
+
+app = group("The scenarios of a specification: bring in feature files, show, verify, block, deprecate.")
+
+ScenarioId = Annotated[str, typer.Argument(metavar="SCENARIO_ID", help="As `spec status` shows it.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; whoever reads the status sees it.")]
+
+
+@app.command()
+def sync(workspace: WorkspaceDir = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Bring the scenarios of features/*.feature into the status; none is ever removed.
+
+    Example: adderclaw spec sync
+    """
+    made = features.sync(_project(workspace, config))
+    if output_format == "json":
+        print_json(made.as_json())
+        return
+    names = {one.id: one.name for one in made.status.scenarios}
+    for word, ids in (
+        ("added", made.added),
+        ("changed, to pass again", made.changed),
+        ("deprecated", made.deprecated),
+        ("in no feature file", made.undescribed),
+    ):
+        for id in ids:
+            print(visible(f"{word}: {id} {names[id]}", keep_newlines=False))
+    print(f"{made.status.passed} of {made.status.total} scenarios have passed")
+
+
+@app.command("status")
+def show(workspace: WorkspaceDir = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
+    """Show each scenario with what is known of it.
+
+    Example: adderclaw spec status
+    """
+    loaded, project, now = _known(workspace, config)
+    outdated = {one.id for one in _outdated(loaded, project, now)}
+    if output_format == "json":
+        rows: list[Json] = [
+            {
+                **one.as_json(),
+                **now.mark(one).as_json(),
+                "state": _state(now, one),
+                **({"verified": one.id not in outdated} if one.passed else {}),
+            }
+            for one in now.scenarios
+        ]
+        print_json({"scenarios": rows, "scenarios_passed": now.passed, "scenarios_total": now.total})
+        return
+    for one in now.scenarios:
+        mark = now.mark(one)
+        why = mark.deprecated or (mark.blocked if not one.passed else "")
+        if one.id in outdated:
+            why = "the project has changed since it was verified" if mark.tree else "it has not been verified"
+        print(visible(f"{_state(now, one):<10}  {one.id}  {one.name} ({one.feature}){f': {why}' if why else ''}"))
+    print(f"{now.passed} of {now.total} scenarios have passed")
+
+
+@app.command()
+def verify(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every scenario that has passed, whether the project has changed or not.")
+    ] = False,
+    provider: ProviderName = None,
+    model: ModelName = None,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+    limit: LimitsGiven = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Verify again, in one separate session, the scenarios that passed before the project last changed. If nothing has
+    changed, no model is asked.
+
+    A scenario that no longer passes is open again, and the exit code is 1. `adderclaw run` works on it.
+
+    Example: adderclaw spec verify
+    """
+    from adderclaw.config.legacy.options import Options, overrides
+    from adderclaw.flows.spec.driver import prepare
+    from adderclaw.terminal.commands.run import execute
+
+    loaded, project, now = _known(workspace, config)
+    passed = [one for one in now.wanted if one.passed]
+    if not passed or (not everything and not _outdated(loaded, project, now)):
+        count = len(passed)
+        line = f"{count} of {count} passed scenarios were verified on the project as it is: nothing to do"
+        line = line if passed else "no scenario has passed yet: nothing to verify"
+        counts: Json = {"verified": 0, "scenarios_passed": now.passed, "scenarios_total": now.total, "checks": []}
+        if output_format == "json":
+            print_json({"outcome": "completed", "answer": line, **counts})
+        else:
+            print(line)
+        return
+    options = Options(
+        config_file=config,
+        workspace=workspace,
+        provider=provider,
+        model=model,
+        headless=True,
+        asks="must",
+        choose=chooser(config),
+        here=True,
+        overrides=overrides(None, None, None, limits(limit)),
+    )
+    raise typer.Exit(execute(prepare(options, None, None, "all" if everything else "changed"), output_format))
+
+
+@app.command()
+def block(scenario: ScenarioId, reason: Reason, workspace: WorkspaceDir = None, config: ConfigFile = None) -> None:
+    """Say that a scenario cannot be done for now; runs leave it alone, and do not call the work completed.
+
+    Example: adderclaw spec block SC-F001 --reason "waits for the key of the mail server"
+    """
+    _set(status.block(_project(workspace, config), scenario, _given(reason)), scenario)
+
+
+@app.command()
+def unblock(scenario: ScenarioId, workspace: WorkspaceDir = None, config: ConfigFile = None) -> None:
+    """Let a blocked scenario be worked on again.
+
+    Example: adderclaw spec unblock SC-F001
+    """
+    _set(status.block(_project(workspace, config), scenario, ""), scenario)
+
+
+@app.command()
+def deprecate(
+    scenario: ScenarioId,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is no longer wanted.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="It is wanted again.")] = False,
+    workspace: WorkspaceDir = None,
+    config: ConfigFile = None,
+) -> None:
+    """Say that a scenario is no longer wanted; it stays in the status.
+
+    Example: adderclaw spec deprecate SC-F001 --reason "logins come from the company's own server"
+    """
+    _set(status.deprecate(_project(workspace, config), scenario, "" if undo else _given(reason)), scenario)
+
+
+def _project(workspace: str | None, config: str | None) -> str:
+    return os.path.realpath(load(config_file=config, workspace=workspace, here=True).workspace)
+
+
+def _known(workspace: str | None, config: str | None) -> tuple[Loaded, str, Status]:
+    """The project with its scenarios. Raises UsageError where it has none."""
+    loaded = load(config_file=config, workspace=workspace, here=True)
+    project = os.path.realpath(loaded.workspace)
+    if (now := status.read(project)) is None:
+        raise UsageError(f"{project} has no {status.FILE}: `adderclaw spec sync` or `adderclaw run` makes one")
+    return loaded, project, now
+
+
+def _outdated(loaded: Loaded, project: str, now: Status) -> tuple[Scenario, ...]:
+    from adderclaw.flows.spec import tree
+
+    return now.outdated(tree.digest_of(project, loaded.config)) if any(one.passed for one in now.wanted) else ()
+
+
+def _given(reason: str) -> str:
+    if not reason.strip():
+        raise UsageError('say why, with --reason "…"')
+    return reason
+
+
+def _set(now: Status, scenario: str) -> None:
+    one = next(one for one in now.scenarios if one.id == scenario)
+    print(visible(f"{_state(now, one)}: {one.id} {one.name}", keep_newlines=False))
+
+
+def _state(now: Status, one: Scenario) -> str:
+    mark = now.mark(one)
+    return "deprecated" if mark.deprecated else "passed" if one.passed else "blocked" if mark.blocked else "left"

@@ -1,0 +1,166 @@
+"""`adderclaw token`: who may come to the server, and what each may do."""
+
+import os
+import re
+import time
+from typing import Annotated
+
+import typer
+
+from adderclaw.agent.conversation import questions
+from adderclaw.channels.server.endpoint import SCOPES
+from adderclaw.config import home
+from adderclaw.config.paths import beneath, followed
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
+from adderclaw.storage import Store, clients
+from adderclaw.storage.clients import ClientRow
+from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.text import plain
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
+from adderclaw.terminal.commands.plain import print_json
+
+app = group("Make, list and revoke the tokens of the server's clients.")
+
+UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+NAME = re.compile(r"[\w .@+-]{1,64}")
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who uses it: rows and receipts name it so.")],
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", help=f"What it may do, again for each: {', '.join(SCOPES)}; by default read."),
+    ] = None,
+    folder: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--folder", metavar="DIR", help="Only what happens in this folder, and all of it; again for each."
+        ),
+    ] = None,
+    expires: Annotated[
+        str, typer.Option("--expires", metavar="TIME", help="When it ends: 30m, 8h, 90d, 2w, or never.")
+    ] = "90d",
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Make a token for a client of `adderclaw serve`. It is shown once, and kept nowhere.
+
+    Example: adderclaw token create laptop --scope read --scope operate
+    """
+    if not NAME.fullmatch(name) or name != name.strip():
+        raise UsageError(f"{name!r} is no name for a client: up to 64 letters, digits, spaces and .@+-_")
+    store, key = _opened(config)
+    try:
+        if any(row.name == name and row.state(time.time()) == "valid" for row in clients.listing(store)):
+            raise UsageError(f"there is a client {name!r} already: choose another name, or revoke that one first")
+        made = clients.create(
+            store,
+            key,
+            name=name,
+            scopes=_scopes(scope or ["read"]),
+            folders=[_folder(one) for one in folder or ()],
+            now=time.time(),
+            seconds=_seconds(expires),
+        )
+    finally:
+        store.close()
+    if output_format == "json":
+        print_json({**_as_json(made.row), "token": made.token})
+        return
+    print(_line(made.row))
+    print(f"token: {made.token}")
+    print("It is shown this once. Send it as `Authorization: Bearer TOKEN`, or log in with it in the browser.")
+
+
+@app.command("list")
+def list_tokens(
+    everything: Annotated[bool, typer.Option("--all", help="Those that expired or were revoked, too.")] = False,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List the clients, with what each may do; never a token.
+
+    Example: adderclaw token list
+    """
+    path = questions.store_path(config)
+    rows: list[ClientRow] = []
+    if Store.exists(path):
+        store = Store.open(path)
+        try:
+            rows = [row for row in clients.listing(store) if everything or row.state(time.time()) == "valid"]
+        finally:
+            store.close()
+    if output_format == "json":
+        print_json([_as_json(row) for row in rows])
+        return
+    for row in rows:
+        print(_line(row))
+    if not rows:
+        print("no client has a token")
+
+
+@app.command()
+def revoke(
+    id: Annotated[str, typer.Argument(metavar="ID", help="A client's id, the beginning of it, or its name.")],
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Revoke a token: it counts no more from the next request on, nor do the logins that it was used for.
+
+    Example: adderclaw token revoke laptop
+    """
+    store, _ = _opened(config)
+    try:
+        row = clients.revoke(store, id, time.time())
+    finally:
+        store.close()
+    said(_as_json(row), visible(f"{row.id} {row.name}: revoked", keep_newlines=False), output_format)
+
+
+def _opened(config: str | None) -> tuple[Store, bytes]:
+    return Store.open(questions.store_path(config)), operators_key(os.path.join(home(), home_names.RECEIPT_KEY))
+
+
+def _scopes(given: list[str]) -> list[str]:
+    words = [word for one in given for word in one.split(",")]
+    if unknown := [word for word in words if word not in SCOPES]:
+        raise UsageError(f"--scope {unknown[0]!r}: there is {', '.join(SCOPES)}")
+    return words
+
+
+def _folder(path: str) -> str:
+    """Refuse a folder that a token cannot be restricted to."""
+    folder = followed(os.path.abspath(os.path.expanduser(path)))
+    if not os.path.isdir(folder):
+        raise UsageError(f"--folder {path!r} is no folder")
+    if plain(folder) != folder:
+        raise UsageError(f"--folder {path!r}: its name is not UTF-8, so no token can be restricted to it: rename it")
+    if beneath(folder, followed(home())):
+        raise UsageError(f"--folder {path!r}: the AdderClaw home has records of every folder: choose another folder")
+    return folder
+
+
+def _seconds(text: str) -> float | None:
+    if text == "never":
+        return None
+    number, unit = text[:-1], text[-1:]
+    if unit not in UNITS or not number.isascii() or not number.isdigit() or not 0 < int(number) <= 100_000:
+        raise UsageError(f"--expires {text!r}: give a number with m, h, d or w, such as 90d, or never")
+    return float(int(number) * UNITS[unit])
+
+
+def _as_json(row: ClientRow) -> Json:
+    made: Json = {name: value for name, value in row._asdict().items() if name not in ("mac", "parent")}
+    return made | {"scopes": list(row.scopes), "folders": list(row.folders), "state": row.state(time.time())}
+
+
+def _line(row: ClientRow) -> str:
+    until = f"until {row.expires_at}" if row.expires_at else "never expires"
+    where = f"  in {', '.join(row.folders)}" if row.folders else ""
+    used = f"  last used {row.used_at}" if row.used_at else ""
+    text = f"{row.id}  {row.name}  {row.state(time.time())}  {','.join(row.scopes)}  {until}{where}{used}"
+    return visible(text, keep_newlines=False)

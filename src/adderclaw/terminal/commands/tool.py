@@ -1,0 +1,251 @@
+"""`adderclaw tool`: list, run and explain tools; and `--eval`, one tool by hand."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from typing import Annotated, Any
+
+import typer
+
+from adderclaw.agent.queries import judging
+from adderclaw.agent.run import Options, Resume, Run, look, opened, start
+from adderclaw.agent.run.drive import Report, drive
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import Scene, TurnResult
+from adderclaw.agent.tool_call.call import run_call
+from adderclaw.agent.tool_call.permission_check import consider
+from adderclaw.agent.tool_call.result import Done
+from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import ToolCall
+from adderclaw.policy.case import Decision
+from adderclaw.storage import Store, runs, transcript
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
+from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.operators import OwnHand, Terminal
+from adderclaw.tools import arguments_of, find
+
+app = group("List, run and explain tools.")
+
+Arguments = Annotated[str, typer.Option("--json", metavar="ARGS", help="The tool's input, a JSON object.")]
+
+
+@app.command("list")
+def list_tools(
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    schema: Annotated[bool, typer.Option("--schema", help="With each tool's JSON Schema.")] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List the tools that the model may call.
+
+    Example: adderclaw tool list
+    """
+    here = _scene(config, workspace, None)
+    if output_format == "json":
+        print_json([judging.row(tool) for tool in here.offered.values()])
+        return
+    for tool in here.offered.values():
+        names = ", ".join(alias.name for alias in tool.aliases)
+        print(f"{tool.name:<14} {tool.description.splitlines()[0]}" + (f"  (also: {names})" if names else ""))
+        if schema:
+            print(json.dumps(tool.parameters, indent=2))
+
+
+@app.command("run")
+def run_tool(
+    name: Annotated[str, typer.Argument(help="A tool's name or alias.")],
+    arguments: Arguments = "{}",
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    profile: Profile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Run one tool by your own hand: what the gate would ask about counts as approved, what it denies stays denied.
+
+    Example: adderclaw tool run file_list --json '{"path": "."}'
+    """
+    options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True)
+    raise typer.Exit(_by_hand(options, name, json_object(arguments, "--json"), output_format))
+
+
+@app.command()
+def explain(
+    name: Annotated[str | None, typer.Argument(help="A tool's name or alias.")] = None,
+    arguments: Arguments = "{}",
+    batch: Annotated[
+        bool, typer.Option("--batch", help='Read {"tool", "input"} lines from stdin, write one object a line.')
+    ] = False,
+    hooks: Annotated[
+        bool, typer.Option("--hooks", help="Run the PreToolUse hooks, too, and count what they say.")
+    ] = False,
+    config: ConfigFile = None,
+    workspace: WorkspaceDir = None,
+    profile: Profile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Say what the gate would decide on a call, and why; nothing runs, save hooks if you ask for them.
+
+    Example: adderclaw tool explain Bash --json '{"command": "rm -rf /"}'
+    """
+    here = _scene(config, workspace, profile)
+    if batch:
+        _explain_batch(here)
+        return
+    if name is None:
+        raise UsageError("tool explain: name a tool, or give --batch and lines on stdin")
+    given = json_object(arguments, "--json")
+    verdict: Mapping[str, Any] = judging.in_scene(here, name, given)
+    if hooks:
+        verdict = asyncio.run(_explained_with_hooks(config, workspace, profile, name, given))
+    if output_format == "json":
+        print_json(verdict)
+    else:
+        _print_verdict(verdict)
+
+
+def evaluate_one(text: str, conversation: str | None = None) -> int:
+    """`--eval`: one tool, named by the operator, who may also read outside the workspace.
+
+    It is a call of the conversation that is named, whose phase applies; else of the last one of `--eval` here.
+    """
+    name, arguments = _tool_and_input(json_object(text, "--eval"), "--eval")
+    options = Options(log_level="warning", free_reads=True, here=True)
+    with ExitStack() as stack:
+        if conversation is not None:
+            again = Resume(conversation, go_on=False)
+            run = stack.enter_context(opened(start(options), OwnHand(), kind="tool", again=again))
+        else:
+            run = _continued(stack, options)
+        return asyncio.run(_one_call(run, name, arguments, "text"))
+
+
+def _continued(stack: ExitStack, options: Options) -> Run:
+    """What is evaluated in one workspace is one session, so that its last entry is the last; two at once are two."""
+    runtime = start(options)
+    path, last = runtime.config.memory.path, None
+    if Store.exists(path):
+        store = Store.open(path, in_files=runtime.config.memory.backend == "file")
+        last = runs.last_by_hand(store, runtime.loaded.workspace)
+        store.close()
+    if last is not None:
+        with suppress(InUse):
+            again = Resume(last, go_on=False)
+            return stack.enter_context(opened(runtime, OwnHand(), kind="tool", again=again))
+        runtime = start(options)
+    return stack.enter_context(opened(runtime, OwnHand(), kind="tool"))
+
+
+# ------------------------------------------------------------------ by hand
+
+
+def _by_hand(options: Options, name: str, arguments: dict[str, Any], output_format: str) -> int:
+    with opened(start(options), OwnHand(), kind="tool") as run:
+        return asyncio.run(_one_call(run, name, arguments, output_format))
+
+
+async def _one_call(run: Run, name: str, arguments: dict[str, Any], output_format: str) -> int:
+    session = run.session
+    call = ToolCall(session.ids("call"), name, arguments)
+    done: list[Done] = []
+
+    async def live() -> TurnResult:
+        with session.store.write() as cursor:
+            content = [{"type": "text", "text": f"by hand: {name}"}]
+            entry = {"uuid": session.ids("entry"), "content": content}
+            sequence = transcript.append(cursor, session.session_id, "user", entry)
+            transcript.open_turn(cursor, session.session_id, sequence, session.ids("turn"))
+        done.append(await run_call(session, call))
+        outcome = "denied" if done[0].denied else "error" if done[0].result.is_error else "completed"
+        return TurnResult(outcome, done[0].result.content, done[0].result.content if outcome != "completed" else "")
+
+    def show(report: Report) -> None:
+        _print_done(done, report.result, output_format)
+
+    return (await drive(run, until_signal(run, live()), show=show)).exit_code
+
+
+def _print_done(done: list[Done], result: TurnResult, output_format: str) -> None:
+    if output_format == "json":
+        receipt = done[0].result.receipt_id if done else None
+        body = {"outcome": result.outcome, "content": result.answer, "is_error": result.outcome != "completed"}
+        print_json({**body, "receipt_id": receipt})
+    elif result.outcome == "completed":
+        print(visible(result.answer))
+    else:
+        print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
+
+
+# ------------------------------------------------------------------ explaining
+
+
+def _scene(config: str | None, workspace: str | None, profile: str | None) -> Scene:
+    here = judging.judged_in(_looking(config, workspace, profile), at_terminal=Terminal().at_terminal)
+    for warning in here.policy.rules.warnings:
+        print(f"warning: {visible(warning)}", file=sys.stderr)
+    return here
+
+
+def _looking(config: str | None, workspace: str | None, profile: str | None) -> Options:
+    return Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True, looks=True)
+
+
+async def _explained_with_hooks(
+    config: str | None, workspace: str | None, profile: str | None, name: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """The same after the PreToolUse hooks, which are really run: what they say counts, what they rewrite is judged."""
+    from adderclaw.policy.case import Opinion
+    from adderclaw.terminal.commands.hooks import tried
+
+    options = _looking(config, workspace, profile)
+    here = judging.judged_in(options, at_terminal=Terminal().at_terminal)
+    found = find(here.tools, name)
+    if found is None:
+        return dict(judging.in_scene(here, name, arguments))
+    given = arguments_of(found[1], arguments)
+    fields = {"tool_name": found[0].name, "tool_input": given, "tool_use_id": "explain"}
+    said, _ = await tried(look(options), "PreToolUse", fields)
+    opinion = Opinion("hook", "deny" if said.blocked else said.verdict, said.reason or said.verdict_reason)
+    call = ToolCall("explain", name, arguments if said.updated_input is None else said.updated_input)
+    return {**consider(here, call, opinion).decision.as_json(), "tool": name}
+
+
+def _explain_batch(here: Scene) -> None:
+    """One verdict a line; a line that cannot be read is a verdict too, so that lines in and out agree."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if not line.strip():
+            continue
+        try:
+            given = json_object(_utf8(line, f"line {number}"), f"line {number}")
+            name, arguments = _tool_and_input(given, f"line {number}")
+            verdict = judging.in_scene(here, name, arguments)
+        except UsageError as error:
+            verdict = {**Decision("deny", "high", str(error), "input", ()).as_json()}
+        print_json(verdict)
+        sys.stdout.flush()
+
+
+def _utf8(line: bytes, where: str) -> str:
+    """Whatever the locale says: JSON is UTF-8, with or without the mark that some editors put first."""
+    try:
+        return line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{where}: byte {error.start} is not UTF-8") from error
+
+
+def _tool_and_input(given: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    name, arguments = given.get("tool"), given.get("input", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict) or given.keys() - {"tool", "input"}:
+        raise UsageError(f'{where}: it takes {{"tool": NAME, "input": {{…}}}} and nothing else')
+    return name, arguments  # pyright: ignore[reportUnknownVariableType]
+
+
+def _print_verdict(verdict: Mapping[str, Any]) -> None:
+    denial = f": {verdict['denial']}" if verdict["denial"] else ""
+    print(f"{verdict['verdict']}{denial}  (risk {verdict['risk']}, by {verdict['by']})")
+    print(f"  {visible(verdict['reason'])}")
+    for opinion in verdict["opinions"]:
+        said = opinion["verdict"] or "no opinion"
+        print(f"  {opinion['by']:<20} {said:<10} {visible(opinion['reason'])}")

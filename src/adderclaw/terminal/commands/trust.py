@@ -1,0 +1,155 @@
+"""`adderclaw trust`: let what a project brings count in full, as it is now."""
+
+import os
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from adderclaw.config import home, places
+from adderclaw.config.plugins.preview import seen
+from adderclaw.config.trust import trust as trusted
+from adderclaw.core.errors import AdderClawError, ConfigError, UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import Json
+from adderclaw.terminal.commands.common import OutputFormat, say
+from adderclaw.terminal.commands.plain import print_json
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def trust(
+    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="The project; default: this one.")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the trusted projects.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Show what would become active; trust nothing.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Trust this project no longer.")] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Trust what a project brings, as it is now: configuration, hooks, MCP servers, plugins, skills, and the scripts
+    that these name. One hash covers all of it: one changed byte, and it is asked again.
+
+    Example: adderclaw trust --show .
+    """
+    if listing:
+        _list(as_json=output_format == "json")
+        return
+    project = _project(path)
+    try:
+        if revoke:
+            _revoke(project, as_json=output_format == "json")
+        else:
+            _record(project, only_show=show, as_json=output_format == "json")
+    except OSError as error:
+        raise AdderClawError(f"{trusted.place(home())} cannot be written: {error.strerror}") from None
+
+
+def _project(path: str | None) -> str:
+    request = places.request(None, path, None, None)
+    project = request.workspace or request.project or request.cwd
+    if not os.path.isdir(project):
+        raise UsageError(f"{path}: there is no such directory")
+    return os.path.realpath(project)
+
+
+def _list(*, as_json: bool) -> None:
+    known = trusted.known(home())
+    rows = [
+        {"project": project, **entry, "current": trusted.trusts(known, project, _fingerprint(project))}
+        for project, entry in sorted(known.items())
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        state = "trusted" if row["current"] else "changed since, so no longer trusted"
+        say(f"{row['project']}  {row.get('sha256')}  {row.get('trusted_at')}  {state}")
+    if not rows:
+        print("no project is trusted")
+
+
+def _fingerprint(project: str) -> trusted.Fingerprint:
+    try:
+        return trusted.survey(project)
+    except ConfigError:  # a file that cannot be read is a change
+        return trusted.Fingerprint("", {})
+
+
+def _revoke(project: str, *, as_json: bool) -> None:
+    revoked = trusted.revoke(home(), project)
+    if as_json:
+        print_json({"project": project, "revoked": revoked})
+    else:
+        say(f"{project} {'is no longer trusted' if revoked else 'was not trusted'}")
+
+
+def _record(project: str, *, only_show: bool, as_json: bool) -> None:
+    found = trusted.survey(project)
+    table = trusted.known(home())
+    was = trusted.trusts(table, project, found)
+    begins = _active(project, found)
+    hooks, warnings = _scripts(project)
+    brings = bool(found.files or hooks)
+    if brings and not only_show:
+        trusted.record(home(), project, found, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
+    if as_json:
+        said: Json = {"project": project, "trusted": brings and (was or not only_show)}
+        said |= {"sha256": found.sha256, "files": found.files, "hooks": hooks, "active": begins}
+        print_json(Secrets().clean({**said, "changed": trusted.changes(table, project, found), "warnings": warnings}))
+        return
+    if not brings:
+        say(f"{project} brings nothing that executes or loosens: there is nothing to trust")
+        return
+    for name, sha256 in found.files.items():
+        say(f"{sha256}  {name}")
+    for name, sha256 in hooks.items():
+        if name not in found.files:
+            say(f"{sha256}  {name} (a hook of yours names it)")
+    for change in trusted.changes(table, project, found):
+        say(f"since it was trusted: {change}")
+    for row in begins:
+        say(f"active: {row['what']} {row['name']}: {_short(row['value'])}{_before(row['now'])}")
+    for warning in warnings:
+        print(f"adderclaw: {seen(warning)}", file=sys.stderr)
+    if only_show:
+        say(f"{'trusted' if was else 'not trusted'}: {project} ({found.sha256})")
+    else:
+        say(f"trusted: {project} ({found.sha256})")
+
+
+def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
+    """The files that hooks would run, and which of them are missing.
+
+    A configuration that is not valid has no hooks, and says so for itself.
+    """
+    from adderclaw.agent.run import configured_hooks
+
+    try:
+        return configured_hooks.hashes(project), configured_hooks.incomplete(project)
+    except ConfigError:
+        return {}, []
+
+
+def _active(project: str, found: trusted.Fingerprint) -> list[Json]:
+    """What begins to count; of a configuration that is not valid, what is wrong with it."""
+    from adderclaw.config.trust.preview import active
+
+    try:
+        return active(project, found)
+    except ConfigError as error:
+        return [
+            {"what": "problem", "name": problem.file, "value": problem.message, "now": None, "origin": problem.file}
+            for problem in error.problems
+        ]
+
+
+def _short(value: object) -> str:
+    """On one line, whole: nothing that would run hides behind a cut or the mark of a secret."""
+    text = value if isinstance(value, str) else canonical(value)
+    return str(seen(text))
+
+
+def _before(value: object) -> str:
+    return f" (until now: {_short(value)})" if value not in (None, [], {}, "") else ""

@@ -1,0 +1,24 @@
+"""`adderclaw update`: how the next version comes, for the way that this one was installed."""
+
+import typer
+
+from adderclaw.config import installation
+from adderclaw.terminal.commands.common import OutputFormat
+from adderclaw.terminal.commands.plain import print_json
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def update(output_format: OutputFormat = "text") -> None:
+    """Say how to bring the next version, for the way that this one was installed. Changes nothing, asks no network.
+
+    Example: adderclaw update
+    """
+    found = installation.found()
+    if output_format == "json":
+        print_json(found)
+        return
+    source = f", from {found['source']}" if found["source"] else ""
+    print(f"adderclaw {found['version']}, installed by {found['way']} in {found['where']}{source}")
+    print(f"to update it: {found['update']}")

@@ -1,0 +1,98 @@
+"""The operator's own hand on the notes: shown, changed, confirmed, forgotten."""
+
+import os
+import subprocess
+import tempfile
+
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.storage import Store, approvals, locks, memory, retention, tape
+from adderclaw.storage.memory import Memory
+from adderclaw.storage.queries import conversations
+from adderclaw.terminal import editor
+from adderclaw.tools.memory import MAX_VALUE, MemoryWriteArguments, unfit
+
+SHOWN = 200
+"""Notes in one list."""
+
+
+def line(note: Memory) -> str:
+    """One note, as a line that shows where it holds and who has not seen it."""
+    marks = [] if note.project is not None else ["all projects"]
+    marks += [] if note.confirmed else ["not confirmed"]
+    mark = f" ({', '.join(marks)})" if marks else ""
+    return visible(f"{note.key}{mark}: {' '.join(note.content.split())[:120]}", keep_newlines=False)
+
+
+def one(store: Store, key: str, project: str | None) -> Memory:
+    """The note of that key, or an error with those that come near."""
+    if (note := memory.get(store, key, project)) is not None:
+        return note
+    near = [found.key for found in memory.find(store, key, 5, project)]
+    hint = f"; near it: {', '.join(near)}" if near else "; `adderclaw memory notes` lists them"
+    raise UsageError(visible(f"there is no note {key!r} here{hint}", keep_newlines=False))
+
+
+def keep(store: Store, key: str, value: str, project: str | None) -> None:
+    """Write a note by the operator's word."""
+    if why := unfit(MemoryWriteArguments(key, value)):
+        raise UsageError(why)
+    with store.write() as cursor:
+        memory.put(cursor, key, value, project=project)
+
+
+def confirm(store: Store, key: str, project: str | None) -> Memory:
+    """From now on later prompts have it."""
+    note = one(store, key, project)
+    keep(store, note.key, note.content, note.project)
+    return note
+
+
+def forget(store: Store, key: str, project: str | None) -> Memory:
+    note = one(store, key, project)
+    with store.write() as cursor:
+        memory.remove(cursor, note)
+    return note
+
+
+def conversation(store: Store, id: str) -> str | None:
+    """The conversation with this id, or the only one whose id starts with it."""
+    ids = conversations.matching(store, id)
+    if not id or not ids or (len(ids) > 1 and ids[0] != id):
+        return None
+    return ids[0]
+
+
+def forget_conversation(store: Store, id: str) -> None:
+    """Remove a conversation. UsageError while a process works in it or one of its questions waits."""
+    for session in conversations.session_ids(store, id):
+        if locks.holder(store.path, session):
+            raise UsageError(f"conversation {id} is in use by another process: wait until it ends, or end it")
+        if approvals.is_waiting(store, session):
+            raise UsageError(f"conversation {id} has a waiting question: answer it first (`adderclaw approvals list`)")
+    store.read("PRAGMA secure_delete = ON")
+    with store.write() as cursor:
+        retention.forget(store, cursor, id)
+        tape.remove_unused_texts(cursor)
+        cursor.execute("INSERT INTO transcript_fts(transcript_fts) VALUES ('optimize')")  # drops the words themselves
+    store.read("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def edited(text: str) -> str | None:
+    """The text as the operator's editor leaves it; None where nothing was changed."""
+    command = editor.command()
+    with tempfile.TemporaryDirectory(prefix="adderclaw-note-") as folder:
+        path = os.path.join(folder, "note.txt")
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        try:
+            code = subprocess.run([*command, path], check=False).returncode
+        except OSError as error:
+            fix = "set EDITOR, or give the text with --value"
+            raise UsageError(f"the editor {command[0]!r} could not be started ({error.strerror}): {fix}") from error
+        if code != 0:
+            raise UsageError(f"{command[0]!r} ended with {code}; the note is as it was")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            changed = file.read(4 * MAX_VALUE)
+    changed = changed.removesuffix("\n") if not text.endswith("\n") else changed
+    return None if changed == text else changed

@@ -1,0 +1,205 @@
+"""Print mode: a message answered as text or as one result object; as a stream of messages in the modules here."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from adderclaw.agent.conversation.one_turn import one_turn
+from adderclaw.agent.loop.loop import run_turn, silent
+from adderclaw.agent.run import Options, Resume, Run, Runtime, opened, start_agent
+from adderclaw.agent.run.drive import Report, checked, drive
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session import prompt
+from adderclaw.agent.session.session import ALONE, Attached, Session, TurnResult
+from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.core.events import EventRecord
+from adderclaw.core.questions import Operator
+from adderclaw.core.record import record
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json, OnDelta
+from adderclaw.storage import memory
+
+if TYPE_CHECKING:
+    from adderclaw.terminal.print_mode.structured import Shape
+
+
+FALLBACK = "with-fallback"
+"""The entry of providers.models that `--fallback-model` makes."""
+
+
+class Reports:
+    """Collects options without effect. Each is written to stderr at once and goes to the client with the first turn."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self.by_option: dict[str, str] = {}
+        self.sent = 0
+
+    def add(self, option: str, reason: str) -> None:
+        if option in self.by_option:
+            return
+        self.by_option[option] = reason
+        if not self._quiet:
+            print(f"adderclaw: {visible(option)} has no effect: {visible(reason)}", file=sys.stderr, flush=True)
+
+    def as_json(self) -> list[Json]:
+        return [{"option": option, "reason": reason} for option, reason in self.by_option.items()]
+
+    def new(self) -> list[Json]:
+        """Those that the client has not been told of yet."""
+        found = self.as_json()[self.sent :]
+        self.sent += len(found)
+        return found
+
+
+@record
+class Wanted:
+    """What flags want of a session once it is open."""
+
+    system: str | None = None
+    """In place of the usual system prompt."""
+    append: str = ""
+    """After it."""
+    shape: "Shape | None" = None
+    """Of the answer."""
+    by_name: bool = True
+    """The message may call a skill or a command; what was only piped in does not."""
+    max_turns: int = 0
+    """Replies of the model, where a flag limits them: who is told that they are used up is told of that flag."""
+    aloud: bool = False
+    """Warnings are said on stderr, without the rest of the log."""
+    reports: Reports = field(default_factory=lambda: Reports(quiet=True))
+    """What was asked for and has no effect."""
+
+    def check_media(self, session: Session, attached: Attached) -> None:
+        """Report pictures and documents that the model cannot take: it is told only that there was one."""
+        if not attached.media:
+            return
+        from adderclaw.config.model_facts.catalogue import facts_of
+
+        known = facts_of(session.provider.name, session.model, session.config)
+        for block in attached.media:
+            kind, takes = ("image", known.vision) if block.media_type.startswith("image/") else ("PDF", known.pdf)
+            if not takes:
+                why = (
+                    f"the model {session.model} is not known to read one (`[models.NAME]`); it is told that it was sent"
+                )
+                self.reports.add(f"{kind} in a message", why)
+
+    def check_thinking(self, session: Session) -> None:
+        """Report a choice of which the model is told nothing."""
+        if session.thinking.is_open or session.thinking.is_off:
+            return
+        from adderclaw.config.model_facts.catalogue import first_of
+        from adderclaw.models.providers.thinking import is_told
+
+        served = first_of(session.provider.name, session.model, session.config)
+        entry = session.config.providers.models.get(served.provider)
+        if entry is not None and not is_told(entry.kind, served.model, session.thinking, session.config):
+            self.reports.add("--effort, --thinking", f"the model {served.model} has no such setting")
+
+    def prompt(self, session: Session) -> None:
+        """Give a session its prompt."""
+        self.check_thinking(session)
+        if self.system is not None:
+            tools, root = session.scene.offered.values(), session.scene.context.workspace.root
+            told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
+            notes = memory.context(session.store, root)
+            session.prompt = prompt.compose(root, notes, tools, system=self.system, instructions=told)
+        if self.append:
+            session.prompt = prompt.made(f"{session.prompt.system}\n\n{self.append}", session.prompt.tools)
+        if self.shape is not None:
+            self.shape.ask(session)
+
+    def listen(self, runtime: Runtime) -> None:
+        """Before the run is opened, so that nothing is missed."""
+        if self.aloud:
+            runtime.bus.listen("warnings", _warn)
+
+
+def _warn(record: EventRecord) -> None:
+    told = {"warning": "message", "plugin_held": "reason"}.get(record.event_type)
+    if told is not None:
+        print(f"adderclaw: {visible(record.payload[told])}", file=sys.stderr, flush=True)
+
+
+async def answered(
+    run: Run, message: str, wanted: Wanted, on_delta: OnDelta = silent, attached: Attached = ALONE
+) -> TurnResult:
+    """One turn, and its answer in the shape that is wanted."""
+    if wanted.by_name and message.lstrip().startswith("/"):
+        from adderclaw.agent.conversation.by_name import expanded
+
+        message = await expanded(run.session, message.lstrip())
+    result = await run_turn(run.session, message, on_delta, attached=attached)
+    if wanted.max_turns and result.ended_by == "rounds":
+        replies = "1 reply" if wanted.max_turns == 1 else f"{wanted.max_turns} replies"
+        result = result._replace(reason=f"{replies} of the model and no answer yet: all that --max-turns allows")
+    return result if wanted.shape is None else await wanted.shape.fitted(run.session, result, on_delta)
+
+
+def nobody(waits: float) -> Operator:
+    """Nobody is there to answer; but another process may, where the operator set a time for it."""
+    return Nobody(waits=waits > 0)
+
+
+def hold(options: Options, again: Resume | None, message: str, wanted: Wanted, *, as_json: bool) -> int:
+    """Open a run, answer the message, and end the run; the exit code."""
+    runtime = start_agent(options)
+    wanted.listen(runtime)
+    operator = nobody(runtime.config.security.approval_timeout_seconds)
+    with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
+        wanted.prompt(run.session)
+        return asyncio.run(_OneShot(run, message, wanted, as_json=as_json).work())
+
+
+HOW_TO_ALLOW = (
+    "nobody is asked in print mode: allow what the work needs with --allowed-tools, or choose a --permission-mode"
+)
+
+
+class _OneShot:
+    def __init__(self, run: Run, message: str, wanted: Wanted, *, as_json: bool) -> None:
+        self._run, self._message, self._wanted, self._as_json = run, message, wanted, as_json
+        self._display = ""
+        self._lines = None
+        self._unasked = False
+        """Whether the last call that was denied would have been asked about."""
+        run.runtime.bus.listen("print", self._hear)
+        if as_json:
+            from adderclaw.terminal.print_mode.lines import Lines
+
+            self._lines = Lines(run)
+
+    def _hear(self, record: EventRecord) -> None:
+        if record.event_type == "tool_denied":
+            self._unasked = record.payload["by"] == "no_operator"
+        if self._lines is not None:
+            self._lines.hear(record)
+
+    async def work(self) -> int:
+        return (await drive(self._run, self._worked(), show=self._show)).exit_code
+
+    async def _worked(self) -> TurnResult:
+        def work(hear: OnDelta) -> Awaitable[TurnResult]:
+            return until_signal(self._run, answered(self._run, self._message, self._wanted, hear))
+
+        if self._as_json:
+            return checked(self._run, await work(silent))
+        result, self._display = await one_turn(self._run.session, work, None)
+        return checked(self._run, result)
+
+    def _show(self, report: Report) -> None:
+        if self._lines is not None:
+            from adderclaw.terminal.commands.plain import print_json
+
+            print_json(self._lines.result(report.result, report.exit_code))
+        elif self._display:
+            print(visible(self._display))
+        if report.result.outcome != "completed":
+            print(f"adderclaw: {report.result.outcome}: {visible(report.result.reason)}", file=sys.stderr)
+        if report.result.outcome == "denied" and self._unasked:
+            print(f"adderclaw: {HOW_TO_ALLOW}", file=sys.stderr)
+        sys.stdout.flush()

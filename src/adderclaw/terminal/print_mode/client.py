@@ -1,0 +1,316 @@
+"""The program at the other end: the operator who is asked, whose hooks are called, and whose requests are served."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from adderclaw import __version__
+from adderclaw.agent.run import Options, Run
+from adderclaw.agent.tool_call.approvals import unaskable
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
+from adderclaw.core.tool_traits import ASK_USER
+from adderclaw.core.types import Json
+from adderclaw.storage import transcript
+from adderclaw.terminal.print_mode import Reports, Wanted
+from adderclaw.terminal.print_mode.control import Link, Refused
+from adderclaw.terminal.print_mode.lines import PROTOCOL
+from adderclaw.terminal.print_mode.no_effect import read_initialize
+from adderclaw.terminal.print_mode.requests import Requests, models_of
+from adderclaw.terminal.print_mode.stream import Stream
+
+
+class Client:
+    """What the client said at the beginning, and what it is asked later."""
+
+    def __init__(self, link: Link, given: Json, begun: Json, reports: Reports) -> None:
+        self._link, self._given, self._begun = link, given, begun
+        self._reports = reports
+        self._stream: Stream | None = None
+        self.note_prompt: Callable[[str], None] = lambda _uuid: None
+        """Called with the uuid of a message before its turn."""
+        self.asks = given.get("permission_prompt_tool") == "stdio" and given.get("permission_prompts") != "none"
+        """It wants to be asked where a person would be."""
+
+    # ------------------------------------------------------------------ at the beginning
+
+    def flags(self) -> Json:
+        """The flags, with what `initialize` says in place of one or beside it."""
+        given, begun = dict(self._given), self._begun
+        read_initialize(begun, self._reports)
+        own = {name: {"type": "sdk", "name": name} for name in _names(begun, "sdkMcpServers")}
+        if servers := {**_table(begun, "mcpServers"), **own}:
+            given["mcp_config"] = [*given.get("mcp_config", ()), json.dumps({"mcpServers": servers})]
+        for plugin in _tables(begun, "plugins"):
+            name = "plugin_dir_no_mcp" if plugin.get("skipMcpDiscovery") else "plugin_dir"
+            given[name] = [*given.get(name, ()), str(plugin.get("path", ""))]
+        if settings := _table(begun, "settings"):
+            given["settings"] = json.dumps(settings)
+        if denied := _names(begun, "disallowedTools"):
+            given["disallowed"] = [*given.get("disallowed", ()), *denied]
+        for name, config in _table(begun, "sdkMcpServerConfigs").items():
+            _apply_policy(given, name, config)
+        if begun.get("agents"):
+            given["own_agents"] = _table(begun, "agents")
+        if begun.get("skills") not in (None, "all"):
+            given["skills"] = tuple(_names(begun, "skills"))
+        return given
+
+    def options(self, options: Options, given: Json) -> Options:
+        """With the client's hooks and servers."""
+        from adderclaw.terminal.legacy.print_options import mcp_servers
+
+        servers = mcp_servers(given.get("mcp_config", ()))
+        own = {name: self._server(name) for name, entry in servers.items() if entry.get("type") == "sdk"}
+        hooks = _hooks(self._begun.get("hooks"))
+        return replace(options, own_hooks=hooks, call_back=self._call_back, own_servers=own)
+
+    def _server(self, name: str) -> object:
+        from adderclaw.terminal.print_mode.servers import Bridge
+
+        return Bridge(self._link, name)
+
+    def wanted(self, wanted: Wanted) -> Wanted:
+        """With what `initialize` says of the prompt."""
+        system, append = self._begun.get("systemPrompt"), self._begun.get("appendSystemPrompt")
+        if system is not None:
+            wanted = replace(wanted, system=_prompt_of(system))
+        if (schema := self._begun.get("jsonSchema")) is not None:
+            from adderclaw.terminal.print_mode.structured import Shape
+
+            wanted = replace(wanted, shape=Shape(json.dumps(schema)))
+        if append is not None and not isinstance(append, str):
+            raise UsageError("initialize: appendSystemPrompt is a text")
+        return wanted if append is None else replace(wanted, append=append)
+
+    def greeting(self, run: Run) -> Json:
+        """What `initialize` is answered."""
+        from adderclaw.tools.control import definitions
+
+        begun, kit = self._begun, run.session.scene.kit
+        skills = kit.skills.callable() if kit.skills is not None else []
+        foreign = run.session.config.compat.claude
+        agents = definitions.known(kit.home, kit.project, kit.agents, foreign=foreign, plugins=kit.plugins).by_name
+        manifests = _table(begun, "sdkMcpServerManifests")
+        return {
+            "commands": [{"name": name, "description": text, "argumentHint": ""} for name, text in skills],
+            "agents": [
+                {"name": one.name, "description": one.description, **({"model": one.model} if one.model else {})}
+                for one in agents.values()
+            ],
+            "output_style": "default",
+            "available_output_styles": ["default"],
+            "models": models_of(run),
+            "account": {},
+            "claude_code_version": PROTOCOL,
+            "hook_on_failure_supported": True,
+            "hooks_applied": not run.runtime.config.disableAllHooks,
+            **({"plugins_applied": True} if begun.get("plugins") else {}),
+            **({"mcp_servers_applied": True} if begun.get("mcpServers") else {}),
+            **({"settings_applied": True} if begun.get("settings") else {}),
+            **({"disallowed_tools_applied": True} if begun.get("disallowedTools") else {}),
+            **({"sdk_mcp_manifests_parked": dict.fromkeys(manifests, "not_honoured")} if manifests else {}),
+            "options_without_effect": self._reports.as_json(),
+            "adderclaw_version": __version__,
+        }
+
+    def entitle(self, run: Run) -> None:
+        """Give a new conversation the title of `initialize`."""
+        title = self._begun.get("title")
+        if (
+            isinstance(title, str)
+            and title.strip()
+            and not transcript.title(run.session.store, run.session.conversation_id)
+        ):
+            with run.session.store.write() as cursor:
+                transcript.entitle(cursor, run.session.conversation_id, title.strip()[:200])
+
+    def serve(self, run: Run, stream: Stream) -> None:
+        """Answer its requests from here on."""
+        self._stream = stream
+        requests = Requests(run, stream, can_bypass=bool(self._given.get("allow_bypass")))
+        self._link.serve(requests.table())
+        self.note_prompt = requests.note_prompt
+
+    # ------------------------------------------------------------------ when it is asked
+
+    async def _call_back(self, id: str, event: Json) -> Json:
+        asked: Json = {"subtype": "hook_callback", "callback_id": id, "input": event}
+        try:
+            return await self._link.ask({**asked, "tool_use_id": event.get("tool_use_id")})
+        except Refused as error:
+            raise AdderClawError(str(error)) from None
+
+    async def approve(self, request: ApprovalRequest) -> Answer:
+        if request.at_terminal:
+            return Answer(approved=False, by="no_operator", comment="only a person at a terminal may say yes to it")
+        if (refused := unaskable(request)) is not None:
+            return refused
+        try:
+            said = await self._link.ask(_question(request))
+        except Refused as error:
+            return Answer(approved=False, by="no_operator", comment=f"the permission callback failed: {error}")
+        message = str(said.get("message", ""))[:10_000]
+        if said.get("behavior") == "allow":
+            return _allowed(said)
+        if said.get("behavior") != "deny":
+            return Answer(approved=False, by="no_operator", comment="the client's answer is neither allow nor deny")
+        if said.get("interrupt") and self._stream is not None:
+            self._stream.interrupt(f"the client denied {request.tool} and ended the turn: {message}")
+        return Answer(approved=False, by="operator", comment=message)
+
+    async def ask(self, request: QuestionRequest) -> Answer:
+        """Questions go the way of permissions: the answers are in the input that comes back."""
+        asked = [
+            {
+                "question": one.question,
+                "header": one.header,
+                "options": [{"label": option.label, "description": option.description} for option in one.options],
+                "multiSelect": one.multi,
+            }
+            for one in request.questions
+        ]
+        call: Json = {"tool_name": ASK_USER, "input": {"questions": asked}}
+        try:
+            said = await self._link.ask({"subtype": "can_use_tool", **call, "tool_use_id": request.tool_use_id})
+        except Refused:
+            return replied(None)
+        if said.get("behavior") != "allow":
+            return replied(None)
+        return replied(_replies(said.get("updatedInput"), {one.question for one in request.questions}))
+
+
+BOUNDARY = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
+"""An element of a system prompt that only tells a cache where to cut."""
+
+
+def _prompt_of(system: object) -> str:
+    """A system prompt as text, or as a list of its blocks."""
+    if isinstance(system, str):
+        return system
+    if not isinstance(system, list) or not all(isinstance(one, str) for one in cast(list[Any], system)):
+        raise UsageError("initialize: systemPrompt is a text or a list of texts")
+    return "\n\n".join(one for one in cast(list[str], system) if one != BOUNDARY)
+
+
+def _table(begun: Json, name: str) -> Json:
+    value: Any = begun.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise UsageError(f"initialize: {name} is an object")
+    return cast(Json, value or {})
+
+
+def _names(begun: Json, name: str) -> list[str]:
+    value: Any = begun.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in cast(list[Any], value)):
+        raise UsageError(f"initialize: {name} is a list of names")
+    return cast(list[str], value)
+
+
+def _tables(begun: Json, name: str) -> list[Json]:
+    value: Any = begun.get(name) or []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in cast(list[Any], value)):
+        raise UsageError(f"initialize: {name} is a list of objects")
+    return cast(list[Json], value)
+
+
+def _apply_policy(given: Json, server: str, config: object) -> None:
+    """The permission policy of a client for the tools of its own server, as rules."""
+    from adderclaw.config.servers import slug
+    from adderclaw.tools.mcp.definitions import tool_name
+
+    tools: Any = cast(Json, config).get("tools") if isinstance(config, dict) else None
+    for tool in cast(list[Any], tools) if isinstance(tools, list) else []:
+        name: Any = cast(Json, tool).get("name") if isinstance(tool, dict) else None
+        if not isinstance(name, str):
+            continue
+        policy = cast(Json, tool).get("permission_policy")
+        if policy != "always_allow":  # a client allows with allowedTools; what is unknown is asked about
+            kind = "disallowed" if policy == "always_deny" else "ask"
+            given[kind] = [*given.get(kind, ()), tool_name(slug(server), name)]
+
+
+def _question(request: ApprovalRequest) -> Json:
+    suggestions: list[Json] = []
+    if request.grants:
+        parts = (rule.partition("(") for rule in request.grants)
+        rules = [{"toolName": tool, "ruleContent": rest.removesuffix(")")} for tool, _, rest in parts]
+        suggestions = [{"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}]
+    return {
+        "subtype": "can_use_tool",
+        "tool_name": request.tool,
+        "input": request.input,
+        "tool_use_id": request.tool_use_id,
+        "permission_suggestions": suggestions,
+        "decision_reason": request.why,
+        "description": request.shown[:4_000],
+    }
+
+
+def _allowed(said: Json) -> Answer:
+    """A yes, with what it changes: whatever that is, it is decoded and judged before anything runs."""
+    updated: Any = said.get("updatedInput")
+    updates: Any = said.get("updatedPermissions") or []
+    if updated is not None and not isinstance(updated, dict):
+        return Answer(approved=False, by="no_operator", comment="the client's updatedInput is no object")
+    listed = cast(list[Any], updates) if isinstance(updates, list) else [updates]
+    if not all(isinstance(one, dict) for one in listed):
+        return Answer(
+            approved=False, by="no_operator", comment="the client's updatedPermissions are no list of updates"
+        )
+    bypass = [one for one in listed if one.get("mode") == "bypassPermissions"]
+    if bypass:
+        why = "bypassPermissions is set when the program is started, not by an update"
+        return Answer(approved=False, by="no_operator", comment=why)
+    return Answer(approved=True, by="operator", input=cast("Json | None", updated), updates=tuple(listed))
+
+
+def _replies(updated: object, wanted: set[str]) -> Replies | None:
+    answers: Any = cast(Json, updated).get("answers") if isinstance(updated, dict) else None
+    if not isinstance(answers, dict):
+        return None
+    found = cast("dict[str, Any]", answers)
+    texts = {
+        key: ", ".join(map(str, cast(list[Any], value))) if isinstance(value, list) else str(value)
+        for key, value in found.items()
+        if key in wanted
+    }
+    return texts if set(texts) == wanted else None
+
+
+def _hooks(given: object) -> tuple[Json, ...]:
+    """The hooks of `initialize`: event → matchers, each with the ids of its callbacks."""
+    if given is None:
+        return ()
+    from adderclaw.tools.hooks.catalogue import EVENTS
+
+    wrong = 'initialize: hooks are {"EVENT": [{"matcher": …, "hookCallbackIds": […]}]}'
+    if not isinstance(given, dict):
+        raise UsageError(wrong)
+    found: list[Json] = []
+    for event, groups in cast("dict[str, Any]", given).items():
+        if event not in EVENTS:
+            raise UsageError(f"initialize: there is no hook event {event[:60]!r}; there is: {', '.join(EVENTS)}")
+        for group in cast(list[Any], groups) if isinstance(groups, list) else [groups]:
+            if not isinstance(group, Mapping):
+                raise UsageError(wrong)
+            found += _group(event, cast(Json, group), wrong)
+    return tuple(found)
+
+
+def _group(event: str, group: Json, wrong: str) -> list[Json]:
+    ids, timeout = group.get("hookCallbackIds"), group.get("timeout")
+    if not isinstance(ids, list) or not all(isinstance(id, str) for id in cast(list[Any], ids)):
+        raise UsageError(wrong)
+    more: Json = {"matcher": group.get("matcher") or ""}
+    if timeout is not None:
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= 86_400:
+            raise UsageError(f"initialize: a hook's timeout is a number of seconds, not {timeout!r:.40}")
+        more["timeout"] = timeout
+    if group.get("onFailure") not in (None, "continue"):
+        more["onFailure"] = "block"
+    base: Json = {"hook_event_name": event, "type": "callback", "source": "the client", **more}
+    return [{**base, "callback_id": id} for id in cast(list[str], ids)]

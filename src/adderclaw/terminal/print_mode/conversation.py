@@ -1,0 +1,187 @@
+"""A conversation in stream-json: a message that was given, or all that a client sends, each with its result."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+from adderclaw.agent.run import Options, Resume, Run, opened, start_agent
+from adderclaw.agent.run.drive import Report, drive, exit_code
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import ALONE, TurnResult
+from adderclaw.clients import stdio
+from adderclaw.clients.json_rpc.wire import MAX_LINE, Outbox
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.events import EventRecord
+from adderclaw.core.types import Json
+from adderclaw.terminal.print_mode import Wanted, answered, nobody
+from adderclaw.terminal.print_mode import client as clients
+from adderclaw.terminal.print_mode.control import Link
+from adderclaw.terminal.print_mode.lines import failure
+from adderclaw.terminal.print_mode.no_effect import CITATIONS, MESSAGE_FIELDS
+from adderclaw.terminal.print_mode.stream import Stream
+from adderclaw.terminal.print_mode.user_message import UserMessage, joined
+
+DRAIN_SECONDS = 30.0
+"""How long a client that reads slowly is waited for at the end."""
+CLOSED = "the client reads no more"
+ATTACHED_ALONE = "Look at what is attached."
+"""What is said with a picture or a document that came without words."""
+
+
+type Begin = Callable[[Json, Wanted], tuple[Options, Wanted]]
+"""The flags of a run → its options, and what is asked of its session."""
+
+
+def hold(begin: Begin, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
+    """Answer the message, or all that come on stdin; the exit code."""
+    return asyncio.run(_held(begin, again, wanted, given, message))
+
+
+async def _held(begin: Begin, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
+    loop = asyncio.get_running_loop()
+    if message is None and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
+        raise UsageError("--input-format stream-json needs standard input: the client is at its other end")
+    writer, written = await stdio.writer(loop)
+    writer.transport.set_write_buffer_limits(high=0)
+    outbox = Outbox(writer)
+    writing = asyncio.ensure_future(outbox.run())
+    link = Link(outbox)
+    reading: asyncio.Future[None] | None = None
+    try:
+        if message is None:
+            reader = asyncio.StreamReader(limit=MAX_LINE)
+            await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdio.readable())
+            reading = asyncio.ensure_future(link.read(reader))
+        return await _opened(begin, again, wanted, given, message, link, outbox)
+    except AdderClawError as error:
+        outbox.put(failure(str(error), error.exit_code))
+        raise
+    finally:
+        await link.close()
+        await outbox.flush(DRAIN_SECONDS)
+        for task in (writing, reading):
+            if task is not None:
+                task.cancel()
+        writer.close()
+        with contextlib.suppress(asyncio.CancelledError):
+            await writing
+        written()
+
+
+async def _opened(
+    begin: Begin,
+    again: Resume | None,
+    wanted: Wanted,
+    given: Json,
+    message: str | None,
+    link: Link,
+    outbox: Outbox,
+) -> int:
+    begun = await link.begun() if message is None else None
+    if link.problem is not None:
+        raise link.problem
+    client = clients.Client(link, given, begun[1] if begun is not None else {}, wanted.reports)
+    flags = client.flags()
+    options, wanted = begin(flags, client.wanted(wanted))
+    runtime = start_agent(client.options(options, flags))
+    wanted.listen(runtime)
+    asks = message is None and client.asks
+    operator = client if asks else nobody(runtime.config.security.approval_timeout_seconds)
+    with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
+        wanted.prompt(run.session)
+        talk = _Talk(run, outbox, link, client, wanted, given)
+        client.entitle(run)
+        if begun is not None:
+            link.answer(begun[0], client.greeting(run))
+        work = talk.one(message) if message is not None else talk.all()
+        gone = asyncio.ensure_future(talk.watch())
+        try:
+            code = exit_code if message is not None else _code
+            report = await drive(run, until_signal(run, work), code=code, show=talk.show)
+        finally:
+            gone.cancel()
+        if link.problem is not None:
+            raise link.problem
+        return report.exit_code
+
+
+def _code(result: TurnResult) -> int:
+    """Of a conversation: a client that was told of a denial, or denied something itself, has been served."""
+    return 0 if result.outcome == "denied" else exit_code(result)
+
+
+class _Talk:
+    """The turns of the conversation."""
+
+    def __init__(
+        self, run: Run, outbox: Outbox, link: Link, client: "clients.Client", wanted: Wanted, given: Json
+    ) -> None:
+        self._run, self._outbox, self._link, self._wanted = run, outbox, link, wanted
+        self._client = client
+        self._stream = Stream(run, outbox, partial=bool(given.get("partial")))
+        self._replays = bool(given.get("replay"))
+        if given.get("hook_events"):
+            run.runtime.bus.listen("hook events", self._hook_ran)
+        client.serve(run, self._stream)
+        link.failed = self._leave
+
+    def _hook_ran(self, record: EventRecord) -> None:
+        if record.event_type == "hook_finished":
+            self._outbox.put(self._stream.lines.hook(record.payload))
+
+    async def one(self, message: str) -> TurnResult:
+        self._begin_turn()
+        return await self._stream.turn(answered(self._run, message, self._wanted, self._stream.delta), last=True)
+
+    async def all(self) -> TurnResult:
+        last = TurnResult("completed", "")
+        waiting: list[UserMessage] = []
+        async for message in self._link.messages():
+            if not message.asks:
+                waiting.append(message)
+                continue
+            message, waiting = joined(waiting, message), []
+            self._run.session.budget.begin()
+            for name in message.ignored:
+                self._wanted.reports.add(f"message.{name}", MESSAGE_FIELDS.get(name, CITATIONS))
+            self._wanted.check_media(self._run.session, message.attached)
+            self._begin_turn()
+            if self._replays:
+                self._outbox.put(self._stream.lines.user(message.content, message.uuid))
+            last = await self._stream.turn(self._answered(message), last=False)
+        return last
+
+    async def _answered(self, message: UserMessage) -> TurnResult:
+        if message.problem:
+            return TurnResult("error", "", message.problem)
+        text = message.text
+        if not text.strip() and message.attached == ALONE:
+            return TurnResult("error", "", "the message is empty; say what the agent should do")
+        wanted = replace(self._wanted, by_name=self._wanted.by_name and not message.verbatim)
+        self._client.note_prompt(message.uuid)
+        return await answered(
+            self._run, text if text.strip() else ATTACHED_ALONE, wanted, self._stream.delta, message.attached
+        )
+
+    def _begin_turn(self) -> None:
+        """The init message, and after it what was asked for and has no effect, each once."""
+        reports, lines = self._wanted.reports, self._stream.lines
+        self._outbox.put(lines.init({"options_without_effect": reports.as_json()} if reports.by_option else {}))
+        for one in reports.new():
+            self._outbox.put(lines.no_effect(one))
+
+    async def watch(self) -> None:
+        """A client that closes its end wants no more."""
+        await self._outbox.gone.wait()
+        self._leave(CLOSED)
+
+    def _leave(self, why: str = "") -> None:
+        self._link.leave()
+        self._stream.interrupt(why or "the client sent what is no message")
+
+    def show(self, report: Report) -> None:
+        """A turn that a signal ended has its result, too."""
+        if report.result.signal:
+            self._stream.end(report.result)

@@ -1,0 +1,149 @@
+"""stream-json: a run whose messages go out one a line, while they are made."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from adderclaw.agent.run import Run
+from adderclaw.agent.run.drive import checked, exit_code, shown
+from adderclaw.agent.session.session import TurnResult
+from adderclaw.clients.json_rpc.wire import Outbox
+from adderclaw.clients.python.new_messages import Heard
+from adderclaw.core.errors import AdderClawError, outcome_of
+from adderclaw.core.events import EventRecord
+from adderclaw.core.types import Delta, Json, Message
+from adderclaw.terminal.print_mode.lines import Lines
+
+INTERRUPTED = "interrupted by the client"
+
+
+class Parts:
+    """Parts of an answer as the events of a stream: each block opened before its parts, closed after them."""
+
+    def __init__(self, lines: Lines, put: Callable[[Json], None]) -> None:
+        self._lines, self._put = lines, put
+        self._open = ""
+        self._index = -1
+
+    def delta(self, delta: Delta) -> None:
+        if delta.kind == "reset":
+            self._stop_block()
+            self._index, self._lines.message_id = -1, ""
+        elif delta.kind in ("text", "thinking"):
+            self._begin(delta.kind)
+            part: Json = {"type": f"{delta.kind}_delta", delta.kind: delta.text}
+            self._say({"type": "content_block_delta", "index": self._index, "delta": part})
+
+    def end(self) -> None:
+        """The reply is whole."""
+        if self._index < 0:
+            return
+        self._stop_block()
+        stop: Json = {"stop_reason": self._lines.stop_reason, "stop_sequence": None}
+        self._say({"type": "message_delta", "delta": stop, "usage": {}})
+        self._say({"type": "message_stop"})
+        self._index = -1
+
+    def _begin(self, kind: str) -> None:
+        if self._open == kind:
+            return
+        if self._index < 0:
+            self._say({"type": "message_start", "message": self._lines.envelope()})
+        self._stop_block()
+        self._index, self._open = self._index + 1, kind
+        block: Json = {"type": kind, kind: ""} | ({"signature": ""} if kind == "thinking" else {})
+        self._say({"type": "content_block_start", "index": self._index, "content_block": block})
+
+    def _stop_block(self) -> None:
+        if self._open:
+            self._say({"type": "content_block_stop", "index": self._index})
+        self._open = ""
+
+    def _say(self, event: Json) -> None:
+        self._put(self._lines.stream_event(event))
+
+
+class Stream:
+    """The turns of a run, one after the other, each with its messages and its result on the way out."""
+
+    def __init__(self, run: Run, outbox: Outbox, *, partial: bool) -> None:
+        self._run, self._outbox = run, outbox
+        self.lines = Lines(run)
+        self._parts = Parts(self.lines, self._put_part) if partial else None
+        self._heard = Heard(run.session, self._message)
+        self._turn: asyncio.Future[TurnResult] | None = None
+        self._why = ""
+        self._counted = False
+        """The figures of the reply that comes next are known."""
+        self.free = asyncio.Lock()
+        """Held while a turn runs."""
+        run.runtime.bus.listen("stream", self._event)
+
+    def _event(self, record: EventRecord) -> None:
+        """Events may come late, several in a row: each reply waits for the one that has its figures."""
+        self._counted = self.lines.hear(record) or self._counted
+        self._heard.event(record)
+
+    def _message(self, message: Message) -> bool:
+        if message.role == "assistant":
+            if not self._counted:
+                return False
+            self._counted = False
+            if self._parts is not None:
+                self._parts.end()
+        if (line := self.lines.message(message)) is not None:
+            self._outbox.put(line)
+        return True
+
+    def _all(self) -> None:
+        """Every message up to now."""
+        self._run.runtime.bus.catch_up()
+        self._heard.look()
+
+    def delta(self, delta: Delta) -> None:
+        if self._parts is not None:
+            self._all()
+            self._parts.delta(delta)
+
+    def _put_part(self, line: Json) -> None:
+        """Parts come again in the whole message: for a client that does not read they are left out."""
+        if not self._outbox.is_full:
+            self._outbox.put(line, event=True)
+
+    def interrupt(self, why: str = INTERRUPTED) -> bool:
+        """End the turn that runs now; False where none does."""
+        if self._turn is None or self._turn.done():
+            return False
+        self._why = why
+        self._turn.cancel()
+        return True
+
+    async def turn(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
+        """One turn to its result. `last`: nothing more will be asked, so that a script must be played to its end."""
+        async with self.free:
+            return await self._turned(work, last=last)
+
+    async def _turned(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
+        self._heard.begin()
+        self.lines.begin()
+        self._counted = False
+        self._why, self._turn = "", asyncio.ensure_future(work)
+        try:
+            result = await self._turn
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._why or (task is not None and task.cancelling()):  # a signal ends more than the turn
+                raise
+            result = TurnResult("stopped", "", self._why)
+        except AdderClawError as error:
+            result = TurnResult(outcome_of(error), "", str(error))
+        finally:
+            self._all()
+            self._counted = True
+            self._heard.look()
+        if last:
+            result = checked(self._run, result)
+        self.end(result)
+        return result
+
+    def end(self, result: TurnResult) -> None:
+        self._outbox.put(self.lines.result(shown(self._run, result), exit_code(result)))

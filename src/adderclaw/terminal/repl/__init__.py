@@ -1,0 +1,230 @@
+"""The REPL: a conversation in a terminal, with its slash commands."""
+
+import asyncio
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from adderclaw.agent.loop import lifecycle
+from adderclaw.agent.run import Options, Resume, Run
+from adderclaw.agent.run.drive import drive
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import Attached, TurnResult
+from adderclaw.agent.view.items import Notice
+from adderclaw.clients.python.channel import Handle
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.errors import InUse
+from adderclaw.core.questions import Operator
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.storage import Store
+from adderclaw.terminal.commands.agent import at_terminal, converse
+from adderclaw.terminal.operators import STDIN, Terminal, typed
+from adderclaw.terminal.repl import conversations, here, leaving
+from adderclaw.terminal.repl.conversations import Next
+from adderclaw.terminal.repl.manual_commands import Hands
+from adderclaw.terminal.repl.slash import command
+
+if TYPE_CHECKING:
+    from adderclaw.terminal.repl.conversation_screen import Talk
+
+
+class Wanted(NamedTuple):
+    """How a person wants it to look."""
+
+    plain: bool = False
+    """Lines only, each printed once."""
+    motion: bool = True
+
+
+class Repl:
+    """Read, answer, until /exit or the end of the input."""
+
+    name = "repl"
+    supports_draft_updates = True
+
+    def __init__(self, first: str | None = None, began: str = "", wanted: Wanted | None = None, told: str = "") -> None:
+        self._first, self._began, self._wanted, self._told = first, began, wanted or Wanted(), told
+        self.next: Next | None = None
+        """What is held after this one."""
+        self.talk: Talk | None = None
+        self._on_screen = False
+        self._operator: Operator = Terminal()
+
+    def operator_for(self, config: Config) -> Operator:
+        """Where lines can be redrawn, and the person wants that, questions are part of what is drawn."""
+        self._on_screen = is_screen() and not (self._wanted.plain or config.repl.plain)
+        if self._on_screen:
+            from adderclaw.terminal.repl.panel import OnScreen
+
+            self._operator = OnScreen()
+        return self._operator
+
+    def start(self, handle: Handle) -> int:
+        run = handle.run
+        here.REPLS[run.run_id] = self
+        run.session.began = self._began or run.session.began
+        run.session.state.due += [self._told] if self._told else []
+        work = self._on_a_screen(run) if self._on_screen else _converse(run)
+        return asyncio.run(drive(run, work, code=lambda _result: 0)).exit_code
+
+    async def _on_a_screen(self, run: Run) -> TurnResult:
+        from adderclaw.terminal.repl.conversation_screen import Talk
+        from adderclaw.terminal.repl.panel import OnScreen
+        from adderclaw.terminal.repl.terminal_mode import manner
+
+        assert isinstance(self._operator, OnScreen)
+        settings = run.session.config.repl
+        how = manner(motion=self._wanted.motion and settings.motion, theme=settings.theme)
+        talk = self.talk = Talk(run, self._operator, how)
+        talk.screen.greet(talk.rows.conversation(run.session.conversation_id))
+        await lifecycle.begin(run.session)
+        run.session.ends_with = "prompt_input_exit"
+        loaded = run.runtime.loaded
+        talk.screen.show(Notice("", "note", f"AdderClaw in {visible(loaded.workspace, keep_newlines=False)}"))
+        why = visible(loaded.workspace_reason, keep_newlines=False)
+        talk.screen.show(Notice("", "note", f"why here: {why}; /help lists the commands, Ctrl-D leaves"))
+        if goal := _goal(run):
+            talk.screen.show(Notice("", "note", goal))
+        return await until_signal(run, talk.converse(command, self._first), goes_on=True)
+
+    def send(self, conversation_id: str, message: str) -> None:  # noqa: ARG002 - there is one conversation
+        print(visible(message))
+
+
+def hold(
+    options: Options,
+    again: Resume | None,
+    wanted: Wanted | None = None,
+    *,
+    first: str | None = None,
+    words: str | None = None,
+) -> int:
+    """One conversation after the other, until somebody leaves. With `words` the one that is meant is looked for."""
+    if words is not None and at_terminal():
+        if (again := _meant(options, words)) is None:
+            return 0
+    elif again is not None:
+        again = again._replace(go_on=False)
+    began = told = ""
+    while True:
+        channel = Repl(first, began, wanted, told)
+        try:
+            code = converse(channel, options, again)
+        except InUse:
+            if again is None or (again := _copied(again)) is None:
+                raise
+            continue
+        if (after := channel.next) is None:
+            return code
+        again, began, told, first = after.again, after.began, after.told, None
+        options = replace(options, workspace=after.workspace or options.workspace)
+        if after.words is not None:
+            again = _meant(options, after.words) or again
+
+
+def _copied(again: Resume) -> Resume | None:
+    """A conversation that is open elsewhere goes on in a copy of it, if the person wants that."""
+    if again.fork or not at_terminal():
+        return None
+    asked = "This conversation is open in another terminal. Go on in a copy of it? [y/N] "
+    answer = asyncio.run(typed(asked)) or ""
+    return again._replace(fork=True) if answer.strip().lower() in ("y", "yes") else None
+
+
+def _meant(options: Options, words: str) -> Resume | None:
+    from adderclaw.config import load
+
+    loaded = load(config_file=options.config_file, workspace=options.workspace)
+    store = Store.open(loaded.config.memory.path, read_only=True)
+    try:
+        return conversations.chosen(store, loaded.workspace, words)
+    finally:
+        store.close()
+
+
+async def _converse(run: Run) -> TurnResult:
+    """Turn after turn; the last one's result is the conversation's."""
+    print(f"AdderClaw in {_place(run)}", file=sys.stderr)
+    print("/help lists the commands, /exit leaves.", file=sys.stderr)
+    if goal := _goal(run):
+        print(goal, file=sys.stderr)
+    hands = _follow_in_lines(run)
+    last = TurnResult("completed", "")
+    await lifecycle.begin(run.session)
+    run.session.ends_with = "prompt_input_exit"
+    while (line := await _plainly()) is not None:
+        text = line.strip()
+        if text.startswith("/"):
+            if not await command(run, text):
+                break
+        elif text and leaving.bypass_is_over(run):
+            break
+        elif text:
+            last = await _heard(run, hands, text) or last
+    return last
+
+
+async def _heard(run: Run, hands: Hands, text: str) -> TurnResult | None:
+    """A message with what it names; or what a person does by hand instead, which is no turn."""
+    attached: list[Attached] = []
+
+    async def by_hand() -> TurnResult:
+        if not await hands.done(text):
+            attached.append(await hands.attached(text))
+        return TurnResult("completed", "")
+
+    done = await until_signal(run, by_hand(), goes_on=True)
+    if done.outcome != "completed":
+        print(f"[{done.outcome}] {visible(done.reason)}", file=sys.stderr)
+    return await here.turn(run, text, attached[0]) if attached else None
+
+
+def _follow_in_lines(run: Run) -> Hands:
+    """Calls and notices as lines that are printed once: for screen readers, plain terminals and files."""
+    from adderclaw.agent.view.items import Call, Item
+    from adderclaw.agent.view.live import Live
+    from adderclaw.agent.view.rows import Rows
+    from adderclaw.terminal.repl.draw import ASCII, Drawing, ansi
+
+    place = run.session.scene.context.workspace.root
+
+    def show(item: Item) -> None:
+        if not isinstance(item, Call) or item.ended:
+            print(ansi(Drawing(LINE, ASCII).item(item), colours=False), end="", file=sys.stderr, flush=True)
+
+    rows = Rows(run.session.store, run.session.secrets.clean, place)
+    if os.environ.get("ADDERCLAW_LOG") == "json":
+        return Hands(run, rows, lambda _item: None)
+    live = Live(rows, run.session.session_id, show, place)
+    run.runtime.bus.leave("log")
+    run.runtime.bus.listen("lines", live.hear)
+    return Hands(run, rows, show)
+
+
+LINE = 2_000
+"""Columns of a line where nobody knows how wide the terminal is: it breaks what is longer than that, not we."""
+
+
+def is_screen() -> bool:
+    """Whether lines can be redrawn here: a terminal on both sides that is not a plain one."""
+    plain = os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
+    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty() and not plain
+
+
+def _place(run: Run) -> str:
+    """The workspace, and why it is this one."""
+    loaded = run.runtime.loaded
+    return f"{visible(loaded.workspace, keep_newlines=False)} ({visible(loaded.workspace_reason, keep_newlines=False)})"
+
+
+def _goal(run: Run) -> str:
+    """The goal that a conversation goes on with."""
+    goal = run.session.state.goal
+    return f"the goal: {visible(goal, keep_newlines=False)}; /goal clear drops it" if goal else ""
+
+
+async def _plainly() -> str | None:
+    print("> ", end="", file=sys.stderr, flush=True)
+    return await STDIN.read()

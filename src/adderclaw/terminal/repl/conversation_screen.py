@@ -1,0 +1,297 @@
+"""A conversation on a screen: messages, turns that can be interrupted, commands, until somebody leaves."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Literal
+
+from adderclaw.agent.conversation.one_turn import one_turn
+from adderclaw.agent.loop.loop import run_turn
+from adderclaw.agent.run import Run
+from adderclaw.agent.session.session import ALONE, Attached, TurnResult
+from adderclaw.agent.view.items import Call, Item, Notice, Words
+from adderclaw.agent.view.live import Live
+from adderclaw.agent.view.rows import Rows
+from adderclaw.core import home_names
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Delta, OnDelta
+from adderclaw.terminal.repl import here
+from adderclaw.terminal.repl.leaving import bypass_is_over
+from adderclaw.terminal.repl.manual_commands import Hands
+from adderclaw.terminal.repl.own_line import OwnLine
+from adderclaw.terminal.repl.printed import Printed
+from adderclaw.terminal.repl.screen import Screen
+from adderclaw.terminal.repl.status import Status
+from adderclaw.terminal.repl.terminal_mode import Manner
+from adderclaw.terminal.repl.titles import Titles
+
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
+
+    from adderclaw.terminal.repl.draw import Fragments
+    from adderclaw.terminal.repl.panel import OnScreen
+
+SETTLED = 0.2
+"""Seconds after which the files are listed: by then the input is there."""
+QUIET = 10.0
+"""Seconds without anything from the model from which on that is said."""
+THOUGHT = 600
+"""Characters of a thought of which the last line is shown."""
+
+type Command = Callable[[Run, str], Awaitable[bool]]
+"""Runs a line that begins with /; False ends the conversation."""
+
+
+class Talk:
+    """One conversation with its screen."""
+
+    def __init__(self, run: Run, operator: "OnScreen", manner: Manner) -> None:
+        from prompt_toolkit.buffer import Buffer
+
+        from adderclaw.terminal.repl.chips import Chips
+        from adderclaw.terminal.repl.keys import Doing, Keys, renewed
+        from adderclaw.terminal.repl.menu import Menu
+
+        self.run = run
+        self._chips = chips = Chips()
+        menu = Menu(run)
+        buffer = Buffer(
+            completer=menu,
+            complete_while_typing=True,
+            history=_history(run),
+            multiline=True,
+            tempfile_suffix=".md",
+            enable_history_search=True,
+        )
+        menu.wanted = lambda document: buffer.document == document
+        menu.again = lambda: renewed(buffer)
+        self._menu = menu
+        self.editing: Literal["emacs", "vi"] = "emacs"
+        self.screen = operator.screen = Screen(manner, buffer, self._status)
+        doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
+        self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
+        self.set_editing(run.session.config.repl.editing)
+        place = run.session.scene.context.workspace.root
+        self.rows = Rows(run.session.store, run.session.secrets.clean, place)
+        self._hands = Hands(run, self.rows, self.screen.show)
+        self.live = Live(self.rows, run.session.session_id, self.screen.show, place)
+        self.status = Status(run, self.live.busy)
+        self.own_line = OwnLine(run, self.screen, self.live.busy)
+        self.titles = Titles(run, self.screen)
+        run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
+        run.runtime.bus.listen("screen", self.live.hear)
+        self.screen.peek, self.screen.seconds, self.screen.inside = self._printed, self._runs, self._inside
+        self.screen.at_once = self._at_once
+        self._meanwhile: set[asyncio.Task[bool]] = set()
+        self._insides: tuple[tuple[str, int], list[Item]] = (("", 0), [])
+        self._heard: Heard | None = None
+        self._turn: asyncio.Task[Any] | None = None
+        """The turn at hand, or what a person does in its place."""
+        self._began = 0.0
+        self._since: dict[str, float] = {}
+
+    async def converse(self, command: Command, first: str | None) -> TurnResult:
+        """Message after message; the last turn's result is the conversation's."""
+        printed = Printed(self.screen)
+        last = TurnResult("completed", "")
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            self.screen.print_first()
+            self.titles.show()
+            shown = asyncio.ensure_future(self.screen.app.run_async(handle_sigint=False))
+            shown.add_done_callback(lambda _done: self.screen.close())
+            asyncio.get_running_loop().call_later(SETTLED, self._settle)
+            if first:
+                self.screen.submit(first)
+            try:
+                while (text := await self.screen.next_message()) is not None:
+                    self.screen.hint = ""
+                    self.screen.show(Words("", "user", visible(text)))
+                    if text.strip().startswith("/"):
+                        if not await command(self.run, self._chips.whole(text.strip())):
+                            break
+                    elif bypass_is_over(self.run):
+                        break
+                    else:
+                        last = await self._message(text) or last
+                        if last.outcome == "completed" and last.answer:
+                            self.titles.ask(self._chips.whole(text), last.answer)
+            finally:
+                await self._menu.close()
+                await self.own_line.close()
+                await self.titles.close()
+                self.screen.draw()
+                if self.screen.app.is_running:
+                    self.screen.app.exit()
+                with contextlib.suppress(asyncio.CancelledError, EOFError, KeyboardInterrupt):
+                    await shown
+        return last
+
+    def _settle(self) -> None:
+        """What is begun beside the input, once that stands."""
+        self._menu.files.renew()
+        self.own_line.start()
+        if self.run.session.config.repl.theme == "auto" and not os.environ.get("COLORFGBG"):
+            from adderclaw.terminal.repl.background import Background
+
+            Background(self.screen.app, self._set_light).ask()
+
+    def _set_light(self, light: bool) -> None:
+        self.screen.manner = self.screen.manner._replace(light=light)
+
+    async def _message(self, typed: str) -> TurnResult | None:
+        """A message with what it names; or what a person does by hand instead, which is no turn."""
+        hands = self._hands
+        if await self.beside(hands.done(typed, self._chips.whole)) is not False:
+            return None
+        attached = await self.beside(hands.attached(typed))
+        return await here.turn(self.run, self._chips.whole(typed), attached) if attached is not None else None
+
+    async def beside[T](self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What is done by hand, with its result; None if it was interrupted."""
+        return await self._interruptible(work, lambda: self.screen.show(Notice("", "warning", "interrupted")))
+
+    async def _interruptible[T, E](self, work: Coroutine[Any, Any, T], interrupted: Callable[[], E]) -> T | E:
+        """The work's result, or what is made of its end where the person interrupts it."""
+        self._began = time.monotonic()
+        self.screen.busy = self._busy
+        self.screen.redraw()
+        self._turn = asyncio.ensure_future(work)
+        try:
+            return await self._turn
+        except asyncio.CancelledError:
+            if not self._turn.cancelled() or asyncio.current_task().cancelling():  # pyright: ignore[reportOptionalMemberAccess]
+                raise
+            return interrupted()
+        finally:
+            self._turn, self.screen.busy, self.screen.thought, self._heard = None, None, "", None
+            self._since.clear()
+
+    async def turn(self, message: str | None, attached: Attached = ALONE) -> TurnResult:
+        """One turn; who interrupts it keeps what it did so far."""
+        session = self.run.session
+        heard = self._heard = Heard(self.screen, self.run)
+
+        def work(hear: OnDelta) -> Awaitable[TurnResult]:
+            asked = run_turn(session, message, hear, attached=attached)
+            return self._interruptible(asked, lambda: TurnResult("stopped", "", "interrupted"))
+
+        result, rest = await one_turn(session, work, heard)
+        if rest:
+            self.screen.hear(rest)
+        self.screen.end_words()
+        self.screen.end_todos()
+        if result.outcome != "completed":
+            self.screen.show(Notice("", "warning", f"{result.outcome}: {visible(result.reason)}"))
+        return result
+
+    def set_editing(self, keys: Literal["emacs", "vi"]) -> None:
+        from prompt_toolkit.enums import EditingMode
+
+        self.editing = keys
+        self.screen.app.editing_mode = EditingMode.VI if keys == "vi" else EditingMode.EMACS
+
+    def interrupt(self) -> bool:
+        if self._turn is None or self._turn.done():
+            return False
+        self._turn.cancel()
+        return True
+
+    def _at_once(self, text: str) -> bool:
+        """A command that may run while a turn does, does."""
+        from adderclaw.terminal.repl.slash import command, runs_at_once
+
+        if not runs_at_once(text):
+            return False
+        self.screen.show(Words("", "user", visible(text)))
+        task = asyncio.ensure_future(command(self.run, self._chips.whole(text)))
+        self._meanwhile.add(task)
+        task.add_done_callback(self._meanwhile.discard)
+        return True
+
+    # -------------------------------------------------------------- what is said beside it
+
+    def _printed(self, call: Call) -> str:
+        latest = self.run.session.scene.context.printing.get(call.key)
+        return self.run.session.secrets.clean(latest().decode("utf-8", "replace")) if latest is not None else ""
+
+    def _runs(self, call: Call) -> float:
+        return time.monotonic() - self._since.setdefault(call.key, time.monotonic())
+
+    def _inside(self, call: Call) -> list[Item]:
+        """What a subagent did so far; read anew when it has done more."""
+        assert call.child is not None
+        key = (call.child.session_id, call.child.calls if not call.ended else -1)
+        if self._insides[0] != key:
+            self._insides = key, list(self.rows.session(call.child.session_id))
+        return self._insides[1]
+
+    def _busy(self) -> str:
+        busy, now = self.live.busy, time.monotonic()
+        what = {"model": "thinking", "retry": "waiting to ask again"}.get(busy.on, "working")
+        parts = [f"{int(now - self._began)} s"]
+        parts += [f"{busy.tokens:,} tokens"] if busy.tokens else []
+        heard = self._heard
+        if heard is not None and heard.thought:
+            parts.append(f"{heard.thought:,} characters of thought")
+        if heard is not None and busy.on == "model" and now - heard.at >= QUIET:
+            parts.append(f"nothing came for {int(now - heard.at)} s")
+        return f"{what} ({', '.join(parts)}; Esc interrupts)"
+
+    def _status(self) -> "Fragments":
+        parts = self.status.parts()
+        # how much happens unasked is said by us, whatever stands above it
+        return [("dim", f" {self.screen.drawing.marks.dot} ".join(parts[:1] if self.screen.own_lines else parts))]
+
+    def _next_mode(self) -> None:
+        from adderclaw.terminal.repl.modes import next_mode
+
+        self.screen.hint = next_mode(self.run)
+        self.own_line.poke()
+        self.screen.redraw()
+
+
+class Heard:
+    """The answer while it arrives."""
+
+    def __init__(self, screen: Screen, run: Run) -> None:
+        self._screen, self._secrets, self._bus = screen, run.runtime.secrets, run.runtime.bus
+        self._text = GrowingText()
+        self.thought = 0
+        """Characters that the model thought since it last did something."""
+        self._thinks = ""
+        self.at = time.monotonic()
+        """When the model was last heard."""
+
+    def __call__(self, delta: Delta) -> None:
+        self.at = time.monotonic()
+        if delta.kind == "thinking":
+            self._think(delta.text)
+            return
+        self.thought, self._thinks, self._screen.thought = 0, "", ""
+        if delta.kind == "reset":
+            self._text.clear()
+            self._screen.unhear()
+        elif delta.kind == "text":
+            self._bus.catch_up()  # what was done before these words stands above them
+            self._text.add(delta.text)
+            self._screen.hear(delta.text)
+
+    @property
+    def text(self) -> str:
+        return str(self._text)
+
+    def _think(self, text: str) -> None:
+        self.thought += len(text)
+        self._thinks = (self._thinks + text)[-THOUGHT:]
+        lines = visible(self._secrets.scrub(self._thinks)).strip().rsplit("\n", 1)
+        self._screen.thought = " ".join(lines[-1].split())
+        self._screen.redraw()
+
+
+def _history(run: Run) -> "History":
+    from adderclaw.terminal.repl.typed_history import TypedHistory
+
+    return TypedHistory(os.path.join(run.runtime.home, home_names.HISTORY), run.runtime.secrets.scrub)

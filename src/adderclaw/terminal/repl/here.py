@@ -1,0 +1,91 @@
+"""The conversation of this terminal, as its commands see it: the REPL of a run, its screen, one more turn."""
+
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Coroutine
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+from adderclaw.agent.conversation.one_turn import one_turn
+from adderclaw.agent.loop.loop import run_turn
+from adderclaw.agent.run import Run
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import ALONE, Attached, TurnResult
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import OnDelta
+from adderclaw.terminal.commands.agent import Shown
+from adderclaw.terminal.operators import typed
+
+if TYPE_CHECKING:
+    from adderclaw.terminal.repl import Repl
+    from adderclaw.terminal.repl.screen import Screen
+
+YES = ("y", "yes")
+REPLS: "dict[str, Repl]" = {}
+"""Run → the REPL that it is."""
+
+
+def of(run: Run) -> "Repl":
+    return REPLS[run.run_id]
+
+
+def screen_of(run: Run) -> "Screen | None":
+    """The screen, where there is one; None where lines are printed one after the other."""
+    talk = of(run).talk
+    return talk.screen if talk is not None else None
+
+
+@asynccontextmanager
+async def line_by_line(run: Run) -> AsyncGenerator[None]:
+    """The terminal as it is without the screen, for what prints and reads by itself."""
+    screen = screen_of(run)
+    if screen is None:
+        yield
+        return
+    from prompt_toolkit.application import in_terminal
+    from prompt_toolkit.application.current import set_app
+
+    screen.draw()
+    with set_app(screen.app):
+        async with in_terminal():
+            with redirect_stdout(sys.__stdout__), redirect_stderr(sys.__stderr__):
+                yield
+
+
+async def turn(run: Run, message: str | None, attached: Attached = ALONE) -> TurnResult:
+    """One turn; at the limit of tool rounds the person decides whether it goes on."""
+    run.session.budget.begin()
+    talk = of(run).talk
+    while True:
+        result = await (_in_lines(run, message, attached) if talk is None else talk.turn(message, attached))
+        if result.ended_by != "rounds" or (await answer(run, "Go on? [y/N] ") or "").strip().lower() not in YES:
+            return result
+        message, attached = "Go on.", ALONE
+
+
+async def answer(run: Run, question: str) -> str | None:
+    """What the person answers who is asked for a yes."""
+    if (screen := screen_of(run)) is None:
+        return await typed(question)
+    from adderclaw.terminal.repl.rewinding import asked
+
+    return await asked(screen, question)
+
+
+async def beside[T](run: Run, work: Coroutine[Any, Any, T]) -> T | None:
+    """What is done for a person that is no turn: on a screen Esc interrupts it, and None is all that there is then."""
+    talk = of(run).talk
+    return await (work if talk is None else talk.beside(work))
+
+
+async def _in_lines(run: Run, message: str | None, attached: Attached) -> TurnResult:
+    def work(hear: OnDelta) -> Awaitable[TurnResult]:
+        return until_signal(run, run_turn(run.session, message, hear, attached=attached), goes_on=True)
+
+    shown = Shown(run.runtime.bus)
+    result, rest = await one_turn(run.session, work, shown)
+    shown.end_line()
+    if rest:
+        print(visible(rest))
+    if result.outcome != "completed":
+        print(f"[{result.outcome}] {visible(result.reason)}", file=sys.stderr)
+    return result

@@ -1,0 +1,132 @@
+"""What a person does beside a message, through the gate: files named with @, commands after !, notes after #."""
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from secrets import token_hex
+
+from adderclaw.agent.run import Run
+from adderclaw.agent.run.hook_calls import ByHand, by_hand
+from adderclaw.agent.session.session import ALONE, Attached
+from adderclaw.agent.view.items import Item, Notice
+from adderclaw.agent.view.rows import Rows
+from adderclaw.core import framing
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.core.tool_traits import BASH, LS, MEMORY_WRITE, READ, READ_RESOURCE
+from adderclaw.core.types import Json, MediaBlock
+from adderclaw.sandbox import workspace
+from adderclaw.terminal.operators import OwnHand
+
+MENTION = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]{1,4096})"|([^\s"]{1,4096}))""")
+MOST_NAMED = 20
+"""Files that one message names; what comes after them is words."""
+KEY = 60
+"""Characters of a note that it is called by."""
+
+
+class Named(NamedTuple):
+    """What an @ stands for, and the call that reads it."""
+
+    name: str
+    tool: str
+    given: Json
+
+
+class Hands:
+    """One conversation's calls by hand. What they find waits for the next message."""
+
+    def __init__(self, run: Run, rows: Rows, show: Callable[[Item], None]) -> None:
+        self._run, self._rows, self._show = run, rows, show
+        self._waiting: list[str] = []
+
+    async def attached(self, typed: str) -> Attached:
+        """What the next message has beside its words: what was printed since the last one, and what it names."""
+        texts, self._waiting = self._waiting, []
+        media: list[MediaBlock] = []
+        for named in self._named(typed):
+            result = (await self._call(named.tool, named.given, f"named with @ in a message: {named.name}")).done.result
+            texts.append(framing.attached(f"{named.name}:\n{framing.framed(token_hex(8), result.content)}"))
+            media += result.media
+        if media and not self._run.session.provider.capabilities().images:
+            self._show(Notice("", "warning", f"{visible(self._run.session.model)} sees no pictures: they are left out"))
+            media = []
+        return Attached(tuple(texts), tuple(media)) if texts or media else ALONE
+
+    async def done(self, typed: str, whole: Callable[[str], str] = str) -> bool:
+        """Whether what was typed is no message: a command after !, or a note after #, which is done then."""
+        line = typed.strip()
+        if line.startswith("!"):
+            await self.command(whole(line[1:]))
+        elif line.startswith("#") and "\n" not in line and not line.startswith("##"):
+            await self.note(whole(line[1:]))
+        else:
+            return False
+        return True
+
+    async def command(self, line: str) -> None:
+        """Run a command; the model hears of it with the next message."""
+        if not line.strip():
+            self._show(Notice("", "note", "!COMMAND runs a command, and the next message has what it printed"))
+            return
+        result = (await self._call(BASH, {"command": line}, "typed by hand")).done.result
+        text = f"The user ran this command:\n{line}\n{framing.framed(token_hex(8), result.content)}"
+        self._waiting.append(framing.attached(text))
+
+    async def note(self, text: str) -> None:
+        """Remember a line, and say where it is."""
+        from adderclaw.storage import memory
+        from adderclaw.terminal import notes
+
+        session = self._run.session
+        text = session.secrets.scrub(text.strip())
+        if not text:
+            self._show(Notice("", "note", "#NOTE remembers a line for later conversations"))
+            return
+        first = "".join(char if char.isprintable() else " " for char in text)[:KEY].strip()
+        key, number = first, 1
+        project = session.scene.context.workspace.root
+        while (kept := memory.get(session.store, key, project)) is not None and kept.content != text:
+            number += 1
+            key = f"{first} ({number})"
+        made = await self._call(MEMORY_WRITE, {"key": key, "value": text}, "typed by hand")
+        if not made.done.denied and not made.done.result.is_error:
+            notes.confirm(session.store, key, project)
+            where = visible(session.config.memory.path, keep_newlines=False)
+            self._show(Notice("", "note", f"remembered as {visible(key)!r} in {where}; /memory shows it"))
+
+    async def _call(self, tool: str, given: Json, why: str) -> ByHand:
+        run = self._run
+        run.session.budget.begin()
+        made = await by_hand(run.runtime, run.session, tool, given, OwnHand(), why)
+        if (item := self._rows.call(made.session_id, made.tool_use_id)) is not None:
+            self._show(item)
+        return made
+
+    # -------------------------------------------------------------- names
+
+    def _named(self, typed: str) -> list[Named]:
+        found: dict[str, Named] = {}
+        for quoted, bare in MENTION.findall(typed):
+            named = self._meant(quoted) if quoted else self._meant(bare) or self._meant(bare.rstrip(".,;:!?)]}'"))
+            if named is not None and len(found) < MOST_NAMED:
+                found[named.name] = named
+        return list(found.values())
+
+    def _meant(self, name: str) -> Named | None:
+        """A file, a folder or a server's resource of this name; None where there is none: then it is a word."""
+        if not name or not name.isprintable():
+            return None
+        servers = self._run.runtime.servers
+        server, colon, uri = name.partition(":")
+        if colon and uri and servers is not None and any(row.entry.name == server for row in servers.status()):
+            return Named(name, READ_RESOURCE, {"server": server, "uri": uri})
+        root = self._run.session.scene.context.workspace.root
+        path = os.path.normpath(os.path.join(root, os.path.expanduser(name)))
+        status = workspace.reached(path)
+        if status is None:
+            return None
+        if stat.S_ISDIR(status.st_mode):
+            return Named(name, LS, {"path": path})
+        return Named(name, READ, {"file_path": path})

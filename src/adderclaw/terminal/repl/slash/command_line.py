@@ -1,0 +1,85 @@
+"""Slash commands that are commands of the command line: the same function, the same words."""
+
+import asyncio
+import contextlib
+import io
+import shlex
+from importlib import import_module
+from typing import Any
+
+from adderclaw.agent.run import Run
+from adderclaw.core.errors import UsageError
+from adderclaw.terminal.repl.slash.row import Does, Done
+
+
+def by(*words: str, alone: tuple[str, ...] = ()) -> Does:
+    """The command of these words, with what follows the slash command; `alone` stands in where nothing does."""
+
+    async def run_it(run: Run, rest: str) -> Done:
+        try:
+            given = shlex.split(rest)
+        except ValueError as error:
+            raise UsageError(f"{rest!r}: {error}") from None
+        await printed(run, [*words, *(given or alone)])
+
+    return run_it
+
+
+async def output(run: Run, arguments: list[str]) -> str:
+    """What a command prints; it runs beside the loop, and may need one of its own."""
+    return await asyncio.to_thread(_output, run, arguments)
+
+
+async def printed(run: Run, arguments: list[str]) -> None:
+    """Print it when it is done."""
+    print(await output(run, arguments), end="")
+
+
+def has(words: list[str]) -> bool:
+    """Whether the command line has this command, or this one of a group."""
+    from typer.core import TyperGroup
+
+    from adderclaw.terminal.commands import COMMANDS
+
+    if not words or words[0] not in COMMANDS:
+        return False
+    found = _command(import_module(f"adderclaw.terminal.commands.{COMMANDS[words[0]].module}"), words[:1])
+    return len(words) == 1 or not isinstance(found, TyperGroup) or words[1] in found.commands
+
+
+def _output(run: Run, arguments: list[str]) -> str:
+    from adderclaw.storage.telemetry import log
+    from adderclaw.terminal.commands import COMMANDS
+    from adderclaw.terminal.commands.common import run_typer
+
+    module = import_module(f"adderclaw.terminal.commands.{COMMANDS[arguments[0]].module}")
+    text = io.StringIO()
+    printing = contextlib.redirect_stdout(text), contextlib.redirect_stderr(text)
+    with log.hushed(), printing[0], printing[1], contextlib.suppress(SystemExit):
+        run_typer(arguments[0], module, [*arguments, *_same_place(run, module, arguments)])
+    return text.getvalue()
+
+
+def _same_place(run: Run, module: Any, arguments: list[str]) -> list[str]:
+    """The configuration and the workspace of this session, for a command that asks for them."""
+    found = _command(module, arguments[:2])
+    known = {name for parameter in found.params for name in parameter.opts}
+    runtime = run.runtime
+    places = (("--config", runtime.options.config_file), ("--workspace", runtime.loaded.workspace))
+    return [
+        word for name, value in places if value and name in known and name not in arguments for word in (name, value)
+    ]
+
+
+def _command(module: Any, words: list[str]) -> Any:
+    """The command of these words in a module: its own, or one of its group."""
+    from typer.core import TyperGroup
+    from typer.main import get_command
+
+    from adderclaw.terminal.commands.common import app_of
+
+    found: Any = get_command(app_of(module))
+    for word in words:
+        if isinstance(found, TyperGroup):
+            found = found.commands.get(word, found)
+    return found

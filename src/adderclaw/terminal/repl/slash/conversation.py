@@ -1,0 +1,94 @@
+"""Commands about the conversation itself: another one, a copy, its name, its past, its plan."""
+
+import os
+
+from adderclaw.agent.loop.compaction import compact as compact_history
+from adderclaw.agent.run import Resume, Run
+from adderclaw.agent.session.session import told
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.terminal.repl import conversations, here
+from adderclaw.terminal.repl.conversations import Next
+from adderclaw.terminal.repl.slash.row import Done
+
+MOVED = (
+    "The person moved this conversation from the folder {before} to {place}: it goes on there. Files that were named "
+    "before this lie in the other folder. Nothing was read here yet."
+)
+
+
+def clear(run: Run, rest: str) -> Done:
+    """A new conversation; this one can be resumed, by its name if it gets one."""
+    if rest:
+        conversations.name(run, rest)
+    here.of(run).next = Next(None, "clear")
+    run.session.ends_with = "clear"
+    return "leave"
+
+
+def resume(run: Run, rest: str) -> Done:
+    here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False), words=rest)
+    run.session.ends_with = "resume"
+    return "leave"
+
+
+def branch(run: Run, rest: str) -> Done:
+    if rest:
+        conversations.name(run, rest)
+    here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False, fork=True))
+    run.session.ends_with = "other"
+    return "leave"
+
+
+def cd(run: Run, rest: str) -> Done:
+    """Go on in another folder, with its own trust and configuration; this conversation stays here as it is."""
+    from adderclaw.config import load
+
+    before = run.session.scene.context.workspace.root
+    place = os.path.realpath(os.path.join(before, os.path.expanduser(rest)))
+    if not rest or not os.path.isdir(place):
+        raise UsageError(f"{rest!r} is no directory: /cd PATH takes one that is there")
+    if place in ("/", os.path.realpath(os.path.expanduser("~"))):
+        raise UsageError(
+            f"{place} is no folder to work in; who wants it starts with `adderclaw agent --workspace {place}`"
+        )
+    load(config_file=run.runtime.options.config_file, workspace=place)  # who cannot begin there stays here
+    moved = MOVED.format(before=before, place=place)
+    again = Resume(run.session.conversation_id, go_on=False, fork=True)
+    here.of(run).next = Next(again, workspace=place, told=told("CwdChanged", [moved]))
+    run.session.ends_with = "other"
+    return "leave"
+
+
+def rename(run: Run, rest: str) -> Done:
+    named = conversations.name(run, rest)
+    if (talk := here.of(run).talk) is not None:
+        talk.titles.show()
+    print(f"this conversation is called {named!r}" if named else "this conversation has its first words as its name")
+
+
+def export(run: Run, rest: str) -> Done:
+    print(f"written to {visible(conversations.exported(run, rest), keep_newlines=False)}")
+
+
+async def compact(run: Run, rest: str) -> Done:
+    before = run.session.state.history.size
+    if await compact_history(run.session, "manual", rest):
+        print(f"compacted: {before:,} bytes of history are now {run.session.state.history.size:,}")
+    else:
+        print("there is nothing to compact yet")
+
+
+async def rewind(run: Run, rest: str) -> Done:
+    from adderclaw.agent.queries import restoring
+
+    if (talk := here.of(run).talk) is not None:
+        from adderclaw.terminal.repl.rewinding import go_back
+
+        await go_back(run, talk.screen, rest)
+    else:
+        await restoring.slash(run, rest, restoring.asker())
+
+
+def leave(_run: Run, _rest: str) -> Done:
+    return "leave"

@@ -1,0 +1,94 @@
+"""/mcp: the servers of this session, what is wrong with them, and what can be done about it."""
+
+from typing import TYPE_CHECKING
+
+from adderclaw.agent.run import Run
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.terminal.repl import here
+from adderclaw.terminal.repl.slash.row import Done
+
+if TYPE_CHECKING:
+    from adderclaw.tools.mcp.servers import Servers, Status
+
+VERBS = ("reconnect", "enable", "disable", "login", "logout")
+ALL = "all"
+
+
+async def mcp(run: Run, rest: str) -> Done:
+    """Alone the servers; with a name its tools and prompts, too; with a verb something is done about one."""
+    servers = run.runtime.servers
+    if servers is None:
+        print("no MCP server is configured; `adderclaw mcp add` adds one")
+        return
+    first, _, second = rest.partition(" ")
+    if first in VERBS:
+        await _do(run, servers, first, second.strip())
+    elif rest:
+        await _show(servers, _known(servers, rest))
+    else:
+        for row in servers.status():
+            _print(row)
+        print("/mcp NAME shows its tools and prompts; reconnect, enable, disable, login and logout take a NAME")
+
+
+async def _do(run: Run, servers: "Servers", verb: str, name: str) -> None:
+    if not name and verb in ("reconnect", "enable", "disable"):
+        name = ALL
+    rows = servers.status() if name == ALL and verb in ("reconnect", "enable", "disable") else [_known(servers, name)]
+    for row in rows:
+        server = row.entry.name
+        if verb == "disable":
+            await servers.disable(server)
+        elif verb == "enable":
+            servers.enable(server)
+        elif verb == "reconnect":
+            await servers.again(server)
+        elif verb == "login":
+            await _login(run, row)
+        else:
+            await _logout(run, servers, row)
+        _print(_known(servers, server))
+
+
+async def _login(run: Run, row: "Status") -> None:
+    from adderclaw.terminal.commands.mcp import logged_in
+
+    async with here.line_by_line(run):  # an address to open is printed, and one may be pasted
+        failure = await logged_in(run.runtime, row.entry)
+    if failure:
+        raise UsageError(failure)
+    print(f"logged in to {visible(row.entry.name)}")
+
+
+async def _logout(run: Run, servers: "Servers", row: "Status") -> None:
+    from adderclaw.terminal.commands.mcp import logged_out
+
+    print(visible(await logged_out(run.runtime, row.entry)))
+    if row.state == "ready":  # what it was let in with is gone
+        await servers.connection(row.entry.name).anew()
+
+
+async def _show(servers: "Servers", row: "Status") -> None:
+    why = await servers.reach(row.entry.name) if row.state != "disabled" else ""
+    row = _known(servers, row.entry.name)
+    _print(row)
+    for name, pin in row.pins.items():
+        print(f"  {visible(name, keep_newlines=False)}" + ("" if pin.usable else "  (off until approved)"))
+    for prompt in await servers.prompts(row.entry.name) if not why and row.state == "ready" else ():
+        named = " ".join(visible(name, keep_newlines=False) for name in prompt["arguments"]).upper()
+        print(f"  /{visible(prompt['name'], keep_newlines=False)} {named}  {prompt['description']}".rstrip())
+
+
+def _known(servers: "Servers", name: str) -> "Status":
+    rows = {row.entry.name: row for row in servers.status()}
+    if name not in rows:
+        raise UsageError(f"there is no MCP server {name!r}; there is: {', '.join(rows) or 'none'}")
+    return rows[name]
+
+
+def _print(row: "Status") -> None:
+    off = sum(not pin.usable for pin in row.pins.values())
+    count = f"{len(row.pins)} tools" + (f", {off} off until approved" if off else "")
+    line = f"{row.entry.name:<16} {row.state:<9} {count}  {visible(row.reason, keep_newlines=False)}"
+    print(line.rstrip())
