@@ -6,8 +6,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from adderclaw.channels.server import app, openapi
-from adderclaw.channels.server.endpoint import Endpoint
+from adderclaw.server import app, openapi
+from adderclaw.server.endpoint import Endpoint
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
 BLOCK = re.compile(r"(<!-- table: endpoints -->\n).*?(<!-- end -->)", re.DOTALL)

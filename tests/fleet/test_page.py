@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from adderclaw.agent.run import Options
-from adderclaw.channels.server.house import House
+from adderclaw.server.state import House
 from tests.fleet.farm import Farm
 from tests.server.conftest import Server
 

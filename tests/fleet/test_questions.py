@@ -8,10 +8,10 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from adderclaw.agent.run import Options
-from adderclaw.channels.server.house import House
 from adderclaw.core.json_text import canonical
 from adderclaw.fleet.keys import Key
 from adderclaw.models.http import signing
+from adderclaw.server.state import House
 from tests.acceptance.world import add_skill
 from tests.fleet.farm import Farm, call, reached, text
 from tests.fleet.scripts import FINISH, command, decided, scripted

@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from adderclaw.agent.run import Options
-from adderclaw.channels.server import app
-from adderclaw.channels.server.endpoint import SCOPES, Endpoint
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.limits import Rate, Rates
+from adderclaw.server import app
+from adderclaw.server.endpoint import SCOPES, Endpoint
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.server.state import House
 from adderclaw.storage import clients
 from tests.program import Cli
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import httpx2
 
 from adderclaw.agent.run import Options
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.channels.server.listening import Where, bound
-from adderclaw.channels.server.protocol import Seats
-from adderclaw.channels.server.serving import Server as Listening
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.server.listening import Where, bound
+from adderclaw.server.protocol import Seats
+from adderclaw.server.serving import Server as Listening
+from adderclaw.server.state import House
 from tests.server.conftest import Server
 
 SECRET = "whsec_" + base64.b64encode(b"a secret of the tests, 32 bytes.").decode()

@@ -11,13 +11,13 @@ import httpx2
 import pytest
 
 from adderclaw.agent.run import Options
-from adderclaw.channels.server import app, openapi
-from adderclaw.channels.server.endpoint import SCOPES, Called, Endpoint
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.limits import Rate, Rates
 from adderclaw.flows.request import Wanted
 from adderclaw.flows.schedules import adding
 from adderclaw.flows.schedules.adding import New
+from adderclaw.server import app, openapi
+from adderclaw.server.endpoint import SCOPES, Called, Endpoint
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.server.state import House
 from adderclaw.storage import approvals, checkpoints, notices
 from adderclaw.storage.checkpoints import Draft
 from adderclaw.tools.mcp.server import Guarded

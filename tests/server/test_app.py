@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from adderclaw.channels.server import app
-from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.house import House
 from adderclaw.core.record import record
+from adderclaw.server import app
+from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.state import House
 from tests.server.conftest import Process, Server
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.channels.server.limits import Rate, Rates
 from adderclaw.models.credentials import webhook_secrets
+from adderclaw.server.limits import Rate, Rates
 from adderclaw.storage import transcript
 from tests.acceptance.world import call, text
 from tests.server.signed_client import PLENTY, SECRET, Got, OnPort, headers, post

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from adderclaw.channels.server.house import House
+from adderclaw.server.state import House
 from tests.acceptance.world import call, text
 from tests.server.conftest import Server
 

@@ -14,8 +14,8 @@ import pytest
 import uvicorn
 
 from adderclaw.agent.run import Options
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.limits import Rate, Rates
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.server.state import House
 from tests.acceptance.world import World, call, text
 from tests.program import Cli, Soak
 from tests.server.conftest import Server

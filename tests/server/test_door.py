@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from starlette.responses import StreamingResponse
 
-from adderclaw.channels.server import app
-from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.limits import Rate, Rates
+from adderclaw.server import app
+from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.server.state import House
 from adderclaw.storage import Store, clients
 from tests.program import Cli
 from tests.server.conftest import ORIGIN, Server
@@ -123,8 +123,8 @@ def test_a_token_may_open_its_folders_alone(server: Server, tmp_path: Path) -> N
     assert granted["workspaces"] == []
     client = clients.found(house.store, house.key, server.token("operate", name="here"), time.time())
     assert client is not None
-    from adderclaw.channels.server.door import client_of
-    from adderclaw.channels.server.refusal import Refusal
+    from adderclaw.server.authentication import client_of
+    from adderclaw.server.refusal import Refusal
 
     assert house.folder_for(client_of(client, "http")) == project
     assert house.folder_for(client_of(client, "http"), project) == project

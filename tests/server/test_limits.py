@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 import pytest
 from starlette.responses import StreamingResponse
 
-from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.listening import Where, bound
-from adderclaw.channels.server.protocol import Seats
-from adderclaw.channels.server.serving import Server as Listening
 from adderclaw.core.record import record
+from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.listening import Where, bound
+from adderclaw.server.protocol import Seats
+from adderclaw.server.serving import Server as Listening
+from adderclaw.server.state import House
 from tests.server.conftest import Server
 
 LONG = 60.0

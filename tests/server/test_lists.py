@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from adderclaw.channels.server.house import House
+from adderclaw.server.state import House
 from adderclaw.storage import approvals, transcript
 from tests.server.conftest import Server
 

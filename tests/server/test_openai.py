@@ -18,7 +18,7 @@ from openai.resources.chat.completions import Completions
 from openai.resources.responses import Responses
 
 from adderclaw.agent.run import Options
-from adderclaw.channels.server.house import House
+from adderclaw.server.state import House
 from tests.acceptance.world import CONFIG
 from tests.program import Cli
 from tests.scripted import ScriptedModel

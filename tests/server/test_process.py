@@ -16,8 +16,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from adderclaw.channels.server.listening import Where, check
 from adderclaw.core.errors import UsageError
+from adderclaw.server.listening import Where, check
 from tests.acceptance.world import CONFIG
 from tests.program import Cli
 from tests.scripted import ScriptedModel

@@ -13,8 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from adderclaw.agent.run import Options
-from adderclaw.channels.server import app, openapi
-from adderclaw.channels.server.house import House
+from adderclaw.server import app, openapi
+from adderclaw.server.state import House
 from tests.acceptance.world import World, call, text
 from tests.program import Cli
 from tests.scripted import ScriptedModel

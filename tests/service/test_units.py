@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels.service import plan
-from adderclaw.channels.service.backend import instance
-from adderclaw.channels.service.launchd import Launchd
-from adderclaw.channels.service.plan import Plan
-from adderclaw.channels.service.systemd import Systemd
 from adderclaw.core.errors import UsageError
+from adderclaw.server.service import plan
+from adderclaw.server.service.backend import instance
+from adderclaw.server.service.launchd import Launchd
+from adderclaw.server.service.plan import Plan
+from adderclaw.server.service.systemd import Systemd
 from tests.program import PROGRAM, Cli
 
 type Needs = Callable[[str], str]

@@ -4,13 +4,13 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 
-from adderclaw.channels.service.backend import BACKENDS, is_ours
 from adderclaw.config import installation
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
+from adderclaw.server.service.backend import BACKENDS, is_ours
 from adderclaw.storage.backup.restore import in_use
 from adderclaw.terminal import owned_files
 
@@ -233,7 +233,7 @@ def _start_up() -> Iterator[tuple[str, str]]:
 
 
 def _crontab() -> list[str]:
-    from adderclaw.channels.service.command import ran
+    from adderclaw.server.service.command import ran
 
     done = ran("crontab", "-l", timeout=10)
     lines = done.out.splitlines() if done.code == 0 else []

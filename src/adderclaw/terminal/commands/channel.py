@@ -118,8 +118,8 @@ def _sent(
 ) -> dict[str, Any]:
     import httpx2
 
-    from adderclaw.channels.server import listening
     from adderclaw.models.http import signing
+    from adderclaw.server import listening
 
     running = listening.running()
     if running is None or not running.address:

@@ -36,7 +36,7 @@ def dashboard(
     Example: adderclaw dashboard --no-browser
     """
     try:
-        from adderclaw.channels.server import listening
+        from adderclaw.server import listening
     except ModuleNotFoundError as error:
         raise without_extra("dashboard", error) from error
     running = listening.running()

@@ -49,7 +49,7 @@ def serve(
     Example: adderclaw serve --port 8423
     """
     try:
-        from adderclaw.channels.server import listening, serving
+        from adderclaw.server import listening, serving
     except ModuleNotFoundError as error:
         raise without_extra("serve", error) from error
     options = Options(

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from adderclaw import config
-from adderclaw.channels.service import backend
-from adderclaw.channels.service.backend import NOT_INSTALLED, Backend, BackendName, Status
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
+from adderclaw.server.service import backend
+from adderclaw.server.service.backend import NOT_INSTALLED, Backend, BackendName, Status
 from adderclaw.terminal.commands.common import OutputFormat, group
 from adderclaw.terminal.commands.plain import print_json
 
@@ -39,7 +39,7 @@ def install(
 
     Example: adderclaw service install --workspace ~/project --port 8423
     """
-    from adderclaw.channels.service import plan
+    from adderclaw.server.service import plan
 
     chosen = backend.chosen(by)
     text = chosen.text(plan.made(context.args, force=force, unit=chosen.unit))
@@ -165,7 +165,7 @@ def _installed(by: BackendName | None) -> Backend:
 
 def _without_service() -> Status:
     """A server may run in a terminal, or under a supervisor of the operator's."""
-    from adderclaw.channels.server import listening
+    from adderclaw.server import listening
 
     running = listening.running()
     if running is None:
@@ -175,7 +175,7 @@ def _without_service() -> Status:
 
 def _address(found: Status) -> str:
     """Where the server of this service listens."""
-    from adderclaw.channels.server import listening
+    from adderclaw.server import listening
 
     running = listening.running() if found.pid else None
     return running.address if running is not None and running.pid == found.pid else ""

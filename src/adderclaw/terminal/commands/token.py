@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from adderclaw.agent.conversation import questions
-from adderclaw.channels.server.endpoint import SCOPES
 from adderclaw.config import home
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
+from adderclaw.server.endpoint import SCOPES
 from adderclaw.storage import Store, clients
 from adderclaw.storage.clients import ClientRow
 from adderclaw.storage.ledger.log_files import operators_key

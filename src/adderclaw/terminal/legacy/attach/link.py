@@ -14,12 +14,12 @@ import httpx2
 
 from adderclaw import config
 from adderclaw.agent.conversation import questions
-from adderclaw.channels.server import listening
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
+from adderclaw.server import listening
 from adderclaw.storage import Store, clients
 from adderclaw.storage.ledger.log_files import operators_key
 

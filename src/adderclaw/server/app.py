@@ -1,0 +1,261 @@
+"""The server as an application: it collects the endpoints of its modules, and lets each request pass the same steps."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from importlib import import_module
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from adderclaw.core.decode import freeze
+from adderclaw.core.errors import AdderClawError
+from adderclaw.server import authentication, body, client_scope, openapi
+from adderclaw.server.endpoint import NOBODY, Called, Client, Endpoint
+from adderclaw.server.pages.layout import refusal_page
+from adderclaw.server.refusal import Refusal, refused
+from adderclaw.server.state import House
+from adderclaw.storage import clients
+from adderclaw.storage.clients import ClientRow
+from adderclaw.storage.text import compact
+
+MODULES = (
+    "basics",
+    "chat",
+    "conversations",
+    "going_back",
+    "runs",
+    "sops",
+    "schedules",
+    "answers",
+    "bridge",
+    "triggers",
+    "fleet",
+    "login",
+    "records",
+    "surroundings",
+    "notices",
+    "plugins",
+    "metrics",
+    "pages.assets",
+    "pages.login",
+    "pages.now",
+    "pages.conversations",
+    "pages.conversation",
+    "pages.runs",
+    "pages.run",
+    "pages.compare",
+    "pages.sops",
+    "pages.schedules",
+    "pages.fleet",
+    "pages.usage",
+    "pages.ledger",
+    "pages.policy",
+    "pages.extensions",
+    "pages.notices",
+    "pages.settings",
+    "pages.doctor",
+)
+"""Modules of this package (dotted beneath it) with `ENDPOINTS`, in the order of the API's description."""
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types adderclaw"
+)
+HEADERS = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
+    "cache-control": "no-store",
+}
+"""On every answer; a page has PAGE_POLICY in place of the first, and may say itself how long it is kept."""
+
+
+def collected(*, openai: bool = False) -> list[Endpoint]:
+    """The endpoints of all modules; those of `openai` only where they are asked for."""
+    names = (*MODULES, "openai.endpoints") if openai else MODULES
+    modules = [import_module(f"adderclaw.server.{name}") for name in names]
+    return [endpoint for module in modules for endpoint in module.ENDPOINTS]
+
+
+def make(house: House, endpoints: Iterable[Endpoint] | None = None) -> ASGIApp:
+    """The application of one server."""
+    found = list(endpoints) if endpoints is not None else collected(openai=house.openai)
+    found.append(openapi.endpoint(found))
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in found:
+        methods = by_path.setdefault(endpoint.path, {})
+        if endpoint.method in methods:
+            raise ValueError(f"two endpoints for {endpoint.method} {endpoint.path}")
+        methods[endpoint.method] = endpoint
+    # what is literal goes before what has a name in it
+    paths = sorted(by_path, key=lambda path: ["{" in part for part in path.split("/")])
+    routes = [Route(path, _Path(house, by_path[path])) for path in paths]
+    return _Outermost(house, Router(routes, redirect_slashes=False, default=_Nowhere(house)))
+
+
+class _Outermost:
+    """Around everything: whatever comes of a request is an answer in our form, with our headers, and no trace."""
+
+    def __init__(self, house: House, inner: ASGIApp) -> None:
+        self._house, self._inner = house, inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":  # no WebSocket; and what we begin with is done before
+            return
+        begun, unread = False, _has_body(scope)
+
+        async def read() -> Message:
+            nonlocal unread
+            message = await receive()
+            unread = unread and bool(message.get("more_body"))
+            return message
+
+        async def guarded(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                message = {**message, "headers": _with_headers(scope, message["headers"], closes=unread)}
+            await send(message)
+            if message.get("more_body"):
+                await asyncio.sleep(0)  # to a client that has gone nothing waits: others have their turn all the same
+
+        try:
+            await self._inner(scope, read, guarded)
+        except Exception as error:  # one request is never worth the server
+            answer = self._answer(error, Request(scope))
+            if begun:
+                raise ConnectionAbortedError from error  # the answer is cut: the client sees that it is not whole
+            await answer(scope, receive, guarded)
+
+    def _answer(self, error: Exception, request: Request) -> Response:
+        if isinstance(error, authentication.LoginFirst):
+            return error.response()
+        if isinstance(error, AdderClawError):
+            return self._refused(refused(error), request)
+        self._house.tell({"event_type": "warning", "message": f"a request failed: {type(error).__name__}: {error}"})
+        return self._refused(Refusal(500, "internal", "the server failed on this request; its log has more"), request)
+
+    def _refused(self, refusal: Refusal, request: Request) -> Response:
+        """As JSON; as a page to a browser that asked for one."""
+        if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+            return refusal.response(request.url.path)
+        request.scope["adderclaw.page"] = True
+        return refusal_page(self._house, request, refusal.status, refusal.as_json()["error"]["message"])
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
+
+
+def _with_headers(scope: Scope, given: list[tuple[bytes, bytes]], *, closes: bool = False) -> list[tuple[bytes, bytes]]:
+    """`closes`: the body was not read to its end, and is not going to be: the connection cannot be used any more."""
+    wanted = dict(HEADERS) | ({"connection": "close"} if closes else {})
+    if without_effect := scope.get("adderclaw.no_effect"):  # parameters of an OpenAI client
+        wanted["x-adderclaw-no-effect"] = without_effect
+    if scope.get("adderclaw.page"):
+        wanted["content-security-policy"] = PAGE_POLICY
+    names = {name for name, _ in given}
+    if scope.get("adderclaw.page") and b"cache-control" in names:
+        del wanted["cache-control"]
+    kept = [(name, value) for name, value in given if name.decode("latin-1") not in wanted]
+    return [*kept, *((name.encode(), value.encode()) for name, value in wanted.items())]
+
+
+class _Nowhere:
+    """No endpoint has this path."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del send
+        authentication.check_host(self._house, Request(scope, receive))
+        raise Refusal(404, "not_found", "there is nothing at this path")
+
+
+class _Path:
+    """All endpoints of one path."""
+
+    def __init__(self, house: House, methods: dict[str, Endpoint]) -> None:
+        self._house, self._methods = house, methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._methods.get(scope["method"])
+        request = Request(scope, receive)
+        if endpoint is None:
+            authentication.check_host(self._house, request)
+            allowed = {"Allow": ", ".join(sorted(self._methods))}
+            raise Refusal(405, "method", f"this path takes {allowed['Allow']}", headers=allowed)
+        scope["adderclaw.page"] = endpoint.is_page
+        answer, row = await _answered(self._house, endpoint, request)
+        if row is None or not hasattr(answer, "body_iterator"):
+            await answer(scope, receive, send)
+        else:
+            await _while_it_counts(self._house, row, answer(scope, receive, send))
+
+
+async def _while_it_counts(house: House, row: ClientRow, streaming: Coroutine[Any, Any, None]) -> None:
+    """A stream goes on as long as its token counts: one that was revoked or has expired ends it."""
+    task = asyncio.ensure_future(streaming)
+    house.streams.add(task)
+    try:
+        while not (await asyncio.wait({task}, timeout=house.recheck_seconds))[0]:
+            if clients.state_of(house.store, row, house.clock.now()) != "valid":
+                return
+        if not task.cancelled():  # else the server ends
+            await task
+    finally:
+        house.streams.discard(task)
+        task.cancel()
+
+
+async def _answered(house: House, endpoint: Endpoint, request: Request) -> tuple[Response, ClientRow | None]:
+    changes = endpoint.method not in authentication.SAFE
+    try:
+        client, row = authentication.enter(house, request, endpoint)
+        if row is not None:
+            _note(house, request, row)
+        client_scope.require_folder(house, client, request, endpoint.reach)
+        given = await body.taken(endpoint, request, house.body_seconds)
+        client_scope.require_named(house, client, given)
+    except Refusal as refusal:
+        if changes and refusal.code in ("scope", "origin", "folder") and not house.rates.wait("failure", refusal.code):
+            _tell_refused(house, request, refusal.code)  # at a rate at which a page that goes on asking fills no disk
+        raise
+    path = {name: str(value) for name, value in request.path_params.items()}
+    if changes:
+        if not house.ready and endpoint.scope != "open" and not endpoint.while_ending:
+            raise Refusal(503, "ending", "the server is about to end: nothing new begins", headers={"Retry-After": "5"})
+        if endpoint.scope != "open":  # who logs in is known later, and noted then
+            of = path.get("id", "") if request.url.path.startswith("/conversations/") else ""
+            authentication.tell_let_in(house, request, client, of)
+    result = await endpoint.answer(Called(client, house, given, path, request))
+    if isinstance(result, Response):
+        return result, row
+    return Response(compact(freeze(result)), endpoint.status, media_type="application/json"), row
+
+
+def _note(house: House, request: Request, row: ClientRow) -> None:
+    """That it was there: its row says when, and its connection no longer makes room for others."""
+    if house.is_news(row.id):
+        clients.note_use(house.store, row, house.clock.now())
+    if known := request.scope.get("extensions", {}).get("adderclaw.known"):
+        known()
+
+
+def _tell_refused(house: House, request: Request, code: str) -> None:
+    client: Client = request.scope.get("adderclaw.client", NOBODY)
+    who = {"client_id": client.id, "client": client.name}
+    what = {"method": request.method, "path": request.url.path, "code": code}
+    house.tell({"event_type": "client_refused", **who, **what})  # pyright: ignore[reportArgumentType]

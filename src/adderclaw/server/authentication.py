@@ -1,0 +1,164 @@
+"""Who may come in: every request passes here, once, before anything of it is read but its head."""
+
+from http.cookies import CookieError, SimpleCookie
+from math import ceil
+from urllib.parse import quote, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from adderclaw.server.endpoint import NOBODY, Client, Endpoint
+from adderclaw.server.refusal import Refusal
+from adderclaw.server.state import House
+from adderclaw.storage import clients
+from adderclaw.storage.clients import ClientRow
+
+SAFE = ("GET", "HEAD")
+"""Methods that change nothing."""
+
+
+def cookie_name(*, secure: bool) -> str:
+    """Under TLS the browser itself sees to it that no other host and no plain page can set it."""
+    return "__Host-adderclaw" if secure else "adderclaw"
+
+
+class LoginFirst(Exception):
+    """A browser asks for a page and is not logged in."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(path)
+
+    def response(self) -> Response:
+        return RedirectResponse(f"/login?next={quote(self.path, safe='/')}", 303)
+
+
+def check_host(house: House, request: Request) -> None:
+    """A name of ours alone: the page of a name that was rebound to this address carries its own (DNS rebinding)."""
+    given = request.headers.getlist("host")
+    name = _hostname(given[0]) if len(given) == 1 else None
+    if name is None or not _is_named(name, house.hosts):
+        raise Refusal(421, "host", "this server is not called so: use one of " + ", ".join(sorted(house.hosts)))
+
+
+def _hostname(host: str) -> str | None:
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port
+    except ValueError:
+        return None
+    if parts.username is not None or parts.path or parts.query or parts.fragment:
+        return None
+    return (parts.hostname or "").rstrip(".") or None
+
+
+def _is_named(name: str, hosts: frozenset[str]) -> bool:
+    return name in hosts or f"*.{name.partition('.')[2]}" in hosts
+
+
+def check_origin(house: House, request: Request, endpoint: Endpoint) -> None:
+    """What a page of another origin asks is refused, with a token or without; a link to a page of ours is followed."""
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if origin is not None and origin != own_origin(house, request):
+        raise Refusal(403, "origin", "a page of another origin may ask nothing here")
+    if site in (None, "same-origin", "none"):
+        return
+    follows = (
+        request.headers.get("sec-fetch-mode") == "navigate" and request.headers.get("sec-fetch-dest") == "document"
+    )
+    if not (endpoint.is_page and endpoint.method in SAFE and follows):
+        raise Refusal(403, "origin", "a page of another origin may ask nothing here")
+
+
+def own_origin(house: House, request: Request) -> str:
+    return f"{'https' if house.secure else 'http'}://{request.headers['host']}"
+
+
+def enter(house: House, request: Request, endpoint: Endpoint) -> tuple[Client, ClientRow | None]:
+    """The client, with the scope that the endpoint wants; Refusal or LoginFirst for everybody else."""
+    check_host(house, request)
+    check_origin(house, request, endpoint)
+    if endpoint.is_signed:  # each address its own: nobody uses up what others have, before a signature is looked at
+        within(house, "address", peer(request))
+        return NOBODY, None
+    if endpoint.scope == "open":
+        within(house, "open", endpoint.path)
+        return NOBODY, None
+    token, via = token_of(house, request)
+    row = clients.found(house.store, house.key, token, house.clock.now()) if token else None
+    if row is None:
+        if endpoint.is_page and endpoint.method in SAFE:
+            raise LoginFirst(str(request.url.path))
+        raise _unknown(house, given=bool(token))
+    client = request.scope["adderclaw.client"] = client_of(row, via)
+    if via == "dashboard" and endpoint.method not in SAFE:
+        _require_own_page(request)
+    within(house, "client", client.id)
+    if not client.has(endpoint.scope):
+        raise Refusal(403, "scope", f"the token of {client.name} has no scope {endpoint.scope!r}")
+    return client, row
+
+
+def client_of(row: ClientRow, via: str) -> Client:
+    from adderclaw.server.endpoint import SCOPES
+
+    return Client(
+        row.parent or row.id, row.name, frozenset(one for one in SCOPES if one in row.scopes), row.folders, via
+    )
+
+
+def _require_own_page(request: Request) -> None:
+    """A browser sends its cookie along by itself: what changes something must come from a page of ours (CSRF).
+
+    That an origin, if there is one, is ours was looked at before.
+    """
+    if "origin" not in request.headers and request.headers.get("sec-fetch-site") != "same-origin":
+        raise Refusal(403, "origin", "a login of a browser changes things from pages of this server alone")
+
+
+def token_of(house: House, request: Request) -> tuple[str, str]:
+    """The token that was given, and how it came: in the header, or as the cookie of a browser that logged in."""
+    if (given := request.headers.get("authorization")) is not None:
+        kind, _, token = given.partition(" ")
+        return (token.strip() if kind.lower() == "bearer" else "-"), "http"
+    try:
+        cookie = SimpleCookie(request.headers.get("cookie", "")).get(cookie_name(secure=house.secure))
+    except CookieError:
+        cookie = None
+    return (cookie.value, "dashboard") if cookie is not None else ("", "http")
+
+
+def _unknown(house: House, *, given: bool) -> Refusal:
+    asks = {"WWW-Authenticate": 'Bearer realm="adderclaw"'}
+    if not given:
+        within(house, "open")
+        fix = "send `Authorization: Bearer TOKEN`; `adderclaw token create` makes one"
+        return Refusal(401, "token", f"this needs a token: {fix}", headers=asks)
+    failed(house)
+    return Refusal(401, "token", "the token is unknown, expired or revoked", headers=asks)
+
+
+def failed(house: House) -> None:
+    """A token that is none: counted, and above the rate refused without a word about it."""
+    within(house, "failure")
+    house.tell(
+        {"event_type": "client_refused", "client_id": "", "client": "", "method": "", "path": "", "code": "token"}
+    )
+
+
+def within(house: House, kind: str, who: str = "") -> None:
+    if seconds := house.rates.wait(kind, who):
+        wait = {"Retry-After": str(max(1, ceil(seconds)))}
+        raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
+
+
+def peer(request: Request) -> str:
+    """The address that the connection came from."""
+    return str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
+
+
+def tell_let_in(house: House, request: Request, client: Client, conversation_id: str = "") -> None:
+    """That a client asks for a change, before anything follows from it."""
+    who = {"client_id": client.id, "client": client.name, "via": client.via}
+    what = {"method": request.method, "path": request.url.path, "peer": peer(request)}
+    house.tell({"event_type": "client_request", **who, **what}, conversation_id)  # pyright: ignore[reportArgumentType]

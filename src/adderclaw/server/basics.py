@@ -1,0 +1,112 @@
+"""The endpoints of the gateway channel (C-26), and whether the server is alive and ready."""
+
+import asyncio
+import os
+import time
+from typing import Literal
+
+from adderclaw import __version__
+from adderclaw.agent.queries import notices
+from adderclaw.core.record import record
+from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.refusal import Refusal
+
+
+@record
+class Health:
+    status: Literal["ok"]
+    version: str
+
+
+@record
+class Ready:
+    ready: bool
+
+
+@record
+class Status:
+    version: str
+    pid: int
+    address: str
+    ready: bool
+    stopped: bool
+    """Whether the emergency stop is set."""
+    started_at: float
+    workspaces: list[str]
+    """Folders that clients may open, of those that this client sees."""
+    client: str
+    scopes: list[str]
+
+
+@record
+class Stop:
+    stopped: bool
+
+
+async def health(_: Called) -> Health:
+    return Health("ok", __version__)
+
+
+async def ready(called: Called) -> Ready:
+    if not called.house.ready:
+        raise Refusal(503, "ending", "the server is about to end")
+    return Ready(True)
+
+
+async def status(called: Called) -> Status:
+    house, client = called.house, called.client
+    return Status(
+        version=__version__,
+        pid=os.getpid(),
+        address=house.address,
+        ready=house.ready,
+        stopped=house.stopped,
+        started_at=house.started,
+        workspaces=[one for one in house.workspaces if client.sees(one)],
+        client=client.name,
+        scopes=sorted(client.scopes),
+    )
+
+
+async def stop(called: Called) -> Stop:
+    """Before anything else can go wrong: the file is what stops."""
+    path = called.house.stop_path
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(f"stopped at {stamp} by {called.client.who}\n")
+    await asyncio.to_thread(notices.stopped, called.house.options, by=called.client.who, flushed=False)
+    return Stop(True)
+
+
+async def release(called: Called) -> Stop:
+    if os.path.lexists(called.house.stop_path):
+        os.unlink(called.house.stop_path)
+    return Stop(False)
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/health", "open", health, "Whether the server is alive.", gives=Health),
+    Endpoint(
+        "GET", "/ready", "open", ready, "Whether the server takes new work; 503 once it is about to end.", gives=Ready
+    ),
+    Endpoint(
+        "GET",
+        "/status",
+        "read",
+        status,
+        "What the server is, and what this token may do.",
+        gives=Status,
+        reach="filtered",
+    ),
+    Endpoint(
+        "POST",
+        "/estop",
+        "operate",
+        stop,
+        "Stop every tool, now and until it is released.",
+        gives=Stop,
+        while_ending=True,
+    ),
+    Endpoint("DELETE", "/estop", "admin", release, "Release the stop.", gives=Stop, while_ending=True),
+)

@@ -1,0 +1,128 @@
+"""What a request brings, within its limits of size and time, as the type that its endpoint takes."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, cast, get_args, get_origin
+from urllib.parse import parse_qsl
+
+from starlette.requests import ClientDisconnect, Request
+
+from adderclaw.core.decode import Invalid, bare, decode
+from adderclaw.core.types import Json
+from adderclaw.server.endpoint import Endpoint
+from adderclaw.server.refusal import Refusal
+
+MOST_FIELDS = 100
+"""Of a query or a form."""
+
+
+async def taken(endpoint: Endpoint, request: Request, seconds: float) -> Any:
+    """The query or the body as `Endpoint.takes` has it; Invalid has every problem. `seconds`: until it is there."""
+    query = endpoint.method in ("GET", "DELETE")
+    data = b"" if query else await _read(request, endpoint.body_limit, seconds)
+    if endpoint.is_signed:
+        return data
+    kind: Any = endpoint.takes
+    if kind is None:
+        if data.strip() not in (b"", b"{}"):
+            raise Refusal(400, "invalid", "this takes no body")
+        pairs = _pairs(request.url.query)
+        if (
+            pairs and query and not endpoint.is_page
+        ):  # a page reads its own address, and passes over what it does not know
+            raise Refusal(400, "invalid", "this takes no query: leave it out")
+        return None
+    if query:
+        return decode(kind, _of_fields(kind, _pairs(request.url.query)))
+    if endpoint.is_form:
+        _require_type(request, "application/x-www-form-urlencoded")
+        return decode(kind, _of_fields(kind, _pairs(text_of(data))))
+    if data:
+        _require_type(request, "application/json")
+    return decode(kind, _json(data))
+
+
+def _json(data: bytes) -> object:
+    try:
+        return json.loads(text_of(data)) if data else {}
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, "json", f"the body is not JSON: {error}") from error
+
+
+def text_of(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Refusal(400, "encoding", f"the body is not UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def _require_type(request: Request, wanted: str) -> None:
+    """A page of another origin can send plain text and forms without asking first, JSON never."""
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != wanted:
+        raise Refusal(415, "media_type", f"send the body as {wanted}, not as {given or 'nothing in particular'}")
+
+
+async def _read(request: Request, limit: int, seconds: float) -> bytes:
+    """The body, of which never more than the limit is in memory; what is too large is refused before it is read."""
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared) > limit:
+        raise _too_large(limit)
+    parts, size = list[bytes](), 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > limit:
+                    raise _too_large(limit)
+                parts.append(part)
+    except TimeoutError as error:
+        raise Refusal(408, "slow", f"the body did not come within {seconds:g} s") from error
+    except ClientDisconnect as error:
+        raise Refusal(400, "gone", "the client went away before its body had come") from error
+    return b"".join(parts)
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, "too_large", f"a body has at most {limit:,} bytes here")
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            query, keep_blank_values=True, strict_parsing=False, errors="strict", max_num_fields=MOST_FIELDS
+        )
+    except (UnicodeDecodeError, ValueError) as error:
+        raise Refusal(400, "encoding", f"the query or form cannot be read: {error}") from error
+
+
+def _of_fields(kind: type, pairs: Iterable[tuple[str, str]]) -> Json:
+    """Text of a query or form as the JSON values that its type has; what fits none is left as text, and reported."""
+    types = {spec.name: bare(spec.type) for spec in fields(kind)}
+    made: Json = {}
+    twice: list[tuple[str, str]] = []
+    for name, text in pairs:
+        wanted = types.get(name)
+        if get_origin(wanted) in (list, tuple):
+            cast("list[Any]", made.setdefault(name, [])).append(_value(bare(get_args(wanted)[0]), text))
+        elif name in made:
+            twice.append((name, "is given more than once"))
+        else:
+            made[name] = _value(wanted, text)
+    if twice:
+        raise Invalid(twice)
+    return made
+
+
+def _value(kind: Any, text: str) -> object:
+    if kind is bool:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text, text)
+    if kind in (int, float):
+        try:
+            value = kind(text)
+        except ValueError:
+            return text
+        return value if text.isascii() and value == value and abs(value) != float("inf") else text
+    return text

@@ -1,0 +1,150 @@
+"""What a conversation would find here, for programs: tools, policy, MCP servers, skills, hooks, settings, health."""
+
+import asyncio
+from typing import Any
+
+from adderclaw.agent.queries import judging, parts
+from adderclaw.agent.queries.judging import Explained, ToolRow
+from adderclaw.agent.queries.parts import HookRow, ServerRow, Settings, Skills
+from adderclaw.core.decode import nearest
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
+from adderclaw.flows.doctor import health
+from adderclaw.flows.doctor.health import Health
+from adderclaw.server.client_scope import options
+from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.tools.hooks import catalogue
+
+
+@record
+class Where:
+    workspace: str | None = None
+    """One of the folders of `/status`; null: the first."""
+
+
+@record
+class HooksQuery:
+    workspace: str | None = None
+    event: str | None = None
+    """Only the hooks of this event."""
+
+
+@record
+class DoctorQuery:
+    workspace: str | None = None
+    connect: bool = False
+    """Ask the model one word, wherever it is; that may cost a little."""
+
+
+@record
+class Judged:
+    tool: str
+    """A tool's name or alias."""
+    input: dict[str, Any] | None = None
+    """The call's arguments; null: none."""
+    workspace: str | None = None
+    profile: str | None = None
+    """Judge as under this profile."""
+
+
+async def tools(called: Called) -> list[ToolRow]:
+    return await asyncio.to_thread(judging.tools, options(called, called.given.workspace))
+
+
+async def explained(called: Called) -> Explained:
+    from dataclasses import replace
+
+    asked: Judged = called.given
+    there = options(called, asked.workspace)
+    there = replace(there, profile=asked.profile) if asked.profile is not None else there
+    return await asyncio.to_thread(judging.explained, there, asked.tool, asked.input or {})
+
+
+async def servers(called: Called) -> list[ServerRow]:
+    return await asyncio.to_thread(parts.mcp_servers, options(called, called.given.workspace))
+
+
+async def skills(called: Called) -> Skills:
+    return await asyncio.to_thread(parts.skills, options(called, called.given.workspace))
+
+
+async def hooks(called: Called) -> list[HookRow]:
+    asked: HooksQuery = called.given
+    if asked.event is not None and asked.event not in catalogue.EVENTS:
+        raise UsageError(f"there is no hook event {asked.event!r}{nearest(asked.event, [*catalogue.EVENTS])}")
+    return await asyncio.to_thread(parts.hooks, options(called, asked.workspace), asked.event)
+
+
+async def settings(called: Called) -> Settings:
+    return await asyncio.to_thread(parts.settings, options(called, called.given.workspace))
+
+
+async def doctor(called: Called) -> Health:
+    asked: DoctorQuery = called.given
+    return await asyncio.to_thread(health.doctor, options(called, asked.workspace), connect=asked.connect)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET", "/tools", "read", tools, "The tools that a model may call.", Where, list[ToolRow], reach="filtered"
+    ),
+    Endpoint(
+        "POST",
+        "/policy/explain",
+        "read",
+        explained,
+        "What the gate would decide on a call, with the opinion of every guard and judge; nothing runs.",
+        Judged,
+        Explained,
+        reach="filtered",
+    ),
+    Endpoint(
+        "GET",
+        "/mcp",
+        "read",
+        servers,
+        "The configured MCP servers, and what is approved of their tools; none is started.",
+        Where,
+        list[ServerRow],
+        reach="filtered",
+    ),
+    Endpoint(
+        "GET",
+        "/skills",
+        "read",
+        skills,
+        "The skills, and those that cannot be used with why.",
+        Where,
+        Skills,
+        reach="filtered",
+    ),
+    Endpoint(
+        "GET",
+        "/hooks",
+        "read",
+        hooks,
+        "The hooks in the order in which they run.",
+        HooksQuery,
+        list[HookRow],
+        reach="filtered",
+    ),
+    Endpoint(
+        "GET",
+        "/settings",
+        "read",
+        settings,
+        "Every setting with its origin; no secrets.",
+        Where,
+        Settings,
+        reach="filtered",
+    ),
+    Endpoint(
+        "POST",
+        "/doctor",
+        "operate",
+        doctor,
+        "Try whether everything is here that a run needs; starts the configured MCP servers for it.",
+        DoctorQuery,
+        Health,
+    ),
+)

@@ -1,0 +1,57 @@
+"""Where notices are sent and what became of the last ones, for programs."""
+
+import asyncio
+from typing import Annotated, Literal
+
+from adderclaw.agent.queries import notices
+from adderclaw.agent.queries.notices import NoticeRow, TargetRow
+from adderclaw.core.decode import Between
+from adderclaw.core.record import record
+from adderclaw.server import client_scope
+from adderclaw.server.endpoint import Called, Endpoint
+
+
+@record
+class NoticesQuery:
+    limit: Annotated[int, Between(1, 500)] = 50
+    target: str | None = None
+    """Only of this target."""
+    state: Literal["waiting", "sent", "failed", "moot"] | None = None
+    """Only those in this state; moot: what it was about was answered before it was sent."""
+
+
+async def history(called: Called) -> list[NoticeRow]:
+    asked: NoticesQuery = called.given
+    folders = client_scope.places(called)
+
+    def look() -> list[NoticeRow]:
+        target, state = asked.target or "", asked.state or ""
+        return notices.history(called.house.options, limit=asked.limit, target=target, state=state, folders=folders)
+
+    return await asyncio.to_thread(look)
+
+
+async def targets(called: Called) -> list[TargetRow]:
+    return await asyncio.to_thread(notices.targets, called.house.options)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/notices",
+        "read",
+        history,
+        "The last notices to the operator, the newest first, with why one was not delivered.",
+        NoticesQuery,
+        list[NoticeRow],
+        reach="filtered",
+    ),
+    Endpoint(
+        "GET",
+        "/notices/targets",
+        "read",
+        targets,
+        "Where notices are sent, with what is known to be wrong; no secrets.",
+        gives=list[TargetRow],
+    ),
+)

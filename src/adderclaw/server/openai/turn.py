@@ -1,0 +1,229 @@
+"""One turn of an agent for a client that sees only text: opened, followed to its end, and put away."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Any, Literal
+
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.run.start import loaded_by
+from adderclaw.agent.view.items import Call
+from adderclaw.core.deltas import GrowingText
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Outcome
+from adderclaw.server import client_scope
+from adderclaw.server.endpoint import Called
+from adderclaw.server.openai.wanted import Wanted
+from adderclaw.server.refusal import Refusal, missing
+from adderclaw.storage import transcript
+from adderclaw.storage.queries import conversations
+from adderclaw.storage.text import plain
+
+OWN = "adderclaw"
+"""The model that stands for the agent as it is configured."""
+QUIET = 15.0
+"""Seconds after which a stream without words shows that it is alive."""
+
+LONGEST_VALUE = 512
+"""Characters of a value in the API's metadata."""
+type Reason = Literal["stop", "length", "content_filter"]
+"""content_filter: the agent was denied what it tried last; the API has no other word for that."""
+REASONS: dict[Outcome, Reason] = {"limit": "length", "denied": "content_filter"}
+
+_leaving: set["asyncio.Task[None]"] = set()
+
+
+class Usage(NamedTuple):
+    input: int
+    cached: int
+    output: int
+
+
+class Words(NamedTuple):
+    text: str
+
+
+class Alive(NamedTuple):
+    """Nothing new, for a while."""
+
+    seconds: float
+
+
+class Ended(NamedTuple):
+    answer: str
+    rest: str
+    """What of it was not among the words before."""
+    reason: Reason
+    usage: Usage
+    metadata: dict[str, str]
+    """What the API has no field for: an outcome other than success with its reason, and the calls that were denied."""
+
+
+def models(called: Called) -> list[str]:
+    """The agent as it is configured, and with each provider that is."""
+    options = client_scope.options(called)
+    known = loaded_by(options, options.workspace, options.overrides, here=True).config.providers.models
+    return [OWN, *(f"{OWN}/{name}" for name in known)]
+
+
+class Turn:
+    """A turn that goes on. Nobody is asked anything in it; without the scope `operate` it only reads."""
+
+    def __init__(self, called: Called, conversation: Conversation, model: str) -> None:
+        self.called, self.conversation, self.model = called, conversation, model
+        self.created = int(time.time())
+        self.number = 1 + conversations.turn_count(called.house.store, conversation.id)
+        """Which turn of its conversation it is."""
+        self._after = conversation.updates.last
+        self._turn = ""
+        self._sent = GrowingText()
+        self._breaks = False
+        """What comes next is another reply: the agent called tools, or tried anew."""
+        self._denied: dict[str, str] = {}
+        """The id of each call that was denied, its tool and the reason."""
+
+    @staticmethod
+    async def begun(called: Called, wanted: Wanted, model: str, resume: str | None = None) -> "Turn":
+        if model not in models(called):
+            raise Refusal(404, "model_not_found", f"there is no model {model!r}: GET /v1/models lists them")
+        client, house = called.client, called.house
+        mine = resume is not None and transcript.client_of(house.store, resume) == client.id
+        here = house.conversations.get(resume) if resume is not None and mine else None
+        if here is not None and here.run is not None:
+            raise Refusal(409, "conflict", f"{resume} is at work: wait for its answer, then go on with that")
+        held = None if resume is None else transcript.workspace_of(house.store, resume)
+        conversation = await house.conversations.open(
+            client.id,
+            workspace=house.folder_for(client, held),
+            profile=None if client.has("operate") else "readonly",
+            provider=model.partition("/")[2] or None,
+            resume=resume,
+            asks=False,
+            options=house.options,  # each request names its model
+        )
+        made = Turn(called, conversation, model)
+        try:
+            made._turn = await conversation.send(wanted.text, client=client.id, attached=wanted.attached)
+        except BaseException:
+            made.leave()
+            raise
+        return made
+
+    async def told(self) -> AsyncGenerator[Words | Alive | Ended]:
+        """What the agent says, as it says it; at last how the turn ended. A Refusal where there is no answer."""
+        updates = self.conversation.follow(self._after)
+        waiting: asyncio.Task[Any] | None = None
+        try:
+            while True:
+                waiting = waiting or asyncio.ensure_future(anext(updates))
+                done, _ = await asyncio.wait({waiting}, timeout=QUIET)
+                if not done:
+                    yield Alive(QUIET)
+                    continue
+                update, waiting = waiting.result(), None
+                if update.kind == "delta" and update.data["kind"] == "text":
+                    yield Words(self._heard(update.data["text"]))
+                elif update.kind in ("item", "delta"):
+                    self._breaks = True
+                    if isinstance(update.data, Call) and update.data.state == "denied":
+                        self._denied[update.data.key] = f"{update.data.tool}: {update.data.verdict}"
+                elif update.kind == "ended" and update.data["turn"] == self._turn:
+                    await self.conversation.close()  # so that the client can go on with it as soon as it has read this
+                    yield self._ended(update.data)
+                    return
+        except StopAsyncIteration:
+            raise Refusal(503, "ending", "the server ends: the turn was interrupted") from None
+        finally:
+            if waiting is not None:
+                waiting.cancel()
+            self.leave()
+
+    def _heard(self, text: str) -> str:
+        text = f"\n\n{text}" if self._breaks and self._sent else text
+        self._breaks = False
+        self._sent.add(text)
+        return text
+
+    def _ended(self, data: dict[str, Any]) -> Ended:
+        outcome: Outcome = data["outcome"]
+        answer: str = data["answer"]
+        if outcome not in ("completed", "limit", "denied") or not answer:
+            raise _failed(outcome, data["reason"])
+        rest = "" if str(self._sent).endswith(answer) else f"\n\n{answer}" if self._sent else answer
+        used: dict[str, int] = data.get("usage") or {}
+        read, written = used.get("cache_read_tokens", 0), used.get("cache_write_tokens", 0)
+        usage = Usage(used.get("input_tokens", 0) + read + written, read, used.get("output_tokens", 0))
+        metadata = {} if outcome == "completed" else {"outcome": outcome, "reason": data["reason"]}
+        if self._denied:
+            metadata["denied"] = "\n".join(self._denied.values())
+        if used.get("estimated"):
+            metadata["usage"] = "estimated"
+        metadata = {name: value[:LONGEST_VALUE] for name, value in metadata.items()}
+        return Ended(answer, rest, REASONS.get(outcome, "stop"), usage, metadata)
+
+    async def ended(self) -> Ended:
+        """How it ended; a client that goes away ends it."""
+        gone = asyncio.ensure_future(self._gone())
+        whole = asyncio.ensure_future(self._whole())
+        try:
+            await asyncio.wait({gone, whole}, return_when=asyncio.FIRST_COMPLETED)
+            if not whole.done():
+                raise Refusal(400, "gone", "the client went away before its answer had come")
+            return whole.result()
+        finally:
+            gone.cancel()
+            whole.cancel()
+            self.leave()
+
+    async def _whole(self) -> Ended:
+        async for one in self.told():
+            if isinstance(one, Ended):
+                return one
+        raise AssertionError("a turn ends")
+
+    async def _gone(self) -> None:
+        while (await self.called.request.receive())["type"] != "http.disconnect":
+            pass
+
+    def leave(self) -> None:
+        """The conversation is put away: interrupted where it still works. Whoever waits for nothing is not kept."""
+
+        async def left() -> None:
+            with suppress(AdderClawError):
+                await self.conversation.close("the client went away")
+
+        task = asyncio.get_running_loop().create_task(left())
+        _leaving.add(task)
+        task.add_done_callback(_leaving.discard)
+
+
+def _failed(outcome: Outcome, reason: str) -> Refusal:
+    match outcome:
+        case "limit":
+            return Refusal(429, "limit", reason or "a limit of the agent is reached")
+        case "stopped":
+            return Refusal(503, "stopped", reason or "the agent was stopped")
+        case "denied":
+            return Refusal(403, "denied", reason or "the agent was denied what it asked for")
+        case _:
+            return Refusal(502, "agent_error", reason or "the agent gave no answer")
+
+
+def response_id(turn: Turn) -> str:
+    return f"resp_{turn.number}_{turn.conversation.id}"
+
+
+def resumed(called: Called, id: str) -> str:
+    """The conversation whose last response this is."""
+    store = called.house.store
+    mark, _, rest = id.partition("_")
+    number, _, conversation = rest.partition("_")
+    turns = conversations.turn_count(store, plain(conversation))
+    if mark != "resp" or not turns or not number.isascii() or not number.isdecimal() or len(number) > 15:
+        raise missing("response", id)
+    if turns != int(number):
+        why = "it is not the last response of its conversation, which goes on from its end alone"
+        raise Refusal(400, "invalid_value", f"previous_response_id: {why}", [("previous_response_id", why)])
+    return conversation

@@ -1,0 +1,37 @@
+"""Pictures that come with a message: of a kind and a size that models take."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+
+from adderclaw.core.record import record
+from adderclaw.core.types import MediaBlock
+from adderclaw.server.refusal import Refusal
+from adderclaw.tools import images
+
+MOST = 10
+
+
+@record
+class Picture:
+    data: str
+    """Base64 of a PNG, JPEG, GIF or WebP file."""
+    name: str = ""
+
+
+def decoded(given: Sequence[Picture]) -> tuple[MediaBlock, ...]:
+    """Each looked at by what it is, not by what it is called."""
+    if len(given) > MOST:
+        raise Refusal(400, "pictures", f"{len(given)} pictures: a message has at most {MOST}")
+    return tuple(_one(number, one) for number, one in enumerate(given, 1))
+
+
+def _one(number: int, one: Picture) -> MediaBlock:
+    try:
+        data = base64.b64decode(one.data, validate=True)
+        found = images.measured(data)
+    except (binascii.Error, ValueError) as error:
+        raise Refusal(400, "pictures", f"picture {number}: {error}") from error
+    if len(data) > images.MAX_BYTES:
+        raise Refusal(400, "pictures", f"picture {number} has more than {images.MAX_BYTES:,} bytes")
+    return MediaBlock(found.media_type, base64.b64encode(data).decode(), one.name[:200])

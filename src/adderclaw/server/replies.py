@@ -1,0 +1,196 @@
+"""What a chat is told: the answer of a turn or what it asks, in the answer to a request or as a signed request."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any, Literal
+
+from adderclaw.agent.conversation.asking import Request
+from adderclaw.agent.conversation.conversation import Conversation
+from adderclaw.agent.queries import clean
+from adderclaw.agent.queries.webhook_channels import secrets as channel_secrets
+from adderclaw.agent.session.clock import random_ids
+from adderclaw.agent.session.session import TurnResult
+from adderclaw.agent.tool_call.approvals import Shown, shown, text_of
+from adderclaw.config.schema.channels import Sender, WebhookChannel
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.questions import QuestionRequest
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.tool_traits import ASK_USER
+from adderclaw.models.http import signing
+from adderclaw.server.state import House
+from adderclaw.storage.text import compact
+
+TRIES = (0.0, 2.0, 15.0)
+"""Seconds before each try to post."""
+POST_SECONDS = 15.0
+MOST_SHOWN = 8_000
+"""Characters of a question that fit into a chat: what is longer is answered where it is shown whole."""
+
+
+@record
+class Reply:
+    state: Literal["answered", "asking", "working"]
+    """asking: `question` waits for an answer. working: the turn goes on; ask for it by its id."""
+    conversation_id: str
+    turn: str
+    text: str
+    """The answer, or the question in words, for a person."""
+    outcome: str | None = None
+    """How the turn ended: completed, failed, stopped …"""
+    question: dict[str, Any] | None = None
+    """`id`, `kind` (approval or question), `may_answer`, `options`."""
+
+
+class Chat(NamedTuple):
+    """One message of a sender, on its way through."""
+
+    house: House
+    name: str
+    channel: WebhookChannel
+    sender: str
+    entry: Sender
+    thread: str
+    message_id: str
+
+
+def answered(one: Conversation, turn: str, result: TurnResult) -> Reply:
+    """Why a turn failed is for the operator: it may name files, servers, keys."""
+    failed = f"(The turn ended early: {result.outcome}. The operator can see why.)"
+    text = result.answer or ("" if result.outcome == "completed" else failed)
+    return Reply("answered", one.id, turn, clean(text), result.outcome)
+
+
+def working(one: Conversation, turn: str) -> Reply:
+    return Reply("working", one.id, turn, "")
+
+
+def may_answer(entry: Sender, request: Request) -> bool:
+    """What the model wants to know from the person that it talks to, that person may say; what it may do is a right."""
+    if isinstance(request, QuestionRequest):
+        return entry.may_approve or request.asker == ASK_USER
+    seen = shown(request).text
+    # what leaves has no secret in it, nor what has the shape of one: nobody says yes to what they were not shown
+    return entry.may_approve and len(request.shown) <= MOST_SHOWN and clean(seen) == seen
+
+
+def _waits(seen: Shown) -> str:
+    return f"{seen.tool if seen.is_step else f'A call of {seen.tool}'} waits for the operator's approval."
+
+
+def asking(one: Conversation, turn: str, request: Request, entry: Sender) -> Reply:
+    allowed = may_answer(entry, request)
+    if isinstance(request, QuestionRequest):
+        kind, words = "question", text_of(request.questions) if allowed else "The operator is asked something."
+        fix = f"Answer {request.id} in your own words." if allowed else "The operator answers it."
+    elif allowed:
+        seen = shown(request)
+        kind, words = "approval", f"{seen.head}\n{seen.text}"
+        words = "\n".join([words, *seen.marks])
+        fix = f"Answer {request.id} with yes or no."
+    else:
+        kind, words = "approval", _waits(shown(request))
+        fix = "The operator answers it."
+    options = (
+        [[choice.label for choice in one.options] for one in request.questions]
+        if allowed and isinstance(request, QuestionRequest)
+        else []
+    )
+    question = {"id": request.id, "kind": kind, "may_answer": allowed, "options": options}
+    return Reply("asking", one.id, turn, clean(f"{words}\n{fix}"), question=clean(question))
+
+
+# ------------------------------------------------------------------ what happens in a turn
+
+
+class News(NamedTuple):
+    reply: Reply
+    at: int
+    """The update that it was, so that who goes on misses none and gets none twice."""
+
+
+async def news(chat: Chat, one: Conversation, turn: str, after: int) -> News:
+    """The next that the chat is to be told of this turn: a question, or its end."""
+    if one.is_over(turn):
+        return News(answered(one, turn, await one.ended(turn)), one.updates.last)
+    async for update in one.follow(after):
+        if update.kind == "question" and update.data.id in one.questions:
+            return News(asking(one, turn, update.data, chat.entry), update.id)
+        if update.kind == "ended" and update.data.get("turn") == turn:
+            break
+        if update.kind == "dropped":  # more happened than is kept: what is still open or over is known without it
+            for request in one.questions.values():
+                return News(asking(one, turn, request, chat.entry), update.id)
+            break
+    return News(answered(one, turn, await one.ended(turn)), one.updates.last)
+
+
+async def within(chat: Chat, one: Conversation, turn: str, after: int) -> Reply:
+    """For the answer to a request: what is there within the channel's seconds. What comes later is posted."""
+    if chat.channel.reply == "post":
+        follow(chat, one, turn, after)
+        return working(one, turn)
+    try:
+        async with asyncio.timeout(chat.channel.reply_seconds):
+            found = await news(chat, one, turn, after)
+    except TimeoutError:
+        if chat.channel.reply_url is not None:
+            follow(chat, one, turn, after)
+        open_now = next(iter(one.questions.values()), None)
+        return asking(one, turn, open_now, chat.entry) if open_now is not None else working(one, turn)
+    return found.reply
+
+
+# ------------------------------------------------------------------ posting
+
+
+def follow(chat: Chat, one: Conversation, turn: str, after: int) -> None:
+    """Post what the turn asks and answers from here on, beside all else; of each turn once."""
+    posting = chat.house.posting
+    if turn not in posting:
+        posting[turn] = asyncio.ensure_future(_followed(chat, one, turn, after))
+        posting[turn].add_done_callback(lambda _done: posting.pop(turn, None))
+
+
+async def _followed(chat: Chat, one: Conversation, turn: str, after: int) -> None:
+    while True:
+        found = await news(chat, one, turn, after)
+        await post(chat, found.reply)
+        if found.reply.state == "answered":
+            return
+        after = found.at
+
+
+async def post(chat: Chat, reply: Reply) -> None:
+    """One signed request to the channel's `reply_url`; tried again a few times, and reported where nobody takes it."""
+    from adderclaw.models.http import client, urls
+
+    house, url = chat.house, chat.channel.reply_url or ""
+    about = {"channel": chat.name, "sender": chat.sender, "thread": chat.thread, "in_reply_to": chat.message_id}
+    body = compact({**about, **{name: getattr(reply, name) for name in Reply.__dataclass_fields__}}).encode()
+    id, why = random_ids("reply"), ""
+    for pause in TRIES:
+        await asyncio.sleep(pause)
+        try:
+            secrets = channel_secrets(house.home, chat.name, chat.channel, house.clock.now())
+            signed = signing.headers(secrets, body, id=id, now=house.clock.now())
+            target = urls.parse(url, "POST")
+            headers = {"content-type": "application/json", "user-agent": "adderclaw", **signed}
+            hosts = urls.Hosts.named_by_operator(target)
+            taken = await client.request(
+                target, headers=headers, hosts=hosts, seconds=POST_SECONDS, limit=4_096, content=body
+            )
+        except (client.Failed, AdderClawError) as error:
+            why = str(error)
+            continue
+        if taken.status < 300:
+            return
+        why = f"it answered {taken.status}"
+        if taken.status < 500 and taken.status not in (408, 425, 429):
+            break
+    message = f"channels.webhook.{chat.name}: an answer to {chat.sender} could not be posted to {url}: {why}"
+    house.tell({"event_type": "warning", "message": message}, reply.conversation_id)
+
+
+def for_poll(chat: Chat) -> Chat:
+    """Who asks for a turn gets what there is, and nothing is posted because of it."""
+    return chat._replace(channel=replace(chat.channel, reply="response", reply_url=None))

@@ -1,0 +1,95 @@
+"""Endpoints by which a conversation goes back to before one of its messages: its words, its files, or both."""
+
+from typing import Literal
+
+from adderclaw.agent import queries
+from adderclaw.agent.legacy import rewind
+from adderclaw.agent.loop import resume
+from adderclaw.agent.queries import restoring
+from adderclaw.agent.queries.checkpoints import RestoredRow, as_json
+from adderclaw.agent.run import Run
+from adderclaw.core.record import record
+from adderclaw.server.conversations import found, steers
+from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.refusal import Refusal
+
+
+@record
+class Prompt:
+    sequence: int
+    text: str
+    paths: int
+    """How many paths were changed for it."""
+
+
+@record
+class Prompts:
+    prompts: list[Prompt]
+
+
+@record
+class Back:
+    sequence: int
+    """The place of the message; what follows it is left, and it itself."""
+    what: Literal["both", "conversation", "files"] = "both"
+    force: bool = False
+    """Restore over what others changed since."""
+
+
+@record
+class Went:
+    conversation: bool
+    """Whether what was said went back."""
+    files: RestoredRow | None
+    """What became of the files; nothing where none was changed, or they were not asked for."""
+
+
+async def prompts(called: Called) -> Prompts:
+    one = found(called)
+    one.require(called.client.id, granted=steers(called, one))
+    run = await one.awake()
+    return Prompts(
+        [Prompt(each.sequence, queries.clean(each.text[:500]), each.paths) for each in rewind.prompts(run.session)]
+    )
+
+
+async def go_back(called: Called) -> Went:
+    one, given = found(called), called.given
+
+    async def work(run: Run) -> Went:
+        if all(each.sequence != given.sequence for each in rewind.prompts(run.session)):
+            raise Refusal(404, "not_found", f"no message stands at {given.sequence}: the list of prompts says where")
+        files = None
+        if given.what != "conversation":
+            restored = await restoring.files_back(run, given.sequence, None, force=given.force)
+            files = as_json(restored, dry_run=False) if restored is not None else None
+        if files is not None and files["refused"]:
+            return Went(False, files)
+        if given.what != "files":
+            resume.rewind(run.session, given.sequence)
+        return Went(given.what != "files", files)
+
+    return await one.alone(called.client.id, work, granted=steers(called, one))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/conversations/{id}/prompts",
+        "operate",
+        prompts,
+        "Messages that one can go back to before.",
+        gives=Prompts,
+        reach="conversation",
+    ),
+    Endpoint(
+        "POST",
+        "/conversations/{id}/rewind",
+        "operate",
+        go_back,
+        "Go back to before a message; what others changed since is left.",
+        takes=Back,
+        gives=Went,
+        reach="conversation",
+    ),
+)

@@ -1,0 +1,288 @@
+"""Endpoints of runs: any driver begun, listed, shown, followed, cancelled, its report read."""
+
+import asyncio
+import os
+from dataclasses import replace
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from adderclaw import config
+from adderclaw.agent import queries
+from adderclaw.agent.conversation import asking
+from adderclaw.agent.conversation.runs import HostedRun
+from adderclaw.config.paths import beneath, followed
+from adderclaw.core.decode import Between
+from adderclaw.core.errors import Completed, UsageError
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
+from adderclaw.flows.queries import runs as run_facts
+from adderclaw.flows.request import RunParams, Wanted, prepared
+from adderclaw.flows.sop.find import is_path
+from adderclaw.server import bounds, client_scope, streams
+from adderclaw.server.answers import Given, Settled, settle
+from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.refusal import Refusal, missing
+from adderclaw.storage import Store, runs, transcript
+
+FILES = ("agentfile", "spec", "skills_dir")
+"""What names a file: it lies in the folder that the run works in."""
+
+
+@record
+class Row:
+    run_id: str
+    kind: str
+    title: str
+    workspace: str
+    conversation_id: str
+    status: str
+    """The outcome; of a run without one, running or interrupted."""
+    started_at: str
+    finished_at: str | None
+    exit_code: int | None
+    reason: str | None
+    cost: float | None
+    usage: dict[str, Any]
+    answer: str | None
+    here: bool
+    """Whether it is under way in this server."""
+    state: str
+    """What it does there: working, asking or ended."""
+    questions: list[dict[str, Any]]
+    steers: bool
+    """Whether this client may cancel it."""
+
+
+@record
+class Listing:
+    runs: list[Row]
+
+
+@record
+class Listed:
+    limit: Annotated[int, Between(1, 500)] = 50
+    status: str = ""
+    kind: str = ""
+    before: str = ""
+    """The id of a run: those that began before it."""
+
+
+@record
+class Cancel:
+    reason: str = ""
+
+
+@record
+class Cancelled:
+    run_id: str
+    cancelled: bool
+
+
+# ------------------------------------------------------------------ looking
+
+
+def _row(called: Called, store: Store, run: runs.Run) -> Row:
+    """A run as this client sees it."""
+    folder = transcript.workspace_of(store, run.conversation_id)
+    here = called.house.runs.get(run.run_id)
+    listed = run_facts.listed(store, run, called.house.clock.now())
+    return Row(
+        run_id=run.run_id,
+        kind=run.kind,
+        title=listed.title,
+        workspace=listed.project,
+        conversation_id=run.conversation_id,
+        status=run.status,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        exit_code=run.exit_code,
+        reason=queries.clean(run.reason),
+        cost=run.cost,
+        usage=run.usage,
+        answer=queries.clean(run.answer),
+        here=here is not None and here.state != "ended",
+        state=here.state if here is not None else "ended",
+        questions=[asking.as_json(request) for request in here.questions.values()] if here is not None else [],
+        steers=called.client.steers(transcript.client_of(store, run.conversation_id), folder),
+    )
+
+
+async def listing(called: Called) -> Listing:
+    given: Listed = called.given
+
+    def read() -> list[Row]:
+        with queries.reading(called.house.options) as store:
+            found = runs.found(
+                store,
+                status=given.status,
+                kind=given.kind,
+                before=given.before,
+                limit=given.limit,
+                places=client_scope.places(called),
+            )
+            return [_row(called, store, run) for run in found]
+
+    return Listing(await asyncio.to_thread(read))
+
+
+async def _shown(called: Called, id: str) -> Row:
+    def read() -> Row | None:
+        with queries.reading(called.house.options) as store:
+            run = runs.get(store, id)
+            return _row(called, store, run) if run is not None and run.run_id == id else None
+
+    row = await asyncio.to_thread(read)
+    if row is None:
+        raise missing("run", id)
+    return row
+
+
+async def show(called: Called) -> Row:
+    return await _shown(called, called.path["id"])
+
+
+async def _here(called: Called) -> tuple[HostedRun, Row]:
+    """A run that was begun in this server, with its row."""
+    row = await _shown(called, called.path["id"])
+    one = called.house.runs.get(row.run_id)
+    if one is None:
+        raise Refusal(409, "elsewhere", f"{row.run_id} is not under way in this server: it is {row.status}")
+    return one, row
+
+
+async def events(called: Called) -> object:
+    one, _ = await _here(called)
+    return streams.of_watched(called, one)
+
+
+async def report(called: Called) -> Response:
+    """As `adderclaw runs show --report` writes it: a file to keep, not a page of this server."""
+    row = await _shown(called, called.path["id"])
+    text = await asyncio.to_thread(_reported, called, row)
+    names = {"Content-Disposition": f'attachment; filename="run-{quote(row.run_id)}.html"'}
+    return Response(text, media_type="text/html", headers=names)
+
+
+def _reported(called: Called, row: Row) -> str:
+    from adderclaw.agent.replay.trace_file import checked
+    from adderclaw.agent.view.rows import Rows
+    from adderclaw.flows.spec import report as pages
+    from adderclaw.terminal.commands.replay_stream import places_of
+
+    options = replace(called.house.options, workspace=row.workspace)
+    with queries.reading(options) as store:
+        run = runs.get(store, row.run_id)
+        assert run is not None
+        place = checked(store, run, places_of(queries.loaded(options), config.home())).place
+        if place is None:
+            raise Refusal(404, "not_found", f"nothing is kept beside run {row.run_id}: there is no folder of it")
+        summary = f"{run.outcome}: {run.answer}"
+        return pages.report(store, Rows(store, queries.clean, row.workspace), run.run_id, place.parent, summary)
+
+
+# ------------------------------------------------------------------ steering
+
+
+async def begin(called: Called) -> Row:
+    given: Wanted = called.given
+    house, client = called.house, called.client
+    folder = house.folder_for(client, given.workspace)
+    said: Json = {name: getattr(given, name) for name in Wanted.__dataclass_fields__}
+    if given.resume is not None:
+        row = await _shown(called, given.resume)
+        if not row.steers:
+            raise Refusal(403, "client", f"{row.run_id} was begun by another client: this token may not go on with it")
+        folder = house.folder_for(client, given.workspace or row.workspace)
+    for name in FILES:
+        if said[name] is not None:
+            said[name] = inside(folder, name, said[name])
+    if given.sop is not None and is_path(given.sop):
+        said["sop"] = inside(folder, "sop", given.sop)
+    options = replace(house.options, headless=True, asks="must", workspace=folder)
+    await asyncio.to_thread(bounds.require_profile, client, options, given.profile)
+    await asyncio.to_thread(bounds.require_provider, options, given.provider)
+    await asyncio.to_thread(bounds.require_limits, client, options, given)
+    said["workspace"] = folder
+    params = RunParams(**said)
+    try:
+        made = await asyncio.to_thread(prepared, options, params)
+    except Completed as ended:
+        raise Refusal(409, "completed", str(ended)) from ended
+    if given.resume is not None:  # it goes on with the profile that it was begun with
+        await asyncio.to_thread(bounds.require_profile, client, options, made.opening.options.profile)
+    one = await house.runs.start(client.id, made)
+    return await _shown(called, one.id)
+
+
+def inside(folder: str, name: str, path: str) -> str:
+    """A file of the folder: nothing else on this machine is read for a client."""
+    full = followed(os.path.join(folder, path.replace("\0", "")))
+    if "\0" in path or not beneath(full, followed(folder)):
+        raise UsageError(f"{name}: {path!r} does not lie in {folder}")
+    return full
+
+
+async def cancel(called: Called) -> Cancelled:
+    one, row = await _here(called)
+    reason = called.given.reason or f"cancelled by {called.client.name}"
+    if not one.cancel(called.client.id, reason, granted=row.steers):
+        raise Refusal(409, "idle", f"{row.run_id} has ended already: {row.status}")
+    return Cancelled(row.run_id, True)
+
+
+async def answer(called: Called) -> Settled:
+    """By the client that began it, or that is its operator otherwise."""
+    one, row = await _here(called)
+    settled = settle(called, one, called.path["question"], granted=row.steers)
+    if settled is None:
+        raise missing("question", called.path["question"])
+    return settled
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/runs", "read", listing, "Runs, the latest first.", takes=Listed, gives=Listing, reach="filtered"),
+    Endpoint(
+        "POST",
+        "/runs",
+        "operate",
+        begin,
+        "Begin a run of any driver.",
+        takes=Wanted,
+        gives=Row,
+        status=201,
+        reach="filtered",
+    ),
+    Endpoint("GET", "/runs/{id}", "read", show, "A run, and how it ended.", gives=Row, reach="run"),
+    Endpoint(
+        "GET",
+        "/runs/{id}/events",
+        "read",
+        events,
+        "What happens in a run of this server, as server-sent events.",
+        takes=streams.Followed,
+        media_type="text/event-stream",
+        reach="run",
+    ),
+    Endpoint(
+        "GET",
+        "/runs/{id}/report",
+        "read",
+        report,
+        "What was checked in it, as an HTML file.",
+        media_type="text/html",
+        reach="run",
+    ),
+    Endpoint("POST", "/runs/{id}/cancel", "operate", cancel, "End it.", takes=Cancel, gives=Cancelled, reach="run"),
+    Endpoint(
+        "POST",
+        "/runs/{id}/questions/{question}/answer",
+        "operate",
+        answer,
+        "Answer a question of a run that the client began.",
+        takes=Given,
+        gives=Settled,
+        reach="run",
+    ),
+)

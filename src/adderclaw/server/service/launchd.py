@@ -1,0 +1,110 @@
+"""An agent of launchd, on macOS."""
+
+import os
+import re
+import sys
+from importlib.resources import files
+from xml.sax.saxutils import escape
+
+from adderclaw.core.errors import AdderClawError
+from adderclaw.server.service.backend import BackendName, Status, folder, instance, remove
+from adderclaw.server.service.command import Done, printed, ran
+from adderclaw.server.service.plan import Plan
+
+DELAY = 30
+"""Seconds between two starts: launchd knows no limit on how often, so it is slower than the others."""
+LOG_BYTES = 5_000_000
+"""A longer log becomes `serve.log.1` at the next start: launchd only appends."""
+
+
+def answers() -> bool:
+    """Whether launchd has a domain for this user."""
+    return sys.platform == "darwin" and _launchctl("print", _domain()).code == 0
+
+
+def _domain() -> str:
+    return f"gui/{os.getuid()}"
+
+
+def _launchctl(*words: str) -> Done:
+    return ran("launchctl", *words, timeout=60)
+
+
+class Launchd:
+    """The back end."""
+
+    name: BackendName = "launchd"
+
+    def __init__(self) -> None:
+        self.label = f"io.github.{instance()}"
+        self.unit = os.path.join(os.path.expanduser("~/Library/LaunchAgents"), f"{self.label}.plist")
+        self.log = os.path.join(folder(), "serve.log")
+        self._target = f"{_domain()}/{self.label}"
+
+    def text(self, plan: Plan) -> str:
+        template = files("adderclaw.server.service").joinpath("agent.plist").read_text("utf-8")
+        return template.format(
+            label=escape(self.label),
+            command="\n".join(f"\t\t<string>{escape(word)}</string>" for word in plan.command),
+            folder=escape(os.path.expanduser("~")),
+            home=escape(plan.home),
+            path=escape(plan.path),
+            delay=DELAY,
+            stop_seconds=plan.stop_seconds,
+            log=escape(self.log),
+        )
+
+    def register(self) -> list[str]:
+        self._ready_log()
+        return ["launchd reads no file of variables: keep keys in the keychain (`adderclaw auth status` shows them)."]
+
+    def uninstall(self) -> None:
+        self.stop()
+        remove(self.unit)
+
+    def start(self) -> None:
+        if self.status().state == "running":
+            return
+        self._ready_log()
+        if not self._loaded():
+            self._required("bootstrap", _domain(), self.unit)
+        self._required("kickstart", self._target)
+
+    def stop(self) -> None:
+        if self._loaded():
+            self._required("bootout", self._target)
+
+    def status(self) -> Status:
+        done = _launchctl("print", self._target)
+        if done.code:
+            return Status("stopped", starts_with="login" if os.path.exists(self.unit) else "")
+        pid = _number(done.out, r"pid = (\d+)")
+        code = _number(done.out, r"last exit code = (\d+)")
+        last = f"exit code {code}" if code is not None else ""
+        failed = pid is None and bool(code)
+        return Status(
+            "running" if pid else "failed" if failed else "stopped", pid=pid, last_exit=last, starts_with="login"
+        )
+
+    def logs(self, lines: int, *, follow: bool) -> None:
+        if not os.path.exists(self.log):
+            raise AdderClawError(f"there is no log yet: {self.log}")
+        printed("tail", "-n", str(lines), *(("-F",) if follow else ()), self.log)
+
+    def _loaded(self) -> bool:
+        return _launchctl("print", self._target).code == 0
+
+    def _required(self, *words: str) -> None:
+        done = _launchctl(*words)
+        if done.code:
+            raise AdderClawError(f"`launchctl {' '.join(words)}` failed: {done.err.strip() or done.out.strip()}")
+
+    def _ready_log(self) -> None:
+        os.makedirs(os.path.dirname(self.log), mode=0o700, exist_ok=True)
+        if os.path.exists(self.log) and os.path.getsize(self.log) > LOG_BYTES:
+            os.replace(self.log, f"{self.log}.1")
+
+
+def _number(text: str, pattern: str) -> int | None:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else None

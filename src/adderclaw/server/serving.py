@@ -1,0 +1,205 @@
+"""The server as a process: it listens, says where, and ends with everything at a safe point."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from adderclaw import config
+from adderclaw.agent.queries import notices
+from adderclaw.agent.run import Options
+from adderclaw.agent.run.signals import ending
+from adderclaw.core.errors import UsageError
+from adderclaw.flows.schedules.ticking import tick_forever
+from adderclaw.models.http import own_server
+from adderclaw.models.http.own_server import Running
+from adderclaw.server import app, listening
+from adderclaw.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
+from adderclaw.server.listening import Where
+from adderclaw.server.protocol import Seats, guarded
+from adderclaw.server.state import House
+from adderclaw.storage import clients
+from adderclaw.storage.files import folder_of
+
+FILES = 16_384
+"""Descriptors that we ask the system for: each connection has one, each conversation several."""
+LAST_WORDS = 0.5
+"""Seconds that streams have to send how what they follow ended."""
+
+
+def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bool = False) -> int:
+    """Serve until a signal comes; the exit code."""
+    loaded = config.load(config_file=options.config_file, workspace=next(iter(workspaces), None), here=True)
+    grace = loaded.config.runtime.signal_grace_seconds
+    folders = list(workspaces) or [loaded.workspace]
+    for folder in folders:
+        if not os.path.isdir(os.path.expanduser(folder)):
+            raise UsageError(f"--workspace {folder!r} is no folder")
+    memory = loaded.config.memory
+    if memory.backend == "file" or os.path.isdir(folder_of(memory.path)):
+        fix = 'set [memory] backend = "sqlite", and path to a file on a disk of this machine'
+        raise UsageError(f"{memory.path} is kept in files, which takes one conversation at a time: {fix}")
+    with ExitStack() as stack:
+        stack.enter_context(listening.alone())
+        context = listening.tls(where)
+        options = replace(options, workspace=os.path.abspath(os.path.expanduser(folders[0])))
+        house = House(options, folders, hosts=listening.hosts(where), secure=context is not None, openai=openai)
+        stack.callback(house.store.close)
+        clients.clear(house.store, house.clock.now())
+        listening.check(where, has_token=clients.is_any_valid(house.store, house.clock.now()))
+        port = stack.enter_context(listening.bound(where))
+        beside = stack.enter_context(listening.unix_socket(where.socket))
+        name = f"[{where.host}]" if ":" in where.host else where.host
+        number = int(port.getsockname()[1])
+        house.address = f"{'https' if context else 'http'}://{name}:{number}"
+        _unseen()
+        own_server.write(Running(house.address, number, beside.getsockname() if beside else "", os.getpid()))
+        _more_files()
+        sockets = [(port, context), *([(beside, None)] if beside else [])]
+        server = Server(app.make(house), sockets, Seats(most=_seats()))
+        return asyncio.run(_serve(house, server, grace))
+
+
+def _unseen() -> None:
+    """Nobody without rights over all processes looks into ours: into its memory, its environment, its open files."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+
+
+def _more_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+type Listener = tuple[socket.socket, ssl.SSLContext | None]
+
+
+class Server(uvicorn.Server):
+    """Sockets and signals are ours: a signal ends what runs in the house first, and the server after that."""
+
+    def __init__(self, application: ASGIApp, listeners: Sequence[Listener], seats: Seats) -> None:
+        logging.getLogger("uvicorn").addHandler(logging.NullHandler())
+        logging.getLogger("uvicorn").propagate = False
+        settings = uvicorn.Config(
+            application,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=ANSWERS_END,
+        )
+        super().__init__(settings)
+        self._listeners, self._seats = listeners, seats
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        del sockets
+        loop = asyncio.get_running_loop()
+        kind = guarded(self._seats)
+        self.servers = [
+            await loop.create_server(
+                lambda: kind(config=self.config, server_state=self.server_state, app_state={}),
+                sock=sock,
+                ssl=context,
+                backlog=listening.BACKLOG,
+                ssl_handshake_timeout=10 if context else None,
+            )
+            for sock, context in self._listeners
+        ]
+        self.started = True
+
+
+def _seats() -> int:
+    """As many connections as there are descriptors for, with as many left for the work itself."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 4_096 if soft == resource.RLIM_INFINITY else max(64, min(4_096, soft // 2))
+
+
+async def _serve(house: House, server: Server, grace: float) -> int:
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+
+    def stop(number: int) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        house.ready = False  # before anything ends: who looks where to send new work sees it first
+        asked.set()
+        last = threading.Timer(grace + LAST_NOTICES + ANSWERS_END + SLACK, os._exit, (128 + number,))
+        last.daemon = True
+        last.start()  # whatever does not end by itself: the watchdogs of the sandboxes end what it started
+        name = signal.Signals(number).name
+        house.tell({"event_type": "signal_received", "signal": name})
+        house.tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
+
+    def complain(text: str) -> None:
+        """From another thread."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(_warn, house, text)
+
+    for number in ending():
+        loop.add_signal_handler(number, stop, number)
+    serving = asyncio.ensure_future(server.serve())
+    ticking = asyncio.ensure_future(
+        tick_forever(house.scheduler, house.store, house.address, lambda text: _warn(house, text))
+    )
+    courier = notices.courier_of(house.options, complain)
+    _announce(house)
+    _tell_manager(b"READY=1")
+    await asyncio.wait({serving, asyncio.ensure_future(asked.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    ticking.cancel()
+    try:
+        await asyncio.wait_for(house.close(), grace)
+    except TimeoutError:
+        print(f"not everything ended within {grace:g} s: it is cut off, and can be resumed", file=sys.stderr)
+    if courier is not None:
+        await asyncio.to_thread(courier.close, LAST_NOTICES)
+    if house.streams:  # what they follow has ended; a page that follows nothing in particular never does
+        await asyncio.wait({*house.streams}, timeout=LAST_WORDS)
+        for stream in house.streams:
+            stream.cancel()
+    server.should_exit = True
+    await serving
+    return 0
+
+
+def _warn(house: House, text: str) -> None:
+    house.tell({"event_type": "warning", "message": text})
+
+
+def _tell_manager(text: bytes) -> None:
+    """sd_notify(3): a service manager learns that we listen. Nobody else whom we start is to speak for us."""
+    place = os.environ.pop("NOTIFY_SOCKET", "")
+    if not place.startswith(("/", "@")):
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.sendto(text, "\0" + place[1:] if place[0] == "@" else place)
+
+
+def _announce(house: House) -> None:
+    print(f"serving {', '.join(house.workspaces)} at {house.address}", file=sys.stderr, flush=True)
+    if not clients.is_any_valid(house.store, house.clock.now()):
+        fix = "`adderclaw dashboard` opens the pages, `adderclaw token create NAME` makes a token for a program"
+        print(f"no client has a token yet: {fix}", file=sys.stderr, flush=True)

@@ -1,0 +1,122 @@
+"""The door of requests that are signed: what does not fit gets one answer, and what fits counts once."""
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from math import ceil
+from typing import Any, Literal
+
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import no_constant
+from adderclaw.core.redaction import visible
+from adderclaw.models.http import signing
+from adderclaw.models.http.signing import Signed, Unverified
+from adderclaw.server import authentication
+from adderclaw.server.body import text_of
+from adderclaw.server.endpoint import Called
+from adderclaw.server.refusal import Refusal
+from adderclaw.storage import deliveries
+from adderclaw.storage.deliveries import Claim, TooMany
+
+BODY_LIMIT = 256 << 10
+"""Bytes of a signed request: it is read whole before its signature is looked at."""
+LONGEST_NAME = 200
+"""Characters of a sender, a thread, an id."""
+type Scheme = Literal["standard", "github"]
+
+
+def verified(called: Called, name: str, secrets: Sequence[str], scheme: Scheme = "standard") -> Signed:
+    """What the signature vouches for. Who knows no secret learns nothing: not whether there is such a door."""
+    house, request = called.house, called.request
+    try:
+        if scheme == "github":
+            found = signing.verified_github(secrets, request.headers.items(), called.given)
+        else:
+            found = signing.verified(secrets, request.headers.items(), called.given, now=house.clock.now())
+    except (Unverified, UsageError) as error:
+        tell_refused(called, name, str(error))
+        raise Refusal(401, "signature", "there is no such door, or the request is not signed for it") from None
+    if known := request.scope.get("extensions", {}).get("adderclaw.known"):
+        known()  # its connection makes no room for strangers
+    return found
+
+
+def tell_refused(called: Called, name: str, reason: str, sender: str = "") -> None:
+    """For the operator; at a rate at which a stranger who goes on fills no disk."""
+    house = called.house
+    if house.rates.wait("failure", "signed"):
+        return
+    shown = {"door": visible(name)[:LONGEST_NAME], "sender": visible(sender)[:LONGEST_NAME]}
+    more = {"peer": authentication.peer(called.request), "reason": reason}
+    house.tell({"event_type": "delivery_refused", **shown, **more})  # pyright: ignore[reportArgumentType]
+
+
+def require_open(called: Called, name: str) -> None:
+    """Nothing begins while the emergency stop is set, while the server ends, or above the door's rate."""
+    house = called.house
+    if house.stopped:
+        raise Refusal(503, "stopped", "the emergency stop is set: nothing begins", headers={"Retry-After": "60"})
+    if not house.ready:
+        raise Refusal(503, "ending", "the server is about to end: nothing new begins", headers={"Retry-After": "5"})
+    if seconds := house.rates.wait("delivery", name):
+        wait = {"Retry-After": str(max(1, ceil(seconds)))}
+        raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
+
+
+def claim(called: Called, claims: Sequence[Claim], *, sender: str = "", most: int | None = None) -> None:
+    """The request is ours to act on, in whatever process it came; a Refusal where it came before."""
+    house = called.house
+    try:
+        earlier = deliveries.claim(house.store, claims, house.clock.now(), most=most)
+    except TooMany:
+        tell_refused(called, claims[0].door, "the sender's messages of a day are used up", sender)
+        fix = "try again later, or let the operator allow more"
+        raise Refusal(429, "day", f"this sender has sent {most} messages within 24 hours: {fix}") from None
+    if earlier is not None:
+        tell_refused(called, claims[0].door, f"{visible(earlier.id)} came before", sender)
+        if earlier.became:
+            raise Refusal(409, "replayed", f"{earlier.id} was received before, at {earlier.received_at}: nothing began")
+        fix = "nobody can say what became of it: if nothing did, send it again under a new id"
+        raise Refusal(409, "unsettled", f"{earlier.id} was received before, at {earlier.received_at}; {fix}")
+    house.tell(
+        {
+            "event_type": "delivery_received",
+            "door": claims[0].door,
+            "delivery_id": claims[0].id,
+            "sender": sender,
+            "peer": authentication.peer(called.request),
+        }
+    )
+
+
+def parsed(data: bytes) -> Any:
+    """JSON that every program reads in the same way: no key twice, no number that is none."""
+    try:
+        return json.loads(text_of(data), object_pairs_hook=_once, parse_constant=no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, "json", f"the body is not JSON: {error}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key is there twice")
+    return made
+
+
+def require_name(what: str, text: str) -> None:
+    """A name or an id that looks like what it is: nothing is hidden in it, and two that look alike are not two."""
+    plain = visible(text, keep_newlines=False, directions=False) == text == text.strip()
+    if not (plain and 0 < len(text) <= LONGEST_NAME and unicodedata.is_normalized("NFC", text)):
+        rule = f"1 to {LONGEST_NAME} printable characters, in Unicode's form NFC, with no space around them"
+        raise Refusal(400, "invalid", "the request does not fit: see problems", [(what, f"must be {rule}")])
+
+
+def require_words(what: str, text: str) -> None:
+    """What people write, in whatever script: no controls, and nothing that hides or turns what is read."""
+    text = text.replace("\r\n", "\n")
+    shown = visible(text)
+    if shown != text:
+        at = next((at for at, (one, two) in enumerate(zip(text, shown, strict=False)) if one != two), 0)
+        found = f"has the character U+{ord(text[at]):04X} at {at}, which is not shown as it is: leave it out"
+        raise Refusal(400, "invalid", "the request does not fit: see problems", [(what, found)])

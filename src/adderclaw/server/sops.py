@@ -1,0 +1,56 @@
+"""Endpoints of SOPs: those that are there, and how far a run of one has come. `POST /runs` begins one."""
+
+import asyncio
+
+from adderclaw.agent import queries
+from adderclaw.flows.queries import sops
+from adderclaw.flows.queries.sops import SopRow, SopState
+from adderclaw.flows.sop.sop import NAME
+from adderclaw.server import client_scope
+from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.environment_routes import Where
+from adderclaw.server.refusal import missing
+from adderclaw.storage import runs
+
+
+async def listing(called: Called) -> list[SopRow]:
+    return await asyncio.to_thread(sops.listed, client_scope.options(called, called.given.workspace))
+
+
+async def show(called: Called) -> SopRow:
+    name = called.path["name"]
+    if not NAME.fullmatch(name):
+        raise missing("SOP", name)
+    return await asyncio.to_thread(sops.one, client_scope.options(called, called.given.workspace), name)
+
+
+async def steps(called: Called) -> SopState:
+    id = called.path["id"]
+
+    def read() -> SopState | None:
+        with queries.reading(called.house.options) as store:
+            run = runs.get(store, id, client_scope.places(called))
+            return sops.of_run(store, run) if run is not None and run.run_id == id and run.kind == "sop" else None
+
+    found = await asyncio.to_thread(read)
+    if found is None:
+        raise missing("run of a SOP", id)
+    return found
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/sops",
+        "read",
+        listing,
+        "The SOPs, and what is wrong with those that are none.",
+        Where,
+        list[SopRow],
+        reach="filtered",
+    ),
+    Endpoint(
+        "GET", "/sops/{name}", "read", show, "One SOP: its inputs and its steps.", Where, SopRow, reach="filtered"
+    ),
+    Endpoint("GET", "/runs/{id}/steps", "read", steps, "How far a run of a SOP has come.", gives=SopState, reach="run"),
+)

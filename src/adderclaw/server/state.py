@@ -1,0 +1,132 @@
+"""All that one server holds: what it was started with, and what goes on in it."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from weakref import WeakValueDictionary
+
+from adderclaw import config
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.conversation.conversations import Conversations
+from adderclaw.agent.conversation.runs import Runs
+from adderclaw.agent.run import Options
+from adderclaw.agent.session.clock import SystemClock, random_ids
+from adderclaw.config.paths import beneath, followed
+from adderclaw.core import home_names
+from adderclaw.core.events import Body, Bus
+from adderclaw.core.redaction import Secrets
+from adderclaw.flows.schedules.ticking import scheduler
+from adderclaw.server.endpoint import Client
+from adderclaw.server.known_channels import KnownChannels
+from adderclaw.server.limits import Rates
+from adderclaw.server.listening import LOOPBACK
+from adderclaw.server.metrics import Meter
+from adderclaw.server.refusal import Refusal
+from adderclaw.storage import Store, clients
+from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.telemetry import database
+
+POSTS_END = 3.0
+"""Seconds that answers to chats have to be posted once all that they follow has ended."""
+
+
+class House:
+    """One server's own state; every endpoint gets it."""
+
+    def __init__(
+        self,
+        options: Options,
+        workspaces: Sequence[str] = (),
+        *,
+        hosts: frozenset[str] = LOOPBACK,
+        secure: bool = False,
+        openai: bool = False,
+        rates: Rates | None = None,
+    ) -> None:
+        """`hosts`: the names by which it may be called; `secure`: under TLS; `openai`: with those endpoints, too."""
+        options = replace(options, walled=True)
+        self.options, self.hosts, self.secure, self.openai = options, hosts, secure, openai
+        self.workspaces = tuple(followed(os.path.abspath(os.path.expanduser(one))) for one in workspaces)
+        self.home = config.home()
+        self.clock = SystemClock()
+        self.key = operators_key(os.path.join(self.home, home_names.RECEIPT_KEY))
+        self.store = Store.open(self.store_path)
+        self.bus = Bus(self.clock, random_ids, Secrets().clean)
+        self.bus.listen("database", database.sink(self.store))
+        self.bus.settled()
+        self.rates = rates or Rates(self.clock.monotonic)
+        self.ready = True
+        """False as soon as it is about to end: then nothing new begins."""
+        self.address = ""
+        """Where it listens, for people."""
+        self.body_seconds = 30.0
+        """Within which the body of a request has to be there."""
+        self.recheck_seconds = 5.0
+        """How long a stream may outlive its token."""
+        self.started = self.clock.now()
+        self.conversations = Conversations(options, "http")
+        self.runs = Runs("http")
+        self.scheduler = scheduler(self.store, self.clock, self.runs, options, "server")
+        """Begins work by itself; its task is `serving`'s."""
+        self.meter = Meter(self)
+        self.streams: set[asyncio.Future[None]] = set()
+        """Answers that go on until somebody ends them."""
+        self.threads: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held while a message of a chat's thread is put into its conversation: they come in their order."""
+        self.webhooks = KnownChannels(options, self.clock.monotonic)
+        self.posting: dict[str, asyncio.Future[None]] = {}
+        """Turns of chats whose questions and answers are posted."""
+        self._seen: dict[str, float] = {}
+
+    @property
+    def store_path(self) -> str:
+        return questions.store_path(self.options.config_file, self.options.workspace, self.options.overrides)
+
+    @property
+    def stop_path(self) -> str:
+        return os.path.join(self.home, home_names.ESTOP)
+
+    @property
+    def stopped(self) -> bool:
+        return os.path.lexists(self.stop_path)
+
+    def folder_for(self, client: Client, wanted: str | None = None) -> str:
+        """The folder in which a client opens something: one that this server offers and the client may open."""
+        if wanted is None:
+            folder = next((one for one in (*self.workspaces, *client.folders) if self._opens(client, one)), None)
+            if folder is None:
+                raise Refusal(403, "folder", "this server offers no folder that the token may open")
+            return folder
+        folder = followed(os.path.abspath(wanted)) if os.path.isabs(wanted) else ""
+        if not self._opens(client, folder) or not os.path.isdir(folder):
+            offered = ", ".join(one for one in self.workspaces if client.sees(one)) or "none"
+            raise Refusal(403, "folder", f"{wanted!r} may not be opened by this token; folders that may: {offered}")
+        return folder
+
+    def _opens(self, client: Client, folder: str) -> bool:
+        """A folder that became a link to another one since it was granted is not opened."""
+        offered = any(beneath(folder, one) for one in self.workspaces)
+        return offered and client.sees(folder) and followed(folder) == folder
+
+    def tell(self, body: Body, conversation_id: str = "") -> None:
+        """An event of the server, on disk before anything follows from it."""
+        self.bus.conversation_id = conversation_id
+        self.bus.tell(body)
+        with self.store.write():
+            pass
+
+    def is_news(self, row_id: str) -> bool:
+        """Whether it is worth a row that this client is there: once a minute."""
+        now = self.clock.monotonic()
+        if now - self._seen.get(row_id, -clients.USED_EVERY) < clients.USED_EVERY:
+            return False
+        self._seen[row_id] = now
+        return True
+
+    async def close(self) -> None:
+        """What runs ends at a safe point; then nothing is open any more."""
+        self.ready = False
+        await asyncio.gather(self.conversations.close(), self.runs.close(), self.scheduler.close())
+        if self.posting:  # what they follow has ended
+            await asyncio.wait({*self.posting.values()}, timeout=POSTS_END)

@@ -1,0 +1,47 @@
+"""Updates as a stream of server-sent events: each with its id, so that who comes back says what was seen last."""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.requests import Request
+
+from adderclaw.agent.conversation.watched import Watched
+from adderclaw.core.decode import Between
+from adderclaw.core.record import record
+from adderclaw.server.endpoint import Called
+from adderclaw.server.refusal import Refusal
+from adderclaw.storage.text import compact
+
+HEARTBEAT = 15
+"""Seconds after which a comment is sent, where nothing else was: who is gone is noticed, and proxies keep it open."""
+
+
+@record
+class Followed:
+    after: Annotated[int, Between(0, (1 << 63) - 1)] | None = None
+    """The id of the last event that was seen; 0: all that are kept. The header Last-Event-ID goes before it."""
+
+
+def last_seen(request: Request, given: int | None) -> int | None:
+    header = request.headers.get("last-event-id", "").strip()
+    if not header:
+        return given
+    if not header.isascii() or not header.isdecimal() or len(header) > 18:
+        raise Refusal(400, "invalid", "Last-Event-ID is no id of an event of ours: leave it out, and read it anew")
+    return int(header)
+
+
+def of_watched(called: Called, one: Watched) -> EventSourceResponse:
+    """The updates of a conversation or a run, for as long as the client reads and its token counts."""
+    return response(_sent(one, last_seen(called.request, called.given.after)))
+
+
+def response(events: AsyncGenerator[ServerSentEvent]) -> EventSourceResponse:
+    """A client that is gone ends it; what nobody reads is held back by the connection alone."""
+    return EventSourceResponse(events, ping=HEARTBEAT, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+
+async def _sent(one: Watched, after: int | None) -> AsyncGenerator[ServerSentEvent]:
+    async for update in one.follow(after):
+        yield ServerSentEvent(compact(update.as_json()), event=update.kind, id=str(update.id), sep="\n")
