@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from adderclaw.core.overseer import Asking, Granted
-from adderclaw.fleet import budgets, facts, leases, submit
+from adderclaw.fleet import budgets, leases, queries, submit
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.submit import ANY_PLACE, Order
 from tests.fleet.farm import Farm, text
@@ -70,7 +70,7 @@ def test_a_budget_that_is_set_while_a_call_begins_holds_it(farm: Farm) -> None:
     lease, database = claimed(farm), Database(farm.url)
     with psycopg.connect(farm.url) as between:
         between.execute("LOCK TABLE fleet.reservations IN SHARE MODE")
-        setting, _ = beside(lambda: facts.set_budget(Database(farm.url), "fleet", "", None, 1000))
+        setting, _ = beside(lambda: queries.set_budget(Database(farm.url), "fleet", "", None, 1000))
         farm.until(lambda: farm.rows(WAITS)[0].n == 1)
         calling, came = beside(lambda: budgets.reserve(Database(farm.url), lease, ASKING, ""))
         farm.until(lambda: farm.rows(WAITS)[0].n == 2)

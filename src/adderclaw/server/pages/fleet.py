@@ -54,10 +54,10 @@ def look() -> tuple[Json, list[Json], list[Json]] | None:
     if not os.path.exists(os.path.join(home(), home_names.FLEET)) and "ADDERCLAW_FLEET_DATABASE" not in os.environ:
         return None
     fleet = opened()
-    from adderclaw.fleet import asking, facts
+    from adderclaw.fleet import asking, queries
 
     try:
-        overview, runs = facts.overview(fleet.database), facts.runs(fleet.database, limit=LIMIT)
+        overview, runs = queries.overview(fleet.database), queries.runs(fleet.database, limit=LIMIT)
         asked = asking.waiting(fleet.database, fleet.key_here())
         made: list[Any] = Secrets().clean([overview, runs, asked])  # who submits may write anything
         return made[0], made[1], made[2]

@@ -46,9 +46,9 @@ def who() -> str:
 
 def whole_id(database: Database, given: str) -> str:
     """A run's id by its beginning."""
-    from adderclaw.fleet import facts
+    from adderclaw.fleet import queries
 
-    rows = facts.starting_with(database, given)
+    rows = queries.starting_with(database, given)
     if not given or not rows:
         raise UsageError(f"there is no run {given!r}; `adderclaw fleet list` lists them")
     if len(rows) > 1 and rows[0] != given:

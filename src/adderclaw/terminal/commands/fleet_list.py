@@ -10,7 +10,7 @@ from adderclaw.config import home
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
-from adderclaw.fleet import facts
+from adderclaw.fleet import queries
 from adderclaw.fleet.report import page
 from adderclaw.fleet.state import Folder
 from adderclaw.terminal.commands.common import OutputFormat, said
@@ -37,7 +37,7 @@ def list_runs(
 
     Example: adderclaw fleet list --state running
     """
-    found = facts.runs(opened(database).database, state=state, outcome=outcome, batch=batch, limit=limit)
+    found = queries.runs(opened(database).database, state=state, outcome=outcome, batch=batch, limit=limit)
     if output_format == "json":
         print_json(clean(found))
         return
@@ -64,9 +64,9 @@ def show(
     """
     fleet = opened(database)
     if run_id is None:
-        made = facts.overview(fleet.database)
+        made = queries.overview(fleet.database)
     else:
-        made = facts.run(fleet.database, whole_id(fleet.database, run_id), fleet.key_here())
+        made = queries.run(fleet.database, whole_id(fleet.database, run_id), fleet.key_here())
     if output_format == "json":
         print_json(clean(made))
         return
@@ -87,8 +87,8 @@ def logs(
     fleet = opened(database)
     run, last = whole_id(fleet.database, run_id), 0
     while True:
-        ended = facts.has_ended(fleet.database, run)
-        for number, event in facts.events(fleet.database, run, last):
+        ended = queries.has_ended(fleet.database, run)
+        for number, event in queries.events(fleet.database, run, last):
             last = number
             if output_format == "json":
                 print_json(clean(event))
@@ -111,7 +111,7 @@ def watch(
     """
     fleet = opened(database)
     while True:
-        now = facts.overview(fleet.database)
+        now = queries.overview(fleet.database)
         states = "  ".join(f"{name} {count}" for name, count in now["runs"].items())
         print(f"{time.strftime('%H:%M:%S')}  workers {len(now['workers'])}  {states}  ${now['cost']:.4f}", flush=True)
         if once:
@@ -152,7 +152,7 @@ def fetch(
     """
     fleet = opened(database)
     run = whole_id(fleet.database, run_id)
-    row = facts.saved_state(fleet.database, run)
+    row = queries.saved_state(fleet.database, run)
     if row.pruned is not None:
         raise UsageError(f"run {run}: its state was pruned {row.pruned:%Y-%m-%d}; what was signed of it is left")
     if row.saved is None:
@@ -180,7 +180,7 @@ def report(
 
     Example: adderclaw fleet report batch-1f2e3d4c5b6a --html report.html
     """
-    made = clean(facts.report(opened(database).database, batch))
+    made = clean(queries.report(opened(database).database, batch))
     if html is not None:
         try:
             with open(os.path.expanduser(html), "w", encoding="utf-8") as file:

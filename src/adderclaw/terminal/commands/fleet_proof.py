@@ -14,7 +14,7 @@ from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Replies
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
-from adderclaw.fleet import anchors, asking, facts
+from adderclaw.fleet import anchors, asking, queries
 from adderclaw.fleet.prune import last, prune
 from adderclaw.fleet.verify import verify as verified
 from adderclaw.fleet.where import Fleet
@@ -106,7 +106,7 @@ def usage(
 
     Example: adderclaw fleet usage --by project
     """
-    rows = facts.usage(opened(database).database, by)
+    rows = queries.usage(opened(database).database, by)
     if output_format == "json":
         print_json(rows)
         return
@@ -134,8 +134,8 @@ def budget(
         raise UsageError(f"{scope} {name}".strip() + ": give `fleet`, `project NAME` or `submitter NAME`")
     fleet = opened(database)
     if cost is not None or tokens is not None or none:
-        facts.set_budget(fleet.database, scope, name, cost, tokens)
-    row = facts.budget(fleet.database, scope, name)
+        queries.set_budget(fleet.database, scope, name, cost, tokens)
+    row = queries.budget(fleet.database, scope, name)
     limits = ", ".join(f"{row[key]} {key}" for key in ("cost", "tokens") if row.get(key) is not None) or "no limit"
     said(row, f"{scope} {name}".strip() + f": {limits}; spent ${row['spent_cost']:.6f}", output_format)
 
@@ -152,7 +152,7 @@ def pace(
 
     Example: adderclaw fleet pace claude-sonnet-4-5 --per-minute 50 --at-once 10
     """
-    facts.set_pace(opened(database).database, model, per_minute, at_once)
+    queries.set_pace(opened(database).database, model, per_minute, at_once)
     bounds = {"per_minute": per_minute, "at_once": at_once}
     shown = ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in bounds.items() if value is not None)
     said({"model": model, **bounds}, f"{model}: {shown or 'no bound'}", output_format)
