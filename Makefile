@@ -27,7 +27,7 @@ test-all: setup ## all tests: also browsers, servers, matrices and a share of ea
 soak: setup ## the long loops, whole
 	@ADDERCLAW_SOAK=1 .venv/bin/pytest tests -m soak $(ARGS)
 
-coverage: setup ## which lines of the core modules the tests run; fails below 85 % of any (ARGS="tests/skills" narrows)
+coverage: setup ## which lines of the core modules the tests run; fails below 85 % of any (ARGS="tests/tools/skills" narrows)
 	@.venv/bin/python scripts/measure_coverage.py $(ARGS)
 
 sizes: setup ## packages with lines, public names, longest function and file; SINCE=<ref> adds their growth

@@ -24,7 +24,7 @@ ACCEPTANCE = (
     *("slash", "claude_folder", "plugins", "messages"),  # skills that are called by name; the log as JSON
 )
 TESTS = (
-    *("tests/skills", "tests/drivers/test_task.py", "tests/providers", "tests/sinks"),
+    *("tests/tools/skills", "tests/flows/test_task.py", "tests/models/providers", "tests/storage/telemetry"),
     *(f"tests/acceptance/test_{name}.py" for name in ACCEPTANCE),
 )
 

@@ -209,10 +209,10 @@ def test_what_make_test_leaves_out_exists() -> None:
     [
         ("tests/fleet/test_trees.py::test_x[1]", (), "needs PostgreSQL"),
         ("tests/server/test_pages.py", (), "needs Chromium"),
-        ("tests/gate/test_shell.py::test_any_text_gives_a_plan_or_raw", (), "takes long"),
-        ("tests/gate/test_shell.py::test_unlisted", (), ""),
+        ("tests/policy/test_shell.py::test_any_text_gives_a_plan_or_raw", (), "takes long"),
+        ("tests/policy/test_shell.py::test_unlisted", (), ""),
         ("tests/acceptance/test_resume.py::test_kill_9_anywhere_and_resume", ("world",), "takes long"),
-        ("tests/store/test_unlisted.py::test_x", ("cli",), "starts the program, and no acceptance row names it"),
+        ("tests/storage/test_unlisted.py::test_x", ("cli",), "starts the program, and no acceptance row names it"),
         ("tests/security/test_unlisted.py::test_x", (), "starts the program, and no acceptance row names it"),
         ("tests/acceptance/test_spec.py::test_from_the_specification_to_the_last_scenario[x]", ("world",), ""),
     ],

@@ -20,9 +20,9 @@ from acp.client.connection import ClientSideConnection
 
 from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World, call, text
-from tests.mcp.node import node
 from tests.program import PROGRAM
 from tests.scripted import ScriptedModel
+from tests.tools.mcp.node import node
 
 type Json = dict[str, Any]
 INFO = schema.Implementation(name="zed", title="Zed", version="1.2")

@@ -9,8 +9,8 @@ import pytest
 
 from tests.acceptance.test_agentfile import Flow
 from tests.acceptance.world import World, call, text
-from tests.mcp import node
 from tests.scripted import ScriptedModel
+from tests.tools.mcp import node
 
 PAGE = """<html><title>Greeter</title><body><h1>Hello</h1>
 <form onsubmit="document.querySelector('p').textContent = 'Welcome ' + document.querySelector('input').value;

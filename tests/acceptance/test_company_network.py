@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.acceptance.world import World, call
 from tests.company import LOGIN, company
 from tests.scripted import ScriptedModel
-from tests.sinks.receivers import certificate
+from tests.storage.telemetry.receivers import certificate
 
 ASK = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).read().decode())"
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.hooks.test_catalogue import SEED
+from tests.tools.hooks.test_catalogue import SEED
 
 SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
 QUESTION = {"question": "Which?", "header": "c", "options": [{"label": "red"}, {"label": "blue"}]}

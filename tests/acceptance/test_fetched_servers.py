@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.mcp.registry import Registry, registry
+from tests.tools.mcp.registry import Registry, registry
 
 OWN = '[mcp_servers.it]\ncommand = "npx"\nargs = ["-y", "a-server"]\nstartupTimeout = 60000\n'
 TOKEN = "npm_0123456789abcdefghijABCDEFGHIJ012345"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.hooks.test_catalogue import APPENDIX_A, FIELDS
+from tests.tools.hooks.test_catalogue import APPENDIX_A, FIELDS
 
 type Heard = list[dict[str, Any]]
 BASE = {"hook_event_name", "session_id", "conversation_id", "runtime_db_path", "cwd", "session_cwd", "permission_mode"}

@@ -19,8 +19,8 @@ from mcp_types import ElicitResult, ResourceTemplateReference
 from tests.acceptance.test_replay import verified
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
-from tests.mcp.node import EVERYTHING, needed, node
 from tests.program import PROGRAM
+from tests.tools.mcp.node import EVERYTHING, needed, node
 
 SCRIPT = Path(__file__).parents[1] / "mcp" / "a_server.py"
 TABLE = (

@@ -7,8 +7,8 @@ from collections.abc import Generator
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.mcp.guarded import Guarded
 from tests.oauth_server import OAuthServer
+from tests.tools.mcp.guarded import Guarded
 
 
 @pytest.fixture

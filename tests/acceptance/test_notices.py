@@ -16,7 +16,7 @@ import pytest
 from adderclaw.models.http.signing import new_secret
 from tests.acceptance.world import World, call, text
 from tests.program import keyboard
-from tests.sinks.receivers import Receiver, certificate, until
+from tests.storage.telemetry.receivers import Receiver, certificate, until
 
 CANARY = "canary-7f3a9b2c-never-to-leave"
 

@@ -16,7 +16,7 @@ from adderclaw.storage import Store
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.test_slash import talk
 from tests.acceptance.world import World, call, text
-from tests.drivers.test_sop_files import SEED
+from tests.flows.test_sop_files import SEED
 from tests.program import Done, keyboard
 from tests.scripted import ScriptedModel
 

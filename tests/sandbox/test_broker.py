@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.sandbox.broker import MOST_ASKED, Broker, Grant
-from tests.credentials.making import gone
+from tests.models.credentials.making import gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the broker works on Linux alone")
 

@@ -23,7 +23,7 @@ class Loaded(NamedTuple):
     trusted: bool
     """Whether the project's own files count in full; a project without any has nothing to trust."""
     policies: tuple[Json, ...] = ()
-    """Every policy.toml that was found, for `gate.policy_file` to compile."""
+    """Every policy.toml that was found, for `policy.policy_file` to compile."""
     held_hooks: tuple[Json, ...] = ()
     """Hooks of a project that is not trusted: they do not run. Each has its `source`."""
     started: tuple[str, ...] = ()

@@ -78,7 +78,7 @@ def of(section: str) -> tuple[str, Scope]:
 
 
 def parse(path: str, data: bytes, *, trusted: bool) -> Json:
-    """A policy file as JSON that `gate.policy_file` compiles; raises ConfigError with every problem."""
+    """A policy file as JSON that `policy.policy_file` compiles; raises ConfigError with every problem."""
     table = syntax.parse(path, data)
     problems: list[Problem] = []
     default_deny = table.pop("default_deny", False)

@@ -361,7 +361,7 @@ class Touch:
 
 
 class CommandFact(Protocol):
-    """A shell command as the gate sees it: a plan that we compiled, or raw bash. `gate.shell` has both."""
+    """A shell command as the gate sees it: a plan that we compiled, or raw bash. `policy.legacy.shell` has both."""
 
     @property
     def text(self) -> str: ...

@@ -1,7 +1,7 @@
 """policy.toml as a judge: sections of tools with what they may and may not touch, several files united.
 
 Deny wins whatever the order. Each file gives its own opinion of a call and the strictest stands; of a file that is not
-trusted only the denials count. Patterns become the rules of `gate.rules`, so that both sources match alike.
+trusted only the denials count. Patterns become the rules of `policy.rules`, so that both sources match alike.
 """
 
 import re

@@ -43,11 +43,11 @@ class Schedule(NamedTuple):
     name: str
     workspace: str
     when: Json
-    """`schedules.when.When` as JSON."""
+    """`flows.schedules.when.When` as JSON."""
     what: Json
-    """`drivers.wanted.Wanted` as JSON."""
+    """`flows.request.Wanted` as JSON."""
     terms: Json
-    """`schedules.terms.Terms` as JSON: missed runs, overlap, budget."""
+    """`flows.schedules.terms.Terms` as JSON: missed runs, overlap, budget."""
     pin: str
     """Digest of the file that it begins, as it was when it was added or approved; empty: it may change."""
     created_at: str

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class WaysOut(Protocol):
-    """What commands reach, for who is asked about them. `runtime.sandbox_setup` has it."""
+    """What commands reach, for who is asked about them. `agent.run.sandbox_setup` has it."""
 
     def offered(self, command: CommandFact | None) -> tuple[str, ...]: ...
     def let_in(self, command: CommandFact | None) -> tuple[str, ...]: ...

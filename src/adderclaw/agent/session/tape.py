@@ -1,6 +1,6 @@
 """Where a session meets what is outside of it: each edge passes through here, so that it can be recorded and replayed.
 
-This one passes everything on. `replay.recorder` notes it, `replay.checking` compares it.
+This one passes everything on. `agent.replay.recorder` notes it, `agent.replay.checking` compares it.
 """
 
 from asyncio import Future, ensure_future, wait
