@@ -1,7 +1,7 @@
 """Counts the denials of harmless commands in `supervised`, by reason, in bubblewrap and without a sandbox.
 
-The commands are all harmless lists of tests/policy, judged as `tests/policy/test_corpus.py` judges them: nothing runs. The
-figures of docs/security.md are what this prints.
+The commands are all harmless lists of tests/policy, judged as `tests/policy/test_corpus.py` judges them: nothing runs.
+The figures of docs/security.md are what this prints.
 """
 
 import os

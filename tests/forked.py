@@ -25,9 +25,8 @@ from typing import IO, Any
 
 PRELOADED = ("asyncio", "ctypes", "lark", "pathspec", "rapidfuzz.fuzz", "sqlite3", "ssl", "tomlkit", "tomllib", "yaml")
 OURS = (
-    *("channels.cli", "channels.print_mode", "fleet", "schedules", "hosted", "mcp"),
-    *("runtime", "replay", "drivers", "kernel", "hooks", "skills", "sinks", "tools", "providers", "gate", "sandbox"),
-    *("checkpoints", "view", "workspace", "store", "config", "credentials", "net", "events"),
+    *("core", "config", "models", "storage", "policy", "sandbox", "tools", "agent", "flows", "fleet"),
+    *("terminal.commands", "terminal.print_mode"),
 )
 """Modules of the program, and packages with all that is in them; not those that bring a server."""
 NOT = ("adderclaw.storage.telemetry",)

@@ -14,24 +14,24 @@ SOURCE = Path(__file__).parents[1] / "src" / "adderclaw"
 FILES = [path.relative_to(SOURCE).as_posix() for path in sorted(SOURCE.rglob("*.py"))]
 ALLOWED: dict[str, tuple[str, ...]] = {
     # words of a page that are also names
-    "channels/acp/agent.py": ("Agent",),  # a class of that module, in quotes
-    "channels/server/pages/extensions.py": ("Skill",),
-    "channels/server/pages/policy.py": ("Call",),
-    "channels/server/pages/run.py": ("Time",),
+    "clients/acp/agent.py": ("Agent",),  # a class of that module, in quotes
+    "server/pages/extensions.py": ("Skill",),
+    "server/pages/policy.py": ("Call",),
+    "server/pages/run.py": ("Time",),
     # the scope of a token
-    "channels/server/endpoint.py": ("openai",),
-    "channels/server/openai/endpoints.py": ("openai",),
-    "channels/server/openapi.py": ("openai",),
+    "server/endpoint.py": ("openai",),
+    "server/openai/endpoints.py": ("openai",),
+    "server/openapi.py": ("openai",),
     # how the operator's own files call an entry or a model
     "config/checks.py": ("mock",),
-    "config/schema.py": ("anthropic", "gemini", "mock"),
+    "config/schema/settings.py": ("anthropic", "gemini", "mock"),
     # who makes a model, whoever serves it
-    "config/price_list.py": ("anthropic", "openai"),
-    "providers/thinking.py": ("anthropic", "gemini", "openai"),
+    "config/model_facts/price_list.py": ("anthropic", "openai"),
+    "models/providers/thinking.py": ("anthropic", "gemini", "openai"),
     # the value of a key that any server takes
-    "credentials/sources.py": ("lm-studio",),
+    "models/credentials/sources.py": ("lm-studio",),
     # a Python package
-    "drivers/sdlc/check_python.py": ("mock",),
+    "flows/sdlc/check_python.py": ("mock",),
 }
 """Literals that are something else than the name of a tool or kind of provider."""
 

@@ -22,9 +22,9 @@ from adderclaw.core.types import Json
 
 PRELOADED = """
 asyncio ctypes email.message sqlite3 ssl tomllib
-adderclaw.sandbox.legacy.checkpoints.tracker adderclaw.fleet.child adderclaw.policy.legacy.commands adderclaw.policy.guards adderclaw.policy.judges
-adderclaw.policy.modes adderclaw.models.providers.mock adderclaw.agent.run.opened adderclaw.sandbox.box adderclaw.sandbox.confinement
-adderclaw.tools.files
+adderclaw.sandbox.legacy.checkpoints.tracker adderclaw.fleet.child adderclaw.policy.legacy.commands
+adderclaw.policy.guards adderclaw.policy.judges adderclaw.policy.modes adderclaw.models.providers.mock
+adderclaw.agent.run.opened adderclaw.sandbox.box adderclaw.sandbox.confinement adderclaw.tools.files
 """.split()  # noqa: SIM905
 
 

@@ -120,12 +120,12 @@ def test_d36_the_script_notices_events_in_another_order(tmp_path: Path) -> None:
     script, source = ROOT / "scripts" / "verify_hook_order.py", tmp_path / "src" / "adderclaw"
     (tmp_path / "scripts").mkdir()
     shutil.copy(script, tmp_path / "scripts")
-    for name in ("config/hooks.py", "hooks/catalogue.py"):
+    for name in ("config/foreign/hooks.py", "tools/hooks/catalogue.py"):
         (source / name).parent.mkdir(parents=True)
         shutil.copy(ROOT / "src" / "adderclaw" / name, source / name)
     check = [sys.executable, str(tmp_path / "scripts" / script.name)]
     assert subprocess.run(check, capture_output=True, text=True).stdout == f"in order: {len(APPENDIX_A)} events\n"
-    for name, line in (("config/hooks.py", '    "{}",\n'), ("hooks/catalogue.py", '    "{}": Event(')):
+    for name, line in (("config/foreign/hooks.py", '    "{}",\n'), ("tools/hooks/catalogue.py", '    "{}": Event(')):
         as_it_is = (source / name).read_text()
         swapped = as_it_is.replace(line.format("Stop"), "HERE").replace(line.format("Setup"), line.format("Stop"))
         (source / name).write_text(swapped.replace("HERE", line.format("Setup")))

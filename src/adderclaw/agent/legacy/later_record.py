@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Later:
-    """Of one session in one workspace: `sandbox.protected_paths.Recorder` and `agent.legacy.later_report.Changes` in one."""
+    """The `sandbox.protected_paths.Recorder` and `agent.legacy.later_report.Changes` of a session in one workspace."""
 
     def __init__(self, store: Store, root: str, session_id: str, home: str, *, allow: bool) -> None:
         self._store, self._root, self._session, self._home = store, root, session_id, home

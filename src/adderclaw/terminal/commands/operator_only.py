@@ -54,8 +54,8 @@ CONSENTS: Mapping[tuple[str, ...], Consent] = {
     ("fleet", "budget"): Consent("Setting a budget of the fleet"),
     ("fleet", "pace"): Consent("Setting the pace of the fleet"),
 }
-"""What other channels offer of these is refused where it is carried out (`flows/sdlc/conversation_phase`, `flows/sdlc/coverage`,
-`agent/conversation/questions`)."""
+"""What other channels offer of these is refused where it is carried out (`flows/sdlc/conversation_phase`,
+`flows/sdlc/coverage`, `agent/conversation/questions`)."""
 
 
 def guard(command: Any, path: tuple[str, ...] = ()) -> None:

@@ -1,6 +1,7 @@
 """Generates the content of `tables.json` from `tables/*.toml`: parsing the TOML at every start would take 80 ms.
 
-`make setup` and the build of a wheel write the file (`python -m adderclaw.policy.legacy.programs.generate`); git ignores it.
+`make setup` and the build of a wheel write the file with `python -m adderclaw.policy.legacy.programs.generate`; git
+ignores it.
 """
 
 import json
