@@ -15,7 +15,10 @@ MESSAGES = re.compile(r"(?:.*_)?(?:reason|message|content|error|detail|note|note
 SENTENCE = re.compile(r"[A-Za-z]{2,}[^A-Za-z\n]* [^A-Za-z\n]*[A-Za-z]{2,}")
 """Two words with a blank between them: no key, code or prefix is like that."""
 ALLOWED = {
-    ("terminal/commands/config.py", ": "): "a warning begins with the path of its file, by which one is chosen to be shown",
+    (
+        "terminal/commands/config.py",
+        ": ",
+    ): "a warning begins with the path of its file, which decides whether it is shown",
     ("terminal/legacy/print_options.py", "--settings: "): "the name of the flag, which stands before each note",
     ("flows/doctor/checks_run.py", "; "): "only lays out a note of the credentials in two columns",
     ("terminal/repl/slash/git.py", "origin/"): "git wrote it",

@@ -79,7 +79,7 @@ OWN = {
     "config.layers": "whether the workspace that the operator named is there, and is the project's folder",
     "config.managed": "the administrator's files in /etc/adderclaw, each by the descriptor whose owner was looked at",
     "config.model_facts.table": "the tables that come with the program; whether the home has one",
-    "config.trust.named_files": "whether a word of a hook names a file, which hooks.scripts then reads through the door",
+    "config.trust.named_files": "whether a word of a hook names a file, which tools.hooks.scripts then reads",
     "config.safe_open": "the door itself, for what is read before there is a workspace",
     "config.legacy.options": "whether a file that the operator named is there",
     "config.operator_file": "config.toml in AdderClaw's own folder",

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from adderclaw import __version__
@@ -22,12 +23,21 @@ def _folder(home: str) -> str:
     return os.path.join(home, home_names.CACHE)
 
 
+def _stamps(folder: str) -> Iterator[tuple[str, int, int]]:
+    """The source files below a folder, with their times and sizes."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.path, entry.stat().st_mtime_ns, entry.stat().st_size
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _stamps(entry.path)
+
+
 def _program() -> list[Any]:
     """What the code that made a result looked like."""
     here = os.path.dirname(os.path.abspath(__file__))
     try:
-        with os.scandir(here) as entries:
-            stamps = sorted((e.name, e.stat().st_mtime_ns, e.stat().st_size) for e in entries if e.name.endswith(".py"))
+        stamps = sorted(_stamps(here))
     except OSError:
         stamps = []
     return [__version__, stamps]

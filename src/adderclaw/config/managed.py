@@ -321,15 +321,15 @@ def host_of(kind: str, base_url: str | None) -> str:
     """Where an entry is asked; nothing for one that asks nobody."""
     from urllib.parse import urlsplit
 
-    from adderclaw.models.credentials.sources import SOCKET
+    from adderclaw.core.provider_kinds import SOCKET_VARIABLE
 
     known = BY_NAME.get(kind)
     if known is None:
         return "an unknown host"
     if known.asks_nobody:
         return ""
-    if kind == ANTHROPIC and os.environ.get(SOCKET, "").strip():
-        return f"what listens at {SOCKET}"
+    if kind == ANTHROPIC and os.environ.get(SOCKET_VARIABLE, "").strip():
+        return f"what listens at {SOCKET_VARIABLE}"
     address = base_url or os.environ.get(known.url_variable) or known.base_url
     try:
         return urlsplit(address).hostname or "an unknown host"

@@ -9,6 +9,11 @@ from adderclaw.core.record import NamedTuple
 if TYPE_CHECKING:
     from adderclaw.config.schema.settings import Config
 
+SPEC_STATUS_FILE = ".adderclaw/status.json"
+"""In a project: its scenarios, and which of them have passed."""
+SPEC_MARKS_FILE = ".adderclaw/spec.json"
+"""In a project: what else is known of its scenarios."""
+
 
 class Own(NamedTuple):
     """All of them as absolute paths that no link is part of."""

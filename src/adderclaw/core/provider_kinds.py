@@ -34,6 +34,9 @@ OPENROUTER: Kind = "openrouter"
 RELIABLE: Kind = "reliable"
 ROUTER: Kind = "router"
 
+SOCKET_VARIABLE = "ANTHROPIC_UNIX_SOCKET"
+"""Names a socket on which a model server listens instead of the address of an Anthropic entry."""
+
 
 class ProviderKind(NamedTuple):
     name: Kind

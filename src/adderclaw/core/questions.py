@@ -10,6 +10,9 @@ from adderclaw.core.types import Json, Risk
 type Kind = Literal["call", "step"]
 """What waits for a yes: a tool call, or a step of a workflow that is there to ask a person and has no risk."""
 
+MOST_GRANTED = 6_000
+"""Of a request that "always" is offered for."""
+
 
 @record
 class ApprovalRequest:

@@ -166,10 +166,9 @@ async def report(called: Called) -> Response:
 
 
 def _reported(called: Called, row: Row) -> str:
-    from adderclaw.agent.replay.trace_file import checked
+    from adderclaw.agent.replay.trace_file import checked, places_of
     from adderclaw.agent.view.rows import Rows
     from adderclaw.flows.spec import report as pages
-    from adderclaw.terminal.commands.replay_stream import places_of
 
     options = replace(called.house.options, workspace=row.workspace)
     with queries.reading(options) as store:

@@ -5,8 +5,18 @@ import os
 import sys
 from typing import Literal
 
+from adderclaw.agent.queries.restoring import Ask
 from adderclaw.agent.tool_call.approvals import by_agent
-from adderclaw.core.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
+from adderclaw.core.questions import (
+    MOST_GRANTED,
+    Answer,
+    ApprovalRequest,
+    Question,
+    QuestionRequest,
+    Replies,
+    reached,
+    replied,
+)
 from adderclaw.core.redaction import visible
 
 
@@ -95,6 +105,11 @@ async def typed(question: str) -> str | None:
         raise
 
 
+def asker() -> Ask | None:
+    """The person at the terminal, or None where nobody can be asked."""
+    return typed if STDIN.is_terminal else None
+
+
 async def _reply(question: Question) -> str | None:
     """What a person says to one question: options by number or label, or their own words."""
     lines = [f"Question ({_line(question.header)}): {_line(question.question)}"]
@@ -123,9 +138,6 @@ ALWAYS: dict[str, Literal["session", "project", "user"]] = {"a": "session", "p":
 
 PIPED_ANSWERS = frozenset({"y", "yes", "n", "no", "a", "p", "A", ""})
 NO_ANSWER = "what is piped is no answer: a line of it is exactly y, yes, n, no, a, p or A, or empty"
-
-MOST_GRANTED = 6_000
-"""Of a request that "always" is offered for."""
 
 
 def _line(text: str) -> str:

@@ -5,13 +5,16 @@ import io
 import json
 import os
 import stat
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adderclaw.agent.run.events_file import open_events_file
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.events import Body, Bus, EventRecord
+from adderclaw.core.events import Body, Bus, EventRecord, Sink
 from adderclaw.core.redaction import Secrets
 from adderclaw.sandbox.workspace import anywhere
 from adderclaw.storage import Store
@@ -46,6 +49,10 @@ def test_a_line_for_people(event: EventRecord, line: str) -> None:
     stream = io.StringIO()
     log.sink("debug", False, stream)(event)
     assert stream.getvalue() == line + "\n"
+
+
+def _jsonl_sink(folder: Path, store: Store) -> tuple[Sink, Callable[[], None]]:
+    return jsonl.sink(partial(open_events_file, anywhere(str(folder))), store)
 
 
 def test_a_long_value_is_cut() -> None:
@@ -90,7 +97,7 @@ def test_a_line_for_programs_has_every_field() -> None:
 
 @pytest.mark.parametrize("run_id", ["", ".", "..", "a/b", "../up", "/abs", "nul\0"])
 def test_a_run_id_cannot_lead_elsewhere(tmp_path: Path, run_id: str) -> None:
-    tell, _ = jsonl.sink(anywhere(str(tmp_path / "runs")), Store.open(str(tmp_path / "memory.sqlite")))
+    tell, _ = _jsonl_sink(tmp_path / "runs", Store.open(str(tmp_path / "memory.sqlite")))
     with pytest.raises(AdderClawError, match="run folder"):
         tell(record("startup", run_id=run_id))
     assert not (tmp_path / "runs").exists()
@@ -99,7 +106,7 @@ def test_a_run_id_cannot_lead_elsewhere(tmp_path: Path, run_id: str) -> None:
 def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "runs" / "run-1").mkdir(parents=True)
     (tmp_path / "runs" / "run-1" / "events.jsonl").symlink_to(tmp_path / "victim")
-    tell, _ = jsonl.sink(anywhere(str(tmp_path / "runs")), Store.open(str(tmp_path / "memory.sqlite")))
+    tell, _ = _jsonl_sink(tmp_path / "runs", Store.open(str(tmp_path / "memory.sqlite")))
     with pytest.raises(OSError, match="symbolic links"):
         tell(record("startup"))
     assert not (tmp_path / "victim").exists()
@@ -108,7 +115,7 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
 def test_the_run_folder_is_written_as_it_happens(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
-        tell, close = jsonl.sink(anywhere(str(tmp_path / "runs")), Store.open(str(tmp_path / "memory.sqlite")))
+        tell, close = _jsonl_sink(tmp_path / "runs", Store.open(str(tmp_path / "memory.sqlite")))
         for number in range(3):
             tell(record("warning", message=f"{number}\n\ud800"))
     finally:
@@ -146,7 +153,7 @@ def test_through_the_bus_no_secret_and_no_control_character_arrives(tmp_path: Pa
     bus = Bus(Ticking(), numbered(), secrets.clean)
     text, structured = io.StringIO(), io.StringIO()
     store = Store.open(str(tmp_path / "memory.sqlite"))
-    tell, close = jsonl.sink(anywhere(str(tmp_path)), store)
+    tell, close = _jsonl_sink(tmp_path, store)
     for name, sink in (
         ("text", log.sink("debug", False, text)),
         ("json", log.sink("debug", True, structured)),

@@ -209,9 +209,9 @@ def _without_status(found: "Sequence[Change]") -> "list[Change]":
     """The changes but for the status of a specification: our own tools write it, and no program runs it later."""
     if not found:
         return []
-    from adderclaw.flows.spec.status import FILE, MARKS
+    from adderclaw.config.own_paths import SPEC_MARKS_FILE, SPEC_STATUS_FILE
 
-    return [one for one in found if not one.path.endswith((f"/{FILE}", f"/{MARKS}"))]
+    return [one for one in found if not one.path.endswith((f"/{SPEC_STATUS_FILE}", f"/{SPEC_MARKS_FILE}"))]
 
 
 def _is_named(path: str) -> bool:

@@ -12,7 +12,6 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.sandbox.legacy.checkpoints.difference import lines
 from adderclaw.sandbox.legacy.checkpoints.restore import Asked, Outcome, Plan, Step, Workshop
-from adderclaw.terminal.operators import STDIN, typed
 
 QUESTIONS: dict[Asked, tuple[str, str]] = {
     "conflict": ("others changed these since", "Restore over them?"),
@@ -64,11 +63,6 @@ class Restored(NamedTuple):
             count, first = len(self.left), self.left[0].path
             were = "was" if count == 1 else "were"
             yield f"{count} path{'' if count == 1 else 's'} {NAME_THEM.format(were=were, path=first)}"
-
-
-def asker() -> Ask | None:
-    """Whom to ask: the person at the terminal, or nobody."""
-    return typed if STDIN.is_terminal else None
 
 
 async def restored(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -36,6 +37,9 @@ from adderclaw.storage.model_calls import Call
 from adderclaw.storage.queries import recordings
 from adderclaw.storage.tape import Damaged, Item
 from adderclaw.storage.transcript import Entry
+
+type ReplayedFlows = Mapping[str, Callable[[Session, Json], Awaitable[TurnResult]]]
+"""Runs a flow again from its recorded beginning, by the name of its driver. The flows provide it."""
 
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 """What a row makes of itself that is no longer as it was written: all that is replayed is untrusted."""
@@ -156,6 +160,7 @@ def play(
     session_id: str,
     segment: Segment,
     folder: str,
+    flows: ReplayedFlows,
 ) -> Played:
     """Replay one segment in a store of its own below `folder`; nothing is executed, and nothing else is written."""
     asked, entries = rows_of(store, session_id, segment)
@@ -176,7 +181,7 @@ def play(
     results: list[TurnResult] = []
     ended, killed = "", False
     try:
-        asyncio.run(_turns(session, reel, segment.head, results, differences))
+        asyncio.run(_turns(session, reel, segment.head, results, differences, flows))
     except Diverged as error:
         ended = str(error)
     except RanOut as error:
@@ -193,7 +198,12 @@ def play(
 
 
 async def _turns(
-    session: Session, reel: Reel, head: Json, results: list[TurnResult], differences: list[Difference]
+    session: Session,
+    reel: Reel,
+    head: Json,
+    results: list[TurnResult],
+    differences: list[Difference],
+    flows: ReplayedFlows,
 ) -> None:
     fresh = True
     while kind := reel.left:
@@ -220,39 +230,23 @@ async def _turns(
         elif kind == "goal":
             goals.put(session, body["words"])
         elif kind == "drive":
-            results.append(await _driven(session, body))
+            results.append(await _driven(session, body, flows))
         else:
             await _turn(session, reel, body, results, differences)
 
 
-async def _driven(session: Session, body: Json) -> TurnResult:
+async def _driven(session: Session, body: Json, flows: ReplayedFlows) -> TurnResult:
     """Let the driver decide again, from what the model said and what it looked up."""
-    if body["driver"] not in ("task", "sop"):
+    if body["driver"] not in flows:
         raise Diverged(f"this version has no driver {body['driver']!r}")
     assert isinstance(session.tape, Checking)
     session.tape.driven = True
     try:
-        return await (_task(session, body) if body["driver"] == "task" else _sop(session, body))
+        return await flows[body["driver"]](session, body)
     except asyncio.CancelledError:
         return TurnResult("stopped", "", "interrupted")
     finally:
         session.tape.driven = False
-
-
-async def _task(session: Session, body: Json) -> TurnResult:
-    from adderclaw.flows.task.execute import TaskExecution
-    from adderclaw.tools.skills.catalogue import Catalogue
-
-    return await TaskExecution(session, body["task"], Catalogue, inputs=body["inputs"], prompt=session.prompt).run()
-
-
-async def _sop(session: Session, body: Json) -> TurnResult:
-    from adderclaw.flows.sop import inputs, parse
-    from adderclaw.flows.sop.execute import SopExecution
-
-    sop = parse.parse(body["sop"], body["file"])
-    values = inputs.bound(sop, body["inputs"])
-    return await SopExecution(session, sop, values, given=body["inputs"], said=body["said"]).run()
 
 
 async def _turn(

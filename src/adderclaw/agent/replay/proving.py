@@ -9,7 +9,7 @@ from itertools import zip_longest
 from adderclaw.agent.replay import playing
 from adderclaw.agent.replay.edges import ASIDE
 from adderclaw.agent.replay.event_text import as_object, kernel_events, until_the_next_process
-from adderclaw.agent.replay.playing import MALFORMED, Difference, Played
+from adderclaw.agent.replay.playing import MALFORMED, Difference, Played, ReplayedFlows
 from adderclaw.agent.replay.trace_file import Trace
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import ConfigError, StoreError, UsageError
@@ -62,16 +62,22 @@ class Proof:
 
 
 def prove(
-    store: Store, run: Run, log_path: str, key_path: str, lines: list[Json] | None, trace: Trace | None = None
+    store: Store,
+    run: Run,
+    log_path: str,
+    key_path: str,
+    lines: list[Json] | None,
+    trace: Trace | None,
+    flows: ReplayedFlows,
 ) -> Proof:
     """Replay a run and compare. `lines` are its stored JSONL events, if they are still there, and `trace` says what
-    they are worth."""
+    they are worth. `flows` runs the recorded flows again."""
     recorded = _recorded(store, run)
     found: list[Difference] = []
     notes: list[str] = []
     steps = used = 0
     for session_id in recorded:
-        checked = _Session(store, run, session_id)
+        checked = _Session(store, run, session_id, flows)
         checked.check(lines)
         found += checked.found
         notes += checked.notes
@@ -108,8 +114,8 @@ def _recorded(store: Store, run: Run) -> list[str]:
 class _Session:
     """One session of the run: replayed segment by segment, its rows compared."""
 
-    def __init__(self, store: Store, run: Run, session_id: str) -> None:
-        self._store, self._run, self._id = store, run, session_id
+    def __init__(self, store: Store, run: Run, session_id: str, flows: ReplayedFlows) -> None:
+        self._store, self._run, self._id, self._flows = store, run, session_id, flows
         self._who = "" if session_id == run.session_id else f"session {session_id}: "
         self.found: list[Difference] = []
         self.notes: list[str] = []
@@ -136,7 +142,9 @@ class _Session:
         whole = True
         for segment in segments:
             with TemporaryDirectory(prefix="adderclaw-replay-") as folder:
-                played = playing.play(self._store, self._run.run_id, conversation, self._id, segment, followed(folder))
+                played = playing.play(
+                    self._store, self._run.run_id, conversation, self._id, segment, followed(folder), self._flows
+                )
                 self._compare(played, folder, last=segment is segments[-1])
                 kept |= workflows.finished(played.store, self._run.run_id)
                 begun = begun or workflows.get(played.store, self._run.run_id)

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
+from adderclaw.config import Loaded
+from adderclaw.config.paths import followed
+from adderclaw.core import home_names
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
@@ -219,3 +222,9 @@ def _parsed(number: int, text: bytes) -> Line:
     if not isinstance(event, dict) or not isinstance(cast(Json, event).get("event_type"), str):
         return Line(number, {}, "it is not an event")
     return Line(number, cast(Json, event))
+
+
+def places_of(loaded: Loaded, home: str) -> list[Place]:
+    """What lies in the workspace is reached through no link: a repository may bring one."""
+    here = workspace.configured(loaded.config.logging.jsonl_dir, followed(loaded.workspace))
+    return [here, workspace.anywhere(followed(os.path.join(home, home_names.RUNS)))]

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adderclaw import config
@@ -11,6 +12,7 @@ from adderclaw.agent.legacy import later_report
 from adderclaw.agent.loop import lifecycle, resume
 from adderclaw.agent.replay.recording import UNRECORDED, Recording
 from adderclaw.agent.run import session_setup as sessions
+from adderclaw.agent.run.events_file import open_events_file
 from adderclaw.agent.run.start import Runtime, credentials, loaded_by, warn
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.paths import followed
@@ -376,17 +378,18 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
     bus = runtime.bus
     bus.conversation_id, bus.session_id = conversation_id, session_id
     bus.listen("database", database.sink(store))
-    write, close = jsonl.sink(runtime.runs_folder, store)
+    write, close = jsonl.sink(partial(open_events_file, runtime.runs_folder), store)
     stack.callback(close)
     bus.listen("jsonl", write)
     if runtime.config.telemetry.enabled:
+        from adderclaw.sandbox.workspace import configured, open_append
         from adderclaw.storage import telemetry
 
         made = telemetry.sink(
             runtime.config,
             session_id,
             lambda message: print(message, file=sys.stderr),
-            runtime.loaded.workspace,
+            lambda path: open_append(configured(path, runtime.loaded.workspace)),
             managed="telemetry" in runtime.loaded.managed,
         )
         if made is not None:

@@ -301,9 +301,9 @@ def _brought(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
 
 
 def _baseline(runtime: Runtime, store: Store, root: str) -> "Taken":
-    from adderclaw.flows.sdlc import baseline
+    from adderclaw.agent.legacy.plan_baseline import record_baseline
 
-    return baseline.baseline(store, runtime.config, runtime.home, root, headless=runtime.options.headless)
+    return record_baseline(store, runtime.config, runtime.home, root, headless=runtime.options.headless)
 
 
 def _planning(store: Store | None, conversation_id: str) -> Planning:

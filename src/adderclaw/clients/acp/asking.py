@@ -7,10 +7,9 @@ from adderclaw.agent.view import calls
 from adderclaw.agent.view.items import Call, Change
 from adderclaw.agent.view.page_text import fenced
 from adderclaw.clients.acp import updates
-from adderclaw.core.questions import Answer, ApprovalRequest, Question, QuestionRequest, reached
+from adderclaw.core.questions import MOST_GRANTED, Answer, ApprovalRequest, Question, QuestionRequest, reached
 from adderclaw.core.redaction import visible
 from adderclaw.policy.grants import in_words
-from adderclaw.terminal.operators import MOST_GRANTED
 
 ONCE, SESSION, REGISTRIES, REJECT = "allow-once", "allow-session", "allow-registries", "reject-once"
 OPTION = "option-"

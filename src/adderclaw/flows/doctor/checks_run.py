@@ -14,8 +14,8 @@ from adderclaw.config.model_facts.catalogue import facts_of, first_of, model_of
 from adderclaw.core.errors import AdderClawError, ConfigError, StoreError
 from adderclaw.core.redaction import Secrets
 from adderclaw.models import local_servers
+from adderclaw.models.credentials.status import credential_rows
 from adderclaw.sandbox import programs
-from adderclaw.terminal.commands import auth
 
 if TYPE_CHECKING:
     from adderclaw.agent.run import Runtime
@@ -105,7 +105,7 @@ def model(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[Check]
     from adderclaw.agent.session.clock import SystemClock
 
     sources = credentials(options, loaded, Secrets(), SystemClock())
-    (row,) = asyncio.run(auth.rows(sources, now, [name]))
+    (row,) = asyncio.run(credential_rows(sources, now, [name]))
     said = f"{name} ({entry.kind}, {model_of(name, now)})"
     if not row["usable"]:
         why, _, fix = str(row["note"]).partition("; ")
@@ -168,8 +168,8 @@ def connection(loaded: Loaded, options: Options, *, connect: bool) -> Iterator[C
 
 
 def _answers(loaded: Loaded, options: Options) -> Check:
+    from adderclaw.agent.queries.model_answer import one_word
     from adderclaw.agent.run.start import start
-    from adderclaw.terminal.commands.provider import one_word
 
     name = loaded.config.default_provider
     try:

@@ -1,24 +1,15 @@
 """A conversation's way from plan to proof, as every channel drives it."""
 
-import os
 from collections.abc import Mapping
 
 from adderclaw.agent.legacy.rewind import own_of
 from adderclaw.config.schema.settings import Config
-from adderclaw.core import home_names
 from adderclaw.flows.sdlc.lent import with_lent
 from adderclaw.sandbox.legacy.checkpoints import baseline as trees
 from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
 from adderclaw.sandbox.workspace.naming import is_directory
 from adderclaw.storage import Store
 from adderclaw.storage.sdlc import baselines, proof
-from adderclaw.storage.sdlc.baselines import Taken
-
-
-def baseline(store: Store, config: Config, home: str, root: str, *, headless: bool = False) -> Taken:
-    """Keep what a workspace holds now."""
-    own = own_of(config, home, root, headless=headless)
-    return trees.take(store, os.path.join(home, home_names.CHECKPOINTS), root, limits_of(config.checkpoints), own)
 
 
 def tree_now(config: Config, home: str, root: str, reports: Mapping[str, str] = trees.NO_REPORTS) -> str:

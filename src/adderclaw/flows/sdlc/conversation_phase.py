@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Literal
 
+from adderclaw.agent.legacy.plan_baseline import record_baseline
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.agent.tool_call.approvals import person
 from adderclaw.config import Loaded, home, load
@@ -200,7 +201,7 @@ def approve(desk: Desk, conversation_id: str, seen: Seen, *, new_baseline: bool 
     root = transcript.workspace_of(desk.store, conversation_id)
 
     def taking() -> baselines.Taken:
-        return trees.baseline(desk.store, desk.config, home(), root)
+        return record_baseline(desk.store, desk.config, home(), root)
 
     moved = baseline.approve(desk.store, conversation_id, seen.plan, desk.by, taking, new_baseline=new_baseline)
     return _moved(conversation_id, moved)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 
+from adderclaw.config.own_paths import SPEC_MARKS_FILE, SPEC_STATUS_FILE
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.errors import AdderClawError, Refused, UsageError
 from adderclaw.core.record import NamedTuple, record
@@ -21,9 +22,8 @@ from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Place
 
-FOLDER, NAME = ".adderclaw", "status.json"
-FILE = f"{FOLDER}/{NAME}"
-MARKS = f"{FOLDER}/spec.json"
+FOLDER, NAME = SPEC_STATUS_FILE.split("/")
+FILE, MARKS = SPEC_STATUS_FILE, SPEC_MARKS_FILE
 MAX_BYTES = 1_000_000
 MAX_SCENARIOS = 2_000
 MAX_TEXT = 300

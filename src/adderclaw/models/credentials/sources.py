@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from adderclaw.core.errors import AdderClawError, ProviderError, ProviderErrorKind
-from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, KEY_VARIABLES
+from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, KEY_VARIABLES, SOCKET_VARIABLE
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Clock
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 API_KEY, AUTH_TOKEN = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"
 OAUTH_TOKEN, OAUTH_DESCRIPTOR = "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR"
-SOCKET = "ANTHROPIC_UNIX_SOCKET"
 LM_STUDIO_NAME, LM_STUDIO_KEY = "lm_studio_local", "lm-studio"
 """LM Studio takes any key; this one is its own default, and no secret."""
 OPENAI_NAME, OPENAI_URL = "openai_compatible", "OPENAI_BASE_URL"
@@ -157,7 +156,7 @@ class Sources:
 
     def socket(self, entry: Entry) -> str:
         """The Unix socket through which this provider is reached, or "": what listens there adds the credential."""
-        return os.environ.get(SOCKET, "").strip() if _is_anthropic(entry) and not self._bare else ""
+        return os.environ.get(SOCKET_VARIABLE, "").strip() if _is_anthropic(entry) and not self._bare else ""
 
     def refused(self, name: str) -> None:
         """The server did not take the credential: what was kept in memory is not used again."""
@@ -182,7 +181,7 @@ class Sources:
         """Which source would be used. Neither is the helper run nor a token refreshed."""
         if path := self.socket(entry):
             there = os.path.exists(path)
-            return Status(there, "socket", SOCKET, note="" if there else f"there is no socket {path}")
+            return Status(there, "socket", SOCKET_VARIABLE, note="" if there else f"there is no socket {path}")
         problem = ""
         for place in self._order(name, entry, default_env):
             match place.kind:

@@ -7,7 +7,7 @@ import re
 
 from adderclaw.config.model_facts.catalogue import ModelFacts, facts
 from adderclaw.core.errors import ProviderError, ProviderErrorKind
-from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME
+from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, SOCKET_VARIABLE
 from adderclaw.core.types import (
     Block,
     ChatRequest,
@@ -26,7 +26,7 @@ from adderclaw.core.types import (
     ToolSpec,
     ToolUseBlock,
 )
-from adderclaw.models.credentials.sources import API_KEY, AUTH_TOKEN, SOCKET, Credential
+from adderclaw.models.credentials.sources import API_KEY, AUTH_TOKEN, Credential
 from adderclaw.models.providers import Parts, thinking
 from adderclaw.models.providers.adapter import (
     ACCEPTED,
@@ -227,7 +227,7 @@ class Anthropic(Adapter):
             case "authentication_failed" if self._source:
                 return f"check the key (from {self._source}) and what it may use"
             case "authentication_failed":
-                return f"what listens at {SOCKET} gave no credential that the server accepts"
+                return f"what listens at {SOCKET_VARIABLE} gave no credential that the server accepts"
             case "malformed":
                 return "is base_url a server of Anthropic's Messages API? `stream = false` helps with some"
             case _ if status == 404:

@@ -4,7 +4,7 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from adderclaw import config
 from adderclaw.config import installation
@@ -38,10 +38,13 @@ class Plan(NamedTuple):
     workspaces: tuple[str, ...]
 
 
-def made(options: Sequence[str], *, force: bool = False, unit: str = "") -> Plan:
-    """The plan for these options of `serve`; whatever it would refuse is refused here. `unit`: where it is written."""
+def made(options: Mapping[str, Any], *, force: bool = False, unit: str = "") -> Plan:
+    """Return the plan for these options of `serve`; refuse what `serve` would refuse. `unit`: where it is written."""
     _need_extra()
-    given = _parsed(options)
+    given = dict(options)
+    for name in PATHS:
+        if given[name]:
+            given[name] = os.path.abspath(os.path.expanduser(given[name]))
     workspaces = tuple(map(_folder, given.pop("workspace") or ()))
     loaded = config.load(config_file=given["config"], workspace=next(iter(workspaces), None))
     workspaces = workspaces or (_usual(loaded.workspace),)
@@ -72,7 +75,7 @@ def _need_extra() -> None:
     from importlib import import_module
     from importlib.util import find_spec
 
-    from adderclaw.terminal.commands.serve import without_extra
+    from adderclaw.config.installation import lacking
 
     try:
         import_module(EXTRA[0])
@@ -80,7 +83,7 @@ def _need_extra() -> None:
             if find_spec(name) is None:
                 raise ModuleNotFoundError(name=name)
     except ModuleNotFoundError as error:
-        raise without_extra("serve", error) from error
+        raise UsageError(f"`adderclaw serve`: {lacking('server', error.name)}") from error
 
 
 def installed_program() -> str:
@@ -90,25 +93,6 @@ def installed_program() -> str:
         called = sys.argv[0]
         raise UsageError(f"{called!r} is not the installed program: install it (docs/getting-started.md) and call that")
     return found
-
-
-def _parsed(options: Sequence[str]) -> dict[str, Any]:
-    """The options as `serve` reads them."""
-    from typer.exceptions import TyperException
-    from typer.main import get_command
-
-    from adderclaw.terminal.commands import serve
-
-    command = cast(Any, get_command(serve.app))
-    try:
-        given: dict[str, Any] = command.make_context("adderclaw serve", list(options)).params
-    except TyperException as error:
-        said = cast(Any, error).format_message()
-        raise UsageError(f"{said} `adderclaw serve --help` lists what the server takes") from error
-    for name in PATHS:
-        if given[name]:
-            given[name] = os.path.abspath(os.path.expanduser(given[name]))
-    return given
 
 
 def _words(given: Mapping[str, Any]) -> list[str]:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import IO
 
 from adderclaw import __version__
-from adderclaw.agent.queries import clean
 from adderclaw.config import Loaded
 from adderclaw.config.redacted import public
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
 from adderclaw.storage.ledger.log_files import open_log
@@ -97,7 +97,7 @@ def _records(store: Store | None, loaded: Loaded, path: str) -> dict[str, int]:
     with _opened(path) as file:
         for kind, record in _lines(store, loaded):
             counts[kind] = counts.get(kind, 0) + 1
-            file.write(canonical(clean({"record": kind, **record})).encode() + b"\n")
+            file.write(canonical(Secrets().clean({"record": kind, **record})).encode() + b"\n")
     return counts
 
 

@@ -28,6 +28,10 @@ LITTLE_HOPE = 0.25
 """Seconds that the end of a run waits for what is left, where the service has failed already."""
 
 
+type OpenFile = Callable[[str], int]
+"""Takes the path of a file as the settings name it; returns a descriptor that appends to it."""
+
+
 class Exporter(Protocol):
     """Where events go. It is called from one thread only, and may take its time."""
 
@@ -36,9 +40,10 @@ class Exporter(Protocol):
 
 
 def sink(
-    config: "Config", session: str, complain: Callable[[str], None], workspace: str, *, managed: bool = False
+    config: "Config", session: str, complain: Callable[[str], None], open_file: OpenFile, *, managed: bool = False
 ) -> tuple[Sink, Callable[[], None]] | None:
     """The sink and what closes it, where telemetry is on; `complain` is told once when a service does not answer.
+    `open_file` opens the file of the protocol `file` to append to it.
 
     `managed`: an administrator wants it, and variables of OpenTelemetry's own say only how to log in at the service.
     """
@@ -51,7 +56,7 @@ def sink(
         del os.environ[name]
 
     def exporter(say: Callable[[str], None]) -> Exporter:
-        return _exporter(config, session, say, workspace, managed=managed)
+        return _exporter(config, session, say, open_file, managed=managed)
 
     outbox = Outbox(exporter, complain, wanted.flush_seconds)
     return outbox.put, outbox.close
@@ -74,7 +79,9 @@ def lacking(protocol: str) -> "Lacking | None":
     return installation.Lacking(f'{why}, and telemetry.protocol is "otlp"', f'{fix}; "http" and "file" need none')
 
 
-def _exporter(config: "Config", session: str, say: Callable[[str], None], workspace: str, *, managed: bool) -> Exporter:
+def _exporter(
+    config: "Config", session: str, say: Callable[[str], None], open_file: OpenFile, *, managed: bool
+) -> Exporter:
     wanted = config.telemetry
     if wanted.protocol == "otlp":
         from adderclaw.storage.telemetry.otlp import Otlp
@@ -88,13 +95,12 @@ def _exporter(config: "Config", session: str, say: Callable[[str], None], worksp
             include_content=wanted.include_content,
             keep_all=managed,
         )
-    from adderclaw.sandbox.workspace import configured
     from adderclaw.storage.telemetry.records import File, Http, Records
 
     made = Records(config.agent_id, session, include_content=wanted.include_content)
     if wanted.protocol == "http":
         return Http(wanted.endpoint or "", made)
-    return File(configured(wanted.path or "telemetry.jsonl", workspace), made)
+    return File(open_file(wanted.path or "telemetry.jsonl"), made)
 
 
 class Outbox:

@@ -5,10 +5,8 @@ import os
 from collections.abc import Callable
 from typing import BinaryIO
 
-from adderclaw.core.errors import AdderClawError
 from adderclaw.core.events import EventRecord, Sink
-from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store
 from adderclaw.storage.runs import KEEP_TRACE
 from adderclaw.storage.telemetry.log import fields
@@ -17,21 +15,22 @@ from adderclaw.storage.text import compact
 NAME = "events.jsonl"
 
 
+class OpenFile(NamedTuple):
+    """The events file of one run, opened to append to it, and the place that its row in the store names."""
+
+    descriptor: int
+    root: str
+    path: str
+
+
 class _File:
     """The file of one run, and a digest of what this process wrote to it."""
 
-    def __init__(self, folder: Place, run_id: str) -> None:
-        if run_id in ("", ".", "..") or "/" in run_id or "\0" in run_id:
-            raise AdderClawError(f"{run_id!r} cannot name a run folder")
-        place = folder / run_id / NAME
-        self._file: BinaryIO = os.fdopen(workspace.open_append(place), "ab")
-        if folder.root != "/" and not folder.is_root:  # in a workspace
-            from adderclaw.sandbox.workspace.traces import claim
-
-            claim(folder, folder / run_id)
+    def __init__(self, opened: OpenFile, run_id: str) -> None:
+        self._file: BinaryIO = os.fdopen(opened.descriptor, "ab")
         self._digest = hashlib.blake2b(digest_size=16)
         self._start = self._until = os.fstat(self._file.fileno()).st_size
-        self._name = run_id, os.fsencode(place.root), os.fsencode(place.way), self._start
+        self._name = run_id, os.fsencode(opened.root), os.fsencode(opened.path), self._start
 
     def write(self, line: bytes) -> tuple[object, ...]:
         """The row that stands for all that was written."""
@@ -45,14 +44,14 @@ class _File:
         self._file.close()
 
 
-def sink(folder: Place, store: Store) -> tuple[Sink, Callable[[], None]]:
-    """The sink, and what closes its files. A file is made when the first event of its run is told."""
+def sink(open_file: Callable[[str], OpenFile], store: Store) -> tuple[Sink, Callable[[], None]]:
+    """Returns the sink and the function that closes its files; `open_file` is called at the first event of a run."""
     files: dict[str, _File] = {}
 
     def tell(record: EventRecord) -> None:
         file = files.get(record.run_id)
         if file is None:
-            file = files[record.run_id] = _File(folder, record.run_id)
+            file = files[record.run_id] = _File(open_file(record.run_id), record.run_id)
         store.later(KEEP_TRACE, file.write(compact(fields(record)).encode() + b"\n"))
 
     def close() -> None:

@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Json
-from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
 from adderclaw.storage.text import iso
 
 SCHEMA_VERSION = "1"
@@ -141,9 +139,9 @@ class Http:
 class File:
     """Appends a line a record."""
 
-    def __init__(self, place: Place, records: Records) -> None:
+    def __init__(self, descriptor: int, records: Records) -> None:
         self._records = records
-        self._file = os.fdopen(workspace.open_append(place), "ab")
+        self._file = os.fdopen(descriptor, "ab")
 
     def send(self, events: list[EventRecord]) -> None:
         for event in events:

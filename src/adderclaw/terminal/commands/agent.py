@@ -19,6 +19,7 @@ from adderclaw.core.events import Bus, EventRecord
 from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Delta, Json, OnDelta, Thinking
+from adderclaw.storage.telemetry.console import show_brief
 from adderclaw.terminal.commands.plain import (
     CONFIG_FILE,
     EFFORT,
@@ -261,13 +262,6 @@ class Shown:
         if self._is_open:
             print(flush=True)
         self._is_open = False
-
-
-def show_brief(record: EventRecord) -> None:
-    """What the agent tells the operator while the work goes on; stdout is for the answer alone."""
-    if record.event_type == "brief":
-        files = "".join(f"\n  {name}" for name in record.payload["attachments"])
-        print(visible(f"[{record.payload['status']}] {record.payload['message']}{files}"), file=sys.stderr, flush=True)
 
 
 def stream(record: EventRecord) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,12 +12,12 @@ from adderclaw.agent.run.start import with_operators_own
 from adderclaw.agent.session.clock import SystemClock
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import AdderClawError, UsageError
-from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
 from adderclaw.models.credentials.login_flows import Method, Person, log_in
 from adderclaw.models.credentials.oauth import OAuthError
-from adderclaw.models.credentials.sources import Sources, Status
+from adderclaw.models.credentials.sources import Sources
+from adderclaw.models.credentials.status import credential_rows
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
 from adderclaw.terminal.commands.plain import print_json
 
@@ -147,7 +147,7 @@ def status(
     if provider is not None and provider not in models:
         raise UsageError(f"no provider has the name {provider!r}; known: {', '.join(sorted(models))}")
     names = [provider] if provider else list(models)
-    found = asyncio.run(rows(sources, now, names))
+    found = asyncio.run(credential_rows(sources, now, names))
     if output_format == "json":
         print_json(found)
     else:
@@ -156,42 +156,6 @@ def status(
     asked = provider or now.default_provider
     if not next(row["usable"] for row in found if row["provider"] == asked):
         raise typer.Exit(1)
-
-
-async def rows(sources: Sources, now: Config, names: list[str]) -> list[Json]:
-    """What can be said of each provider's credentials without showing any."""
-    made: list[Json] = []
-    for name in names:
-        found = await _status(sources, now, name)
-        row = {
-            "provider": name,
-            "kind": now.providers.models[name].kind,
-            "default": name == now.default_provider,
-            "usable": found.usable,
-            "class": found.kind,
-            "source": found.name,
-            "expires_at": found.expires_at,
-            "note": found.note,
-        }
-        made.append(row)
-    return made
-
-
-async def _status(sources: Sources, now: Config, name: str) -> Status:
-    entry = now.providers.models[name]
-    kind = BY_NAME[entry.kind]
-    if kind.combines:
-        inner = [await _status(sources, now, other) for other in _members(entry) if other in now.providers.models]
-        usable = any(one.usable for one in inner)
-        return Status(usable, "not needed" if usable else "none", note="as the entries that it is made of")
-    if kind.asks_nobody:
-        return Status(True, "not needed")
-    return await sources.status(name, entry, (kind.key_variable,) if kind.key_variable else ())
-
-
-def _members(entry: Any) -> list[str]:
-    default = [entry.default] if entry.default else []
-    return list(dict.fromkeys([*entry.providers, *entry.routes.values(), *default]))
 
 
 def line(row: Json) -> str:

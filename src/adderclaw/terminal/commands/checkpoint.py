@@ -7,7 +7,7 @@ import typer
 
 from adderclaw.agent.legacy import rewind
 from adderclaw.agent.queries import checkpoints as facts
-from adderclaw.agent.queries import clean, loaded, restoring
+from adderclaw.agent.queries import clean, loaded
 from adderclaw.agent.queries.restoring import Restored
 from adderclaw.config import home, load
 from adderclaw.config.legacy.options import Options
@@ -15,6 +15,7 @@ from adderclaw.core.errors import EXIT_CODES
 from adderclaw.storage import Store
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
 from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.operators import asker
 
 app = group("List, show and restore what tools changed on disk.")
 
@@ -90,7 +91,7 @@ def restore(
     Example: adderclaw checkpoint restore 1 --dry-run
     """
     options, as_json = _options(config), output_format == "json"
-    ask = None if as_json else restoring.asker()
+    ask = None if as_json else asker()
     only = frozenset(path or ())
     found = asyncio.run(facts.restored(options, checkpoint, paths=only, force=force, dry_run=dry_run, ask=ask))
     if as_json:

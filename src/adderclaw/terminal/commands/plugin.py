@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from adderclaw.agent.queries.restoring import asker
 from adderclaw.config import home
 from adderclaw.config.plugins import installed
 from adderclaw.config.plugins.installed import Plugin
@@ -19,6 +18,7 @@ from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.common import OutputFormat, group
 from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.operators import asker
 from adderclaw.tools.plugins import changes, folders
 from adderclaw.tools.plugins.changes import Offer
 

@@ -9,15 +9,15 @@ import typer
 
 from adderclaw import config as configuration
 from adderclaw.agent.loop.tokens import counted
+from adderclaw.agent.queries.model_answer import probe_request
 from adderclaw.agent.run.start import helpers_path
 from adderclaw.agent.session.clock import SystemClock
 from adderclaw.config.model_facts.catalogue import ModelFacts, cost, facts_of, first_of
 from adderclaw.config.schema.settings import Config, ProviderEntry
 from adderclaw.core.errors import ConfigError, ProviderError, Stopped
-from adderclaw.core.history import History
 from adderclaw.core.provider_kinds import BY_NAME, ROUTER
 from adderclaw.core.redaction import Secrets
-from adderclaw.core.types import ChatRequest, ChatResponse, Clock, Delta, Json, Message, Provider, TextBlock, ToolSpec
+from adderclaw.core.types import ChatRequest, ChatResponse, Clock, Delta, Json, Provider, ToolSpec
 from adderclaw.models import providers
 from adderclaw.models.credentials.sources import Sources
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
@@ -210,7 +210,7 @@ async def _tried(runtime: "Runtime", name: str) -> Json:
         clock=clock,
         credentials=runtime.credentials,
     )
-    request = _request("Reply with the one word: ready", providers.model_of(name, now))
+    request = probe_request("Reply with the one word: ready", providers.model_of(name, now))
     heard = _Heard(clock)
     try:
         response = await provider.chat(request, heard)
@@ -238,26 +238,6 @@ async def _tried(runtime: "Runtime", name: str) -> Json:
     }
 
 
-async def one_word(runtime: "Runtime", name: str) -> tuple[float, str]:
-    """Ask a model for one word: the milliseconds until it had answered, and what it said. Raises ProviderError."""
-    clock = runtime.clock
-    provider = providers.make(
-        name,
-        runtime.config,
-        secrets=runtime.secrets,
-        tell=runtime.bus.tell,
-        clock=clock,
-        credentials=runtime.credentials,
-    )
-    began = clock.monotonic()
-    try:
-        request = _request("Reply with the one word: ready", providers.model_of(name, runtime.config))
-        response = await provider.chat(request, lambda _delta: None)
-    finally:
-        await provider.close()
-    return round((clock.monotonic() - began) * 1000, 1), response.final_text.strip()
-
-
 class _Heard:
     """Counts the pieces of an answer, and when the first one came."""
 
@@ -276,7 +256,7 @@ class _Heard:
 
 async def _calls_tools(provider: Provider, plain: ChatRequest) -> tuple[bool, str]:
     """Whether the model calls a tool when it is asked to. A server that refuses tools still answers without."""
-    asked = _request("Call the tool report_ready with the word ready.", plain.model)
+    asked = probe_request("Call the tool report_ready with the word ready.", plain.model)
     try:
         response: ChatResponse = await provider.chat(replace(asked, tools=(PROBE,)), lambda _delta: None)
     except ProviderError as error:
@@ -285,11 +265,6 @@ async def _calls_tools(provider: Provider, plain: ChatRequest) -> tuple[bool, st
         return False, str(error)
     called = any(call.name == PROBE.name and call.arguments is not None for call in response.tool_calls)
     return called, "" if called else "the model was asked to call a tool and did not"
-
-
-def _request(text: str, model: str) -> ChatRequest:
-    history = History([Message("user", (TextBlock(text),))])
-    return ChatRequest("You are being tested by your operator. Be brief.", history, (), model)
 
 
 def _print_report(report: Any, output_format: Format) -> None:

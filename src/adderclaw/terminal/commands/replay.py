@@ -83,9 +83,10 @@ def _verify(loaded: Loaded, store: Store, run: Run, trace: Trace, *, as_json: bo
     import os
 
     from adderclaw.agent.replay.proving import prove
+    from adderclaw.flows.replayed import REPLAYED
 
     key = os.path.join(home(), home_names.RECEIPT_KEY)
-    proof = prove(store, run, loaded.config.receipts.path, key, stream.lines_of(trace), trace)
+    proof = prove(store, run, loaded.config.receipts.path, key, stream.lines_of(trace), trace, REPLAYED)
     if as_json:
         print_json(clean(proof.as_json()))
         return 0 if proof.verified else 1

@@ -1,21 +1,16 @@
 """The stored events of a run, read with care and shown with the pauses that they had."""
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from typing import cast
 
-from adderclaw.agent.replay.trace_file import Trace, checked, read
+from adderclaw.agent.replay.trace_file import Trace, checked, places_of, read
 from adderclaw.config import Loaded
-from adderclaw.config.paths import followed
-from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.core.events import EventRecord
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
 from adderclaw.storage import Store
 from adderclaw.storage.runs import Run
 from adderclaw.terminal.commands.interrupts import heard_in_pauses
@@ -29,12 +24,6 @@ clean = Secrets().clean
 def trace_of(store: Store, run: Run, loaded: Loaded, home: str) -> Trace:
     """The trace of a run, held against the store."""
     return checked(store, run, places_of(loaded, home))
-
-
-def places_of(loaded: Loaded, home: str) -> list[Place]:
-    """What lies in the workspace is reached through no link: a repository may bring one."""
-    here = workspace.configured(loaded.config.logging.jsonl_dir, followed(loaded.workspace))
-    return [here, workspace.anywhere(followed(os.path.join(home, home_names.RUNS)))]
 
 
 def lines_of(trace: Trace) -> list[Json] | None:

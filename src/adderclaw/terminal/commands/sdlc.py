@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.agent.queries.restoring import asker
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import NeedsInput, UsageError
 from adderclaw.core.redaction import Secrets, visible
@@ -17,6 +16,7 @@ from adderclaw.storage.sdlc import phases
 from adderclaw.terminal.commands import sdlc_proof
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group
 from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.operators import asker
 
 app = group("A conversation's way from plan to proof: its phase, its plan, its report.")
 

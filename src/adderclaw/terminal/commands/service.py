@@ -2,8 +2,9 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from time import gmtime, strftime
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -28,6 +29,21 @@ By = Annotated[
 ]
 
 
+def _serve_options(arguments: Sequence[str]) -> dict[str, Any]:
+    """The options as `serve` parses them."""
+    from typer.exceptions import TyperException
+    from typer.main import get_command
+
+    from adderclaw.terminal.commands import serve
+
+    command = cast(Any, get_command(serve.app))
+    try:
+        return command.make_context("adderclaw serve", list(arguments)).params
+    except TyperException as error:
+        message = cast(Any, error).format_message()
+        raise UsageError(f"{message} `adderclaw serve --help` lists what the server takes") from error
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def install(
     context: typer.Context,
@@ -42,7 +58,7 @@ def install(
     from adderclaw.server.service import plan
 
     chosen = backend.chosen(by)
-    text = chosen.text(plan.made(context.args, force=force, unit=chosen.unit))
+    text = chosen.text(plan.made(_serve_options(context.args), force=force, unit=chosen.unit))
     if dry_run:
         print(f"# {chosen.unit}", file=sys.stderr)
         print(text, end="")

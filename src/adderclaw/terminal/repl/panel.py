@@ -6,13 +6,22 @@ from collections.abc import Sequence
 from adderclaw.agent.view import calls
 from adderclaw.agent.view.items import Line
 from adderclaw.core.json_text import canonical
-from adderclaw.core.questions import Answer, ApprovalRequest, Question, QuestionRequest, Replies, reached, replied
+from adderclaw.core.questions import (
+    MOST_GRANTED,
+    Answer,
+    ApprovalRequest,
+    Question,
+    QuestionRequest,
+    Replies,
+    reached,
+    replied,
+)
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json
 from adderclaw.policy.grants import in_words
-from adderclaw.terminal.operators import MOST_GRANTED, meant
+from adderclaw.terminal.operators import meant
 from adderclaw.terminal.repl.draw import Drawing, Fragments
 from adderclaw.terminal.repl.screen import Screen
 

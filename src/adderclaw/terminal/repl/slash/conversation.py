@@ -81,13 +81,14 @@ async def compact(run: Run, rest: str) -> Done:
 
 async def rewind(run: Run, rest: str) -> Done:
     from adderclaw.agent.queries import restoring
+    from adderclaw.terminal.operators import asker
 
     if (talk := here.of(run).talk) is not None:
         from adderclaw.terminal.repl.rewinding import go_back
 
         await go_back(run, talk.screen, rest)
     else:
-        await restoring.slash(run, rest, restoring.asker())
+        await restoring.slash(run, rest, asker())
 
 
 def leave(_run: Run, _rest: str) -> Done:

@@ -4,7 +4,7 @@ import re
 from shlex import quote
 
 from adderclaw.agent.loop import side_question
-from adderclaw.agent.queries.restoring import Ask, asker
+from adderclaw.agent.queries.restoring import Ask
 from adderclaw.agent.run import Run
 from adderclaw.agent.tool_call.permission_check import consider
 from adderclaw.core.errors import UsageError
@@ -12,6 +12,7 @@ from adderclaw.core.framing import cut, framed, sealed
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import ToolCall, ToolResult
+from adderclaw.terminal.operators import asker
 from adderclaw.terminal.repl import here
 from adderclaw.terminal.repl.slash.row import Done
 

@@ -2,7 +2,6 @@
 
 from asyncio import to_thread
 
-from adderclaw.agent.queries.restoring import asker
 from adderclaw.agent.run import Run
 from adderclaw.agent.tool_call import permission_updates
 from adderclaw.agent.tool_call.approvals import person
@@ -13,6 +12,7 @@ from adderclaw.flows.sdlc import conversation_phase, coverage
 from adderclaw.flows.sdlc.conversation_phase import Desk, Seen
 from adderclaw.storage.sdlc import phases, plans
 from adderclaw.storage.sdlc.phases import By, NotMoved
+from adderclaw.terminal.operators import asker
 from adderclaw.terminal.repl import here, modes
 from adderclaw.terminal.repl.slash.row import Done
 
