@@ -194,7 +194,8 @@ def test_the_same_for_programs(world: World, monkeypatch: pytest.MonkeyPatch) ->
 
 MOVER = """
 import os, sys
-from adderclaw.store import Store, phases
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import phases
 store = Store.open(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

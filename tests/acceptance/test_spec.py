@@ -457,7 +457,7 @@ def test_05_an_interrupted_run_says_what_was_reached(project: Project, as_json: 
 
 KILLED = """
 import os, signal, sys
-from adderclaw.drivers.spec import status
+from adderclaw.flows.spec import status
 fsync = os.fsync
 os.fsync = lambda fd: (fsync(fd), os.kill(os.getpid(), signal.SIGKILL))  # what is written is on the disk, and then
 status.update(sys.argv[1], "SC-F001", True)

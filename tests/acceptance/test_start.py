@@ -171,8 +171,8 @@ EMPTY = [
 
 PYTHON = """
 import asyncio
-from adderclaw.channels.python import AgentClient
-from adderclaw.query import QueryOptions
+from adderclaw.clients.python.agent_client import AgentClient
+from adderclaw.core.query import QueryOptions
 
 async def go():
     async for _ in AgentClient(QueryOptions(cwd={workspace!r})).query("hi", resume=""):

@@ -284,7 +284,7 @@ def test_what_leads_out_of_the_project_is_not_read(world: World, tmp_path: Path,
 
 COUNTED = """
 import sys
-from adderclaw.config import trusted_folders
+from adderclaw.config.trust import folders as trusted_folders
 opened = []
 sys.addaudithook(lambda event, _given: opened.append(event) if event in ("open", "os.readlink") else None)
 found = list(trusted_folders.stamps(sys.argv[1], ()))

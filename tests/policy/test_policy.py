@@ -72,12 +72,12 @@ def test_nothing_heavy_is_imported_and_nothing_is_opened() -> None:
     script = """
 import sys
 opened = []
-import adderclaw.gate, adderclaw.gate.shell.planner, adderclaw.gate.rules, adderclaw.gate.verdict
+import adderclaw.policy, adderclaw.policy.legacy.shell.planner, adderclaw.policy.rules, adderclaw.policy.verdict
 import re, unicodedata, ipaddress
 heavy = {"tree_sitter", "pydantic", "pathspec", "subprocess", "tempfile", "logging", "urllib.request"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
-from adderclaw.gate.case import Case, Policy
-from adderclaw.types import PathFact, Touch, HostFact
+from adderclaw.policy.case import Case, Policy
+from adderclaw.core.types import PathFact, Touch, HostFact
 policy = Policy(workspace="/ws", roots=("/ws",), forbidden_paths=("/etc",), home="/h", own_files=("/h/x",))
 touch = Touch((PathFact("a", "/ws/a", "/ws/a"),), (PathFact("b", "/ws/b", "/etc/b"),),
               (HostFact("GET", "http://127.0.0.1/", "127.0.0.1", 80, "http"),))

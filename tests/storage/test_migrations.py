@@ -21,8 +21,8 @@ from tests.trial import bubblewrap
 COPY = "memory.sqlite.before-m001_colors"
 OPEN = """
 import sqlite3, sys
-from adderclaw.errors import StoreError
-from adderclaw.store import Store
+from adderclaw.core.errors import StoreError
+from adderclaw.storage import Store
 from tests.storage.test_migrations import MIGRATIONS
 try:
     Store.open(sys.argv[1], migrations=MIGRATIONS).close()

@@ -9,10 +9,10 @@ import pytest
 
 SCRIPT = """
 import asyncio, sys
-from adderclaw.runtime import Options, start
-from adderclaw.runtime.scene import scene
+from adderclaw.agent.run import Options, start
+from adderclaw.agent.run.tool_environment import scene
 from adderclaw.sandbox import process
-from adderclaw.types import Touch
+from adderclaw.core.types import Touch
 root = sys.argv[1]
 runtime = start(Options(workspace=root, config_file=sys.argv[2], log_level="error"))
 here, read = scene(runtime, None), []

@@ -186,7 +186,7 @@ def test_another_root_that_takes_a_watch_over_takes_no_notice_away(root: Path) -
 
 IN_A_NAMESPACE = """
 import os, subprocess, sys, time
-from adderclaw.workspace.survey import Surveyor
+from adderclaw.sandbox.legacy.survey import Surveyor
 root, leaf, watched = sys.argv[1], sys.argv[2], int(sys.argv[3])
 surveyor = Surveyor()
 limit = time.monotonic() + 60

@@ -87,7 +87,7 @@ def cert(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 ENDS = """
 import atexit, sys
 from adderclaw.config.schema import Config
-from adderclaw.sinks.notices.courier import Courier, Place
+from adderclaw.agent.notices.courier import Courier, Place
 courier = Courier(Place(sys.argv[1], sys.argv[2], Config, print))
 atexit.register(courier.close)
 """
@@ -361,7 +361,7 @@ def test_nothing_is_mailed_in_the_clear_or_to_a_stranger(post: Post, cert: Certi
 
 SENDER = """
 import sys, time
-from adderclaw.store import Store, notices
+from adderclaw.storage import Store, notices
 store = Store.open(sys.argv[1])
 assert notices.take(store, "hook", time.time(), 75) is not None
 print("taken", flush=True)
