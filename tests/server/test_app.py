@@ -91,7 +91,7 @@ def test_the_program_serves(serve: Callable[..., Process]) -> None:
     with process.client(process.token()) as client:
         assert client.get("/health").json()["status"] == "ok"
         assert client.get("/status").json()["client"] == "tester"
-        with client.stream("GET", "/ui/now/events") as page:  # a page that is open keeps no server from its end
+        with client.stream("GET", "/ui/overview/events") as page:  # a page that is open keeps no server from its end
             parts = page.iter_raw()
             assert next(parts)
             assert process.end() == 0

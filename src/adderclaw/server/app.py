@@ -14,7 +14,8 @@ from adderclaw.core.decode import freeze
 from adderclaw.core.errors import AdderClawError
 from adderclaw.server import authentication, body, client_scope, openapi
 from adderclaw.server.endpoint import NOBODY, Called, Client, Endpoint
-from adderclaw.server.pages.layout import refusal_page
+from adderclaw.server.pages.page import modules as pages
+from adderclaw.server.pages.page import refusal_page
 from adderclaw.server.refusal import Refusal, refused
 from adderclaw.server.state import House
 from adderclaw.storage import clients
@@ -39,26 +40,8 @@ MODULES = (
     "notices",
     "plugins",
     "metrics",
-    "pages.assets",
-    "pages.login",
-    "pages.now",
-    "pages.conversations",
-    "pages.conversation",
-    "pages.runs",
-    "pages.run",
-    "pages.compare",
-    "pages.sops",
-    "pages.schedules",
-    "pages.fleet",
-    "pages.usage",
-    "pages.ledger",
-    "pages.policy",
-    "pages.extensions",
-    "pages.notices",
-    "pages.settings",
-    "pages.doctor",
 )
-"""Modules of this package (dotted beneath it) with `ENDPOINTS`, in the order of the API's description."""
+"""Modules of this package with `ENDPOINTS`, in the order of the API's description."""
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -82,7 +65,7 @@ def collected(*, openai: bool = False) -> list[Endpoint]:
     """The endpoints of all modules; those of `openai` only where they are asked for."""
     names = (*MODULES, "openai.endpoints") if openai else MODULES
     modules = [import_module(f"adderclaw.server.{name}") for name in names]
-    return [endpoint for module in modules for endpoint in module.ENDPOINTS]
+    return [endpoint for module in (*modules, *pages()) for endpoint in module.ENDPOINTS]
 
 
 def make(house: House, endpoints: Iterable[Endpoint] | None = None) -> ASGIApp:

@@ -4,14 +4,25 @@ from urllib.parse import urlsplit
 
 from starlette.responses import RedirectResponse, Response
 
-from adderclaw.core.record import record
+from adderclaw.core.record import NamedTuple, record
 from adderclaw.server import authentication
 from adderclaw.server.endpoint import Called, Endpoint
-from adderclaw.server.pages import login as page
+from adderclaw.server.pages.page import respond
 from adderclaw.storage import clients
 
 DAYS = 7 * 86_400.0
 """Seconds after which a browser logs in again; with a token that expires earlier, then."""
+
+
+@record
+class Asked:
+    next: str = "/"
+    """The page to go to after the login."""
+
+
+class Output(NamedTuple):
+    next: str
+    wrong: str = ""
 
 
 @record
@@ -21,13 +32,18 @@ class Login:
     """The page to go to."""
 
 
+async def page(called: Called) -> Response:
+    return respond(called, "login.html", Output(called.given.next))
+
+
 async def login(called: Called) -> Response:
     """The cookie is a token of its own, of the same client: it ends with that one, by logout, and after a week."""
     house, given, now = called.house, called.given, called.house.clock.now()
     row = clients.found(house.store, house.key, given.token.strip(), now)
     if row is None or row.parent:
         authentication.failed(house)
-        return page.drawn(called, _own_page(given.next), "The token is unknown, expired or revoked.")
+        wrong = Output(_own_page(given.next), "The token is unknown, expired or revoked.")
+        return respond(called, "login.html", wrong, 401)
     authentication.tell_let_in(house, called.request, authentication.client_of(row, "dashboard"))
     clients.clear(house.store, now)
     made = clients.create(
@@ -69,6 +85,7 @@ def _own_page(path: str) -> str:
 
 
 ENDPOINTS = (
+    Endpoint("GET", "/login", "open", page, "The login page.", takes=Asked, is_page=True),
     Endpoint("POST", "/login", "open", login, "Log a browser in.", takes=Login, is_page=True, is_form=True),
     Endpoint(
         "POST",

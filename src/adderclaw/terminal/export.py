@@ -1,13 +1,13 @@
 """A conversation for others to read: Markdown, one HTML file, or JSON; drawn from its items and nothing else."""
 
-import html
 import json
 import os
 from collections.abc import Iterable
 from typing import Literal
 
 from adderclaw.agent.view import wire
-from adderclaw.agent.view.items import Call, Change, Item, Notice, Todo, Words
+from adderclaw.agent.view.items import Call, Change, Item, Notice, Words
+from adderclaw.agent.view.page import page
 from adderclaw.agent.view.page_text import fenced, ticks
 from adderclaw.agent.view.rows import Clean, Rows
 from adderclaw.core.errors import UsageError
@@ -46,7 +46,7 @@ def exported(items: Iterable[Item], title: str, form: Format) -> str:
         case "markdown":
             return markdown(items, title)
         case "html":
-            return page(items, title)
+            return page(title, items)
         case "json":
             return as_json(items, title)
 
@@ -102,68 +102,3 @@ def _code(text: str) -> str:
 
 def _diff(change: Change) -> list[str]:
     return [f"@@ {line.number} @@" if line.kind == "@" else f"{line.kind}{line.text}" for line in change.lines]
-
-
-# ------------------------------------------------------------------ HTML
-
-STYLE = """
-:root { color-scheme: light dark; --dim: #777; --line: #8884; --add: #2a7d2a22; --cut: #b0303022; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }
-pre { font: 13px/1.4 ui-monospace, monospace; overflow-x: auto; margin: .3rem 0; white-space: pre-wrap; }
-.you { border-left: 3px solid #48c; padding-left: .8rem; white-space: pre-wrap; font-weight: 600; }
-.agent { white-space: pre-wrap; }
-.call { border: 1px solid var(--line); border-radius: 6px; padding: .4rem .7rem; margin: .6rem 0; }
-.call summary { cursor: pointer; } .verdict, .notice { color: var(--dim); }
-.failed .verdict, .denied .verdict { color: #c33; }
-.add { background: var(--add); } .cut { background: var(--cut); } .number { color: var(--dim); }
-"""
-
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title><style>{style}</style></head>
-<body><h1>{title}</h1>
-{body}
-</body></html>
-"""
-
-
-def page(items: Iterable[Item], title: str) -> str:
-    """One file without scripts, that loads nothing: what a model or a file wrote is text in it."""
-    return PAGE.format(title=html.escape(title), style=STYLE, body="\n".join(map(_element, items)))
-
-
-def _element(item: Item) -> str:
-    match item:
-        case Words():
-            kind = "you" if item.role == "user" else "agent"
-            return f'<div class="{kind}">{html.escape(item.text.strip())}</div>'
-        case Notice():
-            return f'<p class="notice">{html.escape(item.text)}</p>'
-        case Call():
-            took = f" · {call_seconds:.1f} s" if (call_seconds := item.seconds) is not None else ""
-            verdict = html.escape(f"{item.verdict}{took}")
-            head = f"<b>{html.escape(item.tool)}</b> <code>{html.escape(item.argument)}</code>"
-            shown = " open" if item.change is not None or item.todos else ""
-            return (
-                f'<details class="call {item.state}"{shown}><summary>{head} '
-                f'<span class="verdict">{verdict}</span></summary>{_inside(item)}</details>'
-            )
-
-
-def _inside(call: Call) -> str:
-    if call.todos:
-        return f"<pre>{html.escape(chr(10).join(map(_todo, call.todos)))}</pre>"
-    if call.change is None:
-        return f"<pre>{html.escape(call.output)}</pre>"
-    rows: list[str] = []
-    for line in call.change.lines:
-        kind = {"+": "add", "-": "cut"}.get(line.kind, "")
-        number = "" if line.kind == "@" else str(line.number)
-        text = "⋮" if line.kind == "@" else f"{line.kind} {line.text}"
-        rows.append(f'<span class="number">{number:>5} </span><span class="{kind}">{html.escape(text)}</span>')
-    return "<pre>" + "\n".join(rows) + "</pre>"
-
-
-def _todo(todo: Todo) -> str:
-    return f"[{MARKS[todo.status]}] {todo.text}"

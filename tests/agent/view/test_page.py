@@ -1,9 +1,12 @@
 """The HTML shell of reports: whatever stands in it is text."""
 
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 from adderclaw.agent.view.items import Call, Notice, Words
-from adderclaw.agent.view.page import SHOWN, Block, Heading, Output, Picture, Table, page
+from adderclaw.agent.view.markup import SHOWN
+from adderclaw.agent.view.page import Block, Heading, Output, Picture, Table, page
 
 HOSTILE = "</pre></title><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b[31m\u202e"
 
@@ -45,3 +48,10 @@ def test_nothing_in_a_page_is_markup_of_others() -> None:
     assert "characters left out" in tags.text
     assert "image/svg+xml is not shown" in tags.text
     assert "default-src 'none'" in made
+
+
+def test_templates_are_loaded_with_the_first_page() -> None:
+    modules = "adderclaw.terminal.export, adderclaw.flows.spec.report, adderclaw.server.app as app"
+    code = f"import sys, {modules}; app.collected(); print([m for m in ('jinja2', 'markupsafe') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

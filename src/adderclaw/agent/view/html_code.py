@@ -2,8 +2,12 @@
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 
-from adderclaw.agent.view.html import Html, el
+from adderclaw.agent.view import markup
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 COLOURED = 40_000
 """Characters of code that are coloured."""
@@ -66,23 +70,40 @@ LANGUAGES = {name: kind for names, kind in _KINDS.items() for name in names}
 """Name of a language → its words, and what a comment is."""
 
 
-def code(text: str, language: str = "") -> Html:
-    """As it is, with colours where the language is known."""
+def code(text: str, language: str = "") -> "Markup":
+    """A code element, coloured where the language is known."""
+    from markupsafe import Markup
+
     if len(text) > COLOURED:
-        return el("code", text)
-    if language in ("diff", "patch"):
-        return el("code", [_changed(line) for line in text.splitlines(keepends=True)])
-    if language not in LANGUAGES:
-        return el("code", text)
+        parts = [markup.text(text)]
+    elif language in ("diff", "patch"):
+        parts = [_span(line, _CHANGES.get(line[:1], "")) for line in text.splitlines(keepends=True)]
+    elif language in LANGUAGES:
+        parts = _coloured(text, language)
+    else:
+        parts = [markup.text(text)]
+    return Markup("<code>{}</code>").format(Markup("").join(parts))
+
+
+_CHANGES = {"+": "t-gi", "-": "t-gd", "@": "t-gh"}
+
+
+def _coloured(text: str, language: str) -> "list[Markup]":
     words = frozenset(LANGUAGES[language][0].split())
-    made: list[Html | str] = []
+    parts: list[Markup] = []
     end = 0
-    for found in _expression(LANGUAGES[language][1]).finditer(text):
-        name = _class(found, words, language)
+    for match in _expression(LANGUAGES[language][1]).finditer(text):
+        name = _class(match, words, language)
         if name:
-            made += [text[end : found.start()], el("span", found[0], class_=name)]
-            end = found.end()
-    return el("code", made, text[end:])
+            parts += [markup.text(text[end : match.start()]), _span(match[0], name)]
+            end = match.end()
+    return [*parts, markup.text(text[end:])]
+
+
+def _span(text: str, name: str) -> "Markup":
+    from markupsafe import Markup
+
+    return Markup('<span class="{}">{}</span>').format(name, markup.text(text)) if name else markup.text(text)
 
 
 def _class(found: re.Match[str], words: frozenset[str], language: str) -> str:
@@ -92,11 +113,6 @@ def _class(found: re.Match[str], words: frozenset[str], language: str) -> str:
     if word in words:
         return "t-k"
     return "t-f" if found.string.startswith("(", found.end()) else ""
-
-
-def _changed(line: str) -> Html | str:
-    name = {"+": "t-gi", "-": "t-gd", "@": "t-gh"}.get(line[:1])
-    return el("span", line, class_=name) if name else line
 
 
 @cache

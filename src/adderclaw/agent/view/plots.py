@@ -4,18 +4,20 @@ Colours come from the page's stylesheet by class, so that a plot is right in lig
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
-from adderclaw.agent.view.html import Child, Html, el
 from adderclaw.core.record import NamedTuple
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 type Unit = Literal["count", "tokens", "usd", "seconds", "share"]
 
 WIDTH, HEIGHT = 480, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 6, 12, 22
 COLOURS = 6
-"""Classes s1 … s6; what comes after them has the last."""
+"""Classes s1 … s6; later series have the last."""
 WIDEST = 26.0
 """Of a column."""
 
@@ -32,6 +34,17 @@ class Plot(NamedTuple):
     labels: Sequence[str]
     """Of the places on the way, the earliest first."""
     series: Sequence[Series]
+
+    @property
+    def head(self) -> list[str]:
+        return ["", *(one.name for one in self.series)]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The figures as a table."""
+        return [
+            [label, *(short(one.values[at], self.unit) for one in self.series)] for at, label in enumerate(self.labels)
+        ]
 
 
 class Share(NamedTuple):
@@ -101,146 +114,79 @@ def ticks(top: float, *, whole: bool = False) -> list[float]:
 # ------------------------------------------------------------------ plots
 
 
-def columns(plot: Plot) -> Html:
-    """The series one upon the other, a column for each label."""
+def columns(plot: Plot) -> "Markup":
+    """The series stacked, a column for each label."""
     sums = [sum(one.values[at] or 0.0 for one in plot.series) for at in range(len(plot.labels))]
-    scale = _Scale(max(sums, default=0.0), len(plot.labels), plot.unit)
-    return _figure(plot, _svg(plot, scale.grid(), _columns(plot, scale), scale.labels(plot.labels)))
+    return _drawn("columns", plot, Scale(max(sums, default=0.0), len(plot.labels), plot.unit))
 
 
-def lines(plot: Plot) -> Html:
-    """A line for each series; where nothing is known, it has a gap."""
+def lines(plot: Plot) -> "Markup":
+    """A line for each series, with a gap where nothing is known."""
     known = [value for one in plot.series for value in one.values if value is not None]
-    scale = _Scale(max(known, default=0.0), len(plot.labels), plot.unit)
-    drawn = [_line(plot, number, one, scale) for number, one in enumerate(plot.series)]
-    return _figure(plot, _svg(plot, scale.grid(), drawn, scale.labels(plot.labels)))
+    return _drawn("lines", plot, Scale(max(known, default=0.0), len(plot.labels), plot.unit))
 
 
-def spark(values: Sequence[float], title: str) -> Html:
-    """A line without axes, for a cell of a table or a tile."""
+def spark(values: Sequence[float], title: str) -> "Markup":
+    """A line without axes, for a cell of a table."""
     width, height, top = 120.0, 28.0, max([*values, 1e-12])
     step = width / max(1, len(values) - 1)
     points = [f"{at * step:.1f},{height - 2 - value / top * (height - 4):.1f}" for at, value in enumerate(values)]
     if len(points) == 1:
         points.append(f"{width:.1f},{points[0].partition(',')[2]}")
-    line = el("polyline", class_="ln s1", points=" ".join(points)) if points else None
-    size = f"0 0 {width:g} {height:g}"
-    return el("svg", line, class_="spark", viewBox=size, role="img", aria_label=title, preserveAspectRatio="none")
+    return _drawn("spark", points, title)
 
 
-def shares(title: str, parts: Sequence[Share]) -> Html:
+def shares(title: str, parts: Sequence[Share]) -> "Markup":
     """A bar that is divided, with its parts named under it."""
     total = sum(part.value for part in parts)
-    at, drawn = 0.0, list[Html]()
+    at, bars = 0.0, list[tuple[Share, float, float]]()
     for part in parts:
         if part.value > 0:
             width = part.value / total * 100
-            drawn.append(_rect(part.colour, at, 0, max(width - 0.4, 0.3), 8, f"{part.name}: {short(part.value)}"))
+            bars.append((part, at, max(width - 0.4, 0.3)))
             at += width
-    told = ", ".join(f"{part.name} {short(part.value)}" for part in parts if part.value) or "nothing yet"
-    bed = el("rect", class_="bed", width=100, height=8)
-    label = f"{title}: {told}"
-    bar = el("svg", bed, drawn, viewBox="0 0 100 8", role="img", aria_label=label, preserveAspectRatio="none")
-    return el("div", bar, keys((part.colour, part.name, short(part.value)) for part in parts), class_="shares")
+    words = ", ".join(f"{part.name} {short(part.value)}" for part in parts if part.value) or "nothing yet"
+    return _drawn("shares", f"{title}: {words}", parts, bars)
 
 
-def _columns(plot: Plot, scale: "_Scale") -> Iterator[Html]:
-    width = min(WIDEST, scale.step * 0.74)
-    for at, label in enumerate(plot.labels):
-        told = ", ".join(f"{one.name} {short(one.values[at], plot.unit)}" for one in plot.series)
-        left, base, parts = scale.middle(at) - width / 2, 0.0, list[Html]()
-        for number, one in enumerate(plot.series):
-            value = one.values[at] or 0.0
-            if value > 0:
-                y = scale.y(base + value)
-                parts.append(_rect(colour(number), left, y, width, max(0.8, scale.y(base) - y)))
-                base += value
-        hit = _rect("hit", scale.middle(at) - scale.step / 2, TOP, scale.step, HEIGHT - TOP - BOTTOM)
-        yield el("g", el("title", f"{label}: {told}"), hit, parts, class_="col")
+def _drawn(name: str, *values: object) -> "Markup":
+    from adderclaw.agent.view.markup import macro
+
+    return macro("plots", name, *values)
 
 
-def _line(plot: Plot, number: int, one: Series, scale: "_Scale") -> Iterator[Html]:
-    runs: list[list[str]] = [[]]
-    dots: list[Html] = []
-    for at, value in enumerate(one.values):
-        if value is None:
-            runs.append([])
-            continue
-        x, y = f"{scale.middle(at):.1f}", f"{scale.y(value):.1f}"
-        runs[-1].append(f"{x},{y}")
-        told = el("title", f"{plot.labels[at]}: {one.name} {short(value, plot.unit)}")
-        dots.append(el("circle", told, class_=f"dot {colour(number)}", cx=x, cy=y, r="2.4"))
-    yield from (el("polyline", class_=f"ln {colour(number)}", points=" ".join(run)) for run in runs if len(run) > 1)
-    yield from dots
-
-
-class _Scale:
-    """Where a value lies."""
+class Scale:
+    """Where a value is drawn."""
 
     def __init__(self, top: float, places: int, unit: Unit) -> None:
-        self.unit: Unit = unit
-        self._ticks = ticks(top, whole=unit in ("count", "tokens")) if unit != "share" else [0.0, 0.25, 0.5, 0.75, 1.0]
+        self.ticks = ticks(top, whole=unit in ("count", "tokens")) if unit != "share" else [0.0, 0.25, 0.5, 0.75, 1.0]
         self.step = (WIDTH - LEFT - RIGHT) / max(1, places)
+        self.every = max(1, math.ceil(places / 6))
+        """Of so many labels one is written."""
+        self.width = min(WIDEST, self.step * 0.74)
 
     def y(self, value: float) -> float:
-        return HEIGHT - BOTTOM - min(1.0, value / self._ticks[-1]) * (HEIGHT - TOP - BOTTOM)
+        return HEIGHT - BOTTOM - min(1.0, value / self.ticks[-1]) * (HEIGHT - TOP - BOTTOM)
 
-    def middle(self, at: int) -> float:
+    def x(self, at: int) -> float:
         return LEFT + self.step * (at + 0.5)
 
-    def grid(self) -> Iterator[Html]:
-        for value in self._ticks:
-            y = self.y(value)
-            yield el("line", class_="rule", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}")
-            yield el("text", short(value, self.unit), class_="tick end", x=LEFT - 6, y=f"{y + 3.5:.1f}")
+    def column(self, plot: Plot, at: int) -> list[tuple[int, float, float]]:
+        """The number, upper edge and height of each part of a column."""
+        base, parts = 0.0, list[tuple[int, float, float]]()
+        for number, one in enumerate(plot.series):
+            if (value := one.values[at] or 0.0) > 0:
+                y = self.y(base + value)
+                parts.append((number, y, max(0.8, self.y(base) - y)))
+                base += value
+        return parts
 
-    def labels(self, names: Sequence[str]) -> Iterator[Html]:
-        """As many as have room."""
-        every = max(1, math.ceil(len(names) / 6))
-        for at in range(0, len(names), every):
-            yield el("text", names[at], class_="tick mid", x=f"{self.middle(at):.1f}", y=HEIGHT - 6)
-
-
-# ------------------------------------------------------------------ around a picture
-
-
-def colour(number: int) -> str:
-    return f"s{min(number, COLOURS - 1) + 1}"
-
-
-def keys(named: Iterable[tuple[str, str, str]]) -> Html:
-    """Class, name and figure of each colour."""
-    return el(
-        "ul",
-        [
-            el("li", el("span", class_=f"key {colour}"), name, el("b", told) if told else None)
-            for colour, name, told in named
-        ],
-        class_="legend",
-    )
-
-
-def _svg(plot: Plot, *parts: Child) -> Html:
-    return el("svg", *parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=plot.title)
-
-
-def _figure(plot: Plot, drawn: Html) -> Html:
-    named = [(colour(number), one.name, "") for number, one in enumerate(plot.series)]
-    rows = [[label, *(short(one.values[at], plot.unit) for one in plot.series)] for at, label in enumerate(plot.labels)]
-    told = as_table(["", *(one.name for one in plot.series)], rows, plot.title)
-    legend = keys(named) if len(named) > 1 else None
-    return el("figure", el("figcaption", plot.title), drawn, legend, told, class_="plot")
-
-
-def as_table(head: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Html:
-    """The same in words, folded."""
-    top = el("tr", [el("th", one, scope="col") if one else el("td") for one in head])
-    body = [el("tr", el("th", row[0], scope="row"), [el("td", cell) for cell in row[1:]]) for row in rows]
-    table = el("table", el("thead", top), el("tbody", body))
-    scrolled = el("div", table, class_="scroll", tabindex=0, role="region", aria_label=f"{title}, as a table")
-    return el("details", el("summary", "As a table"), scrolled, class_="fold told")
-
-
-def _rect(name: str, x: float, y: float, width: float, height: float, told: str = "") -> Html:
-    place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "width": f"{width:.1f}", "height": f"{height:.1f}"}
-    return el("rect", el("title", told) if told else None, class_=name, rx=1, **place)
+    def runs(self, values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
+        """The places and values of each unbroken part of a line."""
+        runs: list[list[tuple[int, float]]] = [[]]
+        for at, value in enumerate(values):
+            if value is None:
+                runs.append([])
+            else:
+                runs[-1].append((at, value))
+        return runs

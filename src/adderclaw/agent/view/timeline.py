@@ -1,12 +1,14 @@
 """Where the time of a run went, as a picture: a lane for each session, a bar for each time of model, tool or answer."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
-from adderclaw.agent.view.html import Html, el
-from adderclaw.agent.view.plots import as_table, duration, keys
+from adderclaw.agent.view.plots import duration
 from adderclaw.core.record import NamedTuple
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 type Kind = Literal["model", "tool", "asked", "failed"]
 NAMES: dict[Kind, str] = {
@@ -35,44 +37,37 @@ class Lane(NamedTuple):
     spans: Sequence[Span]
 
 
-def timeline(title: str, lanes: Sequence[Lane], until: float | None = None) -> Html:
-    """`until`: how long the picture is, so that two can be compared; else as long as what it shows."""
-    total = max([until or 0.0, *(span.end for lane in lanes for span in lane.spans), 0.001])
-    shown, left = lanes[:MOST_LANES], len(lanes) - MOST_LANES
-    height = TOP + LANE * len(shown) + AXIS
-    drawn = [_lane(lane, TOP + LANE * number, total) for number, lane in enumerate(shown)]
-    svg = el(
-        "svg",
-        _axis(total, height),
-        drawn,
-        class_="timeline",
-        viewBox=f"0 0 {WIDTH} {height}",
-        role="img",
-        aria_label=title,
-    )
-    more = el("p", f"{left} more sessions are not drawn.", class_="quiet small") if left > 0 else None
-    scrolled = el("div", svg, class_="scroll", tabindex=0, role="region", aria_label=title)
-    return el(
-        "figure", el("figcaption", title), scrolled, _legend(lanes), more, _told(title, lanes), class_="plot wide"
-    )
+class Drawn(NamedTuple):
+    """A timeline as `plots.html` draws it."""
+
+    title: str
+    lanes: list[tuple[str, list[tuple[Span, float, float]]]]
+    """Name, and each bar with its left edge and width."""
+    axis: list[tuple[float, str]]
+    height: int
+    left_out: int
+    sums: dict[Kind, float]
+    rows: list[tuple[str, str, str, str, str]]
+    """The same as a table."""
 
 
-def _legend(lanes: Sequence[Lane]) -> Html:
+def timeline(title: str, lanes: Sequence[Lane]) -> "Markup":
+    from adderclaw.agent.view.markup import macro
+
+    total = max([*(span.end for lane in lanes for span in lane.spans), 0.001])
+    shown = lanes[:MOST_LANES]
     sums: dict[Kind, float] = {}
     for span in (span for lane in lanes for span in lane.spans):
         sums[span.kind] = sums.get(span.kind, 0.0) + span.end - span.start
-    return keys((f"k-{kind}", name, duration(sums[kind])) for kind, name in NAMES.items() if kind in sums)
+    bars = [(lane.name[:90], [_bar(span, total) for span in merged(lane.spans, total / WIDTH)]) for lane in shown]
+    height = TOP + LANE * len(shown) + AXIS
+    drawn = Drawn(title, bars, _axis(total), height, len(lanes) - len(shown), sums, _rows(lanes))
+    return macro("plots", "timeline", drawn, NAMES)
 
 
-def _lane(lane: Lane, top: float, total: float) -> Iterator[Html]:
-    yield el("text", lane.name[:90], class_="tick", x=0, y=top + 11)
-    yield el("rect", class_="bed", x=0, y=top + 16, width=WIDTH, height=14, rx=2)
-    for span in merged(lane.spans, total / WIDTH):
-        x = span.start / total * WIDTH
-        width = min(max(1.2, (span.end - span.start) / total * WIDTH - 0.5), max(1.2, WIDTH - x))
-        told = el("title", f"{span.label}: {duration(span.end - span.start)}")
-        place = {"x": f"{x:.1f}", "y": top + 16, "width": f"{width:.1f}", "height": 14}
-        yield el("rect", told, class_=f"k-{span.kind}", rx="1.5", **place)
+def _bar(span: Span, total: float) -> tuple[Span, float, float]:
+    x = span.start / total * WIDTH
+    return span, x, min(max(1.2, (span.end - span.start) / total * WIDTH - 0.5), max(1.2, WIDTH - x))
 
 
 def merged(spans: Sequence[Span], pixel: float) -> list[Span]:
@@ -91,13 +86,9 @@ def merged(spans: Sequence[Span], pixel: float) -> list[Span]:
     return made
 
 
-def _axis(total: float, height: float) -> Iterator[Html]:
+def _axis(total: float) -> list[tuple[float, str]]:
     step = next((one for one in _STEPS if total / one <= 8), total / 8)
-    for number in range(math.floor(total / step) + 1):
-        x = number * step / total * WIDTH
-        yield el("line", class_="rule", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=TOP, y2=height - AXIS + 4)
-        place = "tick" if number == 0 else "tick end" if x > WIDTH - 30 else "tick mid"
-        yield el("text", duration(number * step), class_=place, x=f"{x:.1f}", y=height - 6)
+    return [(number * step / total * WIDTH, duration(number * step)) for number in range(math.floor(total / step) + 1)]
 
 
 _STEPS = (
@@ -106,12 +97,10 @@ _STEPS = (
 )
 
 
-def _told(title: str, lanes: Sequence[Lane]) -> Html:
-    found = sorted((span, lane.name) for lane in lanes for span in lane.spans)
+def _rows(lanes: Sequence[Lane]) -> list[tuple[str, str, str, str, str]]:
+    spans = sorted((span, lane.name) for lane in lanes for span in lane.spans)
     rows = [
-        [duration(span.start), name, NAMES[span.kind], span.label, duration(span.end - span.start)]
-        for span, name in found[:ROWS]
+        (duration(span.start), name, NAMES[span.kind], span.label, duration(span.end - span.start))
+        for span, name in spans[:ROWS]
     ]
-    if len(found) > ROWS:
-        rows.append(["…", f"{len(found) - ROWS} more", "", "", ""])
-    return as_table(["from", "session", "what", "name", "time"], rows, title)
+    return rows if len(spans) <= ROWS else [*rows, ("…", f"{len(spans) - ROWS} more", "", "", "")]

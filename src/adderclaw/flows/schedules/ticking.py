@@ -103,7 +103,7 @@ def _notices(store: Store, clock: Clock, options: Options) -> Notify:
             about=f"{schedule.id} {kind} {text}",
             workspace=schedule.workspace,
             facts={"schedule": schedule.name, "reason": text} if is_schedule else {"reason": text},
-            page=f"/ui/schedules/{schedule.name}" if is_schedule else "/ui/sops",
+            page=f"/ui/schedules/{schedule.name}" if is_schedule else "/ui/runs",
         )
         send(settings, store, notice, now=clock.now())
 

@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterable, Iterator
 
 from adderclaw.agent.view.items import Notice
-from adderclaw.agent.view.page import PICTURES, Block, Heading, Output, Picture, Table, Tone, page
+from adderclaw.agent.view.markup import PICTURES
+from adderclaw.agent.view.page import Block, Heading, Output, Picture, Table, Tone, page
 from adderclaw.agent.view.rows import Rows
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.flows.verifier.evidence import kept

@@ -4,7 +4,7 @@ import base64
 import binascii
 import hashlib
 
-from adderclaw.agent.view.page import PICTURES
+from adderclaw.agent.view.markup import PICTURES
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json

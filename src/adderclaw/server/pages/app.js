@@ -196,9 +196,7 @@
     stop: () => open("stop"),
     close: (target) => target.closest("dialog")?.close(),
     "keys-on": (target) => localStorage.setItem("keys", target.checked ? "on" : "off"),
-    copy: (target) => navigator.clipboard?.writeText(target.dataset.text ?? ""),
     bottom: () => toBottom(),
-    "unfold-all": () => { for (const one of all(".transcript details")) one.open = true; },
   };
   document.addEventListener("click", (event) => {
     const target = event.target.closest("[data-do]");
@@ -318,7 +316,6 @@
     source.onopen = () => { wait = 1000; show("away", false); show("logged-out", false); };
     on("put", (given) => changing(() => { put(given); arrived(); }));
     on("text", (given) => changing(() => text(given)));
-    on("count", ({ id, text: words }) => { const found = document.getElementById(id); if (found) found.textContent = words; });
     on("reset", () => { source.close(); again(); });
     on("over", () => source.close());
     source.onerror = () => {

@@ -1,21 +1,20 @@
-"""What changes a page that is open: elements drawn anew, text that arrives, and the word to read it all anew."""
+"""Events that change an open page: replaced elements, arriving text, and the request to read the page again."""
 
 from typing import TYPE_CHECKING
 
-from adderclaw.agent.view.html import Html
 from adderclaw.storage.text import compact
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from sse_starlette import ServerSentEvent
 
 
-def put(id: str, made: Html | None, into: str = "", *, at: str = "") -> "ServerSentEvent":
-    """The element with this id as it is now, or at the end of `into`; None: it is gone.
+def put(id: str, html: "Markup | None", into: str = "", *, at: str = "") -> "ServerSentEvent":
+    """Replace the element with this id, or append it to `into`; None removes it.
 
-    `at`: by which who comes back says what was seen last.
+    `at` is what a client that connects again names as the last event it saw.
     """
-    html = str(made) if made is not None else ""
-    return _event("put", {"id": id, "html": html, "into": into}, at)
+    return _event("put", {"id": id, "html": str(html or ""), "into": into}, at)
 
 
 def text(id: str, more: str, into: str, *, at: str = "") -> "ServerSentEvent":
@@ -24,12 +23,12 @@ def text(id: str, more: str, into: str, *, at: str = "") -> "ServerSentEvent":
 
 
 def reset(at: str = "") -> "ServerSentEvent":
-    """Something was lost: the page reads its regions anew."""
+    """Events were lost: the page reads its regions again."""
     return _event("reset", {}, at)
 
 
 def over() -> "ServerSentEvent":
-    """Nothing more will change."""
+    """Nothing will change any more."""
     return _event("over", {}, "")
 
 

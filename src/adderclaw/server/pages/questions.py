@@ -1,20 +1,27 @@
-"""A question as a card: what is asked, with the plan or the change, and the answer; or how it was answered."""
+"""The questions that wait for a person: as cards with the plan or the change and a form, or with their answer."""
 
-import hashlib
+import time
+from typing import TYPE_CHECKING
 
 from adderclaw.agent.conversation.asking import Request
-from adderclaw.agent.tool_call.approvals import questions_of, shown
+from adderclaw.agent.queries import clean, conversations
+from adderclaw.agent.tool_call.approvals import Shown, questions_of, shown
 from adderclaw.agent.view.calls import parsed
-from adderclaw.agent.view.html import Child, Html, el, whole
-from adderclaw.agent.view.html_items import diff
 from adderclaw.agent.view.items import Change
+from adderclaw.agent.view.markup import element_id, macro
 from adderclaw.core.questions import ApprovalRequest, Question
 from adderclaw.core.record import NamedTuple
+from adderclaw.server.client_scope import places
 from adderclaw.server.endpoint import Called
-from adderclaw.server.pages.parts import badge, facts, iso_seconds, moment, sent_form
+from adderclaw.server.pages.page import Entry, page
+from adderclaw.storage import approvals, transcript
 from adderclaw.storage.approvals import Approval
+from adderclaw.storage.queries import conversations as transcript_queries
 
-RISKS = {"low": "good", "medium": "warn", "high": "bad"}
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+MOST = 50
 OUTCOMES = {
     "yes": ("good", "Answered: yes"),
     "no": ("bad", "Answered: no"),
@@ -22,73 +29,101 @@ OUTCOMES = {
 }
 
 
-class Asked(NamedTuple):
-    """A question with all that is known of it."""
-
+class Card(NamedTuple):
+    id: str
     row: Approval
-    conversation_id: str
-    title: str
-    folder: str
-    request: Request | None = None
-    """Where it is asked in this process: with the change that it is about."""
-    state: str = "pending"
-    answer_at: str = ""
-    """Where the answer is sent; empty: to this server's own questions."""
+    shown: Shown
+    """The texts of the row, escaped for a person who decides."""
+    questions: list[Question]
+    state: str
+    may_answer: bool
+    action: str
+    """Where the answer is sent."""
+    conversation_id: str = ""
+    title: str = ""
+    folder: str = ""
+    change: Change | None = None
+    touches: str = ""
+    remember: tuple[tuple[str, str], ...] = ()
+    """What a yes could also allow from now on."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in ("pending", "left")
+
+    @property
+    def outcome(self) -> tuple[str, str]:
+        return OUTCOMES.get(self.state, ("", self.state))
 
 
-def card_id(id: str) -> str:
-    return f"q-{hashlib.sha256(id.encode('utf-8', 'replace')).hexdigest()[:20]}"
+class Output(NamedTuple):
+    waiting: list[Card]
+    answered: list[Card]
 
 
-def card(called: Called, asked: Asked, *, with_place: bool = True) -> Html:
-    """With a form for the answer where this client may give one."""
-    is_open = asked.state in ("pending", "left")
-    place = _place(asked) if with_place else None
-    inner: list[Child] = [_head(asked), place, *_about(asked)]
-    if not is_open:
-        inner = [_head(asked), place, _outcome(asked)]
-    elif called.client.has("approve"):
-        inner.append(_form(asked))
-    else:
-        inner.append(el("p", "Your token may not answer: it needs the scope approve.", class_="quiet"))
-    kind = "card asks stack" if is_open else "card stack"
-    return el("article", inner, class_=kind, id=card_id(asked.row.id), aria_label=f"Question about {asked.row.tool}")
+async def _read(called: Called) -> Output:
+    return Output(waiting(called), _answered(called))
 
 
-def _head(asked: Asked) -> Html:
-    row = asked.row
-    words = "The agent asks you" if row.questions else f"May {shown(row).tool} run?"
-    is_step = shown(row).is_step
-    if is_step:
-        words = f"{shown(row).tool} asks you"
-    has_risk = row.risk and not row.questions and not is_step
-    risk = badge(RISKS.get(row.risk, ""), f"{row.risk} risk") if has_risk else None  # pyright: ignore[reportArgumentType]
-    when = moment(iso_seconds(row.created_at))
-    return el("div", el("h3", words), risk, el("span", when, class_="quiet small") if when else None, class_="row")
+def waiting(called: Called, conversation: str | None = None, *, with_place: bool = True) -> list[Card]:
+    """Those that wait, the oldest first: of one conversation, or of all that the client sees."""
+    store = called.house.store
+    rows = approvals.listing(store, everything=False, limit=MOST, places=places(called), conversation=conversation)
+    cards = (card(called, row, with_place=with_place) for row in rows if row.state(time.time()) == "pending")
+    return [one for one in cards if conversation in (None, one.conversation_id)]
 
 
-def _place(asked: Asked) -> Html:
-    who = f" · subagent {asked.row.agent}" if asked.row.agent else ""
-    where = el("a", asked.title or asked.conversation_id, href=f"/ui/conversations/{asked.conversation_id}")
-    return el("p", where, f" · {asked.folder}{who}", class_="quiet small")
+def _answered(called: Called) -> list[Card]:
+    rows = approvals.listing(called.house.store, everything=True, limit=MOST, places=places(called))
+    cards = [card(called, row) for row in rows]
+    return [one for one in cards if not one.is_open]
 
 
-def _about(asked: Asked) -> list[Child]:
-    if asked.row.questions:
-        return []
-    seen = shown(asked.row)
-    made: list[Child] = [el("p", seen.reason) if seen.reason else None]
-    request = asked.request
-    if isinstance(request, ApprovalRequest) and request.preview:
-        made.append(diff(Change(_path(request), parsed(request.preview)), whole_text=True))
-    else:
-        made.append(el("pre", whole(asked.row.shown), class_="block", tabindex=0))
-    if isinstance(request, ApprovalRequest) and request.touches:
-        made.append(facts([("It would touch", el("span", whole("\n".join(request.touches)), class_="mono"))]))
-    if seen.lookalikes:
-        warning = f"Letters of several alphabets in one word: {', '.join(seen.lookalikes)}"
-        made.append(el("p", badge("warn", "look closely"), " ", warning))
-    return made
+def ended(called: Called, id: str) -> Card | None:
+    """The card of a question that is not open any more."""
+    return next((one for one in _answered(called) if one.id == id), None)
+
+
+def find(called: Called, id: str) -> Card | None:
+    row = approvals.get(called.house.store, id)
+    return card(called, row, with_place=False) if row is not None else None
+
+
+def card(called: Called, row: Approval, *, with_place: bool = True) -> Card:
+    """A question of this server, with its conversation."""
+    store = called.house.store
+    id = transcript_queries.of_session(store, row.session_id)
+    here = called.house.conversations.get(id)
+    request = here.questions.get(row.id) if here is not None else None
+    one = _card(called, row, row.state(time.time()), f"/questions/{row.id}/answer", request)._replace(
+        conversation_id=id
+    )
+    if not with_place:
+        return one
+    folder = transcript.workspace_of(store, id) if id else ""
+    return one._replace(title=clean(conversations.title(store, id)) or id, folder=clean(folder))
+
+
+def elsewhere(called: Called, row: Approval, action: str) -> Card:
+    """A question of a run on another machine."""
+    return _card(called, row, "pending", action, None)
+
+
+def _card(called: Called, row: Approval, state: str, action: str, request: Request | None) -> Card:
+    asked = request if isinstance(request, ApprovalRequest) else None
+    change = Change(_path(asked), parsed(asked.preview)) if asked is not None and asked.preview else None
+    return Card(
+        card_id(row.id),
+        row,
+        shown(row),
+        questions_of(row),
+        state,
+        called.client.has("approve"),
+        action,
+        change=change,
+        touches="\n".join(asked.touches) if asked is not None else "",
+        remember=_remember(asked) if asked is not None else (),
+    )
 
 
 def _path(request: ApprovalRequest) -> str:
@@ -96,106 +131,20 @@ def _path(request: ApprovalRequest) -> str:
     return str(given)
 
 
-def _outcome(asked: Asked) -> Html:
-    tone, words = OUTCOMES.get(asked.state, ("", asked.state))
-    row = asked.row
-    who = f" by {row.answered_who or row.answered_by}" if row.answer and (row.answered_who or row.answered_by) else ""
-    comment = el("span", f" “{row.comment}”", class_="quiet") if row.comment else None
-    return el("p", badge(tone, words), who, comment)  # pyright: ignore[reportArgumentType]
+def _remember(request: ApprovalRequest) -> tuple[tuple[str, str], ...]:
+    rules, registries = ", ".join(request.grants), ", ".join(request.registries)
+    granted = (("session", f"In this session: {rules}"), ("project", f"In this project: {rules}")) if rules else ()
+    reached = (("registries", f"With {registries} for this session"),) if registries else ()
+    return (("", "This once"), *granted, *reached) if granted or reached else ()
 
 
-# ------------------------------------------------------------------ the answer
+def card_id(id: str) -> str:
+    return element_id(id, "q")
 
 
-def _form(asked: Asked) -> Html:
-    row, key = asked.row, card_id(asked.row.id)
-    action = asked.answer_at or f"/questions/{row.id}/answer"
-    if row.questions:
-        fields = [_question(question, f"{key}-{number}") for number, question in enumerate(questions_of(row))]
-        buttons = (_button("Answer", approved=True, main=True), _button("Do not answer", approved=False))
-        return sent_form(action, fields, el("div", buttons, class_="row"), class_="stack", data_deliberate="")
-    comment = el(
-        "input",
-        type="text",
-        id=f"{key}-comment",
-        name="comment",
-        maxlength=4000,
-        data_optional=True,
-        placeholder="A word to the agent (optional)",
-        aria_label="A word to the agent (optional)",
-        autocomplete="off",
-    )
-    if row.terminal:
-        alone = el("p", "Only a person at the terminal can say yes to this.", class_="quiet")
-        return sent_form(
-            action,
-            comment,
-            el("div", _button("No", approved=False), alone, class_="row"),
-            class_="stack",
-            data_deliberate="",
-        )
-    yes = [_button("Yes", approved=True, main=True), _button("No", approved=False)]
-    plan = el("input", type="hidden", name="plan", value=row.plan_hash) if row.plan_hash else None
-    return sent_form(
-        action, plan, _remember(asked, key), comment, el("div", yes, class_="row"), class_="stack", data_deliberate=""
-    )
+def drawn(one: Card) -> "Markup":
+    return macro("parts", "question", one)
 
 
-def _button(words: str, *, approved: bool, main: bool = False) -> Html:
-    value = "true" if approved else "false"
-    kind = "main-one" if main else None
-    return el("button", words, type="submit", name="approved", value=value, data_type="bool", class_=kind)
-
-
-def _remember(asked: Asked, key: str) -> Html | None:
-    """What a yes could also allow from now on; only where it can be said exactly."""
-    request = asked.request
-    if not isinstance(request, ApprovalRequest) or not (request.grants or request.registries):
-        return None
-    choices = [("", "This once")]
-    if request.grants:
-        rules = ", ".join(request.grants)
-        choices += [("session", f"In this session: {rules}"), ("project", f"In this project: {rules}")]
-    if request.registries:
-        choices.append(("registries", f"With {', '.join(request.registries)} for this session"))
-    options = [el("option", words, value=value) for value, words in choices]
-    select = el(
-        "select", options, name="remember", id=f"{key}-remember", data_optional=True, aria_label="How long a yes counts"
-    )
-    return el("div", el("label", "A yes counts", for_=f"{key}-remember"), select, class_="field")
-
-
-def _question(question: Question, key: str) -> Html:
-    """Its options, and always room for own words."""
-    name = f"replies/{question.question}"
-    choices = [
-        el(
-            "label",
-            el(
-                "input",
-                type="checkbox" if question.multi else "radio",
-                name=name,
-                value=option.label,
-                data_join=question.multi,
-            ),
-            el(
-                "span",
-                el("b", option.label),
-                el("br") if option.description else None,
-                el("span", option.description, class_="quiet small"),
-                el("pre", option.preview, class_="block") if option.preview else None,
-            ),
-            class_="choice",
-        )
-        for option in question.options
-    ]
-    own = el(
-        "input",
-        type="text",
-        id=f"{key}-own",
-        data_instead=name,
-        placeholder="In your own words",
-        aria_label=f"In your own words: {question.question}",
-        autocomplete="off",
-    )
-    return el("fieldset", el("legend", question.question), choices, own)
+ENTRY = Entry(13, "/ui/questions", "Questions", "q")
+ENDPOINTS = (page(ENTRY.path, _read, "questions.html", "Questions that wait for a person, and their answers."),)

@@ -1,4 +1,4 @@
-"""The page of what model calls take: tokens, cost, cache hits and latency over time, by model and project."""
+"""What model calls took: tokens, cost, cache hits and latency over time, by model and project."""
 
 import os
 import time
@@ -8,25 +8,43 @@ from typing import TYPE_CHECKING
 
 from adderclaw.agent.queries import usage
 from adderclaw.agent.queries.usage import DayRow
-from adderclaw.agent.view.html import Html, el
-from adderclaw.agent.view.plots import COLOURS, Plot, Series, columns, lines, short, spark
-from adderclaw.core.errors import AdderClawError
+from adderclaw.agent.view.plots import COLOURS, Plot, Series, columns, lines, spark
 from adderclaw.core.record import NamedTuple
 from adderclaw.server.client_scope import places
-from adderclaw.server.endpoint import Called, Endpoint
-from adderclaw.server.pages.asked import failed, found, one_of
-from adderclaw.server.pages.layout import layout
-from adderclaw.server.pages.parts import empty, figure, part, table
+from adderclaw.server.endpoint import Called
+from adderclaw.server.pages.page import Entry, in_thread, page, word
 from adderclaw.storage.model_calls import Used
 
 if TYPE_CHECKING:
-    from starlette.responses import HTMLResponse
+    from markupsafe import Markup
 
-HERE = "/ui/usage"
 RANGES = {"7d": (7, "7 days"), "30d": (30, "30 days"), "13w": (91, "13 weeks"), "52w": (364, "a year")}
 DEFAULT = "30d"
 WEEKLY = 60
 """With more days than these, a place on the way is a week."""
+
+
+class Row(NamedTuple):
+    name: str
+    key: str
+    spark: "Markup"
+    used: Used
+
+
+class Output(NamedTuple):
+    ranges: dict[str, tuple[int, str]]
+    chosen: str
+    total: Used
+    plots: "list[Markup]"
+    tables: list[tuple[str, str, list[Row]]]
+    """Title, name of the first column, and rows."""
+    read: int
+    """Input tokens that came from a cache."""
+    fresh: int
+
+    @property
+    def hits(self) -> float | None:
+        return self.read / (self.read + self.fresh) if self.read + self.fresh else None
 
 
 class _Found(NamedTuple):
@@ -38,12 +56,11 @@ class _Found(NamedTuple):
     total: Used
 
 
-async def _answer(called: Called) -> "HTMLResponse":
-    chosen = one_of(called, "range", list(RANGES), DEFAULT)
-    options = called.house.options
+async def _read(called: Called) -> Output:
+    chosen = word(called, "range", list(RANGES), DEFAULT)
+    options, seen = called.house.options, places(called)
 
-    def look() -> _Found:
-        seen = places(called)
+    def read() -> _Found:
         models = usage.usage(options, "model", chosen, seen)
         return _Found(
             usage.series(options, None, chosen, seen),
@@ -54,51 +71,15 @@ async def _answer(called: Called) -> "HTMLResponse":
             models["total"],
         )
 
-    try:
-        shown = await found(look)
-    except AdderClawError as error:
-        return failed(called, "Usage", error, "/")
-    content = _content(shown, RANGES[chosen][0]) if shown.total["calls"] else [_none(chosen)]
-    region = el("div", content, id="usage", data_region=True, data_refresh="30")
-    lead = "What model calls took. Days are those of UTC."
-    return layout(called, "Usage", region, here=HERE, lead=lead, actions=_ranges(chosen), wide=True)
-
-
-def _ranges(chosen: str) -> Html:
-    made = [
-        el("a", words, href=f"{HERE}?range={key}", class_="button", aria_current="true" if key == chosen else None)
-        for key, (_, words) in RANGES.items()
+    found = await in_thread(read)
+    total, axis = found.total, _Places(RANGES[chosen][0])
+    tables = [
+        ("By model", "Model", _rows(found.models, found.by_model, axis)),
+        ("By project", "Project", _rows(found.projects, found.by_project, axis)),
     ]
-    return el("div", made, class_="segments", role="group", aria_label="Range")
-
-
-def _none(chosen: str) -> Html:
-    words = el("p", "A model call is counted here as soon as it was answered.")
-    return empty(f"No model was called in the last {RANGES[chosen][1]}.", words)
-
-
-# ------------------------------------------------------------------ the figures
-
-
-def _content(shown: _Found, days: int) -> Iterator[Html]:
-    total = shown.total
-    read, fresh = total["cache_read_tokens"], total["input_tokens"] + total["cache_write_tokens"]
-    hits = read / (read + fresh) if read + fresh else None
-    unpriced = f", {total['unpriced']:,} calls without a price" if total["unpriced"] else ""
-    estimated = f", estimated in {total['estimated']:,} calls" if total["estimated"] else ""
-    yield el(
-        "div",
-        figure(short(total["cost"], "usd"), f"cost{unpriced}"),
-        figure(short(read + fresh, "tokens"), f"tokens in, {short(total['output_tokens'], 'tokens')} out{estimated}"),
-        figure(short(hits, "share"), "of the input came from a cache"),
-        figure(short(total["calls"]), f"calls, {total['failed']:,} failed"),
-        figure(short(total["latency_ms_p95"] / 1000, "seconds"), "95 of 100 calls took less"),
-        class_="tiles part",
-    )
-    axis = _Places(days)
-    yield el("div", [el("div", one, class_="card") for one in _plots(shown, axis)], class_="plots part")
-    yield _rows("By model", "Model", shown.models, shown.by_model, axis)
-    yield _rows("By project", "Project", shown.projects, shown.by_project, axis)
+    read_tokens, fresh = total["cache_read_tokens"], total["input_tokens"] + total["cache_write_tokens"]
+    plots = list(_plots(found, axis)) if total["calls"] else []
+    return Output(RANGES, chosen, total, plots, tables, read_tokens, fresh)
 
 
 class _Places:
@@ -124,13 +105,13 @@ class _Places:
         return made
 
 
-def _plots(shown: _Found, axis: _Places) -> Iterator[Html]:
-    days, labels = axis.of(shown.days), axis.labels
-    models = [row["key"] for row in sorted(shown.models, key=lambda row: -(row["cost"] or 0.0))]
+def _plots(found: _Found, axis: _Places) -> "Iterator[Markup]":
+    days, labels = axis.of(found.days), axis.labels
+    models = [row["key"] for row in sorted(found.models, key=lambda row: -(row["cost"] or 0.0))]
     named, others = models[: COLOURS - 1], models[COLOURS - 1 :]
 
     def cost(key: str) -> list[float]:
-        return [sum(row["cost"] or 0.0 for row in rows) for rows in axis.of(shown.by_model, key)]
+        return [sum(row["cost"] or 0.0 for row in rows) for rows in axis.of(found.by_model, key)]
 
     series = [Series(key or "unknown", cost(key)) for key in named if any(cost(key))]
     if others:
@@ -176,29 +157,16 @@ def _most(rows: Sequence[DayRow], name: str) -> float | None:
     return max((row[name] / 1000 for row in rows), default=None)  # pyright: ignore
 
 
-def _rows(title: str, what: str, rows: Sequence[Used], days: Sequence[DayRow], axis: _Places) -> Html:
-    made = [
-        (
-            el("span", _named(row["key"]), title=row["key"] or None),
-            spark([_sum(at, "calls") for at in axis.of(days, row["key"])], f"Calls of {row['key']} over time"),
-            f"{row['calls']:,}",
-            short(row["input_tokens"] + row["cache_write_tokens"], "tokens"),
-            short(row["cache_read_tokens"], "tokens"),
-            short(row["output_tokens"], "tokens"),
-            short(row["latency_ms_mean"] / 1000, "seconds"),
-            short(row["cost"], "usd"),
+def _rows(rows: Sequence[Used], days: Sequence[DayRow], axis: _Places) -> list[Row]:
+    def row(used: Used) -> Row:
+        key = used["key"]
+        name = os.path.basename(key) if key.startswith("/") else key or "unknown"
+        return Row(
+            name, key, spark([_sum(at, "calls") for at in axis.of(days, key)], f"Calls of {key} over time"), used
         )
-        for row in sorted(rows, key=lambda row: -row["calls"])[:100]
-    ]
-    head = (what, "Calls over time", "Calls", "New in", "Cached", "Out", "Mean time", "Cost")
-    shown = table(head, made, caption=title, numbers=frozenset(range(2, 8)))
-    return part(title, el("div", shown, class_="card flush"))
+
+    return [row(used) for used in sorted(rows, key=lambda used: -used["calls"])[:100]]
 
 
-def _named(key: str) -> str:
-    return os.path.basename(key) if key.startswith("/") else key or "unknown"
-
-
-ENDPOINTS = (
-    Endpoint("GET", HERE, "read", _answer, "The page of what model calls took.", is_page=True, reach="filtered"),
-)
+ENTRY = Entry(30, "/ui/usage", "Usage", "u")
+ENDPOINTS = (page(ENTRY.path, _read, "usage.html", "What model calls took."),)
