@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from adderclaw import config
+from adderclaw.agent.legacy.plan_baseline import record_baseline
 from adderclaw.agent.run.drive import Report
 from adderclaw.config.legacy.options import Options
-from adderclaw.flows.sdlc import baseline as sdlc
 from adderclaw.flows.sdlc import begin_proof
 from adderclaw.sandbox.legacy.checkpoints import baseline
 from adderclaw.storage import Store, transcript
@@ -101,7 +101,7 @@ class Project:
                 CONVERSATION,
                 self.plan_id,
                 ANN,
-                lambda: sdlc.baseline(store, loaded.config, str(self.home), root),
+                lambda: record_baseline(store, loaded.config, str(self.home), root),
             )
             with store.write() as cursor:
                 phases.move(cursor, CONVERSATION, "test", by=ANN)

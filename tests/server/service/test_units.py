@@ -15,6 +15,7 @@ from adderclaw.server.service.backend import instance
 from adderclaw.server.service.launchd import Launchd
 from adderclaw.server.service.plan import Plan
 from adderclaw.server.service.systemd import Systemd
+from adderclaw.terminal.commands.service import serve_options
 from tests.program import PROGRAM, Cli
 
 type Needs = Callable[[str], str]
@@ -165,4 +166,4 @@ def test_a_word_that_would_begin_a_line_of_its_own_is_refused(home: Path, tmp_pa
     folder = tmp_path / os.fsdecode(os.fsencode(word))
     folder.mkdir()
     with pytest.raises(UsageError, match="no control characters"):
-        plan.made(["--workspace", str(folder)])
+        plan.made(serve_options(["--workspace", str(folder)]))

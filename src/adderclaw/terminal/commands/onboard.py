@@ -188,8 +188,8 @@ def store_key(answers: Answers) -> str:
 
 def tried(answers: Answers) -> str:
     """Why the model does not answer; empty if it does. The key that was typed is used from memory alone."""
+    from adderclaw.agent.queries.model_answer import one_word
     from adderclaw.agent.run.start import start
-    from adderclaw.terminal.commands.provider import one_word
 
     entry = {name: value for name, value in answers.entry.items() if name != "api_key_stored"}
     if answers.key:

@@ -29,7 +29,7 @@ By = Annotated[
 ]
 
 
-def _serve_options(arguments: Sequence[str]) -> dict[str, Any]:
+def serve_options(arguments: Sequence[str]) -> dict[str, Any]:
     """The options as `serve` parses them."""
     from typer.exceptions import TyperException
     from typer.main import get_command
@@ -58,7 +58,7 @@ def install(
     from adderclaw.server.service import plan
 
     chosen = backend.chosen(by)
-    text = chosen.text(plan.made(_serve_options(context.args), force=force, unit=chosen.unit))
+    text = chosen.text(plan.made(serve_options(context.args), force=force, unit=chosen.unit))
     if dry_run:
         print(f"# {chosen.unit}", file=sys.stderr)
         print(text, end="")
