@@ -11,6 +11,7 @@ from adderclaw import config
 from adderclaw.agent.legacy.plan_baseline import record_baseline
 from adderclaw.agent.run.drive import Report
 from adderclaw.config.legacy.options import Options
+from adderclaw.flows.sdlc import baseline as sdlc
 from adderclaw.flows.sdlc import begin_proof
 from adderclaw.sandbox.legacy.checkpoints import baseline
 from adderclaw.storage import Store, transcript
