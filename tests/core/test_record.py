@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import pytest
 
-from adderclaw.core.record import NamedTuple, changing
+from adderclaw.core.record import NamedTuple, mutable_record
 
 
 class Ours(NamedTuple):
@@ -94,7 +94,7 @@ def test_a_declaration_that_typing_refuses_is_refused() -> None:
         type(base)("Sub", (Ours,), {})
 
 
-@changing
+@mutable_record
 class Work:
     name: str
     steps: list[int] = field(default_factory=list[int])

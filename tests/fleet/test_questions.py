@@ -11,7 +11,7 @@ from adderclaw.agent.run import Options
 from adderclaw.core.json_text import canonical
 from adderclaw.fleet.keys import Key
 from adderclaw.models.http import signing
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from tests.acceptance.world import add_skill
 from tests.fleet.farm import Farm, call, reached, text
 from tests.fleet.scripts import FINISH, command, decided, scripted
@@ -53,7 +53,7 @@ def test_questions_of_any_run_are_answered_from_anywhere(farm: Farm) -> None:
     asked = {one["run_id"]: one for one in farm.json("approve")}
     assert asked.keys() == set(ids.values())
     assert "red: warm" in asked[ids["asks"]]["shown"]
-    house = House(Options(workspace=str(farm.workspace), log_level="error"), [str(farm.workspace)])
+    house = ServerState(Options(workspace=str(farm.workspace), log_level="error"), [str(farm.workspace)])
     try:
         _refused(farm, Server(house), ids, asked)
         _answered(farm, Server(house), ids, asked)

@@ -181,7 +181,7 @@ def test_settings_of_git_with_many_includes_are_not_known(included: int, known: 
     (root / ".git/config").write_text(lines)
     for number in range(included):
         (root / f"i{number}").write_text("")
-    assert (Surveyor().look([str(root)]).settings is not None) is known
+    assert (Surveyor().survey([str(root)]).settings is not None) is known
 
 
 def test_a_command_that_names_too_many_files_is_not_trusted(tmp_path: Path) -> None:
@@ -261,12 +261,12 @@ def test_settings_of_git_that_are_not_read_to_their_end(
         (root / folder).mkdir(parents=True)
     (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
     (root / ".git/config").write_text("#" * padding + "\n" + REPOSITORY)
-    assert (Surveyor().look([str(root)]).settings is not None) is known
+    assert (Surveyor().survey([str(root)]).settings is not None) is known
     assert len(remotes.reached(_plan("git push origin main"), str(root), (str(root),)).grants) == granted
 
 
 def test_more_folders_than_are_looked_into_leave_settings_unknown(tmp_path: Path) -> None:
     (tmp_path / "a/b/c").mkdir(parents=True)
-    survey = Surveyor().look([str(tmp_path)], most=2)
+    survey = Surveyor().survey([str(tmp_path)], most=2)
     assert not survey.is_whole
     assert survey.settings is None

@@ -25,7 +25,7 @@ class Looker:
         self._shutter, self._surveyor = Shutter(inside_too=inside_too), Surveyor()
 
     def look(self, policy: gate.Policy, roots: tuple[str, ...]) -> Held:
-        found = self._surveyor.look(roots, shut=self._shutter.shut(policy, roots))
+        found = self._surveyor.survey(roots, shut=self._shutter.shut(policy, roots))
         return self._shutter.held(found, policy, roots)
 
 

@@ -83,7 +83,7 @@ def test_a_look_never_leaves_the_workspace_while_names_are_exchanged(tmp_path: P
     for one, other in [*pairs, (root / ".vscode/x", root / ".vscode/y")]:
         with swapping(one, other) as swapper:
             for _ in soak.of(1200):
-                assert not [path for path, mark in surveyor.look([str(root)]).items.items() if word in mark]
+                assert not [path for path, mark in surveyor.survey([str(root)]).items.items() if word in mark]
         count += swapper.count
     assert count > 1000
 

@@ -14,7 +14,7 @@ from adderclaw.agent.run import Options
 from adderclaw.server import app
 from adderclaw.server.endpoint import SCOPES, Endpoint
 from adderclaw.server.limits import Rate, Rates
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from adderclaw.storage import clients
 from tests.program import Cli
 
@@ -30,7 +30,7 @@ ORIGIN = "http://127.0.0.1:8423"
 class Server:
     """One server in this process: its house, tokens for it, and clients that call it without a socket."""
 
-    def __init__(self, house: House, endpoints: Sequence[Endpoint] | None = None) -> None:
+    def __init__(self, house: ServerState, endpoints: Sequence[Endpoint] | None = None) -> None:
         self.house = house
         self.app: Any = app.make(house, endpoints)
 
@@ -76,17 +76,17 @@ def workspace(home: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def house(workspace: Path) -> Generator[House]:
+def house(workspace: Path) -> Generator[ServerState]:
     """What a server holds, with limits that no test meets by accident."""
     plenty = Rate(1e6, 1e6)
-    made = House(Options(workspace=str(workspace), log_level="error"), [str(workspace)])
+    made = ServerState(Options(workspace=str(workspace), log_level="error"), [str(workspace)])
     made.rates = Rates(made.clock.monotonic, requests=plenty, failures=plenty, open_to_all=plenty)
     yield made
     made.store.close()
 
 
 @pytest.fixture
-def server(house: House) -> Server:
+def server(house: ServerState) -> Server:
     """The real application with all its endpoints, in this process."""
     return Server(house)
 

@@ -376,7 +376,7 @@ def _workflow(made: Seed, project: Path) -> str:
             )
         with made.store.write() as cursor:
             summary = "Done, with 14 entries." if achieved else "The package imports a module that it does not bring."
-            workflows.keep(
+            workflows.store_result(
                 cursor, run, Finished(place, "", goal, child, {"achieved": achieved, "summary": summary, "outputs": {}})
             )
         made.event(

@@ -19,7 +19,7 @@ from adderclaw.server.limits import Rate, Rates
 from adderclaw.server.listening import Where, bound
 from adderclaw.server.protocol import Seats
 from adderclaw.server.serving import Server as Listening
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from tests.server.conftest import Server
 
 SECRET = "whsec_" + base64.b64encode(b"a secret of the tests, 32 bytes.").decode()
@@ -84,7 +84,7 @@ class OnPort:
     def __init__(self, home: Path, workspace: Path) -> None:
         self.home, self.workspace = home / ".adderclaw", workspace
         self.home.mkdir(mode=0o700, exist_ok=True)
-        self.house: House
+        self.house: ServerState
         self.url = ""
 
     def run(self, work: Callable[[], Awaitable[None]], rates: Rates | None = None) -> None:
@@ -97,7 +97,9 @@ class OnPort:
     @asynccontextmanager
     async def listening(self, rates: Rates | None = None) -> AsyncGenerator[None]:
         """Each time a server that knows nothing but its store."""
-        house = self.house = House(Options(workspace=str(self.workspace), log_level="error"), [str(self.workspace)])
+        house = self.house = ServerState(
+            Options(workspace=str(self.workspace), log_level="error"), [str(self.workspace)]
+        )
         clock = house.clock.monotonic
         house.rates = rates or Rates(clock, failures=PLENTY, addresses=PLENTY, deliveries=PLENTY)
         sock = bound(Where(port=0))

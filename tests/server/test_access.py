@@ -11,13 +11,13 @@ import httpx2
 import pytest
 
 from adderclaw.agent.run import Options
-from adderclaw.flows.request import Wanted
+from adderclaw.flows.request import RunRequest
 from adderclaw.flows.schedules import adding
 from adderclaw.flows.schedules.adding import New
 from adderclaw.server import app, openapi
 from adderclaw.server.endpoint import SCOPES, Called, Endpoint
 from adderclaw.server.limits import Rate, Rates
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from adderclaw.storage import approvals, checkpoints, notices
 from adderclaw.storage.checkpoints import Draft
 from adderclaw.tools.mcp.server import Guarded
@@ -141,7 +141,7 @@ class Folders:
             folder.mkdir()
         plenty = Rate(1e6, 1e6)
         options = Options(workspace=str(self.alpha), log_level="error")
-        self.house = House(options, [str(self.alpha), str(self.bravo)], openai=True)
+        self.house = ServerState(options, [str(self.alpha), str(self.bravo)], openai=True)
         self.house.rates = Rates(self.house.clock.monotonic, requests=plenty, failures=plenty, open_to_all=plenty)
         self.things = {folder.name: self._filled(folder) for folder in (self.alpha, self.bravo)}
         self.server = Server(self.house)
@@ -170,7 +170,7 @@ class Folders:
             draft = Draft(str(folder), conversation, session, session, 1, "call", "Write", f"use-{name}")
             point = str(checkpoints.add(cursor, draft, []))
         new = New(
-            name=f"schedule-{name}", what=Wanted(message="look", workspace=str(folder)), zone="UTC", cron="@daily"
+            name=f"schedule-{name}", what=RunRequest(message="look", workspace=str(folder)), zone="UTC", cron="@daily"
         )
         adding.added(house.store, adding.made(new, house.options, house.key, now, "test"))
         kinds = {"conversation": conversation, "session": session, "run": run, "question": f"approval-{name}"}

@@ -6,7 +6,7 @@ from typing import Any
 from adderclaw.core.record import record
 from adderclaw.server import app
 from adderclaw.server.endpoint import Called, Endpoint
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from tests.server.conftest import Process, Server
 
 
@@ -32,7 +32,7 @@ ECHO = (
 )
 
 
-def test_a_request_is_decoded_with_every_problem_at_once(house: House) -> None:
+def test_a_request_is_decoded_with_every_problem_at_once(house: ServerState) -> None:
     server = Server(house, ECHO)
     token = server.token("read")
     assert server.ask("POST", "/echo", token, json={"count": 2, "words": ["a"]}).json() == {
@@ -54,7 +54,7 @@ def test_a_request_is_decoded_with_every_problem_at_once(house: House) -> None:
         assert {one["key"] for one in error["problems"]} == {"count", "flag", "other"}
 
 
-def test_what_fails_inside_is_an_answer_without_a_trace(house: House) -> None:
+def test_what_fails_inside_is_an_answer_without_a_trace(house: ServerState) -> None:
     server = Server(house, ECHO)
     answer = server.ask("GET", "/broken", server.token("read"))
     assert answer.status_code == 500

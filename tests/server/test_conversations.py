@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from tests.acceptance.world import call, text
 from tests.server.conftest import Server
 
@@ -48,7 +48,7 @@ async def got(answer: Coroutine[Any, Any, httpx2.Response], status: int = 200) -
     return done.json()
 
 
-async def until(house: House, id: str, kind: str) -> None:
+async def until(house: ServerState, id: str, kind: str) -> None:
     """Wait until a conversation or a run has told of this."""
     one = house.conversations.get(id) or house.runs.get(id)
     assert one is not None
@@ -59,13 +59,13 @@ async def until(house: House, id: str, kind: str) -> None:
     raise AssertionError(f"it ended without {kind}")
 
 
-async def question(house: House, client: httpx2.AsyncClient, path: str) -> Json:
+async def question(house: ServerState, client: httpx2.AsyncClient, path: str) -> Json:
     """What it asks, once it does."""
     await until(house, path.rpartition("/")[2], "question")
     return (await got(client.get(path)))["questions"][0]
 
 
-def run(house: House, work: Coroutine[Any, Any, None]) -> None:
+def run(house: ServerState, work: Coroutine[Any, Any, None]) -> None:
     async def main() -> None:
         try:
             await work

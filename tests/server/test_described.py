@@ -15,7 +15,7 @@ import uvicorn
 
 from adderclaw.agent.run import Options
 from adderclaw.server.limits import Rate, Rates
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from tests.acceptance.world import World, call, text
 from tests.program import Cli, Soak
 from tests.server.conftest import Server
@@ -47,7 +47,7 @@ class Listening:
             here=True,
             overrides={"providers": {"models": {"local": mock}}},
         )
-        self.house = House(options, [str(world.workspace)], openai=True)
+        self.house = ServerState(options, [str(world.workspace)], openai=True)
         self.house.rates = Rates(self.house.clock.monotonic, requests=plenty, failures=plenty, open_to_all=plenty)
         self.server = Server(self.house)
         self.statuses: Counter[int] = Counter()

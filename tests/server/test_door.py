@@ -11,7 +11,7 @@ from starlette.responses import StreamingResponse
 from adderclaw.server import app
 from adderclaw.server.endpoint import Called, Endpoint
 from adderclaw.server.limits import Rate, Rates
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from adderclaw.storage import Store, clients
 from tests.program import Cli
 from tests.server.conftest import ORIGIN, Server
@@ -133,7 +133,7 @@ def test_a_token_may_open_its_folders_alone(server: Server, tmp_path: Path) -> N
             house.folder_for(client_of(client, "http"), wanted)
 
 
-def test_a_stream_ends_with_its_token(house: House) -> None:
+def test_a_stream_ends_with_its_token(house: ServerState) -> None:
     async def endless(_: Called) -> object:
         async def parts() -> object:  # pyright: ignore[reportReturnType]
             while True:

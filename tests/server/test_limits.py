@@ -15,7 +15,7 @@ from adderclaw.server.endpoint import Called, Endpoint
 from adderclaw.server.listening import Where, bound
 from adderclaw.server.protocol import Seats
 from adderclaw.server.serving import Server as Listening
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from tests.server.conftest import Server
 
 LONG = 60.0
@@ -84,7 +84,7 @@ ENDPOINTS = (
 
 
 @pytest.fixture
-def on(house: House) -> Callable[[Seats, Callable[[Port], Awaitable[None]]], None]:
+def on(house: ServerState) -> Callable[[Seats, Callable[[Port], Awaitable[None]]], None]:
     """`on(seats, work)` runs the work against a server that listens."""
 
     def run(seats: Seats, work: Callable[[Port], Awaitable[None]]) -> None:
@@ -195,7 +195,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(on: On) -> None:
     on(Seats(), work)
 
 
-def test_a_body_that_comes_slowly_is_not_waited_for(on: On, house: House) -> None:
+def test_a_body_that_comes_slowly_is_not_waited_for(on: On, house: ServerState) -> None:
     async def work(port: Port) -> None:
         reader, writer = await port.connect()
         writer.write(port.head("POST", "/length", "Content-Type: application/json", "Content-Length: 100") + b"{")

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from adderclaw.storage import approvals, transcript
 from tests.server.conftest import Server
 
@@ -49,7 +49,7 @@ def test_the_limit_counts_what_the_client_sees(server: Server, workspace: Path, 
 
 
 def test_a_response_of_another_folder_is_refused_like_an_unknown_one(
-    house: House, workspace: Path, tmp_path: Path
+    house: ServerState, workspace: Path, tmp_path: Path
 ) -> None:
     """Whether it is the last one of its conversation, or that one is at work, is not said either."""
     house.openai = True

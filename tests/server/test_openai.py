@@ -18,7 +18,7 @@ from openai.resources.chat.completions import Completions
 from openai.resources.responses import Responses
 
 from adderclaw.agent.run import Options
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from tests.acceptance.world import CONFIG
 from tests.program import Cli
 from tests.scripted import ScriptedModel
@@ -38,7 +38,7 @@ def model(cli: Cli, workspace: Path) -> Generator[ScriptedModel]:
 @pytest.fixture
 def agent(model: ScriptedModel, workspace: Path) -> Generator[Server]:
     """A server in this process with the endpoints on."""
-    house = House(Options(workspace=str(workspace), log_level="error", here=True), [str(workspace)], openai=True)
+    house = ServerState(Options(workspace=str(workspace), log_level="error", here=True), [str(workspace)], openai=True)
     yield Server(house)
     house.store.close()
 

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from adderclaw.agent.run import Options
 from adderclaw.server import app, openapi
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from tests.acceptance.world import World, call, text
 from tests.program import Cli
 from tests.scripted import ScriptedModel
@@ -38,7 +38,9 @@ class Worked:
         assert self.world.agent("write", "--workspace", str(self.here)).code == 0
         self.world.script(call("Bash", command="rm -rf /"), text("the badger was denied"))
         self.world.agent("remove", "--workspace", str(self.there))
-        self.house = House(Options(workspace=str(self.here), log_level="error"), [str(self.here), str(self.there)])
+        self.house = ServerState(
+            Options(workspace=str(self.here), log_level="error"), [str(self.here), str(self.there)]
+        )
         self.server = Server(self.house)
 
     def get(self, path: str, token: str | None = None, status: int = 200) -> Any:

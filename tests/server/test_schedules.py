@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.flows.request import Wanted
+from adderclaw.flows.request import RunRequest
 from adderclaw.flows.schedules import adding
 from adderclaw.flows.schedules.adding import New
 from adderclaw.storage import schedules as rows
@@ -17,7 +17,7 @@ DAILY = {"name": "one", "cron": "30 2 * * *", "zone": "Europe/Berlin", "what": {
 
 def _add(server: Server, folder: Path, name: str, **more: Any) -> None:
     house = server.house
-    what = Wanted(message="look", workspace=str(folder))
+    what = RunRequest(message="look", workspace=str(folder))
     new = New(name=name, what=what, zone="UTC", **(more or {"cron": "@daily"}))
     adding.added(house.store, adding.made(new, house.options, house.key, house.clock.now(), "test"))
 
@@ -103,7 +103,7 @@ def test_run_by_a_client_begins_it_and_says_why_it_does_not(
 
 def test_the_pages_show_names_as_text(server: Server, workspace: Path) -> None:
     house = server.house
-    what = Wanted(message="<script>alert(1)</script>", workspace=str(workspace))
+    what = RunRequest(message="<script>alert(1)</script>", workspace=str(workspace))
     new = New(name="one", what=what, every="1h", zone="UTC")
     adding.added(house.store, adding.made(new, house.options, house.key, house.clock.now(), "<b>me</b>"))
     for path in ("/ui/schedules", "/ui/schedules/one"):

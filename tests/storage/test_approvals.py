@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adderclaw.agent.session.clock import SystemClock
-from adderclaw.agent.tool_call.approvals import BY_ROW, Durable, NotCounted, answer_row, shown
+from adderclaw.agent.tool_call.approvals import BY_ROW, NotCounted, PersistentApprovals, answer_row, shown
 from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import (
     Answer,
@@ -196,10 +196,10 @@ KEY = b"k" * 32
 REQUEST = ApprovalRequest("Write", "medium", "why sk-secret", "what sk-secret", "t", plan_hash="p" * 64)
 
 
-def durable(store: Store, operator: Operator, **given: Any) -> Durable:
+def durable(store: Store, operator: Operator, **given: Any) -> PersistentApprovals:
     settings: dict[str, Any] = {"seconds": None, "stopped": lambda: False, "key": lambda: KEY, **given}
     settings.setdefault("tell", list[Any]().append)
-    return Durable(
+    return PersistentApprovals(
         operator,
         store,
         "session",

@@ -14,7 +14,7 @@ from adderclaw.terminal.repl.chips import Chips
 from adderclaw.terminal.repl.keys import Doing, Keys
 from adderclaw.terminal.repl.panel import Option, Panel, answered
 from adderclaw.terminal.repl.screen import Screen
-from adderclaw.terminal.repl.terminal_mode import Manner
+from adderclaw.terminal.repl.terminal_mode import TerminalMode
 
 LIMIT = 20.0
 
@@ -39,7 +39,7 @@ class Terminal(DummyOutput):
 @asynccontextmanager
 async def running(output: DummyOutput, buffer: Buffer | None = None) -> AsyncGenerator[tuple[Screen, PipeInput]]:
     with create_pipe_input() as keyboard, create_app_session(input=keyboard, output=output):
-        screen = Screen(Manner(), buffer or Buffer(multiline=True), list)
+        screen = Screen(TerminalMode(), buffer or Buffer(multiline=True), list)
         screen.app.key_bindings = Keys(screen, Chips(), Doing(lambda: False, lambda: None, lambda: None)).bindings
         screen.app.output = screen.app.renderer.output = output
         screen.app.renderer.cpr_support = CPR_Support.UNKNOWN if output.responds_to_cpr else CPR_Support.NOT_SUPPORTED

@@ -136,7 +136,7 @@ TIGHTEN: dict[str, Rule] = {
 """Key → how an untrusted project's file may set it. A key that is not here does not count."""
 
 
-class Judged(NamedTuple):
+class BaselineVerdict(NamedTuple):
     value: Any
     why_not: str = ""
     """Why what was wanted does not count, or not all of it."""
@@ -163,30 +163,30 @@ _LIKE = {"readonly": "plan", "supervised": "default", "full": "bypassPermissions
 """The mode that an autonomy without one is as strict as."""
 
 
-def mode_of_project(current: str | None, wanted: str | None, autonomy: str) -> Judged:
+def mode_of_project(current: str | None, wanted: str | None, autonomy: str) -> BaselineVerdict:
     """What counts of a project's mode where the operator chose a mode or an autonomy: trusted or not, the stricter."""
     value, whole = TIGHTEN[MODE](current or _LIKE[autonomy], wanted)
     named = f"permissions.defaultMode = {current!r}" if current else f"security.autonomy = {autonomy!r}"
-    return Judged(value, "") if whole else Judged(current, STRICTER.format(named=named))
+    return BaselineVerdict(value, "") if whole else BaselineVerdict(current, STRICTER.format(named=named))
 
 
-def everywhere(key: str, current: Any, wanted: Any) -> Judged:
+def everywhere(key: str, current: Any, wanted: Any) -> BaselineVerdict:
     """What counts of one value, whoever wants it."""
     rule = EVERYWHERE.get(key)
     value, whole = rule(current, wanted) if rule else (wanted, True)
-    return Judged(value, "" if whole else "it cannot be turned off")
+    return BaselineVerdict(value, "" if whole else "it cannot be turned off")
 
 
-def of_project(key: str, current: Any, wanted: Any, *, trusted: bool) -> Judged:
+def of_project(key: str, current: Any, wanted: Any, *, trusted: bool) -> BaselineVerdict:
     """What counts of one value in a project's file."""
     if key in BASELINE:
         value, whole = BASELINE[key](current, wanted)
-        return Judged(value, "" if whole else WEAKENS)
+        return BaselineVerdict(value, "" if whole else WEAKENS)
     if key.startswith(YOURS_ALONE):
-        return Judged(current, "" if wanted == current else ONLY_YOURS)
+        return BaselineVerdict(current, "" if wanted == current else ONLY_YOURS)
     if key == "runtime.profile" and wanted == "permissive" != current:
-        return Judged(current, NO_SANDBOX)
+        return BaselineVerdict(current, NO_SANDBOX)
     if trusted:
-        return Judged(wanted)
+        return BaselineVerdict(wanted)
     value, whole = TIGHTEN.get(key, _kept)(current, wanted)
-    return Judged(value, "" if whole else UNTRUSTED)
+    return BaselineVerdict(value, "" if whole else UNTRUSTED)

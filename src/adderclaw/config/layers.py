@@ -237,13 +237,13 @@ class Composition:
         put(self.tree, leaf.path, value)
         self.origins[key] = origin
 
-    def _of_project(self, leaf: Leaf, current: Any) -> baseline.Judged:
+    def _of_project(self, leaf: Leaf, current: Any) -> baseline.BaselineVerdict:
         if leaf.key == "workspace_dir" and _beneath(leaf.value, self.project):
-            return baseline.Judged(leaf.value)
+            return baseline.BaselineVerdict(leaf.value)
         if leaf.key == "permissions.allow" and self.tree["permissions"]["allowManagedPermissionRulesOnly"]:
-            return baseline.Judged(current, "allowManagedPermissionRulesOnly is set" if leaf.value else "")
+            return baseline.BaselineVerdict(current, "allowManagedPermissionRulesOnly is set" if leaf.value else "")
         if leaf.key == "hooks" and self.tree["allowManagedHooksOnly"]:
-            return baseline.Judged(current, "allowManagedHooksOnly is set" if leaf.value else "")
+            return baseline.BaselineVerdict(current, "allowManagedHooksOnly is set" if leaf.value else "")
         chosen = [self.origins[key] for key in (MODE, "security.autonomy")]
         if leaf.key == MODE and any(origin != "default" and origin not in self.project_files for origin in chosen):
             return baseline.mode_of_project(current, leaf.value, self.tree["security"]["autonomy"])

@@ -54,7 +54,7 @@ class Host(Protocol):
         """
         ...
 
-    async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
+    async def ask_small_model(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
         """Ask the small model, or the one that is wanted, beside the conversation; ProviderError or LimitError."""
         ...
 
@@ -106,7 +106,7 @@ class Nobody:
     async def call(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:  # noqa: ARG002
         raise AdderClawError("there is no session that could call a tool")
 
-    async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:  # noqa: ARG002
+    async def ask_small_model(self, instructions: str, text: str, purpose: str, wanted: str) -> str:  # noqa: ARG002
         raise AdderClawError("there is no session whose model could be asked")
 
     async def connecting(self) -> str:

@@ -49,7 +49,7 @@ class Crowded(Exception):
     """What is left is held by calls that are under way: when they have ended there may be enough."""
 
 
-class Overseer:
+class RunSupervisor:
     """Nobody watches: everything passes. Who does watch says otherwise."""
 
     def halted(self) -> bool:
@@ -88,4 +88,4 @@ class Overseer:
         return ""
 
 
-ALONE = Overseer()
+ALONE = RunSupervisor()

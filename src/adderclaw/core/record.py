@@ -91,7 +91,7 @@ def record[T](kind: type[T]) -> type[T]:
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
-def changing[T](kind: type[T]) -> type[T]:
+def mutable_record[T](kind: type[T]) -> type[T]:
     """A dataclass whose fields change as the work goes on: each object is equal to itself alone."""
     _with_fields(kind)
     setattr(kind, "__init__", _init_and_after if hasattr(kind, "__post_init__") else _init)  # noqa: B010 - pyright refuses the assignment

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from adderclaw.core.framing import Frame, framed
-from adderclaw.core.record import NamedTuple, changing, record
+from adderclaw.core.record import NamedTuple, mutable_record, record
 from adderclaw.core.tool_traits import ToolTraits, traits
 
 if TYPE_CHECKING:
@@ -509,7 +509,7 @@ class Disabled(ValueError):
         """Who says so, as the decision names it."""
 
 
-@changing
+@mutable_record
 class Workspace:
     """Where a session works: its root, further directories, and the directory that the shell is in."""
 
@@ -527,7 +527,7 @@ def _nobody() -> "Host":
     return NOBODY
 
 
-@changing
+@mutable_record
 class ToolContext:
     """What a tool is told of the session, and of the call that it prepares: each call has a context of its own.
 

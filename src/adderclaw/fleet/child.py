@@ -25,7 +25,7 @@ from adderclaw.core import home_names
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, Completed, LimitError, Stopped, outcome_of
 from adderclaw.core.events import EventRecord
-from adderclaw.core.overseer import Asking, Begun, Crowded, Granted, Overseer
+from adderclaw.core.overseer import Asking, Begun, Crowded, Granted, RunSupervisor
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest
 from adderclaw.core.types import Json, ToolCall
 from adderclaw.fleet import places, tracing
@@ -48,7 +48,7 @@ workspace may have happened. Look before you do the same again.
 {calls}"""
 
 
-class Worker(Overseer):
+class WorkerLink(RunSupervisor):
     """The worker, as the process of its run sees it."""
 
     def __init__(self, link: Link, order: Json) -> None:
@@ -162,7 +162,7 @@ def _leave() -> None:
 class Far:
     """The operators of the fleet: they answer by `fleet approve`, by the dashboard or by a signed request."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: WorkerLink) -> None:
         self._worker = worker
         self.session: Session | None = None
 
@@ -192,11 +192,11 @@ def main(end: socket.socket) -> None:
         _leave()
         return
     link.send({"do": "up"})
-    worker = Worker(link, order)
+    worker = WorkerLink(link, order)
     worker.end(_ran(order, worker))
 
 
-def _ran(order: Json, worker: Worker) -> Json:
+def _ran(order: Json, worker: WorkerLink) -> Json:
     """How the run ended: whatever happens, one outcome."""
     try:
         return _driven(order, worker)
@@ -207,7 +207,7 @@ def _ran(order: Json, worker: Worker) -> Json:
         return {"outcome": outcome, "answer": "", "reason": str(error), "exit_code": EXIT_CODES[outcome]}
 
 
-def _driven(order: Json, worker: Worker) -> Json:
+def _driven(order: Json, worker: WorkerLink) -> Json:
     if order["trace"]:
         os.environ[tracing.VARIABLE] = order["trace"]
     home = os.environ["ADDERCLAW_HOME"]
@@ -247,12 +247,12 @@ def _bounded(loaded: Loaded, seconds: float | None) -> Loaded:
     return loaded._replace(config=replace(loaded.config, limits=replace(limits, seconds=max(0.0, seconds))))
 
 
-async def _finished(run: Any, work: Awaitable[TurnResult], opening: Opening, worker: Worker) -> Json:
+async def _finished(run: Any, work: Awaitable[TurnResult], opening: Opening, worker: WorkerLink) -> Json:
     report = await drive(run, _told_why(work, worker), mode=opening.mode, show=unshown)
     return {**report.as_json(), "exit_code": report.exit_code, "tokens": run.session.budget.usage.total}
 
 
-async def _told_why(work: Awaitable[TurnResult], worker: Worker) -> TurnResult:
+async def _told_why(work: Awaitable[TurnResult], worker: WorkerLink) -> TurnResult:
     """Where the lease is gone, that is the reason, and no emergency stop."""
     result = await work
     return result._replace(outcome="stopped", reason=worker.why) if worker.why else result

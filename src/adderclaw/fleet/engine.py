@@ -53,7 +53,7 @@ def refuse_pickles() -> None:
     serializer.deserialize = refuse
 
 
-class Taker(Protocol):
+class QueueLimiter(Protocol):
     """Who takes from queues."""
 
     def room(self, queue_name: str) -> int: ...
@@ -63,7 +63,7 @@ class Taker(Protocol):
     def took(self, queue_name: str, workflows: list[str]) -> None: ...
 
 
-def bounded(worker: Taker) -> None:
+def limit_per_worker(worker: QueueLimiter) -> None:
     """Let this worker take as many runs as it has slots free, and ask the queue only when there is a reason.
 
     A queue of DBOS has one bound for all workers, a row of its table; there is no public way to a bound for each. So

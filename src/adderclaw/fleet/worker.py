@@ -149,7 +149,7 @@ class Worker:
 
         del carried  # DBOS knows it by its name
         DBOS.listen_queues(self._queues)
-        engine.bounded(self)
+        engine.limit_per_worker(self)
         engine.refuse_pickles()
         DBOS.launch()
         for one in self._queues:

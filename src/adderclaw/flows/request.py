@@ -21,7 +21,7 @@ WHAT = ("agentfile", "task", "spec", "sop", "message", "resume")
 
 
 @record
-class Wanted:
+class RunRequest:
     """Exactly one of WHAT."""
 
     agentfile: str | None = None
@@ -46,7 +46,7 @@ class Wanted:
 
 
 @record
-class RunParams(Wanted):
+class RunParams(RunRequest):
     """What a program on this machine, which is the operator, may say besides."""
 
     config: str | None = None
@@ -83,7 +83,7 @@ def prepared(options: Options, params: RunParams) -> Driver:
     return made
 
 
-def beyond(params: Wanted, own: "Limits") -> str:
+def beyond(params: RunRequest, own: "Limits") -> str:
     """Which of the operator's own limits are less than what is wanted, with what they are; empty where none is."""
     wider = [name for name, value in (params.limits or {}).items() if value > getattr(own, name)]
     return ", ".join(f"{name} {getattr(own, name):g}" for name in wider)

@@ -78,7 +78,7 @@ class Place(Protocol):
         ...
 
 
-class Furniture(Protocol):
+class SandboxContents(Protocol):
     """Who says what a session's commands see, by what lies in the workspace now."""
 
     def outline(self) -> Room:
@@ -128,7 +128,7 @@ class Box:
         self.room = self._normal(room)
         self._outline = room, self.room
         """What the next look is made by, as it was given and with links followed."""
-        self._furniture: Furniture = _Fixed(room)
+        self._furniture: SandboxContents = _Fixed(room)
         self._proxy = proxy if kind == "bubblewrap" and not room.network else None
         self._inside: Place | None = None
         self._calls = 0
@@ -158,7 +158,7 @@ class Box:
         if room != self.wanted:
             self.wanted, self.room = room, self._normal(room)
 
-    def start(self, order: Order, furniture: Furniture | None = None) -> "Held":
+    def start(self, order: Order, furniture: SandboxContents | None = None) -> "Held":
         """Start a command inside; where nothing is inside yet, or no longer, that first."""
         self._furniture = furniture or self._furniture
         self._calls += 1
@@ -207,7 +207,7 @@ class Box:
             self._outline = outline, self._normal(outline)
         return outline
 
-    def shows_more(self, furniture: Furniture) -> bool:
+    def shows_more(self, furniture: SandboxContents) -> bool:
         """Whether the next command would see what is to be hidden by now: what runs keeps the sandbox as it is."""
         inside = self._inside
         if inside is None or not inside.running or not inside.is_alive():
@@ -226,7 +226,7 @@ class Box:
         """For git that only looks: nothing is held or reported for it, and where it costs more than it saves, None."""
         if self._is_large:
             return None
-        survey = self._surveyor.look(self._outline[1].roots, (), known.MOST_FOLDERS, self._furniture.shut())
+        survey = self._surveyor.survey(self._outline[1].roots, (), known.MOST_FOLDERS, self._furniture.shut())
         self._is_large = not survey.is_whole
         return survey
 
@@ -243,7 +243,7 @@ class Box:
 
     def _survey(self) -> Survey:
         room = self._outline[1]
-        survey = self._surveyor.look(room.roots, tuple(map(settled, room.kept)), shut=self._furniture.shut())
+        survey = self._surveyor.survey(room.roots, tuple(map(settled, room.kept)), shut=self._furniture.shut())
         if not survey.is_whole:
             self._once(MANY.format(folders=survey.folders))
         return protected_paths.without(survey, room.own)
@@ -292,7 +292,7 @@ class Box:
         """Start the program inside now."""
         self._ready()
 
-    def begin(self, furniture: Furniture) -> None:
+    def begin(self, furniture: SandboxContents) -> None:
         """Have the program inside start before its first command, and wait for nothing. Where rules have the workspace
         looked at first, nothing is started. What has changed until the first command counts for that."""
         if self.kind != "bubblewrap" or self._inside is not None or furniture.shut().is_any:

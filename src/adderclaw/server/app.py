@@ -17,7 +17,7 @@ from adderclaw.server.endpoint import NOBODY, Called, Client, Endpoint
 from adderclaw.server.pages.page import modules as pages
 from adderclaw.server.pages.page import refusal_page
 from adderclaw.server.refusal import Refusal, refused
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from adderclaw.storage import clients
 from adderclaw.storage.clients import ClientRow
 from adderclaw.storage.text import compact
@@ -68,7 +68,7 @@ def collected(*, openai: bool = False) -> list[Endpoint]:
     return [endpoint for module in (*modules, *pages()) for endpoint in module.ENDPOINTS]
 
 
-def make(house: House, endpoints: Iterable[Endpoint] | None = None) -> ASGIApp:
+def make(house: ServerState, endpoints: Iterable[Endpoint] | None = None) -> ASGIApp:
     """The application of one server."""
     found = list(endpoints) if endpoints is not None else collected(openai=house.openai)
     found.append(openapi.endpoint(found))
@@ -87,7 +87,7 @@ def make(house: House, endpoints: Iterable[Endpoint] | None = None) -> ASGIApp:
 class _Outermost:
     """Around everything: whatever comes of a request is an answer in our form, with our headers, and no trace."""
 
-    def __init__(self, house: House, inner: ASGIApp) -> None:
+    def __init__(self, house: ServerState, inner: ASGIApp) -> None:
         self._house, self._inner = house, inner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -158,7 +158,7 @@ def _with_headers(scope: Scope, given: list[tuple[bytes, bytes]], *, closes: boo
 class _Nowhere:
     """No endpoint has this path."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: ServerState) -> None:
         self._house = house
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -170,7 +170,7 @@ class _Nowhere:
 class _Path:
     """All endpoints of one path."""
 
-    def __init__(self, house: House, methods: dict[str, Endpoint]) -> None:
+    def __init__(self, house: ServerState, methods: dict[str, Endpoint]) -> None:
         self._house, self._methods = house, methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -188,7 +188,7 @@ class _Path:
             await _while_it_counts(self._house, row, answer(scope, receive, send))
 
 
-async def _while_it_counts(house: House, row: ClientRow, streaming: Coroutine[Any, Any, None]) -> None:
+async def _while_it_counts(house: ServerState, row: ClientRow, streaming: Coroutine[Any, Any, None]) -> None:
     """A stream goes on as long as its token counts: one that was revoked or has expired ends it."""
     task = asyncio.ensure_future(streaming)
     house.streams.add(task)
@@ -203,7 +203,7 @@ async def _while_it_counts(house: House, row: ClientRow, streaming: Coroutine[An
         task.cancel()
 
 
-async def _answered(house: House, endpoint: Endpoint, request: Request) -> tuple[Response, ClientRow | None]:
+async def _answered(house: ServerState, endpoint: Endpoint, request: Request) -> tuple[Response, ClientRow | None]:
     changes = endpoint.method not in authentication.SAFE
     try:
         client, row = authentication.enter(house, request, endpoint)
@@ -229,7 +229,7 @@ async def _answered(house: House, endpoint: Endpoint, request: Request) -> tuple
     return Response(compact(freeze(result)), endpoint.status, media_type="application/json"), row
 
 
-def _note(house: House, request: Request, row: ClientRow) -> None:
+def _note(house: ServerState, request: Request, row: ClientRow) -> None:
     """That it was there: its row says when, and its connection no longer makes room for others."""
     if house.is_news(row.id):
         clients.note_use(house.store, row, house.clock.now())
@@ -237,7 +237,7 @@ def _note(house: House, request: Request, row: ClientRow) -> None:
         known()
 
 
-def _tell_refused(house: House, request: Request, code: str) -> None:
+def _tell_refused(house: ServerState, request: Request, code: str) -> None:
     client: Client = request.scope.get("adderclaw.client", NOBODY)
     who = {"client_id": client.id, "client": client.name}
     what = {"method": request.method, "path": request.url.path, "code": code}

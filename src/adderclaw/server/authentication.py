@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from adderclaw.server.endpoint import NOBODY, Client, Endpoint
 from adderclaw.server.refusal import Refusal
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from adderclaw.storage import clients
 from adderclaw.storage.clients import ClientRow
 
@@ -33,7 +33,7 @@ class LoginFirst(Exception):
         return RedirectResponse(f"/login?next={quote(self.path, safe='/')}", 303)
 
 
-def check_host(house: House, request: Request) -> None:
+def check_host(house: ServerState, request: Request) -> None:
     """A name of ours alone: the page of a name that was rebound to this address carries its own (DNS rebinding)."""
     given = request.headers.getlist("host")
     name = _hostname(given[0]) if len(given) == 1 else None
@@ -56,7 +56,7 @@ def _is_named(name: str, hosts: frozenset[str]) -> bool:
     return name in hosts or f"*.{name.partition('.')[2]}" in hosts
 
 
-def check_origin(house: House, request: Request, endpoint: Endpoint) -> None:
+def check_origin(house: ServerState, request: Request, endpoint: Endpoint) -> None:
     """What a page of another origin asks is refused, with a token or without; a link to a page of ours is followed."""
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     if origin is not None and origin != own_origin(house, request):
@@ -70,11 +70,11 @@ def check_origin(house: House, request: Request, endpoint: Endpoint) -> None:
         raise Refusal(403, "origin", "a page of another origin may ask nothing here")
 
 
-def own_origin(house: House, request: Request) -> str:
+def own_origin(house: ServerState, request: Request) -> str:
     return f"{'https' if house.secure else 'http'}://{request.headers['host']}"
 
 
-def enter(house: House, request: Request, endpoint: Endpoint) -> tuple[Client, ClientRow | None]:
+def enter(house: ServerState, request: Request, endpoint: Endpoint) -> tuple[Client, ClientRow | None]:
     """The client, with the scope that the endpoint wants; Refusal or LoginFirst for everybody else."""
     check_host(house, request)
     check_origin(house, request, endpoint)
@@ -116,7 +116,7 @@ def _require_own_page(request: Request) -> None:
         raise Refusal(403, "origin", "a login of a browser changes things from pages of this server alone")
 
 
-def token_of(house: House, request: Request) -> tuple[str, str]:
+def token_of(house: ServerState, request: Request) -> tuple[str, str]:
     """The token that was given, and how it came: in the header, or as the cookie of a browser that logged in."""
     if (given := request.headers.get("authorization")) is not None:
         kind, _, token = given.partition(" ")
@@ -128,7 +128,7 @@ def token_of(house: House, request: Request) -> tuple[str, str]:
     return (cookie.value, "dashboard") if cookie is not None else ("", "http")
 
 
-def _unknown(house: House, *, given: bool) -> Refusal:
+def _unknown(house: ServerState, *, given: bool) -> Refusal:
     asks = {"WWW-Authenticate": 'Bearer realm="adderclaw"'}
     if not given:
         within(house, "open")
@@ -138,7 +138,7 @@ def _unknown(house: House, *, given: bool) -> Refusal:
     return Refusal(401, "token", "the token is unknown, expired or revoked", headers=asks)
 
 
-def failed(house: House) -> None:
+def failed(house: ServerState) -> None:
     """A token that is none: counted, and above the rate refused without a word about it."""
     within(house, "failure")
     house.tell(
@@ -146,7 +146,7 @@ def failed(house: House) -> None:
     )
 
 
-def within(house: House, kind: str, who: str = "") -> None:
+def within(house: ServerState, kind: str, who: str = "") -> None:
     if seconds := house.rates.wait(kind, who):
         wait = {"Retry-After": str(max(1, ceil(seconds)))}
         raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
@@ -157,7 +157,7 @@ def peer(request: Request) -> str:
     return str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
 
 
-def tell_let_in(house: House, request: Request, client: Client, conversation_id: str = "") -> None:
+def tell_let_in(house: ServerState, request: Request, client: Client, conversation_id: str = "") -> None:
     """That a client asks for a change, before anything follows from it."""
     who = {"client_id": client.id, "client": client.name, "via": client.via}
     what = {"method": request.method, "path": request.url.path, "peer": peer(request)}

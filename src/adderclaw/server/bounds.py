@@ -7,7 +7,7 @@ from adderclaw.agent import queries
 from adderclaw.agent.conversation.conversation import Conversation
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.managed import PROFILES, lent_profile
-from adderclaw.flows.request import Wanted, beyond
+from adderclaw.flows.request import RunRequest, beyond
 from adderclaw.server.endpoint import Called, Client
 from adderclaw.server.refusal import Refusal
 
@@ -33,7 +33,7 @@ async def require_own(called: Called, one: Conversation) -> None:
         await asyncio.to_thread(require_profile, called.client, there, one.options.profile)
 
 
-def require_limits(client: Client, options: Options, given: Wanted) -> None:
+def require_limits(client: Client, options: Options, given: RunRequest) -> None:
     """A Refusal where one is wider than the operator's."""
     if not given.limits or client.has("admin"):
         return

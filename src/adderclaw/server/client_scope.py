@@ -15,7 +15,7 @@ from adderclaw.storage.queries import conversations
 from adderclaw.storage.text import plain
 
 if TYPE_CHECKING:
-    from adderclaw.server.state import House
+    from adderclaw.server.state import ServerState
 
 NONE = ("no folder",)
 """A folder that matches nothing: real folders are absolute, and records of the whole machine have an empty one."""
@@ -35,7 +35,7 @@ _PATHS = {"receipt": "seq", "schedule": "name"}
 """The part of the path that names it, where that is not called `id`."""
 
 
-def require_folder(house: "House", client: Client, request: Request, reach: Reach | None) -> None:
+def require_folder(house: "ServerState", client: Client, request: Request, reach: Reach | None) -> None:
     """Refuse a request of a token with folders for anything outside them, or for the whole machine.
 
     What does not exist is refused in the same words, so that nobody learns what other folders hold.
@@ -51,7 +51,7 @@ def require_folder(house: "House", client: Client, request: Request, reach: Reac
             _require(house, client, _NAMES[name], value.strip())
 
 
-def require_named(house: "House", client: Client, given: object) -> None:
+def require_named(house: "ServerState", client: Client, given: object) -> None:
     """The same check for everything that a body names, including nested records."""
     if not client.folders or not is_dataclass(given):
         return
@@ -63,7 +63,7 @@ def require_named(house: "House", client: Client, given: object) -> None:
             require_named(house, client, value)
 
 
-def _require(house: "House", client: Client, kind: str, value: str) -> None:
+def _require(house: "ServerState", client: Client, kind: str, value: str) -> None:
     folders = _folders(house.store, kind, value)
     if not folders or not all(client.sees(one) and client.sees(followed(one)) for one in folders):
         what = "conversation or run" if kind == "resume" else kind

@@ -62,7 +62,7 @@ class Listed:
 
 
 @record
-class Wanted:
+class ConversationRequest:
     workspace: str | None = None
     resume: str | None = None
     """The id of one that goes on."""
@@ -257,7 +257,7 @@ async def events(called: Called) -> object:
 
 
 async def open_one(called: Called) -> Shown:
-    given: Wanted = called.given
+    given: ConversationRequest = called.given
     here, client = called.house.conversations, called.client
     if given.resume is not None:
         earlier = here.find(given.resume)
@@ -349,7 +349,7 @@ ENDPOINTS = (
         "operate",
         open_one,
         "Open a conversation.",
-        takes=Wanted,
+        takes=ConversationRequest,
         gives=Shown,
         status=201,
         reach="filtered",

@@ -9,7 +9,7 @@ from adderclaw.core.record import NamedTuple, record
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from adderclaw.server.state import House
+    from adderclaw.server.state import ServerState
 
 type Scope = Literal["read", "operate", "approve", "admin", "openai"]
 """What a token lets its client do: look; open conversations and runs, steer them, answer what they ask, and press stop;
@@ -67,7 +67,7 @@ class Called(NamedTuple):
     """One request that was let in: decoded, within its limits, of a client that has the scope."""
 
     client: Client
-    house: "House"
+    house: "ServerState"
     """All that this server holds."""
     given: Any
     """The body (or, for GET and DELETE, the query) as `Endpoint.takes` has it; None where that is None."""

@@ -37,7 +37,7 @@ class DoctorQuery:
 
 
 @record
-class Judged:
+class ExplainedCall:
     tool: str
     """A tool's name or alias."""
     input: dict[str, Any] | None = None
@@ -54,7 +54,7 @@ async def tools(called: Called) -> list[ToolRow]:
 async def explained(called: Called) -> Explained:
     from dataclasses import replace
 
-    asked: Judged = called.given
+    asked: ExplainedCall = called.given
     there = options(called, asked.workspace)
     there = replace(there, profile=asked.profile) if asked.profile is not None else there
     return await asyncio.to_thread(judging.explained, there, asked.tool, asked.input or {})
@@ -94,7 +94,7 @@ ENDPOINTS = (
         "read",
         explained,
         "What the gate would decide on a call, with the opinion of every guard and judge; nothing runs.",
-        Judged,
+        ExplainedCall,
         Explained,
         reach="filtered",
     ),

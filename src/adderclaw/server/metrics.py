@@ -22,7 +22,7 @@ from adderclaw.storage.queries.metrics import COUNTED, TOKENS, count_after
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-    from adderclaw.server.state import House
+    from adderclaw.server.state import ServerState
 
 STATES = ("idle", "working", "asking")
 
@@ -49,7 +49,7 @@ class Counts:
 class Meter(Collector):
     """What one server gives; one look at a time."""
 
-    def __init__(self, house: "House") -> None:
+    def __init__(self, house: "ServerState") -> None:
         self._house, self._counts, self._watch = house, Counts(), Watch(house.options)
         self._lock = threading.Lock()
         self._states: Counter[str] = Counter()
@@ -103,10 +103,10 @@ class Meter(Collector):
 
 def _of_fleet() -> "Iterator[Metric]":
     """Of the fleet that this home belongs to; nothing where it belongs to none, or that cannot be reached."""
-    from adderclaw.server.pages.fleet import look
+    from adderclaw.server.pages.fleet import read_fleet
 
     try:
-        made = look()
+        made = read_fleet()
     except AdderClawError:
         yield _gauge("fleet_reachable", "1 while the fleet's database answers.", 0)
         return

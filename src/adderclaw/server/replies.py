@@ -17,7 +17,7 @@ from adderclaw.core.questions import QuestionRequest
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.tool_traits import ASK_USER
 from adderclaw.models.http import signing
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from adderclaw.storage.text import compact
 
 TRIES = (0.0, 2.0, 15.0)
@@ -44,7 +44,7 @@ class Reply:
 class Chat(NamedTuple):
     """One message of a sender, on its way through."""
 
-    house: House
+    house: ServerState
     name: str
     channel: WebhookChannel
     sender: str

@@ -18,7 +18,7 @@ from adderclaw.core.errors import Completed, UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.flows.queries import runs as run_facts
-from adderclaw.flows.request import RunParams, Wanted, prepared
+from adderclaw.flows.request import RunParams, RunRequest, prepared
 from adderclaw.flows.sop.find import is_path
 from adderclaw.server import bounds, client_scope, streams
 from adderclaw.server.answers import Given, Settled, settle
@@ -185,10 +185,10 @@ def _reported(called: Called, row: Row) -> str:
 
 
 async def begin(called: Called) -> Row:
-    given: Wanted = called.given
+    given: RunRequest = called.given
     house, client = called.house, called.client
     folder = house.folder_for(client, given.workspace)
-    said: Json = {name: getattr(given, name) for name in Wanted.__dataclass_fields__}
+    said: Json = {name: getattr(given, name) for name in RunRequest.__dataclass_fields__}
     if given.resume is not None:
         row = await _shown(called, given.resume)
         if not row.steers:
@@ -248,7 +248,7 @@ ENDPOINTS = (
         "operate",
         begin,
         "Begin a run of any driver.",
-        takes=Wanted,
+        takes=RunRequest,
         gives=Row,
         status=201,
         reach="filtered",

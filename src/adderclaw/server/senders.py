@@ -11,7 +11,7 @@ from adderclaw.config.paths import followed
 from adderclaw.config.schema.channels import Sender
 from adderclaw.config.schema.settings import Config
 from adderclaw.server.refusal import Refusal
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from adderclaw.storage import threads
 from adderclaw.storage.deliveries import DAY
 
@@ -22,7 +22,7 @@ def tools(sender: Sender, config: Config) -> list[str]:
     return list(wanted) if "*" in offered else [one for one in offered if one in wanted or "*" in wanted]
 
 
-def options(house: House, sender: Sender) -> Options:
+def options(house: ServerState, sender: Sender) -> Options:
     """How conversations of this sender are held; a Refusal where its folder is not there."""
     folder = followed(os.path.abspath(sender.workspace))
     if not os.path.isdir(folder):
@@ -42,7 +42,7 @@ def is_as(one: Options, other: Options) -> bool:
     return (one.workspace, one.profile, one.overrides) == (other.workspace, other.profile, other.overrides)
 
 
-def require_budget(house: House, sender: Sender, client: str) -> None:
+def require_budget(house: ServerState, sender: Sender, client: str) -> None:
     most = sender.cost_usd_per_day
     if most is not None and (spent := threads.spent(house.store, client, house.clock.now() - DAY)) >= most:
         raise Refusal(429, "cost", f"this sender has used {spent:.2f} of {most:.2f} USD within 24 hours: try later")

@@ -29,7 +29,7 @@ from adderclaw.server import app, listening
 from adderclaw.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
 from adderclaw.server.listening import Where
 from adderclaw.server.protocol import Seats, guarded
-from adderclaw.server.state import House
+from adderclaw.server.state import ServerState
 from adderclaw.storage import clients
 from adderclaw.storage.files import folder_of
 
@@ -55,7 +55,7 @@ def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bo
         stack.enter_context(listening.alone())
         context = listening.tls(where)
         options = replace(options, workspace=os.path.abspath(os.path.expanduser(folders[0])))
-        house = House(options, folders, hosts=listening.hosts(where), secure=context is not None, openai=openai)
+        house = ServerState(options, folders, hosts=listening.hosts(where), secure=context is not None, openai=openai)
         stack.callback(house.store.close)
         clients.clear(house.store, house.clock.now())
         listening.check(where, has_token=clients.is_any_valid(house.store, house.clock.now()))
@@ -138,7 +138,7 @@ def _seats() -> int:
     return 4_096 if soft == resource.RLIM_INFINITY else max(64, min(4_096, soft // 2))
 
 
-async def _serve(house: House, server: Server, grace: float) -> int:
+async def _serve(house: ServerState, server: Server, grace: float) -> int:
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
 
@@ -185,7 +185,7 @@ async def _serve(house: House, server: Server, grace: float) -> int:
     return 0
 
 
-def _warn(house: House, text: str) -> None:
+def _warn(house: ServerState, text: str) -> None:
     house.tell({"event_type": "warning", "message": text})
 
 
@@ -198,7 +198,7 @@ def _tell_manager(text: bytes) -> None:
         told.sendto(text, "\0" + place[1:] if place[0] == "@" else place)
 
 
-def _announce(house: House) -> None:
+def _announce(house: ServerState) -> None:
     print(f"serving {', '.join(house.workspaces)} at {house.address}", file=sys.stderr, flush=True)
     if not clients.is_any_valid(house.store, house.clock.now()):
         fix = "`adderclaw dashboard` opens the pages, `adderclaw token create NAME` makes a token for a program"

@@ -31,7 +31,7 @@ POSTS_END = 3.0
 """Seconds that answers to chats have to be posted once all that they follow has ended."""
 
 
-class House:
+class ServerState:
     """One server's own state; every endpoint gets it."""
 
     def __init__(

@@ -54,7 +54,7 @@ def get(store: Store, run_id: str) -> Begun | None:
     return Begun(row[0], row[1], row[2], row[3], parsed(row[4], known), parsed(row[5], known))
 
 
-def keep(cursor: sqlite3.Cursor, run_id: str, done: Finished) -> None:
+def store_result(cursor: sqlite3.Cursor, run_id: str, done: Finished) -> None:
     """A result is kept once: whoever comes to the same place again finds it."""
     cursor.execute(
         "INSERT INTO workflow_results(run_id, place, agent, goal, session_id, result_json) VALUES (?, ?, ?, ?, ?, ?)"

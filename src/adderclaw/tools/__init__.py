@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from adderclaw.core.record import NamedTuple, changing
+from adderclaw.core.record import NamedTuple, mutable_record
 from adderclaw.core.tool_traits import CALL, NAMES, TOOL_SEARCH, WEB_SEARCH
 from adderclaw.core.types import Alias, Clock, Effort, Json, Tool, ToolCall
 from adderclaw.tools.surfing import Surfing, search_service
@@ -81,7 +81,7 @@ class Skills(Protocol):
         ...
 
 
-@changing
+@mutable_record
 class Kit:
     """What tools are made with. Without a store nothing can run, but everything can be explained."""
 

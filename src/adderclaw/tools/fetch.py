@@ -127,7 +127,9 @@ class Fetcher:
         note = f"\n[{left} more characters: offset {arguments.offset + len(part)}]{cut}" if left else cut
         try:
             async with asyncio.timeout(ANSWERING_SECONDS):
-                answer = await ctx.host.aside(INSTRUCTIONS, _question(page.url, part, arguments.prompt), "WebFetch", "")
+                answer = await ctx.host.ask_small_model(
+                    INSTRUCTIONS, _question(page.url, part, arguments.prompt), "WebFetch", ""
+                )
         except (ProviderError, LimitError, TimeoutError) as error:
             why = str(error) or "it took too long"
             return ToolResult(f"(no model could answer: {why}; this is the page)\n{rest}{cut}", metadata=about)

@@ -251,7 +251,7 @@ def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
             yield from (os.path.join(target, entry.place.name) for entry in listed)
 
 
-def _planned(text: str, ctx: ToolContext, means: Means) -> "Judged":
+def _planned(text: str, ctx: ToolContext, means: Means) -> "JudgedCommand":
     roots, cwd, tmpdir = _roots(ctx), ctx.workspace.cwd, means.tmpdir
     given = env = process.environment(means.env, workspace_roots=roots)
     if tmpdir is not None:
@@ -260,10 +260,10 @@ def _planned(text: str, ctx: ToolContext, means: Means) -> "Judged":
             del env["TMPDIR"]
     certain = frozenset({"TMPDIR"}) if tmpdir is not None else frozenset[str]()
     facts = planner.Facts(followed(cwd), env, wildcards.within(cwd, roots), certain, means.start is not None, roots)
-    return Judged(planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts), cwd, given, roots)
+    return JudgedCommand(planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts), cwd, given, roots)
 
 
-class Judged(NamedTuple):
+class JudgedCommand(NamedTuple):
     """A command as it was judged, where, and with which environment: nothing else is run for that call."""
 
     command: Plan | Raw
@@ -291,7 +291,7 @@ type Kept = tuple[Capture, Capture]
 """What a command prints to stdout and to stderr; parts of one command print to the same."""
 
 
-async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means: Means) -> ToolResult:
+async def _run(arguments: BashArguments, judged: JudgedCommand, ctx: ToolContext, means: Means) -> ToolResult:
     cwd, parts = judged.cwd, judged.parts
     if not workspace.is_directory(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
@@ -314,7 +314,9 @@ async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means
     return _result(judged, done, seconds, note, dropped)
 
 
-async def _followed(judged: Judged, seconds: float, ctx: ToolContext, means: Means, kept: Kept) -> tuple[Finished, str]:
+async def _followed(
+    judged: JudgedCommand, seconds: float, ctx: ToolContext, means: Means, kept: Kept
+) -> tuple[Finished, str]:
     """Run it, and go where it went; the line that says so if it left the workspace."""
     ready = await _rendered(judged, means)
     if not _moves(judged.command):
@@ -329,11 +331,11 @@ async def _followed(judged: Judged, seconds: float, ctx: ToolContext, means: Mea
         os.close(writer)
 
 
-def _is_alone(judged: Judged) -> bool:
+def _is_alone(judged: JudgedCommand) -> bool:
     return len(judged.parts) == 1 and judged.parts[0].git
 
 
-async def _rendered(judged: Judged, means: Means) -> Ready:
+async def _rendered(judged: JudgedCommand, means: Means) -> Ready:
     if isinstance(judged.command, Raw):
         return Ready(judged.command.text)
     who = await identity.of_operator(judged.roots) if judged.parts else identity.NOBODY
@@ -342,7 +344,7 @@ async def _rendered(judged: Judged, means: Means) -> Ready:
 
 
 async def _ended(
-    judged: Judged, ready: Ready, seconds: float, means: Means, kept: Kept, fds: tuple[int, ...] = ()
+    judged: JudgedCommand, ready: Ready, seconds: float, means: Means, kept: Kept, fds: tuple[int, ...] = ()
 ) -> Finished:
     """Run it. Git alone may reach the remotes that were asked about, by the broker, until it has ended."""
     alone, env = _is_alone(judged), judged.env
@@ -393,13 +395,15 @@ async def _unless_it_waits(run: Coroutine[Any, Any, Finished], cwd: str, kept: K
     return Finished(128, out.data, err.data, out.cut, err.cut)
 
 
-def _view(judged: Judged) -> process.View:
+def _view(judged: JudgedCommand) -> process.View:
     if judged.looks:
         return "look"
     return "offline" if judged.offline else "git" if _is_alone(judged) else "all"
 
 
-async def _in_parts(judged: Judged, seconds: float, ctx: ToolContext, means: Means, kept: Kept) -> tuple[Finished, str]:
+async def _in_parts(
+    judged: JudgedCommand, seconds: float, ctx: ToolContext, means: Means, kept: Kept
+) -> tuple[Finished, str]:
     """One part after the other, as bash would run the whole: they share files, their directory and one time limit."""
     cwd, end, note = judged.cwd, time.monotonic() + seconds, ""
     whole = Finished(0, b"", b"")
@@ -422,7 +426,7 @@ def _seconds(arguments: BashArguments) -> float:
     return min(arguments.timeout or DEFAULT_MS, MAX_MS) / 1000
 
 
-def _not_behind(arguments: BashArguments, judged: Judged, means: Means) -> str:
+def _not_behind(arguments: BashArguments, judged: JudgedCommand, means: Means) -> str:
     """Why it cannot run in the background, where it is to."""
     if not arguments.run_in_background:
         return ""
@@ -431,7 +435,7 @@ def _not_behind(arguments: BashArguments, judged: Judged, means: Means) -> str:
     return "git reaches a remote only while a call waits for it: run it in the foreground." if judged.grants else ""
 
 
-def _begin(arguments: BashArguments, text: str, judged: Judged, ctx: ToolContext, means: Means) -> ToolResult:
+def _begin(arguments: BashArguments, text: str, judged: JudgedCommand, ctx: ToolContext, means: Means) -> ToolResult:
     """Start it as a background task: it goes on when the call is over, and ends with the session at the latest."""
     if means.tasks is None:
         return rejected(NOT_BEHIND)
@@ -491,7 +495,7 @@ def _reset(ctx: ToolContext) -> str:
 # ------------------------------------------------------------------ the result
 
 
-def _result(judged: Judged, done: Finished, seconds: float, note: str, dropped: int = 0) -> ToolResult:
+def _result(judged: JudgedCommand, done: Finished, seconds: float, note: str, dropped: int = 0) -> ToolResult:
     command, printed, lost = judged.command, _streams(done), {"dropped_bytes": dropped} if dropped else {}
     if judged.grants and done.returncode and not any(part.git for part in judged.parts):
         printed += REACHES
@@ -513,7 +517,7 @@ def _result(judged: Judged, done: Finished, seconds: float, note: str, dropped: 
     return ToolResult(failed, "rejected", about)
 
 
-def _unreached(judged: Judged, done: Finished) -> str:
+def _unreached(judged: JudgedCommand, done: Finished) -> str:
     """Why git did not reach a remote, where its own words do not say so."""
     near = [grant.authority for grant in judged.grants if grant.host in LOOPBACK]
     if near:

@@ -42,7 +42,7 @@ def with_hook(folder: Path, name: str = "pre-commit") -> Path:
 
 
 def look(root: Path) -> Survey:
-    return Surveyor().look([str(root)])
+    return Surveyor().survey([str(root)])
 
 
 def rel(paths: object, root: Path) -> set[str]:
@@ -145,11 +145,11 @@ def test_git_directories_and_their_hooks_are_found(make: Callable[[Path], str], 
     place = make(root)
     surveyor = Surveyor()
     for _ in range(2):
-        assert place in rel(surveyor.look([str(root)]).gits, root)
+        assert place in rel(surveyor.survey([str(root)]).gits, root)
     with_hook(root / place / "hooks")
     (root / place / "config").write_text("[core]\n\tfsmonitor = ./evil\n")
     for one in (surveyor, Surveyor()):
-        found = one.look([str(root)])
+        found = one.survey([str(root)])
         assert f"{place}/hooks" in rel(found.hooks, root)
         assert {f"{place}/hooks/pre-commit", f"{place}/config"} <= rel(found.items, root)
 
@@ -258,17 +258,17 @@ def test_places_are_found_and_a_change_of_them_is_seen(name: str, root: Path) ->
     path.parent.mkdir(parents=True) if path.parent != root else None
     path.write_text("a")
     surveyor = Surveyor()
-    first = surveyor.look([str(root)])
+    first = surveyor.survey([str(root)])
     assert rel(first.items, root) == {name}
     assert len(first.places) == 1
     path.write_text("b")
-    second = surveyor.look([str(root)])
+    second = surveyor.survey([str(root)])
     assert first.items.keys() == second.items.keys()
     assert first.items != second.items
     path.chmod(0o755)
-    assert surveyor.look([str(root)]).items != second.items
+    assert surveyor.survey([str(root)]).items != second.items
     path.unlink()
-    assert surveyor.look([str(root)]).items == {}
+    assert surveyor.survey([str(root)]).items == {}
 
 
 def test_other_peoples_settings_in_installed_packages_are_left_alone(root: Path) -> None:
@@ -299,10 +299,10 @@ def large(root: Path) -> Path:
 def test_what_is_made_deep_in_a_small_installed_tree_is_found(place: str, root: Path) -> None:
     (root / place).parent.mkdir(parents=True)
     surveyor = Surveyor()
-    assert surveyor.look([str(root)]).items == {}
+    assert surveyor.survey([str(root)]).items == {}
     item = evil(root / place)
     for _ in range(2):
-        found = surveyor.look([str(root)])
+        found = surveyor.survey([str(root)])
         assert item in found.items
         assert str(root / place) in found.gits
 
@@ -310,7 +310,7 @@ def test_what_is_made_deep_in_a_small_installed_tree_is_found(place: str, root: 
 def test_in_a_large_installed_tree_what_came_or_changed_is_looked_at_whole(root: Path) -> None:
     tree = large(root)
     surveyor = Surveyor()
-    first = surveyor.look([str(root)])
+    first = surveyor.survey([str(root)])
     assert first.items == {}
     assert first.folders < MOST_INSTALLED * 1.5
     items = {
@@ -324,15 +324,15 @@ def test_in_a_large_installed_tree_what_came_or_changed_is_looked_at_whole(root:
     (tree / "a0197/lib").mkdir(exist_ok=True)
     items.add(evil(tree / "a0197/lib/x/10/.git"))
     for _ in range(3):
-        assert {*surveyor.look([str(root)]).items} == items
+        assert {*surveyor.survey([str(root)]).items} == items
 
 
 def test_a_large_tree_that_is_installed_meanwhile_is_looked_at_whole_once(root: Path) -> None:
     surveyor = Surveyor()
-    surveyor.look([str(root)])
+    surveyor.survey([str(root)])
     tree = large(root)
     item = evil(tree / "a0150/lib/x/3/.git")
-    counts = [surveyor.look([str(root)]) for _ in range(3)]
+    counts = [surveyor.survey([str(root)]) for _ in range(3)]
     assert all({*one.items} == {item} for one in counts)
     assert counts[0].folders > MOST_INSTALLED
 

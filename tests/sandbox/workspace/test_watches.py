@@ -35,7 +35,7 @@ def settled(surveyor: Surveyor, root: Path, watched: int) -> None:
     limit = time.monotonic() + 60
     while surveyor.watched < watched:
         assert time.monotonic() < limit, surveyor.watched
-        surveyor.look([str(root)])
+        surveyor.survey([str(root)])
 
 
 def exchange(one: Path, other: Path) -> None:
@@ -114,8 +114,8 @@ def test_what_appears_in_a_watched_folder_is_found(change: Callable[[Path], None
     surveyor = Surveyor()
     settled(surveyor, root, FOLDERS)
     change(leaf)
-    assert f"{leaf}/.envrc" in surveyor.look([str(root)]).items
-    assert f"{leaf}/.envrc" in surveyor.look([str(root)]).items, "also at the look after that"
+    assert f"{leaf}/.envrc" in surveyor.survey([str(root)]).items
+    assert f"{leaf}/.envrc" in surveyor.survey([str(root)]).items, "also at the look after that"
 
 
 def test_a_repository_in_a_watched_folder_is_found(root: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_repository_in_a_watched_folder_is_found(root: Path) -> None:
     surveyor = Surveyor()
     settled(surveyor, root, FOLDERS)
     subprocess.run(["git", "init", "-q", "--bare", str(leaf)], check=True, timeout=60)
-    assert surveyor.look([str(root)]).gits == (str(leaf),)
+    assert surveyor.survey([str(root)]).gits == (str(leaf),)
 
 
 def test_random_changes_are_seen_as_by_a_first_look(root: Path, soak: Soak) -> None:
@@ -133,7 +133,7 @@ def test_random_changes_are_seen_as_by_a_first_look(root: Path, soak: Soak) -> N
     for _ in soak.of(600):
         for _ in range(dice.randrange(4)):
             change_something(dice, folders)
-        watched, fresh = surveyor.look([str(root)]), Surveyor().look([str(root)])
+        watched, fresh = surveyor.survey([str(root)]), Surveyor().survey([str(root)])
         assert watched == fresh
     assert surveyor.watched
 
@@ -170,7 +170,7 @@ def test_more_changes_than_the_kernel_keeps_are_found_all_the_same(root: Path) -
     for leaf in leaves:
         (leaf / "more.py").touch()
     write(leaves[-1])
-    assert f"{leaves[-1]}/.envrc" in surveyor.look([str(root)]).items
+    assert f"{leaves[-1]}/.envrc" in surveyor.survey([str(root)]).items
 
 
 def test_another_root_that_takes_a_watch_over_takes_no_notice_away(root: Path) -> None:
@@ -178,10 +178,10 @@ def test_another_root_that_takes_a_watch_over_takes_no_notice_away(root: Path) -
     surveyor, inner = Surveyor(), root / "inner"
     settled(surveyor, inner, FOLDERS)
     for _ in range(3):
-        surveyor.look([str(root)])
+        surveyor.survey([str(root)])
     write(leaf)
     for one in (root, inner, root):
-        assert f"{leaf}/.envrc" in surveyor.look([str(one)]).items, one
+        assert f"{leaf}/.envrc" in surveyor.survey([str(one)]).items, one
 
 
 IN_A_NAMESPACE = """
@@ -237,5 +237,5 @@ def test_a_small_workspace_takes_no_watch(root: Path) -> None:
     planted(root, 100)
     surveyor = Surveyor()
     for _ in range(4):
-        surveyor.look([str(root)])
+        surveyor.survey([str(root)])
     assert surveyor.watched == 0

@@ -15,7 +15,7 @@ import pytest
 from adderclaw.agent.notices import Notice, listener, mail, send, webhook
 from adderclaw.agent.notices.courier import Courier, Place
 from adderclaw.agent.notices.letter import Letter
-from adderclaw.agent.notices.listener import Scene
+from adderclaw.agent.notices.listener import NoticeContext
 from adderclaw.agent.notices.wanted import awake, body, wants
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.config.schema.channels import Notices, NoticeTarget
@@ -417,7 +417,7 @@ def test_in_a_conversation_a_long_turn_is_done_and_not_the_end_of_the_talk(post:
     bus = Bus(clock, random_ids, Secrets().clean)
     bus.session_id, bus.conversation_id = "s", "c"
     settings = Config(notices=Notices(targets={"hook": target("webhook")}))
-    scene = Scene(settings, post.store, str(post.home), Secrets().clean, "/w/shop", "repl", "repl", True)
+    scene = NoticeContext(settings, post.store, str(post.home), Secrets().clean, "/w/shop", "repl", "repl", True)
     hear, close = listener.sink(scene, bus)
     bus.listen("notices", hear)
 

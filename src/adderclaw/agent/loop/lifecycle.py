@@ -16,7 +16,7 @@ STOP_BLOCKS = 8
 """How often in a row a Stop hook may send the model back to work."""
 
 
-def _hear(session: Session, event: str, merged: Merged) -> None:
+def _apply_hook_output(session: Session, event: str, merged: Merged) -> None:
     if merged.context:
         session.state.due.append(told(event, merged.context))
 
@@ -72,15 +72,15 @@ async def begin(session: Session) -> None:
         return
     trigger, session.setup = session.setup, ""
     if trigger:
-        _hear(session, "Setup", await session.fire("Setup", {"trigger": trigger}))
+        _apply_hook_output(session, "Setup", await session.fire("Setup", {"trigger": trigger}))
     merged = await session.fire("SessionStart", {"source": source, "model": session.model})
-    _hear(session, "SessionStart", merged)
+    _apply_hook_output(session, "SessionStart", merged)
     file_watch.heard(session, merged)
     if first := merged.specific.get("initialUserMessage"):
         session.state.due.insert(0, str(first))
 
 
-async def hush(session: Session) -> None:
+async def stop_background_hooks(session: Session) -> None:
     """What hooks still do beside the turn ends, before anything that they use is closed."""
     beside = set(session.state.beside)
     for task in beside:
@@ -91,7 +91,7 @@ async def hush(session: Session) -> None:
 
 async def end(session: Session) -> None:
     """SessionEnd, once, of a session that began."""
-    await hush(session)
+    await stop_background_hooks(session)
     reason, session.ends_with = session.ends_with, ""
     if reason and not session.began:
         await session.fire("SessionEnd", {"reason": reason})
@@ -108,7 +108,7 @@ async def submitted(session: Session, message: str) -> str | None:
         return merged.reason
     if merged.stop is not None:
         return merged.stop or "a UserPromptSubmit hook ended the turn"
-    _hear(session, "UserPromptSubmit", merged)
+    _apply_hook_output(session, "UserPromptSubmit", merged)
     return None
 
 
@@ -143,7 +143,7 @@ async def batch(session: Session, calls: tuple[ToolCall, ...], results: Sequence
         for call in calls
     ]
     merged = await session.fire("PostToolBatch", {"tool_calls": listed})
-    _hear(session, "PostToolBatch", merged)
+    _apply_hook_output(session, "PostToolBatch", merged)
     return merged.reason if merged.blocked else merged.stop
 
 
@@ -173,7 +173,7 @@ async def switching(session: Session, change: Json) -> str | None:
 
 async def switched(session: Session, change: Json) -> None:
     """PostModelSwitch: what its hooks say reaches the new model with the user's next message."""
-    _hear(session, "PostModelSwitch", await session.fire("PostModelSwitch", change))
+    _apply_hook_output(session, "PostModelSwitch", await session.fire("PostModelSwitch", change))
 
 
 async def expanded(session: Session, fields: Json) -> str | None:
@@ -181,7 +181,7 @@ async def expanded(session: Session, fields: Json) -> str | None:
     merged = await session.fire("UserPromptExpansion", fields)
     if merged.blocked or merged.stop is not None:
         return merged.reason or merged.stop or "a UserPromptExpansion hook blocked it"
-    _hear(session, "UserPromptExpansion", merged)
+    _apply_hook_output(session, "UserPromptExpansion", merged)
     return None
 
 

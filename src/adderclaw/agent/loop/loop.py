@@ -13,7 +13,7 @@ from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.session import ALONE, Attached, Session, TurnResult
 from adderclaw.agent.tool_call.batch import Batch
 from adderclaw.agent.tool_call.call import limit_of, run_call
-from adderclaw.agent.tool_call.hooks import Keep, Life
+from adderclaw.agent.tool_call.hooks import CallRecord, Keep
 from adderclaw.agent.tool_call.result import Done
 from adderclaw.core.errors import LimitError, ProviderError, Stopped, StoreError, UsageError
 from adderclaw.core.framing import framed, notice
@@ -126,7 +126,7 @@ async def _turn(
             session.state.rounds = 0
             if not single and (refused := await lifecycle.submitted(session, message)) is not None:
                 return TurnResult("denied", "", f"a hook refused the message: {refused}", ended_by="hook")
-            _hear(session, message, attached, opens=True)
+            append_user_message(session, message, attached, opens=True)
         elif session.hooks:
             await lifecycle.begin(session)
         if message is None and (finished := _already_answered(session)) is not None:
@@ -135,11 +135,15 @@ async def _turn(
             turn.cut = _cut_before(session.state.history.messages)
         if message is None and (spent := _rounds_used(session)) is not None:
             raise spent
-        if message is None and not session.state.unfinished and (said := (*lifecycle.due(session), *_news(session))):
+        if (
+            message is None
+            and not session.state.unfinished
+            and (said := (*lifecycle.due(session), *finished_background_tasks(session)))
+        ):
             session.state.history.append(Message("user", said))
         if message is None and not session.state.history.messages:
             raise UsageError("this conversation has no message yet: begin with one, such as -m TEXT")
-        await file_watch.look(session)
+        await file_watch.check_watched_files(session)
         await _announce(session)
         return await _go_on(session, turn, prompt, on_delta)
     except LimitError as error:
@@ -179,7 +183,7 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
         if not pending:
             outcome = "denied" if turn.denied else "needs_input" if turn.unanswered else "completed"
             return TurnResult(outcome, turn.text, turn.denied or turn.unanswered)
-        spent = await _live(session, turn, pending, _rounds_used(session))
+        spent = await run_tool_calls(session, turn, pending, _rounds_used(session))
         pending = ()
         if spent is not None:
             raise spent
@@ -199,7 +203,7 @@ async def _sent_back(session: Session, turn: _Turn) -> bool:
     if reason is None:
         return False
     turn.sent_back += 1
-    _hear(session, reason)
+    append_user_message(session, reason)
     return True
 
 
@@ -309,7 +313,7 @@ def keep_message(session: Session, cursor: Cursor, message: Message) -> int:
     return sequence
 
 
-async def _live(
+async def run_tool_calls(
     session: Session, turn: _Turn, pending: tuple[ToolCall, ...], refusal: LimitError | None
 ) -> LimitError | None:
     """Run the calls of one reply; then the model hears all results at once, in order. Says which limit was hit."""
@@ -339,12 +343,14 @@ async def _live(
         results.append(_block(call, done.result))
     stop = await lifecycle.batch(session, pending, results)
     turn.halted = stop if turn.halted is None else turn.halted
-    await file_watch.look(session)
+    await file_watch.check_watched_files(session)
     await lifecycle.look_at_settings(session)
     if told := session.tape.notice(lifecycle.planning_notice(session)):
         session.state.due.append(notice(told))
     session.state.history.append(
-        Message("user", (*results, *await _nested(session), *lifecycle.due(session), *_news(session)))
+        Message(
+            "user", (*results, *await _nested(session), *lifecycle.due(session), *finished_background_tasks(session))
+        )
     )
     return refusal
 
@@ -353,7 +359,7 @@ def _block(call: ToolCall, result: ToolResult) -> ToolResultBlock:
     return ToolResultBlock(call.id, result.content, result.is_error, result.media, result.frame)
 
 
-async def live_planned(
+async def run_planned_call(
     session: Session, call: ToolCall, keep: Keep, *, again: bool = False, seconds: float | None = None
 ) -> Done:
     """Run a call that a driver planned, from what the model decided or from a file; it is stored like a model's own.
@@ -375,7 +381,7 @@ async def live_planned(
     return done
 
 
-def _cut_short(session: Session, call: ToolCall, life: Life | None, *, interrupted: bool) -> ToolResultBlock:
+def _cut_short(session: Session, call: ToolCall, life: CallRecord | None, *, interrupted: bool) -> ToolResultBlock:
     """The answer to a call of a turn that did not go on: the model is owed one for each, the same as is recorded."""
     if life is not None and life.done is not None:
         return _block(call, life.done.result)
@@ -389,11 +395,11 @@ def _cut_short(session: Session, call: ToolCall, life: Life | None, *, interrupt
 # ------------------------------------------------------------------ what is heard and noted
 
 
-def _hear(session: Session, text: str, attached: Attached = ALONE, *, opens: bool = False) -> None:
+def append_user_message(session: Session, text: str, attached: Attached = ALONE, *, opens: bool = False) -> None:
     """The user's message, and with it what hooks have to say. It opens a turn, unless a hook sends the model back."""
     texts, session.state.due = (text, *attached.texts, *session.state.due), []
     said = (*attached.media, *(TextBlock(session.secrets.scrub(part)) for part in texts))
-    news = _news(session)
+    news = finished_background_tasks(session)
     with session.store.write() as cursor:
         sequence = keep_message(session, cursor, Message("user", said))
         if opens:
@@ -429,7 +435,7 @@ async def _announce(session: Session) -> None:
         await session.fire("InstructionsLoaded", file.fields())
 
 
-def _news(session: Session) -> tuple[TextBlock, ...]:
+def finished_background_tasks(session: Session) -> tuple[TextBlock, ...]:
     """What ended in the background since the model last heard: an entry each, and the text for it."""
     background = session.scene.background
     ended = [*session.state.lost, *(background.finished() if background is not None else ())]
@@ -472,7 +478,7 @@ async def _waited(session: Session) -> bool:
         raise LimitError("the time of this run is used up while a background task goes on", "seconds")
     if session.scene.stopped():
         raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
-    if news := _news(session):
+    if news := finished_background_tasks(session):
         session.state.history.append(Message("user", news))
     return bool(news)
 

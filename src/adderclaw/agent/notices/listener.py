@@ -35,7 +35,7 @@ SOON = 0.2
 """Seconds after which what is written with the end of a run is there."""
 
 
-class Scene(NamedTuple):
+class NoticeContext(NamedTuple):
     """Of one run: what its notices need to know."""
 
     config: Config
@@ -48,14 +48,14 @@ class Scene(NamedTuple):
     terminal: bool
 
 
-def sink(scene: Scene, bus: Bus) -> tuple[Sink, Callable[[], None]]:
+def sink(scene: NoticeContext, bus: Bus) -> tuple[Sink, Callable[[], None]]:
     """The sink, and what closes it: a moment is spent there on what was not delivered yet."""
     made = Listener(scene, bus)
     return made.hear, made.close
 
 
 class Listener:
-    def __init__(self, scene: Scene, bus: Bus) -> None:
+    def __init__(self, scene: NoticeContext, bus: Bus) -> None:
         self._scene, self._bus = scene, bus
         self._settings = scene.config.notices
         self._talks = scene.channel in TALKS and scene.kind in ("agent", "repl")

@@ -3,9 +3,9 @@
 from typing import Any, TypedDict
 
 from adderclaw.agent.queries import clean, looking
-from adderclaw.agent.run import look, scene
-from adderclaw.agent.session.session import Scene
-from adderclaw.agent.tool_call.permission_check import consider
+from adderclaw.agent.run import start_reading, tool_environment
+from adderclaw.agent.session.session import ToolEnvironment
+from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.types import Risk, Tool, ToolCall
 from adderclaw.policy.case import CommandDenial, Verdict
@@ -46,20 +46,20 @@ def explained(options: Options, tool: str, arguments: dict[str, Any]) -> Explain
     return in_scene(judged_in(options), tool, arguments)
 
 
-def judged_in(options: Options, *, at_terminal: bool = False) -> Scene:
+def judged_in(options: Options, *, at_terminal: bool = False) -> ToolEnvironment:
     """The scene that a call of a session begun here and now is judged in; nothing of it can run."""
-    here = scene(look(looking(options)), None)
+    here = tool_environment(start_reading(looking(options)), None)
     here.at_terminal = at_terminal
     return here
 
 
-def in_scene(here: Scene, name: str, arguments: dict[str, Any]) -> Explained:
-    considered = consider(here, ToolCall("explain", name, arguments))
+def in_scene(here: ToolEnvironment, name: str, arguments: dict[str, Any]) -> Explained:
+    considered = prepare_and_judge(here, ToolCall("explain", name, arguments))
     return clean({**considered.decision.as_json(), "tool": name})
 
 
 def tools(options: Options) -> list[ToolRow]:
-    return [row(tool) for tool in scene(look(looking(options)), None).offered.values()]
+    return [row(tool) for tool in tool_environment(start_reading(looking(options)), None).offered.values()]
 
 
 def row(tool: Tool[Any]) -> ToolRow:

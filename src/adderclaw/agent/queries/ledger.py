@@ -91,7 +91,7 @@ def receipts(
     places: Sequence[str] = (),
 ) -> Receipts:
     """Of the mirror in the database, each checked with the key; the log as a whole is `state`'s to verify."""
-    wanted = mirror.Wanted(tool, status, risk, conversation, session, run, answered_by, before)
+    wanted = mirror.ReceiptFilter(tool, status, risk, conversation, session, run, answered_by, before)
     now = loaded(options).config
     store = opened(now.memory.path)
     if store is None:

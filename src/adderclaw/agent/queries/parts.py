@@ -3,7 +3,7 @@
 from typing import Any, Literal, TypedDict
 
 from adderclaw.agent.queries import clean, loaded, looking
-from adderclaw.agent.run import configured_hooks, look, start
+from adderclaw.agent.run import configured_hooks, start, start_reading
 from adderclaw.agent.run.servers import configured
 from adderclaw.agent.run.skills import located
 from adderclaw.agent.run.start import with_operators_own
@@ -174,7 +174,7 @@ def hooks(options: Options, event: str | None = None) -> list[HookRow]:
 
 
 def found_hooks(options: Options, event: str | None = None) -> list[Hook]:
-    return [one for one in configured_hooks.read(look(looking(options))) if event in (None, one.event)]
+    return [one for one in configured_hooks.read(start_reading(looking(options))) if event in (None, one.event)]
 
 
 def hook(one: Hook) -> HookRow:

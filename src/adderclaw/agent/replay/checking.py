@@ -9,7 +9,7 @@ from adderclaw.agent.replay import edges
 from adderclaw.agent.replay.edges import Moments, Reel
 from adderclaw.agent.replay.recorder import Recorder
 from adderclaw.agent.session.session import Attached, Session
-from adderclaw.agent.tool_call.permission_check import Considered, unfit
+from adderclaw.agent.tool_call.permission_check import PreparedCall, unfit
 from adderclaw.core.types import Json, Tool
 from adderclaw.storage import Store
 
@@ -87,7 +87,7 @@ class Checking(Recorder):
             self._reel.take("together")
             raise CancelledError
 
-    def considered(self, session: Session, found: Considered) -> Considered:  # noqa: ARG002
+    def considered(self, session: Session, found: PreparedCall) -> PreparedCall:  # noqa: ARG002
         if found.case is not None:
             now = [found.decision.verdict, found.decision.by, found.decision.risk]
             before = self._reel.case.get("verdict")

@@ -18,15 +18,15 @@ from adderclaw.agent.replay.recording import FORMAT
 from adderclaw.agent.session import prompt
 from adderclaw.agent.session.limits import Budget, LoopDetector
 from adderclaw.agent.session.policy_inputs import policy_of
-from adderclaw.agent.session.session import Attached, InForce, Scene, Session, State, TurnResult
-from adderclaw.agent.tool_call.approvals import Durable
+from adderclaw.agent.session.session import Attached, InForce, Session, State, ToolEnvironment, TurnResult
+from adderclaw.agent.tool_call.approvals import PersistentApprovals
 from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.decode import thaw
 from adderclaw.core.errors import AdderClawError, StaysOpen, UsageError
 from adderclaw.core.events import EventRecord
-from adderclaw.core.overseer import ALONE, Overseer
+from adderclaw.core.overseer import ALONE, RunSupervisor
 from adderclaw.core.record import record
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json, ToolContext, ToolSpec, Workspace
@@ -300,7 +300,7 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
     here = _scene(policy_then(store, head, config), own, reel, head, config, (conversation_id, session_id))
     operator: Any = edges.Answers(reel)
     if head["asks"] and not head["agent"][2]:  # what a child asks is told by the session that a person began
-        operator = Durable(
+        operator = PersistentApprovals(
             operator,
             own,
             session_id,
@@ -347,7 +347,7 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
         depth=depth,
         began=head["began"],
         setup=head["setup"],
-        overseer=Overseer() if head.get("moves") else ALONE,
+        overseer=RunSupervisor() if head.get("moves") else ALONE,
     )
     reel.session = session
     return session
@@ -357,7 +357,7 @@ def _ledger(own: Store, clock: edges.Moments, ids: SeededIds, folder: str) -> Le
     return Ledger.open(os.path.join(folder, "receipts.log"), own, os.path.join(folder, "key"), clock=clock, ids=ids)
 
 
-def _scene(policy: Policy, own: Store, reel: Reel, head: Json, config: Config, ids: tuple[str, str]) -> Scene:
+def _scene(policy: Policy, own: Store, reel: Reel, head: Json, config: Config, ids: tuple[str, str]) -> ToolEnvironment:
     root, extra, cwd = head["place"]
     kit = tools.Kit(config, own, edges.Moments(reel, 0.0))
     everything = tools.builtin(kit)
@@ -369,7 +369,7 @@ def _scene(policy: Policy, own: Store, reel: Reel, head: Json, config: Config, i
             tool = everything[name]
             late = name in head["late"] if "late" in head else tool.deferred
             reel.own_tools[name] = edges.replayed(reel, replace(tool, deferred=late))
-    return Scene(
+    return ToolEnvironment(
         tools=reel.own_tools,
         kit=kit,
         in_force=InForce(policy),

@@ -27,7 +27,7 @@ from adderclaw.storage.text import compact
 if TYPE_CHECKING:
     from adderclaw.agent.session.instructions import File
     from adderclaw.agent.session.session import Attached, Chain, Rows, Session
-    from adderclaw.agent.tool_call.permission_check import Considered
+    from adderclaw.agent.tool_call.permission_check import PreparedCall
 
 type Head = Callable[["Session"], Callable[[Cursor], Json]]
 """Takes what a session begins with, and later writes it down."""
@@ -178,7 +178,7 @@ class Recorder(Tape):
 
     # -------------------------------------------------------------- calls
 
-    def considered(self, session: "Session", found: "Considered") -> "Considered":
+    def considered(self, session: "Session", found: "PreparedCall") -> "PreparedCall":
         """A call as it was judged: the facts, and the verdict."""
         from adderclaw.policy import facts
 

@@ -8,7 +8,7 @@ from sqlite3 import Cursor
 from adderclaw import __version__
 from adderclaw.agent.replay.recorder import Recorder, SeededIds, described
 from adderclaw.agent.session.session import Session
-from adderclaw.agent.tool_call.approvals import Durable
+from adderclaw.agent.tool_call.approvals import PersistentApprovals
 from adderclaw.core.errors import StoreError
 from adderclaw.core.events import Bus
 from adderclaw.core.overseer import ALONE
@@ -92,7 +92,7 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
         "stopped": here.stopped(),
         "arrives": here.arrive is not None,
         "channel": channel,
-        "asks": isinstance(session.operator, Durable),
+        "asks": isinstance(session.operator, PersistentApprovals),
         "receipts": session.ledger is not None,
         "agent": [session.agent_id, session.agent_type, session.depth],
         "began": session.began,
@@ -119,7 +119,7 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
         specs = [[tool.name, tool.description, tool.parameters] for tool in prompt.tools]
         texts: Json = {
             "config": session.secrets.scrub_all(freeze(config)),
-            "judged_by": here.made_of,
+            "judged_by": here.policy_inputs,
             "prompt": [prompt.system, specs, prompt.tool_choice, prompt.response_schema],
         }
         kept = {name: tape.keep_text(cursor, compact(value)) for name, value in texts.items()}

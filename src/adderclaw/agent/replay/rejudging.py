@@ -20,7 +20,7 @@ from adderclaw.storage.tape import Damaged
 
 
 @record
-class Judged:
+class RejudgedCall:
     """One recorded call, and what becomes of it under the other policy."""
 
     session_id: str
@@ -40,7 +40,7 @@ class Judged:
         return {**self.__dict__, "changes": self.changes}
 
 
-def rejudge(store: Store, run: Run, file: str) -> list[Judged]:
+def rejudge(store: Store, run: Run, file: str) -> list[RejudgedCall]:
     """Every call that the gate judged, in order; raises ConfigError for a file that is no policy."""
     sessions = tape.sessions(store, run.run_id)
     if not sessions:
@@ -51,14 +51,14 @@ def rejudge(store: Store, run: Run, file: str) -> list[Judged]:
         raise UsageError(f"run {run.run_id} cannot be judged again: {error}; see `replay --verify`") from error
 
 
-def _judged_in(store: Store, run: Run, session_id: str, rules: "_ByFile") -> list[Judged]:
+def _judged_in(store: Store, run: Run, session_id: str, rules: "_ByFile") -> list[RejudgedCall]:
     """Every call of one session that the gate judged, under these rules; raises Damaged."""
     given = {
         entry.payload["id"]: entry.payload["input"]
         for entry in transcript.entries(store, session_id)
         if entry.entry_type == "tool_use"
     }
-    found: list[Judged] = []
+    found: list[RejudgedCall] = []
     for segment in playing.segments(store, run.run_id, session_id):
         policy = rules.policy(segment.head)
         last: dict[str, tuple[Json, Policy]] = {}
@@ -74,9 +74,9 @@ def _judged_in(store: Store, run: Run, session_id: str, rules: "_ByFile") -> lis
     return found
 
 
-def _judged(session_id: str, used: str, body: Json, now: Decision) -> Judged:
+def _judged(session_id: str, used: str, body: Json, now: Decision) -> RejudgedCall:
     verdict, by, _ = body["verdict"]
-    return Judged(session_id, used, body["tool"], verdict, by, now.verdict, now.by, now.reason)
+    return RejudgedCall(session_id, used, body["tool"], verdict, by, now.verdict, now.by, now.reason)
 
 
 def _case(body: Json, policy: Policy, arguments: Json) -> Case:

@@ -1,8 +1,8 @@
 """The composition root: the only package that knows every concrete part."""
 
 from adderclaw.agent.run.opened import Resume, Run, opened, run_again
-from adderclaw.agent.run.start import Runtime, credentials, look, start, start_agent
-from adderclaw.agent.run.tool_environment import scene
+from adderclaw.agent.run.start import Runtime, credentials, start, start_agent, start_reading
+from adderclaw.agent.run.tool_environment import tool_environment
 from adderclaw.config.legacy.options import Options
 
 __all__ = [
@@ -11,10 +11,10 @@ __all__ = [
     "Run",
     "Runtime",
     "credentials",
-    "look",
     "opened",
     "run_again",
-    "scene",
     "start",
     "start_agent",
+    "start_reading",
+    "tool_environment",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw.agent.run.sandbox_setup import WaysOut
+from adderclaw.agent.run.sandbox_setup import SessionNetwork
 from adderclaw.agent.run.start import Runtime
 from adderclaw.config.paths import beneath
 from adderclaw.config.servers import Entry, Missing, filled
@@ -43,7 +43,7 @@ SHOWN = 400
 class Fetches:
     """The packages of a session's servers."""
 
-    def __init__(self, runtime: Runtime, roots: tuple[str, ...], ways: WaysOut) -> None:
+    def __init__(self, runtime: Runtime, roots: tuple[str, ...], ways: SessionNetwork) -> None:
         self.runtime, self.roots, self.ways = runtime, roots, ways
         self.approve: Approve | None = None
         """Who is asked; nobody before the session is made."""

@@ -11,7 +11,7 @@ from adderclaw.agent.session.session import InForce, Session, State, TurnResult
 from adderclaw.agent.session.tape import UNTAPED
 from adderclaw.agent.subagents import children
 from adderclaw.agent.tool_call.call import run_call
-from adderclaw.agent.tool_call.permission_check import consider
+from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.agent.tool_call.result import Done
 from adderclaw.agent.tool_call.session_hooks import AGENT
 from adderclaw.core.child import Child
@@ -36,7 +36,7 @@ class Configured:
         return replied(None)
 
 
-class Unasked(Configured):
+class NoOperator(Configured):
     """Stands behind a call that nobody wrote down: what would be asked about is not done."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
@@ -72,9 +72,9 @@ async def unasked(runtime: Runtime, parent: Session, name: str, given: dict[str,
     """The same for what the gate allows without a question; else nothing happens, and this says why."""
     order = Child("", agent_type=AGENT, description=why, background=True)
     child = _session(runtime, parent, parent.scene.tools[name], order)
-    child.operator = Unasked()
+    child.operator = NoOperator()
     call = ToolCall(child.ids("toolu"), name, given)
-    considered = consider(child.scene, call)
+    considered = prepare_and_judge(child.scene, call)
     if considered.error is not None or considered.decision.verdict != "allow":
         verdict = "it would be asked about" if considered.decision.verdict == "ask" else "it is denied"
         return f"{verdict} ({considered.error or considered.decision.reason})"
@@ -94,7 +94,7 @@ async def looking(runtime: Runtime, parent: Session, given: dict[str, object], w
     order = Child("", agent_type=AGENT, description=why, background=True)
     child = _session(runtime, parent, late.looking(parent.scene.kit), order)
     call = ToolCall(child.ids("toolu"), BASH, given)
-    considered = consider(child.scene, call)
+    considered = prepare_and_judge(child.scene, call)
     if considered.error is not None or considered.decision.verdict == "deny":
         return f"it is denied ({considered.error or considered.decision.reason})"
     return (await _run(child, parent, call, order)).result

@@ -81,7 +81,7 @@ class Run(NamedTuple):
 
     async def settle(self) -> None:
         """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
-        await lifecycle.hush(self.session)
+        await lifecycle.stop_background_hooks(self.session)
         kit = self.session.scene.kit
         if kit.tasks is not None:
             await kit.tasks.close()
@@ -209,7 +209,7 @@ def opened(
         stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))
         if recording is not None:
             stack.callback(recording.imprint_late)
-        provider = sessions.Unasked() if kind == "tool" else None
+        provider = sessions.NoModelProvider() if kind == "tool" else None
         runtime.later = _later(runtime, store, session_id)
         stack.callback(runtime.later.close)
         _look_after_a_kill(runtime, runtime.later)
@@ -219,7 +219,7 @@ def opened(
         run = Run(runtime, session)
         stack.callback(lambda: _end(run))
         if kind != "tool":  # there the operator has answered already, by typing the call
-            session.operator = sessions.durable(runtime, session, channel)
+            session.operator = sessions.persistent_approvals(runtime, session, channel)
         if recording is not None:
             recording.attach(session, channel)
         if again is not None:
@@ -249,7 +249,7 @@ def _look_after_a_kill(runtime: Runtime, later: "Later") -> None:
     place = workspace_of(runtime)
     roots = (place.root, *place.extra)
     runtime.surveyor.imported = later.looked_at()
-    survey = runtime.surveyor.look((*roots, *later.left_by_killed()))
+    survey = runtime.surveyor.survey((*roots, *later.left_by_killed()))
     later.first(without(survey, followed(runtime.home)).items, roots)
 
 
@@ -408,7 +408,7 @@ def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, c
             runtime.secrets.add(value)
     terminal = channel in ("cli", "repl", "run") and sys.stdin.isatty() and sys.stderr.isatty()
     workspace, clean = runtime.loaded.workspace, runtime.secrets.clean
-    scene = listener.Scene(runtime.config, store, runtime.home, clean, workspace, kind, channel, terminal)
+    scene = listener.NoticeContext(runtime.config, store, runtime.home, clean, workspace, kind, channel, terminal)
     hear, close = listener.sink(scene, runtime.bus)
     stack.callback(close)
     runtime.bus.listen("notices", hear)

@@ -40,7 +40,7 @@ def _status_line_files(runtime: Runtime) -> tuple[str, ...]:
     return status_line.files(runtime)
 
 
-class Furniture:
+class WorkspaceContents:
     """Furnishes the sandbox of one session (`sandbox.box.Furniture`); nothing is looked at before it is needed."""
 
     def __init__(
@@ -142,7 +142,7 @@ class Furniture:
     def limits(self) -> tuple[str, ...]:
         """What is not held, by the last look: each command ends with one."""
         if self._held is None or self._shutter.has_changed(self.in_force.policy, self.roots):
-            survey = self._runtime.surveyor.look(self.roots, shut=self.shut())
+            survey = self._runtime.surveyor.survey(self.roots, shut=self.shut())
             self._held = self._shutter.held(survey, self.in_force.policy, self.roots)
         return self._held.limits
 
@@ -215,7 +215,7 @@ def _registries(runtime: Runtime) -> tuple[str, ...]:
     return (*listed, *(place for place in own if place.rpartition(":")[0] not in registries.known()))
 
 
-class WaysOut:
+class SessionNetwork:
     """What commands reach through the one proxy. A model names no host here: all come from configuration."""
 
     def __init__(self, runtime: Runtime, in_force: InForce, confinement: str) -> None:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw.agent.loop import side_question
 from adderclaw.agent.run.fetches import Fetches, asking
-from adderclaw.agent.run.sandbox_setup import WaysOut
+from adderclaw.agent.run.sandbox_setup import SessionNetwork
 from adderclaw.agent.run.start import Runtime, operators_own
-from adderclaw.agent.session.session import Scene, Session
+from adderclaw.agent.session.session import Session, ToolEnvironment
 from adderclaw.config.servers import Entry, Server, entries, filled, slug
 from adderclaw.core.errors import StoreError, UsageError
 from adderclaw.core.history import History
@@ -85,7 +85,7 @@ def _host(url: str) -> str:
 def join(
     runtime: Runtime,
     store: Store | None,
-    here: Scene,
+    here: ToolEnvironment,
     offered: dict[str, Tool[Any]],
     start_fetched: "Start | None" = None,
 ) -> Servers:
@@ -107,7 +107,7 @@ def join(
         login=stored_login(runtime),
         env=here.kit.env if here.kit.start is not None else {},
     )
-    if isinstance(here.ways_out, WaysOut):
+    if isinstance(here.ways_out, SessionNetwork):
         runtime.fetches = Fetches(runtime, wires.roots, here.ways_out)
         wires.fetch = runtime.fetches.of
     kept = store or _read_only(runtime)

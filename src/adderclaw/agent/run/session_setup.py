@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 from adderclaw.agent.replay.recorder import recorded_hooks
 from adderclaw.agent.run import configured_hooks
 from adderclaw.agent.run.start import Options, Runtime, warn
-from adderclaw.agent.run.tool_environment import scene
+from adderclaw.agent.run.tool_environment import tool_environment
 
 
-class Unasked:
+class NoModelProvider:
     """Stands where a tool is run by hand: no model is asked, unless for a subagent, so none needs to be set up."""
 
     name = "none"
@@ -85,7 +85,7 @@ def make(
     """A session of these parts; `closing` closes what it opens."""
     now, options = runtime.config, runtime.options
     chosen = chosen_by(options, now)
-    here = scene(runtime, store, conversation_id, session_id)
+    here = tool_environment(runtime, store, conversation_id, session_id)
     programs.remember((here.context.workspace.root, *here.context.workspace.extra))
     if here.kit.tasks is not None:
         closing.callback(here.kit.tasks.release)
@@ -199,7 +199,7 @@ def scrubbed(runtime: Runtime, files: Instructions | None) -> str:
     return runtime.secrets.scrub(files.text) if files is not None else ""
 
 
-async def aside(
+async def ask_small_model(
     runtime: Runtime,
     session: Session,
     instructions: str,
@@ -247,7 +247,7 @@ class SessionHost:
 
     @property
     def has_model(self) -> bool:
-        return not isinstance(self._session.provider, Unasked)
+        return not isinstance(self._session.provider, NoModelProvider)
 
     async def ask(self, request: QuestionRequest) -> Answer:
         return await self._session.operator.ask(request)
@@ -268,8 +268,8 @@ class SessionHost:
 
         return await hook_calls.call(self._runtime, self._session, self._everything, name, given, why, asked=asked)
 
-    async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
-        return await aside(self._runtime, self._session, instructions, text, purpose, wanted)
+    async def ask_small_model(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
+        return await ask_small_model(self._runtime, self._session, instructions, text, purpose, wanted)
 
     async def connecting(self) -> str:
         waiting = self._session.scene.connecting
@@ -339,13 +339,13 @@ ELSEWHERE = 300.0
 """Seconds that a question waits on any other channel, unless the operator says otherwise."""
 
 
-def durable(runtime: Runtime, session: Session, channel: str) -> Operator:
+def persistent_approvals(runtime: Runtime, session: Session, channel: str) -> Operator:
     """The channel's operator, whose questions another process may answer, too."""
-    from adderclaw.agent.tool_call.approvals import Durable
+    from adderclaw.agent.tool_call.approvals import PersistentApprovals
     from adderclaw.storage.ledger.log_files import operators_key
 
     seconds = runtime.config.security.approval_timeout_seconds or (None if channel in TERMINALS else ELSEWHERE)
-    return Durable(
+    return PersistentApprovals(
         session.operator,
         session.store,
         session.session_id,

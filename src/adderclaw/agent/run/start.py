@@ -15,7 +15,7 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import NoModel, StoreError, UsageError
 from adderclaw.core.events import Bus
 from adderclaw.core.provider_kinds import BY_NAME
-from adderclaw.core.record import changing
+from adderclaw.core.record import mutable_record
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Clock, Ids, Json
 from adderclaw.models import providers
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from adderclaw.tools.mcp.servers import Servers
 
 
-@changing
+@mutable_record
 class Runtime:
     options: Options
     loaded: config.Loaded
@@ -207,7 +207,7 @@ def _log_file(path: str) -> "TextIO":
         raise UsageError(f"the log cannot be written to {path[:200]!r}: {error}") from None
 
 
-def look(options: Options) -> Runtime:
+def start_reading(options: Options) -> Runtime:
     """The same for a command that only explains or shows: a run's settings, with nothing opened for writing."""
     runtime = start(options)
     before, runtime.loaded = runtime.loaded, with_operators_own(runtime.loaded)

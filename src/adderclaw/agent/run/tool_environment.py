@@ -10,7 +10,7 @@ from adderclaw import policy as gate
 from adderclaw import tools
 from adderclaw.agent.session.limits import Pace
 from adderclaw.agent.session.policy_inputs import policy_of
-from adderclaw.agent.session.session import InForce, Planning, Scene
+from adderclaw.agent.session.session import InForce, Planning, ToolEnvironment
 from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.process import Order, Started
     from adderclaw.storage.sdlc.baselines import Taken
 from adderclaw.agent.run import configured_hooks
-from adderclaw.agent.run.sandbox_setup import Furniture, WaysOut, settings_files, skill_folders
+from adderclaw.agent.run.sandbox_setup import SessionNetwork, WorkspaceContents, settings_files, skill_folders
 from adderclaw.agent.run.start import Runtime, warn
 from adderclaw.sandbox.workspace import is_directory, reached
 from adderclaw.tools.background import Tasks
@@ -44,14 +44,14 @@ def workspace_of(runtime: Runtime) -> Workspace:
     return Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
 
 
-def scene(
+def tool_environment(
     runtime: Runtime,
     store: Store | None,
     conversation_id: str = "",
     session_id: str = "",
     *,
     policies: tuple[Json, ...] | None = None,
-) -> Scene:
+) -> ToolEnvironment:
     """All that a call is judged in. Without a store nothing can run, but everything can be explained.
 
     `policies` stand in place of the policy.toml files that were found.
@@ -62,8 +62,8 @@ def scene(
     keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
     made_of = _made_of(runtime, workspace, confinement, keep.folder, policies)
     in_force = InForce(policy_of(settings_now, made_of))
-    furniture = Furniture(runtime, confinement, workspace, in_force) if confinement != "none" else None
-    ways = WaysOut(runtime, in_force, confinement)
+    furniture = WorkspaceContents(runtime, confinement, workspace, in_force) if confinement != "none" else None
+    ways = SessionNetwork(runtime, in_force, confinement)
     start = None if furniture is None else Starter(runtime, confinement, furniture, ways)
     tasks = None
     if store is not None:
@@ -88,7 +88,7 @@ def scene(
         tmpdir={"none": os.environ.get("TMPDIR", ""), "bubblewrap": "/tmp"}.get(confinement),
     )
     offered = _allowed({**tools.builtin(kit), **_brought(runtime, kit)}, settings_now.channels.cli.tools_allow)
-    here = Scene(
+    here = ToolEnvironment(
         tools=offered,
         kit=kit,
         in_force=in_force,
@@ -107,7 +107,7 @@ def scene(
         confinement=confinement,
         pace=Pace(runtime.clock),
         background=tasks,
-        made_of=made_of,
+        policy_inputs=made_of,
         shortened=keep.shortened,
         ways_out=ways,
         later=runtime.later,
@@ -119,7 +119,7 @@ def scene(
 
         beside: ServerStarter | None = None
         if ways.is_sealed and start is not None:
-            own = Furniture(runtime, confinement, workspace, in_force, for_servers=True)
+            own = WorkspaceContents(runtime, confinement, workspace, in_force, for_servers=True)
             beside = ServerStarter(runtime, own, ways)
         runtime.servers = servers.join(runtime, store, here, offered, beside)
     return here
@@ -210,7 +210,7 @@ def _confinement(runtime: Runtime) -> str:
     return confinement.chosen(profile, lambda message: warn(runtime, message), roots, needed=needed, accept=accept)
 
 
-def is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None) -> bool:
+def is_unmasked(touch: Touch, policy: gate.Policy, furniture: WorkspaceContents | None) -> bool:
     """Whether a denied read cannot be masked: git keeps its own copy, there are more files than can be hidden, or one
     came while something runs in the sandbox."""
     if not policy.bubblewrap or furniture is None or not gate.denies_reads(policy):
@@ -224,7 +224,7 @@ def is_unmasked(touch: Touch, policy: gate.Policy, furniture: Furniture | None) 
 class Starter:
     """Starts commands in the session's sandbox, which is made once and follows rules and directories."""
 
-    def __init__(self, runtime: Runtime, kind: str, furniture: Furniture, ways: WaysOut) -> None:
+    def __init__(self, runtime: Runtime, kind: str, furniture: WorkspaceContents, ways: SessionNetwork) -> None:
         self._runtime, self._kind, self._furniture, self._ways = runtime, kind, furniture, ways
         self._is_first = True
 
@@ -249,7 +249,7 @@ class Starter:
 class ServerStarter:
     """Starts servers that are fetched, in a sandbox beside the commands': what one has fetched no command changes."""
 
-    def __init__(self, runtime: Runtime, furniture: Furniture, ways: WaysOut) -> None:
+    def __init__(self, runtime: Runtime, furniture: WorkspaceContents, ways: SessionNetwork) -> None:
         self._runtime, self._furniture, self._ways = runtime, furniture, ways
 
     def __call__(self, order: "Order") -> "Started":
@@ -266,7 +266,7 @@ def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
         warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
 
 
-def box_of(runtime: Runtime, kind: str, room: "Room", ways: WaysOut | None, *, beside: bool = False) -> "Box":
+def box_of(runtime: Runtime, kind: str, room: "Room", ways: SessionNetwork | None, *, beside: bool = False) -> "Box":
     """`beside` that of the commands, which looks at the workspace and tells what changed."""
     from adderclaw.sandbox import confinement
     from adderclaw.sandbox.proxy import Proxy

@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from adderclaw.agent.run.start import start
-from adderclaw.agent.run.tool_environment import scene
-from adderclaw.agent.session.session import Scene
+from adderclaw.agent.run.tool_environment import tool_environment
+from adderclaw.agent.session.session import ToolEnvironment
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.sandbox import process, workspace
 from adderclaw.sandbox.workspace import Place
 from adderclaw.tools import worktree
 
-type Work[T] = Callable[[Scene], Awaitable[T]]
+type Work[T] = Callable[[ToolEnvironment], Awaitable[T]]
 
 
 def on_branch(options: Options, name: str) -> None:
@@ -37,14 +37,14 @@ async def _used[T](options: Options, work: Work[T]) -> T:
     """Do something with git in the sandbox that a run in this workspace would have."""
     runtime = start(replace(options, log_level="error"))
     try:
-        here = scene(runtime, None)
+        here = tool_environment(runtime, None)
         here.kit.begin()
         return await work(here)
     finally:
         await asyncio.to_thread(runtime.close_boxes)
 
 
-async def _branch(here: Scene, name: str) -> None:
+async def _branch(here: ToolEnvironment, name: str) -> None:
     await _require_commit(here)
     if name.startswith("-") or (await _git(here, "check-ref-format", f"refs/heads/{name}")).returncode:
         raise UsageError(f"--branch: {name!r} is no name of a branch")
@@ -60,7 +60,7 @@ async def _branch(here: Scene, name: str) -> None:
         raise UsageError(f"--branch: git could not begin {name!r}: {_said(done)}")
 
 
-async def _copy(here: Scene, name: str, spec: str | None) -> str:
+async def _copy(here: ToolEnvironment, name: str, spec: str | None) -> str:
     root = here.context.workspace.root
     place = Place(root, f"{worktree.FOLDER}/{name}")
     if not worktree.is_own_folder(place.parent):
@@ -86,14 +86,14 @@ async def _copy(here: Scene, name: str, spec: str | None) -> str:
     return place.text
 
 
-async def _require_commit(here: Scene) -> None:
+async def _require_commit(here: ToolEnvironment) -> None:
     done = await _git(here, "rev-parse", "--verify", "-q", "HEAD^{commit}")
     if done.returncode:
         why = _said(done) or "the repository has no commit yet"
         raise UsageError(f"--branch and --worktree need a git repository with a commit: {why}")
 
 
-async def _git(here: Scene, *words: str, cwd: str = "") -> process.Finished:
+async def _git(here: ToolEnvironment, *words: str, cwd: str = "") -> process.Finished:
     return await worktree.git(here.kit, here.context, cwd or here.context.workspace.root, *words)
 
 

@@ -28,7 +28,7 @@ def heard(session: Session, merged: Merged) -> None:
         watch(session, [path for path in cast(list[Any], wanted) if isinstance(path, str)])
 
 
-async def look(session: Session) -> None:
+async def check_watched_files(session: Session) -> None:
     """Tell the hooks of what changed since the last look; where nobody listens, nothing is looked at."""
     if not session.hooks:
         return

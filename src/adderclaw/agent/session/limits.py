@@ -7,7 +7,7 @@ from adderclaw.config.model_facts.catalogue import Prices, Quote, cost
 from adderclaw.config.schema.settings import Limits
 from adderclaw.core.errors import LimitError
 from adderclaw.core.json_text import digest
-from adderclaw.core.overseer import ALONE, Asking, Overseer
+from adderclaw.core.overseer import ALONE, Asking, RunSupervisor
 from adderclaw.core.types import Clock, ToolCall, ToolResult, Usage
 
 TYPICAL_ANSWER = 1_000
@@ -27,7 +27,7 @@ class Budget:
     """
 
     def __init__(
-        self, limits: Limits, clock: Clock, prices: Prices, outer: Overseer = ALONE, *, cost_set_in: str = ""
+        self, limits: Limits, clock: Clock, prices: Prices, outer: RunSupervisor = ALONE, *, cost_set_in: str = ""
     ) -> None:
         """`outer` has limits that the run shares with others; `cost_set_in` says where `limits.cost_usd` was set.
 

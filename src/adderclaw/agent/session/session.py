@@ -17,9 +17,9 @@ from adderclaw.core.history import History
 from adderclaw.core.hook_outcome import NO_HOOKS, Merged
 from adderclaw.core.host import NOBODY, Host
 from adderclaw.core.overseer import ALONE as NO_OVERSEER
-from adderclaw.core.overseer import Overseer
+from adderclaw.core.overseer import RunSupervisor
 from adderclaw.core.questions import Operator
-from adderclaw.core.record import NamedTuple, changing
+from adderclaw.core.record import NamedTuple, mutable_record
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import (
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from adderclaw.config.legacy.options import CallBack
 
 
-class WaysOut(Protocol):
+class NetworkAccess(Protocol):
     """What commands reach, for who is asked about them. `agent.run.sandbox_setup` has it."""
 
     def offered(self, command: CommandFact | None) -> tuple[str, ...]: ...
@@ -114,8 +114,8 @@ class InForce:
         self.policy, self.lent, self.effort = self.own, (), None
 
 
-@changing
-class Scene:
+@mutable_record
+class ToolEnvironment:
     """What a call is judged in: enough to explain a verdict without running anything."""
 
     tools: Mapping[str, Tool[Any]]
@@ -140,11 +140,11 @@ class Scene:
     """Waits briefly for servers that are still starting; says which are not there. None where none is configured."""
     background: Background | None = None
     """What goes on beside the turns: the loop tells the model of each end."""
-    made_of: Json = field(default_factory=dict[str, Any])
+    policy_inputs: Json = field(default_factory=dict[str, Any])
     """What the policy was made of beside the configuration, so that it can be made again."""
     shortened: Callable[[ToolResult], ToolResult] = lambda result: result
     """Cuts a result that is too long to be shown, and keeps the whole; what was recorded is cut already."""
-    ways_out: "WaysOut | None" = None
+    ways_out: "NetworkAccess | None" = None
     """Which hosts its commands reach; None where nothing runs."""
     later: "Changes | None" = None
     """What the sandbox found changed of what other programs run later; None where nothing looks."""
@@ -200,7 +200,7 @@ type Chain = Callable[["Session", Json, Rows | None], Awaitable[Merged]]
 """The hooks of one event, ready to run."""
 
 
-@changing
+@mutable_record
 class State:
     """What one line of work has for itself, and changes as it goes: a child session begins with a new one."""
 
@@ -243,12 +243,12 @@ class State:
     """Whether the model was last told that nothing may be changed: by plan mode, or by the phase planning."""
 
 
-@changing
+@mutable_record
 class Session:
     """What a line of work reaches. A child has the same but for what `replace` is given."""
 
     config: Config
-    scene: Scene
+    scene: ToolEnvironment
     store: Store
     ledger: Ledger | None
     bus: Bus
@@ -267,7 +267,7 @@ class Session:
     """AdderClaw's own folder, where the operator's file is."""
     managed: Json = field(default_factory=dict[str, Any])
     """What the administrator of this machine says: it bounds what changes while the session runs, too."""
-    overseer: Overseer = NO_OVERSEER
+    overseer: RunSupervisor = NO_OVERSEER
     """Who watches the run from outside of its process; a child session is given its parent's."""
     keep_body: Callable[[str, Json], None] | None = None
     """Keeps a whole request or answer in the run folder, where somebody asked for that (logging.debug_llm_bodies)."""

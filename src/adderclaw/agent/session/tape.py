@@ -14,7 +14,7 @@ from adderclaw.core.types import ChatResponse, Json, TaskEnd, Tool, ToolResult
 if TYPE_CHECKING:
     from adderclaw.agent.session.instructions import File
     from adderclaw.agent.session.session import Attached, Session
-    from adderclaw.agent.tool_call.permission_check import Considered
+    from adderclaw.agent.tool_call.permission_check import PreparedCall
 
 
 class Tape:
@@ -63,7 +63,7 @@ class Tape:
 
     # -------------------------------------------------------------- calls
 
-    def considered(self, session: "Session", found: "Considered") -> "Considered":  # noqa: ARG002
+    def considered(self, session: "Session", found: "PreparedCall") -> "PreparedCall":  # noqa: ARG002
         """A call as it was judged: the facts, and the verdict."""
         return found
 

@@ -9,11 +9,11 @@ from adderclaw import policy as gate
 from adderclaw import tools
 from adderclaw.agent.loop import resume
 from adderclaw.agent.loop.loop import run_turn
-from adderclaw.agent.run.session_setup import SessionHost, Unasked, chosen_by, open_provider, scrubbed
+from adderclaw.agent.run.session_setup import NoModelProvider, SessionHost, chosen_by, open_provider, scrubbed
 from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.session import prompt
 from adderclaw.agent.session.limits import LoopDetector
-from adderclaw.agent.session.session import InForce, Scene, Session, State, TurnResult
+from adderclaw.agent.session.session import InForce, Session, State, ToolEnvironment, TurnResult
 from adderclaw.agent.session.tape import UNTAPED
 from adderclaw.core.child import Child, ChildReport
 from adderclaw.core.errors import AdderClawError, LimitError
@@ -25,7 +25,7 @@ from adderclaw.models import providers
 from adderclaw.storage import subagents, transcript
 
 if TYPE_CHECKING:
-    from adderclaw.agent.subagents.isolated_child import Quarters
+    from adderclaw.agent.subagents.isolated_child import IsolatedChild
 
 STOP_HOOK_CAP = 8
 """How often a SubagentStop hook may send a child back to work."""
@@ -109,7 +109,7 @@ async def _arrived(parent: Session, order: Child) -> None:
             await arrive(name if "__" in name[5:] else f"{name}__*")
 
 
-def make(runtime: Runtime, parent: Session, order: Child) -> "tuple[Session, Provider | None, Quarters | None]":
+def make(runtime: Runtime, parent: Session, order: Child) -> "tuple[Session, Provider | None, IsolatedChild | None]":
     """A child that runs beside its parent: own id, context, prompt and history; the same store, ledger, budget, box.
 
     It never may more than its parent. The provider and the sandbox come with it where they are not the parent's, to be
@@ -158,22 +158,24 @@ def make(runtime: Runtime, parent: Session, order: Child) -> "tuple[Session, Pro
     return child, own, apart
 
 
-def _denied(parent: Session, apart: "Quarters | None") -> list[str]:
+def _denied(parent: Session, apart: "IsolatedChild | None") -> list[str]:
     return [*parent.config.permissions.deny, *(apart.denied if apart is not None else ())]
 
 
 def _model(runtime: Runtime, parent: Session, order: Child) -> providers.Choice:
     own = providers.Choice(parent.provider.name, parent.model)
-    if isinstance(parent.provider, Unasked):
+    if isinstance(parent.provider, NoModelProvider):
         own = chosen_by(runtime.options, runtime.config)
     return providers.wanted(order.model or "", parent.config, own)
 
 
-def _scene(runtime: Runtime, parent: Session, order: Child, session_id: str) -> "tuple[Scene, Quarters | None]":
+def _scene(
+    runtime: Runtime, parent: Session, order: Child, session_id: str
+) -> "tuple[ToolEnvironment, IsolatedChild | None]":
     if order.apart is not None:
         from adderclaw.agent.subagents import isolated_child as apart
 
-        return apart.scene(runtime, parent, order, order.apart, session_id)
+        return apart.isolated_environment(runtime, parent, order, order.apart, session_id)
     above = parent.scene
     policy = gate.tightened(above.in_force.own, order.mode)
     place = above.context.workspace
@@ -195,7 +197,9 @@ def _scene(runtime: Runtime, parent: Session, order: Child, session_id: str) -> 
     return here, None
 
 
-def _let_arrive(above: Scene, here: Scene, given: dict[str, Tool[Any]], parent: Session, order: Child) -> None:
+def _let_arrive(
+    above: ToolEnvironment, here: ToolEnvironment, given: dict[str, Tool[Any]], parent: Session, order: Child
+) -> None:
     """What comes late to the parent (tools of MCP servers) comes to the child as well, if it may have it."""
     known = set(above.tools)
     arrive, connecting = above.arrive, above.connecting
@@ -253,13 +257,13 @@ def named(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
 
 
 def operator_of(parent: Session, order: Child, session_id: str) -> Operator:
-    from adderclaw.agent.tool_call.approvals import Durable
+    from adderclaw.agent.tool_call.approvals import PersistentApprovals
 
     if order.background:
         return Unattended()
     return (
         parent.operator.of_session(session_id, order.agent_type)
-        if isinstance(parent.operator, Durable)
+        if isinstance(parent.operator, PersistentApprovals)
         else parent.operator
     )
 

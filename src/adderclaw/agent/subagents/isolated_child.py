@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw import policy, tools
 from adderclaw.agent.run import servers
-from adderclaw.agent.run.sandbox_setup import Furniture, WaysOut, hidden_apart
+from adderclaw.agent.run.sandbox_setup import SessionNetwork, WorkspaceContents, hidden_apart
 from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.run.tool_environment import box_of, is_unmasked, outputs
 from adderclaw.agent.session.policy_inputs import policy_of
-from adderclaw.agent.session.session import InForce, Scene, Session
+from adderclaw.agent.session.session import InForce, Session, ToolEnvironment
 from adderclaw.core.child import Apart, Child
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.tool_traits import EDIT, READ
@@ -28,10 +28,12 @@ CLOSED = "a session apart needs a closed list of tools and a system prompt of it
 SCRATCH = "/tmp"
 
 
-class Quarters:
+class IsolatedChild:
     """Where a child apart lives; nothing of it outlasts the child."""
 
-    def __init__(self, runtime: Runtime, furniture: Furniture, ways: WaysOut | None, denied: tuple[str, ...]) -> None:
+    def __init__(
+        self, runtime: Runtime, furniture: WorkspaceContents, ways: SessionNetwork | None, denied: tuple[str, ...]
+    ) -> None:
         self._runtime, self._furniture, self._ways = runtime, furniture, ways
         self.denied = denied
         """Rules that keep from its tools what its sandbox hides."""
@@ -53,7 +55,9 @@ class Quarters:
                 self._box.close()
 
 
-def scene(runtime: Runtime, parent: Session, order: Child, apart: Apart, session_id: str) -> tuple[Scene, Quarters]:
+def isolated_environment(
+    runtime: Runtime, parent: Session, order: Child, apart: Apart, session_id: str
+) -> tuple[ToolEnvironment, IsolatedChild]:
     """What it sees and may do. Raises AdderClawError where this cannot be held: nothing weaker takes its place."""
     above = parent.scene
     if above.confinement != "bubblewrap":
@@ -63,11 +67,11 @@ def scene(runtime: Runtime, parent: Session, order: Child, apart: Apart, session
     place = above.context.workspace
     keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
     denied = _rules(hidden_apart(place, runtime.traces(place.root, *place.extra), apart))
-    made_of = {**above.made_of, "kept": keep.folder, "real": dict(above.made_of["real"])}
+    made_of = {**above.policy_inputs, "kept": keep.folder, "real": dict(above.policy_inputs["real"])}
     in_force = InForce(policy.tightened(_policy(parent, made_of, denied), order.mode))
-    ways = above.ways_out if apart.network and isinstance(above.ways_out, WaysOut) else None
-    furniture = Furniture(runtime, above.confinement, place, in_force, apart=apart)
-    quarters = Quarters(runtime, furniture, ways, denied)
+    ways = above.ways_out if apart.network and isinstance(above.ways_out, SessionNetwork) else None
+    furniture = WorkspaceContents(runtime, above.confinement, place, in_force, apart=apart)
+    quarters = IsolatedChild(runtime, furniture, ways, denied)
     tasks = Tasks(runtime.clock, runtime.ids, keep, parent.store, runtime.stopped, runtime.bus.mention)
     kit = replace(
         above.kit,
@@ -136,7 +140,12 @@ def _wrapped(tool: Tool[Any], order: Child) -> Tool[Any]:
 
 
 def _join(
-    runtime: Runtime, parent: Session, order: Child, here: Scene, given: dict[str, Tool[Any]], quarters: Quarters
+    runtime: Runtime,
+    parent: Session,
+    order: Child,
+    here: ToolEnvironment,
+    given: dict[str, Tool[Any]],
+    quarters: IsolatedChild,
 ) -> None:
     """Start servers anew in its sandbox: no page, cookie or file of another session's browser is in there."""
     wanted = order.apart.servers if order.apart is not None else ()

@@ -96,7 +96,7 @@ def by_agent(request: ApprovalRequest, database: str = "") -> Answer | None:
     return None
 
 
-class Durable:
+class PersistentApprovals:
     """Writes the row, asks the operator, and takes whichever answer comes first; expiry and the stop deny."""
 
     def __init__(
@@ -123,9 +123,9 @@ class Durable:
         self._asked: dict[str, approvals.Approval] = {}
         """What each open question was when it was written down."""
 
-    def of_session(self, session_id: str, agent: str) -> "Durable":
+    def of_session(self, session_id: str, agent: str) -> "PersistentApprovals":
         """The same for a child session, whose questions are rows of its own."""
-        view = object.__new__(Durable)
+        view = object.__new__(PersistentApprovals)
         view.__dict__.update(self.__dict__)
         view._session_id, view._agent = session_id, agent
         return view

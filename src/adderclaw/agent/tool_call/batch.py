@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Sequence
 
 from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call import call as lifecycle
-from adderclaw.agent.tool_call.call import Ran, Ruling
-from adderclaw.agent.tool_call.hooks import Life
-from adderclaw.agent.tool_call.permission_check import Considered
+from adderclaw.agent.tool_call.call import ApprovedCall, Ran
+from adderclaw.agent.tool_call.hooks import CallRecord
+from adderclaw.agent.tool_call.permission_check import PreparedCall
 from adderclaw.agent.tool_call.result import Done
 from adderclaw.core.types import ToolCall
 
@@ -19,8 +19,8 @@ class Batch:
 
     def __init__(self, session: Session) -> None:
         self._session, self._most = session, session.config.runtime.parallel_calls
-        self._waiting: list[Ruling] = []
-        self.lives: list[Life] = []
+        self._waiting: list[ApprovedCall] = []
+        self.lives: list[CallRecord] = []
 
     @property
     def done(self) -> list[Done]:
@@ -30,19 +30,21 @@ class Batch:
     async def add(self, call: ToolCall, refusal: str | None) -> None:
         """Judge a call. One that only reads waits for others like it; any other waits for all before it, and runs."""
         session, waiting = self._session, self._waiting
-        life = Life(earlier=lambda: _abandon(session, waiting))  # not by way of us: a cycle, with the results in it
+        life = CallRecord(
+            earlier=lambda: _abandon(session, waiting)
+        )  # not by way of us: a cycle, with the results in it
         self.lives.append(life)
         judged = await lifecycle.judge(session, call, life, refusal)
         if not _overlaps(judged.considered):
             if await self._run_before(*judged):
                 judged = lifecycle.judged_again(session, judged)
-            await lifecycle.conclude(session, await lifecycle.rule(session, judged))
+            await lifecycle.execute(session, await lifecycle.rule(session, judged))
             return
         ruling = await lifecycle.rule(session, judged)
         if ruling.message or not _overlaps(ruling.considered):
             if await self._run_before(ruling.considered, ruling.life):
                 ruling = lifecycle.ruled_again(session, ruling)
-            await lifecycle.conclude(session, ruling)
+            await lifecycle.execute(session, ruling)
             return
         lifecycle.admit(session, ruling)
         self._waiting.append(ruling)
@@ -64,7 +66,7 @@ class Batch:
         else:
             await self._together(group)
 
-    async def _together(self, group: Sequence[Ruling]) -> None:
+    async def _together(self, group: Sequence[ApprovedCall]) -> None:
         session = self._session
         running = [_started(session, ruling) for ruling in group]
         left = list(zip(group, running, strict=True))
@@ -75,25 +77,25 @@ class Batch:
                 await lifecycle.finish(session, ruling, lambda ran=ran: ran)
         except asyncio.CancelledError:
             for ruling, ran in left:
-                await lifecycle.left(session, ruling, ran)
+                await lifecycle.record_interrupted(session, ruling, ran)
             raise
         finally:
             await _ended(running)
 
-    async def _stop(self, group: Sequence[Ruling]) -> None:
+    async def _stop(self, group: Sequence[ApprovedCall]) -> None:
         """The emergency stop was set while they waited: none of them runs."""
         session, left = self._session, list(group)
         session.budget.tool_calls -= len(group)
         try:
             for ruling in group:
                 del left[0]
-                await lifecycle.conclude(session, lifecycle.stopped(session, ruling))
+                await lifecycle.execute(session, lifecycle.stopped(session, ruling))
         except asyncio.CancelledError:
             for ruling in left:
                 lifecycle.not_run(session, ruling.considered, ruling.life, WAITED)
             raise
 
-    async def _run_before(self, considered: Considered, life: Life) -> bool:
+    async def _run_before(self, considered: PreparedCall, life: CallRecord) -> bool:
         """Run what waits before a call that has to be alone; whether anything did."""
         if not self._waiting:
             return False
@@ -105,7 +107,7 @@ class Batch:
         return True
 
 
-def _abandon(session: Session, waiting: list[Ruling]) -> None:
+def _abandon(session: Session, waiting: list[ApprovedCall]) -> None:
     """Record the calls that wait as not run: an interruption came before they began."""
     group = list(waiting)
     waiting.clear()
@@ -114,7 +116,7 @@ def _abandon(session: Session, waiting: list[Ruling]) -> None:
         lifecycle.not_run(session, one.considered, one.life, WAITED)
 
 
-def _overlaps(considered: Considered) -> bool:
+def _overlaps(considered: PreparedCall) -> bool:
     """Whether a call may run beside others: nothing denies it so far, and by what was prepared it only reads."""
     prepared = considered.prepared
     if prepared is None or not prepared.overlaps or considered.error is not None:
@@ -124,7 +126,7 @@ def _overlaps(considered: Considered) -> bool:
     return considered.decision.verdict != "deny" and reach(prepared.touch) == "nothing"
 
 
-def _started(session: Session, ruling: Ruling) -> Awaitable[Ran]:
+def _started(session: Session, ruling: ApprovedCall) -> Awaitable[Ran]:
     return session.tape.started(lambda: lifecycle.run(session, ruling))
 
 

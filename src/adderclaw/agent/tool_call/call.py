@@ -10,9 +10,9 @@ from adderclaw.agent.legacy.later_report import with_changes
 from adderclaw.agent.session.event_wait import attended
 from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call import hooks
-from adderclaw.agent.tool_call.hooks import Keep, Life
-from adderclaw.agent.tool_call.permission_check import Considered, considered_in, unfit
-from adderclaw.agent.tool_call.result import Done, intent, leave
+from adderclaw.agent.tool_call.hooks import CallRecord, Keep
+from adderclaw.agent.tool_call.permission_check import PreparedCall, considered_in, unfit
+from adderclaw.agent.tool_call.result import Done, intent, record_result
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.json_text import canonical, digest
 from adderclaw.core.overseer import ALONE, Begun
@@ -49,22 +49,22 @@ async def run_call(
     What became of it is for `keep`, unless it was interrupted: that is for whoever resumes to say. With `seconds` it
     may run no longer than that.
     """
-    life = Life(keep, seconds=seconds)
-    return await conclude(session, await rule(session, await judge(session, call, life, refusal)))
+    life = CallRecord(keep, seconds=seconds)
+    return await execute(session, await rule(session, await judge(session, call, life, refusal)))
 
 
-class Judged(NamedTuple):
+class GatedCall(NamedTuple):
     """A call after PreToolUse hooks and the gate; what hooks said of it goes on with it."""
 
-    considered: Considered
-    life: Life
+    considered: PreparedCall
+    life: CallRecord
 
 
-class Ruling(NamedTuple):
+class ApprovedCall(NamedTuple):
     """What is to become of a call, after everybody was asked: it runs, unless `message` says why not."""
 
-    considered: Considered
-    life: Life
+    considered: PreparedCall
+    life: CallRecord
     how: Json
     """Who or what decided, and why: the receipt's `decision`."""
     message: str = ""
@@ -72,7 +72,7 @@ class Ruling(NamedTuple):
     """Hooks are told of the denial."""
 
 
-async def judge(session: Session, call: ToolCall, life: Life, refusal: str | None = None) -> Judged:
+async def judge(session: Session, call: ToolCall, life: CallRecord, refusal: str | None = None) -> GatedCall:
     """Find, decode and judge a call, with what hooks say of it."""
     call = unwrapped(call)
     session.bus.mention(
@@ -97,16 +97,16 @@ async def judge(session: Session, call: ToolCall, life: Life, refusal: str | Non
     except asyncio.CancelledError:
         not_run(session, considered, life)
         raise
-    return Judged(considered, life)
+    return GatedCall(considered, life)
 
 
-async def rule(session: Session, judged: Judged) -> Ruling:
+async def rule(session: Session, judged: GatedCall) -> ApprovedCall:
     """Ask whoever is to be asked, and see whether the limits still allow it. Nothing has begun yet."""
     considered, life = judged
     if considered.error is None and considered.fails:
         considered = _failed(considered)
     if considered.error is not None:
-        return Ruling(considered, life, _how(session, considered, None), considered.error)
+        return ApprovedCall(considered, life, decision_record(session, considered, None), considered.error)
     try:
         considered, answer = await _answer(session, considered, life)
     except asyncio.CancelledError:
@@ -115,21 +115,21 @@ async def rule(session: Session, judged: Judged) -> Ruling:
     if answer is not None and answer.approved:
         considered = hooks.as_answered(session, considered, answer)
         if considered.error is not None:
-            return Ruling(considered, life, _how(session, considered, None), considered.error)
+            return ApprovedCall(considered, life, decision_record(session, considered, None), considered.error)
         considered = _again(session, considered)
-    how = _how(session, considered, answer if considered.decision.verdict == "ask" else None)
+    how = decision_record(session, considered, answer if considered.decision.verdict == "ask" else None)
     if answer is not None and answer.approved and answer.remember and considered.decision.verdict == "ask":
         how |= _remember(session, considered, answer)
     if considered.decision.verdict == "deny" or (answer is not None and not answer.approved):
         asked = answer if considered.decision.verdict == "ask" else None
-        return Ruling(considered, life, how, _denial(considered, asked), told=True)
+        return ApprovedCall(considered, life, how, _denial(considered, asked), told=True)
     if (spent := limit_of(session)) is not None:  # others of the run may have used it up meanwhile
         considered = _denied(considered, str(spent))
-        return Ruling(considered, life, _how(session, considered, None), _denial(considered, None))
-    return Ruling(considered, life, how)
+        return ApprovedCall(considered, life, decision_record(session, considered, None), _denial(considered, None))
+    return ApprovedCall(considered, life, how)
 
 
-async def conclude(session: Session, ruling: Ruling) -> Done:
+async def execute(session: Session, ruling: ApprovedCall) -> Done:
     """Run a call that nothing stands against any more, or say why not."""
     if not ruling.message:
         admit(session, ruling)
@@ -137,18 +137,18 @@ async def conclude(session: Session, ruling: Ruling) -> Done:
         return await finish(session, ruling, lambda: run(session, ruling))
     considered, life, how, message, told = ruling
     if considered.error is not None:
-        return leave(session, considered, rejected(message, "invalid"), "failed", how, life)
+        return record_result(session, considered, rejected(message, "invalid"), "failed", how, life)
     kind = DENIAL_KINDS.get(how["by"], "policy")
     try:
         if told:
             message += await hooks.denied(session, considered, how, life)
     except asyncio.CancelledError:
-        leave(session, considered, refused(message, kind, how["reason"]), "denied", how, life)
+        record_result(session, considered, refused(message, kind, how["reason"]), "denied", how, life)
         raise
-    return leave(session, considered, refused(message, kind, how["reason"]), "denied", how, life)
+    return record_result(session, considered, refused(message, kind, how["reason"]), "denied", how, life)
 
 
-def judged_again(session: Session, judged: Judged) -> Judged:
+def judged_again(session: Session, judged: GatedCall) -> GatedCall:
     """Time has passed since a call was judged: the stop, a link or a file may have changed meanwhile."""
     was = judged.considered
     if was.error is not None or was.decision.verdict == "deny":
@@ -157,43 +157,45 @@ def judged_again(session: Session, judged: Judged) -> Judged:
     return judged._replace(considered=considered_in(session, was.call, opinion, rewritten=was.rewritten))
 
 
-def ruled_again(session: Session, ruling: Ruling) -> Ruling:
+def ruled_again(session: Session, ruling: ApprovedCall) -> ApprovedCall:
     """The same for a call that everybody was asked about."""
     if ruling.message:
         return ruling
     now = _again(session, ruling.considered)
     if now.decision.verdict != "deny":
         return ruling._replace(considered=now)
-    return Ruling(now, ruling.life, _how(session, now, None), _denial(now, None), told=True)
+    return ApprovedCall(now, ruling.life, decision_record(session, now, None), _denial(now, None), told=True)
 
 
-def _denied(considered: Considered, why: str, by: str = "limit") -> Considered:
+def _denied(considered: PreparedCall, why: str, by: str = "limit") -> PreparedCall:
     return replace(considered, decision=Decision("deny", considered.decision.risk, why, by, ()))
 
 
-def _failed(considered: Considered) -> Considered:
+def _failed(considered: PreparedCall) -> PreparedCall:
     """What can only fail is asked about by nobody: the model hears why, as it would after a yes."""
     why = considered.fails
     return replace(considered, decision=Decision("deny", considered.decision.risk, why, "input", ()), error=why)
 
 
-def not_run(session: Session, considered: Considered, life: Life, note: str = ASKED) -> Done:
+def not_run(session: Session, considered: PreparedCall, life: CallRecord, note: str = ASKED) -> Done:
     """An interruption came before the call began."""
-    how = {**_how(session, considered, None), "verdict": "deny", "by": "interrupted"}
+    how = {**decision_record(session, considered, None), "verdict": "deny", "by": "interrupted"}
     life.keep = None
-    return leave(session, considered, rejected(note, "not_run"), "denied", how, life)
+    return record_result(session, considered, rejected(note, "not_run"), "denied", how, life)
 
 
-def stopped(session: Session, ruling: Ruling) -> Ruling:
+def stopped(session: Session, ruling: ApprovedCall) -> ApprovedCall:
     """The emergency stop was set after the call was judged."""
     considered = _denied(ruling.considered, "the emergency stop is set; `adderclaw estop --clear` removes it", "estop")
-    return Ruling(considered, ruling.life, _how(session, considered, None), _denial(considered, None), told=True)
+    return ApprovedCall(
+        considered, ruling.life, decision_record(session, considered, None), _denial(considered, None), told=True
+    )
 
 
 # ------------------------------------------------------------------ the run
 
 
-def admit(session: Session, ruling: Ruling) -> None:
+def admit(session: Session, ruling: ApprovedCall) -> None:
     """Count a call before it runs: what is judged next finds its limits used up by it."""
     session.budget.tool_calls += 1
     tool = ruling.considered.tool
@@ -201,7 +203,7 @@ def admit(session: Session, ruling: Ruling) -> None:
         session.scene.pace.ran(tool.traits.section_of or tool.name)
 
 
-def begin(session: Session, rulings: Sequence[Ruling]) -> None:
+def begin(session: Session, rulings: Sequence[ApprovedCall]) -> None:
     """Commit the intent: from here on, a crash leaves calls whose outcome is unknown."""
     if session.ledger is not None:
         session.ledger.ready(len(rulings))
@@ -235,7 +237,7 @@ class Ran(NamedTuple):
     took_ms: float
 
 
-async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[Ran]]) -> Done:
+async def finish(session: Session, ruling: ApprovedCall, run: Callable[[], Awaitable[Ran]]) -> Done:
     """Wait for a call that has begun, and record it however it ends."""
     considered, life, how = ruling.considered, ruling.life, ruling.how
     watch, took_ms = None, 0.0
@@ -270,9 +272,9 @@ async def finish(session: Session, ruling: Ruling, run: Callable[[], Awaitable[R
     try:
         result = await hooks.after(session, considered, result, life)
     except asyncio.CancelledError:  # the tool has run: what it did is not lost
-        leave(session, considered, result, status, how, life, took_ms)
+        record_result(session, considered, result, status, how, life, took_ms)
         raise
-    done = leave(session, considered, result, status, how, life, took_ms)
+    done = record_result(session, considered, result, status, how, life, took_ms)
     await session.called(considered.call)
     return done
 
@@ -285,7 +287,7 @@ def _ended_as(result: ToolResult, how: Json) -> tuple[Status, Json]:
     return "failed" if result.is_error else "allowed", how
 
 
-async def left(session: Session, ruling: Ruling, running: Awaitable[Ran]) -> Done:
+async def record_interrupted(session: Session, ruling: ApprovedCall, running: Awaitable[Ran]) -> Done:
     """Record a call that ran beside one that was interrupted: with its result if it had ended, without asking hooks.
 
     It waits for nothing, so that a second interruption finds everything recorded.
@@ -298,21 +300,21 @@ async def left(session: Session, ruling: Ruling, running: Awaitable[Ran]) -> Don
         return unknown(session, ruling)
     session.tape.ran(session, result)
     status, how = _ended_as(result, ruling.how)
-    return leave(session, ruling.considered, result, status, how, ruling.life, took_ms)
+    return record_result(session, ruling.considered, result, status, how, ruling.life, took_ms)
 
 
-def unknown(session: Session, ruling: Ruling) -> Done:
+def unknown(session: Session, ruling: ApprovedCall) -> Done:
     """A call that had begun was interrupted."""
     session.tape.cut_off("run", session)
     ruling.life.keep = None
     result = rejected("interrupted before it ended; the outcome is unknown", "unknown")
-    return leave(session, ruling.considered, result, "failed", ruling.how, ruling.life)
+    return record_result(session, ruling.considered, result, "failed", ruling.how, ruling.life)
 
 
 # ------------------------------------------------------------------ who is asked
 
 
-async def _answer(session: Session, considered: Considered, life: Life) -> tuple[Considered, Answer | None]:
+async def _answer(session: Session, considered: PreparedCall, life: CallRecord) -> tuple[PreparedCall, Answer | None]:
     """The word of a hook or of the operator where the gate asks for it, else none; a hook may rewrite the call."""
     if considered.decision.verdict != "ask":
         return considered, None
@@ -322,7 +324,7 @@ async def _answer(session: Session, considered: Considered, life: Life) -> tuple
     return considered, await _operators_word(session, considered)
 
 
-async def _operators_word(session: Session, considered: Considered) -> Answer:
+async def _operators_word(session: Session, considered: PreparedCall) -> Answer:
     from adderclaw.policy import grants
     from adderclaw.policy.verdict import room, terminal_only
 
@@ -351,7 +353,7 @@ async def _operators_word(session: Session, considered: Considered) -> Answer:
     return await session.tape.answered(session, session.operator.approve(request))
 
 
-def _preview(considered: Considered) -> str:
+def _preview(considered: PreparedCall) -> str:
     """What a file would look like; who is asked sees the input where nobody can say."""
     try:
         return considered.prepared.preview() if considered.prepared is not None else ""
@@ -371,7 +373,7 @@ def _touches(touch: Touch, root: str) -> tuple[str, ...]:
     return tuple(f"{what}: {', '.join(dict.fromkeys(names))}" for what, names in found.items() if names)
 
 
-def _plan_hash(session: Session, considered: Considered) -> str:
+def _plan_hash(session: Session, considered: PreparedCall) -> str:
     """Of exactly what is asked about: the tool, its input, where it would run and all that it would touch."""
     name = considered.tool.name if considered.tool is not None else considered.call.name
     place = session.scene.context.workspace
@@ -397,7 +399,7 @@ def _unplaced(value: Any, root: str) -> Any:
     return value
 
 
-def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
+def _remember(session: Session, considered: PreparedCall, answer: Answer) -> Json:
     """Grant what the operator was told that "always" grants, and no more; what the receipt says of it."""
     if answer.remember == "registries":  # the comment says which
         if session.scene.ways_out is not None:
@@ -421,7 +423,7 @@ def _remember(session: Session, considered: Considered, answer: Answer) -> Json:
     return session.secrets.clean({"granted": list(rules), "granted_in": place})
 
 
-def _again(session: Session, asked: Considered) -> Considered:
+def _again(session: Session, asked: PreparedCall) -> PreparedCall:
     """What was approved is what is judged once more: the stop, a link or a file may have changed meanwhile."""
     opinion = asked.case.hook_opinion if asked.case is not None else None
     now = considered_in(session, asked.call, opinion, rewritten=asked.rewritten, approved=True)
@@ -431,7 +433,7 @@ def _again(session: Session, asked: Considered) -> Considered:
     return replace(now, decision=Decision("deny", now.decision.risk, reason, "changed", ()))
 
 
-def _how(session: Session, considered: Considered, answer: Answer | None) -> Json:
+def decision_record(session: Session, considered: PreparedCall, answer: Answer | None) -> Json:
     """Who or what decided, and why: the receipt's `decision`."""
     decision = considered.decision
     how: Json = {
@@ -449,7 +451,7 @@ def _how(session: Session, considered: Considered, answer: Answer | None) -> Jso
     return session.secrets.clean(how)
 
 
-def _denial(considered: Considered, answer: Answer | None) -> str:
+def _denial(considered: PreparedCall, answer: Answer | None) -> str:
     decision = considered.decision
     if answer is None:
         return f"Denied by {decision.by}: {decision.reason}"
@@ -457,7 +459,7 @@ def _denial(considered: Considered, answer: Answer | None) -> str:
     return f"Denied by {answer.by}{comment} (asked because: {decision.reason})"
 
 
-async def _watched(session: Session, considered: Considered) -> "Watch | None":
+async def _watched(session: Session, considered: PreparedCall) -> "Watch | None":
     """Keep what the call may change; one that cannot write pays nothing."""
     if session.checkpoints is None:
         return None
@@ -477,7 +479,7 @@ async def _watched(session: Session, considered: Considered) -> "Watch | None":
     return await session.checkpoints.begin(who, paths, roots, anything=far == "anything", trees=trees)
 
 
-async def run(session: Session, ruling: Ruling) -> Ran:
+async def run(session: Session, ruling: ApprovedCall) -> Ran:
     """Run what was prepared under its time limit, looking out for the emergency stop."""
     tool, prepared, began = ruling.considered.tool, ruling.considered.prepared, session.clock.monotonic()
     assert tool is not None

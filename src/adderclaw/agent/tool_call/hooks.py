@@ -6,7 +6,7 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.agent.session.session import Rows, Session, told
-from adderclaw.agent.tool_call.permission_check import Considered, considered_in
+from adderclaw.agent.tool_call.permission_check import PreparedCall, considered_in
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.core.json_text import canonical
@@ -28,7 +28,7 @@ type Keep = Callable[[Cursor, ToolResult, bool], None]
 """Keeps what became of a call and whether it was denied, in the transaction of its result."""
 
 
-class Life:
+class CallRecord:
     """What hooks left of a call: their rows, what they tell the model, and whether the turn ends; and who else keeps
     what became of it. `earlier` records the calls before it that wait, so that all are recorded in their order."""
 
@@ -48,19 +48,19 @@ class Life:
         self.done: Done | None = None
         """As it was recorded."""
 
-    def hear(self, event: str, merged: Merged, *reasons: str) -> None:
+    def add_hook_output(self, event: str, merged: Merged, *reasons: str) -> None:
         texts = [text for text in (*merged.context, *reasons) if text]
         if texts:
             self.said.append(told(event, texts))
         if merged.stop is not None and self.stop is None:
             self.stop = merged.stop
 
-    def told(self, result: ToolResult) -> ToolResult:
+    def with_hook_output(self, result: ToolResult) -> ToolResult:
         """The result with what hooks have to say of the call."""
         return replace(result, content="\n\n".join((result.content, *self.said))) if self.said else result
 
 
-def _fields(session: Session, considered: Considered) -> Json:
+def _fields(session: Session, considered: PreparedCall) -> Json:
     """A call as hooks know it: by its canonical name, with canonical names of its arguments."""
     call = considered.call
     found = find(session.scene.tools, call.name)
@@ -69,12 +69,12 @@ def _fields(session: Session, considered: Considered) -> Json:
     return {"tool_name": name, "tool_input": given, "tool_use_id": call.id}
 
 
-async def before(session: Session, considered: Considered, life: Life) -> Considered:
+async def before(session: Session, considered: PreparedCall, life: CallRecord) -> PreparedCall:
     """PreToolUse: may refuse, may rewrite the input. Then the call is decoded and judged again, as it now is."""
     if "PreToolUse" not in session.hooks or session.scene.stopped():
         return considered
     merged = await session.fire("PreToolUse", _fields(session, considered), life.rows)
-    life.hear("PreToolUse", merged)
+    life.add_hook_output("PreToolUse", merged)
     if merged.blocked or merged.verdict == "deny":
         reason = merged.reason if merged.blocked else merged.verdict_reason
         return replace(considered, decision=Decision("deny", considered.decision.risk, reason, BY_HOOK, ()))
@@ -85,8 +85,8 @@ async def before(session: Session, considered: Considered, life: Life) -> Consid
 
 
 def _rewritten(
-    session: Session, considered: Considered, given: Json | None, opinion: Opinion | None, who: str = "a hook"
-) -> Considered:
+    session: Session, considered: PreparedCall, given: Json | None, opinion: Opinion | None, who: str = "a hook"
+) -> PreparedCall:
     call = considered.call
     if given is not None:
         call = replace(call, arguments=session.secrets.scrub_all(given))
@@ -96,7 +96,7 @@ def _rewritten(
     return now
 
 
-def as_answered(session: Session, considered: Considered, answer: Answer) -> Considered:
+def as_answered(session: Session, considered: PreparedCall, answer: Answer) -> PreparedCall:
     """The call as whoever approved it wants it: with other input it is decoded and judged again, as it now is."""
     if answer.updates:
         _update(session, answer.updates, "the operator")
@@ -106,13 +106,13 @@ def as_answered(session: Session, considered: Considered, answer: Answer) -> Con
     return _rewritten(session, considered, answer.input, opinion, "the operator")
 
 
-async def requested(session: Session, considered: Considered, life: Life) -> tuple[Considered, Answer | None]:
+async def requested(session: Session, considered: PreparedCall, life: CallRecord) -> tuple[PreparedCall, Answer | None]:
     """PermissionRequest: may answer in the operator's place; if not, a Notification says that they are asked."""
     if "PermissionRequest" in session.hooks:
         fields = _fields(session, considered) | _suggestions(considered)
         del fields["tool_use_id"]
         merged = await session.fire("PermissionRequest", fields, life.rows)
-        life.hear("PermissionRequest", merged)
+        life.add_hook_output("PermissionRequest", merged)
         decision: Json | None = merged.specific.get("decision")
         if decision is not None and decision["behavior"] == "deny":
             if decision.get("interrupt"):
@@ -123,11 +123,13 @@ async def requested(session: Session, considered: Considered, life: Life) -> tup
     if "Notification" in session.hooks:
         message = f"{considered.call.name} needs your approval: {considered.decision.reason}"
         kind = {"title": "Approval needed", "notification_type": "permission_prompt"}
-        life.hear("Notification", await session.fire("Notification", {"message": message, **kind}, life.rows))
+        life.add_hook_output(
+            "Notification", await session.fire("Notification", {"message": message, **kind}, life.rows)
+        )
     return considered, None
 
 
-def _suggestions(considered: Considered) -> Json:
+def _suggestions(considered: PreparedCall) -> Json:
     from adderclaw.policy import grants
 
     rules = grants.exact(considered.case) if considered.case is not None else ()
@@ -159,41 +161,41 @@ def _update(session: Session, updates: Sequence[Json], who: str) -> None:
             session.bus.tell({"event_type": "warning", "message": message})
 
 
-def _allowed(session: Session, considered: Considered, decision: Json) -> tuple[Considered, Answer | None]:
+def _allowed(session: Session, considered: PreparedCall, decision: Json) -> tuple[PreparedCall, Answer | None]:
     _update(session, decision.get("updatedPermissions", []), "a hook")
     opinion = considered.case.hook_opinion if considered.case is not None else None
     now = _rewritten(session, considered, decision.get("updatedInput"), opinion)
     return now, None if is_raw(now) else Answer(approved=True, by=BY_HOOK)
 
 
-def is_raw(considered: Considered) -> bool:
+def is_raw(considered: PreparedCall) -> bool:
     """Raw bash is asked for each time: no hook grants it, nor by what it makes of another call."""
     from adderclaw.policy.legacy.shell.planner import Raw
 
     return isinstance(considered.touch.command, Raw)
 
 
-async def denied(session: Session, considered: Considered, how: Json, life: Life) -> str:
+async def denied(session: Session, considered: PreparedCall, how: Json, life: CallRecord) -> str:
     """PermissionDenied: a refusal that a hook did not make itself. Says what the model hears beside it."""
     if "PermissionDenied" not in session.hooks or how["by"] == BY_HOOK:
         return ""
     fields = {**_fields(session, considered), "reason": str(how["reason"])}
     merged = await session.fire("PermissionDenied", fields, life.rows)
-    life.hear("PermissionDenied", merged)
+    life.add_hook_output("PermissionDenied", merged)
     return " (a hook says: it may be tried again)" if merged.specific.get("retry") else ""
 
 
-async def after(session: Session, considered: Considered, result: ToolResult, life: Life) -> ToolResult:
+async def after(session: Session, considered: PreparedCall, result: ToolResult, life: CallRecord) -> ToolResult:
     """What hooks make of a call that ran; an edit is looked at after them, as they left the file."""
     heard = await _heard(session, considered, result, life)
     edits = considered.tool is not None and considered.tool.traits.family == EDIT and not result.is_error
     if edits and AFTER_EDIT in session.hooks and not session.scene.stopped():
         files = [fact.real for fact in considered.touch.writes]
-        life.hear(AFTER_EDIT, await session.fire(AFTER_EDIT, {"files": files}, life.rows))
+        life.add_hook_output(AFTER_EDIT, await session.fire(AFTER_EDIT, {"files": files}, life.rows))
     return heard
 
 
-async def _heard(session: Session, considered: Considered, result: ToolResult, life: Life) -> ToolResult:
+async def _heard(session: Session, considered: PreparedCall, result: ToolResult, life: CallRecord) -> ToolResult:
     """PostToolUse, PostToolUseFailure or PermissionDenied, as it ended; the result, which a hook may replace."""
     if result.denial is not None:
         how = {"by": "open", "reason": result.denial.reason}
@@ -208,7 +210,7 @@ async def _heard(session: Session, considered: Considered, result: ToolResult, l
     else:
         fields |= {"tool_response": {**result.metadata, "content": result.content}}
     merged = await session.fire(event, fields, life.rows)
-    life.hear(event, merged, merged.reason)
+    life.add_hook_output(event, merged, merged.reason)
     replaced: Any = merged.specific.get("updatedMCPToolOutput")
     if replaced is not None and str(fields["tool_name"]).startswith("mcp__"):
         from adderclaw.agent.tool_call.result import clipped

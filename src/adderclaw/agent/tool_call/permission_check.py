@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from adderclaw import policy
-from adderclaw.agent.session.session import Scene, Session
+from adderclaw.agent.session.session import Session, ToolEnvironment
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
 from adderclaw.core.tool_traits import BASH
@@ -19,7 +19,7 @@ CUT = (
 
 
 @record
-class Considered:
+class PreparedCall:
     """A call after everything that can be said of it without running it."""
 
     call: ToolCall
@@ -44,9 +44,14 @@ class Considered:
         return self.prepared.touch if self.prepared is not None else UNKNOWN
 
 
-def consider(
-    scene: Scene, call: ToolCall, opinion: Opinion | None = None, *, rewritten: bool = False, approved: bool = False
-) -> Considered:
+def prepare_and_judge(
+    scene: ToolEnvironment,
+    call: ToolCall,
+    opinion: Opinion | None = None,
+    *,
+    rewritten: bool = False,
+    approved: bool = False,
+) -> PreparedCall:
     """Find, decode and judge a call; nothing runs, nothing is written. `opinion` is what hooks said of it."""
     call = unwrapped(call)
     found = find(scene.tools, call.name)
@@ -72,7 +77,7 @@ def consider(
     except (ValueError, OSError) as error:
         by = error.by if isinstance(error, Disabled) else "paths"
         refusal = Decision("deny", "high", str(error), by, (), tool.name, "no sandbox" if tool.name == BASH else None)
-        return Considered(call, tool, arguments, None, refusal, rewritten=rewritten)
+        return PreparedCall(call, tool, arguments, None, refusal, rewritten=rewritten)
     planning, touch = scene.planning(), prepared.touch
     case = Case(
         tool=tool.name,
@@ -96,22 +101,22 @@ def consider(
             fails = prepared.fails()
         except (ValueError, OSError) as error:
             decision = Decision("deny", "high", str(error), "paths", (), tool.name)
-    return Considered(call, tool, arguments, prepared, decision, case=case, rewritten=rewritten, fails=fails)
+    return PreparedCall(call, tool, arguments, prepared, decision, case=case, rewritten=rewritten, fails=fails)
 
 
 def considered_in(
     session: Session, call: ToolCall, opinion: Opinion | None = None, *, rewritten: bool = False, approved: bool = False
-) -> Considered:
+) -> PreparedCall:
     """The same for a call that is really made: what it was judged on is noted."""
-    found = consider(session.scene, call, opinion, rewritten=rewritten, approved=approved)
+    found = prepare_and_judge(session.scene, call, opinion, rewritten=rewritten, approved=approved)
     return session.tape.considered(session, found)
 
 
-def unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> Considered:
-    return Considered(call, tool, None, None, Decision("deny", "high", error, "input", ()), error)
+def unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> PreparedCall:
+    return PreparedCall(call, tool, None, None, Decision("deny", "high", error, "input", ()), error)
 
 
-def _unknown(scene: Scene, name: str) -> str:
+def _unknown(scene: ToolEnvironment, name: str) -> str:
     near = nearest(scene.offered, name)
     hint = f"; did you mean {near}?" if near else ""
     # those that are found late may be thousands: ToolSearch lists them

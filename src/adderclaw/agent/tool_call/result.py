@@ -6,8 +6,8 @@ from sqlite3 import Cursor
 from typing import Literal
 
 from adderclaw.agent.session.session import Session
-from adderclaw.agent.tool_call.hooks import Life
-from adderclaw.agent.tool_call.permission_check import Considered
+from adderclaw.agent.tool_call.hooks import CallRecord
+from adderclaw.agent.tool_call.permission_check import PreparedCall
 from adderclaw.core.framing import Frame, cut
 from adderclaw.core.history import media_json
 from adderclaw.core.json_text import digest
@@ -25,7 +25,7 @@ class Done(NamedTuple):
     """A hook ends the turn, for this reason."""
 
 
-def intent(session: Session, cursor: Cursor, considered: Considered, how: Json) -> None:
+def intent(session: Session, cursor: Cursor, considered: PreparedCall, how: Json) -> None:
     call = considered.call
     if call.id in session.state.asks_again:
         session.state.asks_again.discard(call.id)
@@ -45,13 +45,13 @@ def intent(session: Session, cursor: Cursor, considered: Considered, how: Json) 
     )
 
 
-def leave(
+def record_result(
     session: Session,
-    considered: Considered,
+    considered: PreparedCall,
     result: ToolResult,
     status: Status,
     how: Json,
-    life: Life,
+    life: CallRecord,
     took_ms: float | None = None,
 ) -> Done:
     """Record the call and its result, with its receipt and its hooks' rows, in one transaction; then tell."""
@@ -60,7 +60,7 @@ def leave(
     result = _scrubbed(session, result)
     if took_ms is None:  # what ran is cut already, and its whole kept
         result = clipped(result)
-    result = _warned(session, call, _scrubbed(session, life.told(framed_in(session, result))))
+    result = _warned(session, call, _scrubbed(session, life.with_hook_output(framed_in(session, result))))
     ran = took_ms is not None or (status == "failed" and considered.error is None)
 
     def rows(cursor: Cursor) -> None:
@@ -162,7 +162,7 @@ def receipt(
 
 
 def _tell(
-    session: Session, considered: Considered, result: ToolResult, status: Status, how: Json, took_ms: float
+    session: Session, considered: PreparedCall, result: ToolResult, status: Status, how: Json, took_ms: float
 ) -> None:
     name, use = considered.call.name, considered.call.id
     if status == "denied":

@@ -6,8 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from adderclaw.agent.session.session import Chain, Rows, Scene, Session
-from adderclaw.agent.tool_call.permission_check import consider
+from adderclaw.agent.session.session import Chain, Rows, Session, ToolEnvironment
+from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.core.child import Child
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, Merged
@@ -133,13 +133,13 @@ def base(session: Session) -> Json:
     return told
 
 
-def _places(scene: Scene) -> Json:
+def _places(scene: ToolEnvironment) -> Json:
     """Hooks run in the project's root, wherever the model has gone: a path of theirs never leads into its folders."""
     workspace = scene.context.workspace
     return {"cwd": workspace.root, "session_cwd": workspace.cwd}
 
 
-def ground(scene: Scene) -> Ground:
+def ground(scene: ToolEnvironment) -> Ground:
     """Only mounts keep a file from everything that runs meanwhile; of the rest a copy is run."""
     workspace, policy = scene.context.workspace, scene.policy
     fixed = frozenset(policy.started) if scene.confinement == "bubblewrap" else frozenset[str]()
@@ -199,7 +199,7 @@ async def _ask(session: Session, hook: Hook, stdin: Json) -> Ran:
         return Ran(None, stderr="the model could not be asked: there is none here")
     try:
         named = str(hook.more.get("model", ""))
-        text = await session.host.aside(model_hooks.SYSTEM, model_hooks.question(hook, stdin), "hook", named)
+        text = await session.host.ask_small_model(model_hooks.SYSTEM, model_hooks.question(hook, stdin), "hook", named)
     except AdderClawError as error:
         return Ran(None, stderr=f"the model could not be asked: {error}")
     return model_hooks.answered(hook, text)
@@ -261,7 +261,7 @@ async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
 # ------------------------------------------------------------------ conditions, and hooks beside the turn
 
 
-def applies(scene: Scene, warn: Callable[[str], None], rule: str, fields: Json) -> bool:
+def applies(scene: ToolEnvironment, warn: Callable[[str], None], rule: str, fields: Json) -> bool:
     """Whether a call is one that a permission rule names. Where that cannot be told, the hook runs."""
     policy, context = scene.policy, scene.context
     try:
@@ -270,14 +270,14 @@ def applies(scene: Scene, warn: Callable[[str], None], rule: str, fields: Json) 
         warn(f"a hook's condition {rule!r} is no permission rule, so that the hook always runs: {error}")
         return True
     call = ToolCall(str(fields.get("tool_use_id", "")), str(fields["tool_name"]), fields["tool_input"])
-    case = consider(scene, call).case
+    case = prepare_and_judge(scene, call).case
     if case is None:
         return True
     return judges.forbids(parsed, case) or (parsed.tool == BASH and isinstance(case.touch.command, Raw))
 
 
 def by_hand(
-    scene: Scene, database: str, keep: Callable[[rows_of.Invocation], None], warn: Callable[[str], None]
+    scene: ToolEnvironment, database: str, keep: Callable[[rows_of.Invocation], None], warn: Callable[[str], None]
 ) -> plane.Place:
     """A place where an operator tries hooks: nothing is written, and no model is asked."""
     context, policy = scene.context, scene.policy

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from adderclaw.agent.run import look, scene
-from adderclaw.agent.session.session import Scene
-from adderclaw.agent.tool_call.permission_check import consider
+from adderclaw.agent.run import start_reading, tool_environment
+from adderclaw.agent.session.session import ToolEnvironment
+from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.clients.python.agent_client import options_of
 from adderclaw.core.query import QueryOptions
 from adderclaw.core.tool_traits import BASH
@@ -26,12 +26,12 @@ class BashSecurity:
         self._options = options or QueryOptions()
 
     @cached_property
-    def _scene(self) -> Scene:
-        return scene(look(replace(options_of(self._options), asks="no")), None)
+    def _scene(self) -> ToolEnvironment:
+        return tool_environment(start_reading(replace(options_of(self._options), asks="no")), None)
 
     def is_command_allowed(self, command: str) -> ValidationResult:
         """Whether it is denied whoever is there; what the mode asks about is allowed, for a person may say yes."""
-        decision = consider(self._scene, ToolCall("validate", BASH, {"command": command})).decision
+        decision = prepare_and_judge(self._scene, ToolCall("validate", BASH, {"command": command})).decision
         return ValidationResult(decision.verdict != "deny", None if decision.verdict == "allow" else decision.reason)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import canonical
-from adderclaw.core.overseer import ALONE, Overseer
+from adderclaw.core.overseer import ALONE, RunSupervisor
 from adderclaw.core.record import record
 from adderclaw.core.types import DEFAULT_THINKING, Json, Thinking
 
@@ -82,7 +82,7 @@ class Options:
     """Where no project is found, the workspace is the current directory, not `workspace_dir`."""
     walled: bool = False
     """It lives in a server that its commands must not reach: without a sandbox it does not begin."""
-    overseer: Overseer = ALONE
+    overseer: RunSupervisor = ALONE
     """Who watches the run from outside of its process."""
     looks: bool = False
     """Nothing runs: in the home or `/`, where nothing may, it is explained for `workspace_dir`."""

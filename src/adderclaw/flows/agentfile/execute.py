@@ -367,7 +367,7 @@ class WorkflowExecution:
 
     def _keep(self, done: Finished) -> None:
         with self.session.store.write() as cursor:
-            workflows.keep(cursor, self.run_id, done)
+            workflows.store_result(cursor, self.run_id, done)
         self.kept[done.place, done.agent] = done
 
     def _forget_after(self, place: str) -> None:

@@ -39,11 +39,11 @@ def checks(loaded: Loaded, options: Options, roots: Sequence[str], *, connect: b
 def hooks(options: Options) -> Iterator[Check]:
     """Hooks that cannot run as things are, and scripts that a hook names and that do not exist."""
     from adderclaw.agent.run import configured_hooks
-    from adderclaw.agent.run.start import look
+    from adderclaw.agent.run.start import start_reading
     from adderclaw.tools.hooks.scripts import Ground, refusal
 
     try:
-        runtime = look(options)
+        runtime = start_reading(options)
     except (ConfigError, StoreError):  # the operator's own row: `configuration` says what is wrong with it
         return
     roots = configured_hooks.roots(runtime)
@@ -249,9 +249,9 @@ def servers(loaded: Loaded, options: Options) -> Iterator[Check]:
 
 
 async def _reached(runtime: "Runtime") -> dict[str, str]:
-    from adderclaw.agent.run import scene
+    from adderclaw.agent.run import tool_environment
 
-    scene(runtime, None)
+    tool_environment(runtime, None)
     known = runtime.servers
     assert known is not None
     found: dict[str, str] = {}

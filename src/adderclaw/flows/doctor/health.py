@@ -245,7 +245,7 @@ def _rules(loaded: Loaded, kind: str) -> Check:
     policy = gate.policy_of(now, root, home(), policies=loaded.policies, aliases=tools.aliases(), known=TOOL_NAMES)
     extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
     roots, shutter = (root, *map(followed, extra)), Shutter(inside_too=kind != "landlock")
-    held = shutter.held(Surveyor().look(roots, shut=shutter.shut(policy, roots)), policy, roots)
+    held = shutter.held(Surveyor().survey(roots, shut=shutter.shut(policy, roots)), policy, roots)
     number = len(held.unseen) + len(held.unchanged)
     if policy.rules.warnings:
         fix = "correct it: `adderclaw config show --origin` shows where it is from"

@@ -10,7 +10,7 @@ from adderclaw.config.paths import followed
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
-from adderclaw.flows.request import RunParams, Wanted
+from adderclaw.flows.request import RunParams, RunRequest
 from adderclaw.flows.schedules import due, files, terms, when, work
 from adderclaw.flows.schedules.terms import Terms
 from adderclaw.flows.schedules.when import When
@@ -33,7 +33,7 @@ class New:
     """A schedule as it is written: exactly one of cron, every, at, changed and webhook, and what it begins."""
 
     name: str
-    what: Wanted
+    what: RunRequest
     """What it begins: as for a run, without `resume`."""
     cron: str | None = None
     """Five fields, or @daily and the like."""
@@ -74,7 +74,9 @@ def made(new: New, options: Options, key: bytes, now: float, by: str, extra: Jso
     if not NAME.fullmatch(new.name):
         raise UsageError(f"{new.name[:80]!r} is no name for a schedule: up to 64 letters, digits, dots, - and _")
     begins = _begins(new, now)
-    said = {name: value for name in Wanted.__dataclass_fields__ if (value := getattr(new.what, name)) not in (None, {})}
+    said = {
+        name: value for name in RunRequest.__dataclass_fields__ if (value := getattr(new.what, name)) not in (None, {})
+    }
     if said.pop("resume", None):
         raise UsageError("a schedule begins new runs: leave resume out")
     folder = said.pop("workspace", None) or options.workspace
@@ -104,7 +106,7 @@ def made(new: New, options: Options, key: bytes, now: float, by: str, extra: Jso
 def added(store: Store, schedule: Schedule) -> None:
     """Write it; of files that it watches, what is there now is known."""
     begins = when.of_json(schedule.when)
-    seen = files.look(schedule.workspace, begins.globs) if begins.kind == "changed" else None
+    seen = files.read_files(schedule.workspace, begins.globs) if begins.kind == "changed" else None
     rows.add(store, schedule)
     if seen is not None:
         with store.write() as cursor:

@@ -20,7 +20,7 @@ type Seen = dict[str, list[int]]
 """A file's way from the workspace → its size and its time of change."""
 
 
-def look(root: str, globs: Sequence[str]) -> Seen:
+def read_files(root: str, globs: Sequence[str]) -> Seen:
     """The files that match now. UsageError where they are too many, or the folder is not there."""
     patterns = Patterns([one for glob in globs for one in alternatives(glob)])
     states: dict[str, Places] = {".": patterns.start()}

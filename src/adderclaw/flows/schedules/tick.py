@@ -273,7 +273,7 @@ class Scheduler:
         when = when_of(schedule.when)
         before = rows.seen(self._store, schedule.id)
         try:
-            found = await asyncio.to_thread(files.look, schedule.workspace, when.globs)
+            found = await asyncio.to_thread(files.read_files, schedule.workspace, when.globs)
         except UsageError as error:
             return self._broken(schedule, now, str(error))
         known: files.Seen = before.get("files", {})
@@ -311,7 +311,7 @@ class Scheduler:
         if when.kind != "changed":
             return
         try:
-            found = await asyncio.to_thread(files.look, schedule.workspace, when.globs)
+            found = await asyncio.to_thread(files.read_files, schedule.workspace, when.globs)
         except UsageError:
             return
         with self._store.write() as cursor:

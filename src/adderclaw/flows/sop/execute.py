@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from adderclaw.agent.loop import lifecycle, resume
-from adderclaw.agent.loop.loop import keep_message, live_planned
+from adderclaw.agent.loop.loop import keep_message, run_planned_call
 from adderclaw.agent.run.driver import RunEnds
 from adderclaw.agent.session.limits import LoopDetector
 from adderclaw.agent.session.session import Session, TurnResult
@@ -195,7 +195,7 @@ class SopExecution:
         state.loops = LoopDetector(runtime.loop_warn_at, runtime.loop_stop_at)  # no model goes in circles here
         state.stays = True
         try:
-            done = await live_planned(session, call, keep, again=bool(waiting), seconds=step.timeout)
+            done = await run_planned_call(session, call, keep, again=bool(waiting), seconds=step.timeout)
         finally:
             state.stays = False
         self._require_no_stop()

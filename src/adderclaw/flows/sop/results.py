@@ -124,7 +124,7 @@ class Stored:
     def write(self, cursor: Cursor, place: str, kind: str, body: Json) -> None:
         self._rows[place, kind] = body
         done = Finished(place, kind, place, self._session.session_id, self._session.secrets.scrub_all(body))
-        workflows.keep(cursor, self._run_id, done)
+        workflows.store_result(cursor, self._run_id, done)
 
 
 def ending(step: Step, result: StepResult) -> StepResult:

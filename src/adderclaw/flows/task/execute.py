@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Literal
 
 from adderclaw.agent.loop import lifecycle
-from adderclaw.agent.loop.loop import live_planned
+from adderclaw.agent.loop.loop import run_planned_call
 from adderclaw.agent.run.driver import RunEnds
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.session import Session, TurnResult
@@ -31,7 +31,7 @@ from adderclaw.flows.task.decision import Taken
 from adderclaw.flows.task.machine import Machine, remedy
 from adderclaw.flows.task.model_request import Asking
 from adderclaw.flows.task.prompts import Composed, Parts
-from adderclaw.flows.task.task_skills import LISTED, Disclosing, Wanted
+from adderclaw.flows.task.task_skills import LISTED, Disclosing, SkillRequest
 from adderclaw.flows.task.transitions import Decided, Transitions
 from adderclaw.tools.skills.catalogue import Catalogue
 
@@ -379,7 +379,7 @@ class TaskExecution:
         """Carry out one action, by the policy for failures; False where another skill takes over."""
         skill = self._skill_of(action)
         if skill and not self._shown.shows(skill, 3):
-            self._shown.load(Wanted(skill, 3))
+            self._shown.load(SkillRequest(skill, 3))
         retries = 0
         while True:
             result = await self._lived(action, skill, step_id, retries)
@@ -455,7 +455,7 @@ class TaskExecution:
         if skill and self._shown.shows(skill, 1):
             scene.in_force.lend(self._shown.granted(skill))
         try:
-            return await live_planned(self.session, call, keep)
+            return await run_planned_call(self.session, call, keep)
         finally:
             scene.in_force.take_back()
 

@@ -19,7 +19,7 @@ LISTED = 200
 """Files of an event that are listed at most."""
 
 
-class Wanted(NamedTuple):
+class SkillRequest(NamedTuple):
     """Something that is to be disclosed before the model is asked again."""
 
     skill: str
@@ -38,7 +38,7 @@ class Disclosing:
         self._catalogue = self._for_model = Catalogue()
         self._open: dict[str, Disclosure] = {}
         self._stages: dict[str, dict[int, list[Disclosed]]] = {}
-        self._wanted: list[Wanted] = []
+        self._wanted: list[SkillRequest] = []
         self.unvouched: dict[str, str] = {}
         """Skill → why its `allowed-tools` do not count."""
         self.candidates: tuple[SkillCandidate, ...] = ()
@@ -138,14 +138,14 @@ class Disclosing:
         return bool(self._wanted)
 
     def want(self, skill: str, stage: Literal[1, 2, 3], paths: Sequence[str] = ()) -> None:
-        self._wanted.append(Wanted(skill, stage, tuple(paths)))
+        self._wanted.append(SkillRequest(skill, stage, tuple(paths)))
 
     def load_wanted(self) -> None:
         waiting, self._wanted = self._wanted, []
         for wanted in dict.fromkeys(waiting):
             self.load(wanted)
 
-    def load(self, wanted: Wanted) -> None:
+    def load(self, wanted: SkillRequest) -> None:
         session = self._session
         given: Json = {"skill": wanted.skill, "stage": wanted.stage, "paths": list(wanted.paths)}
         made = heard(session.look("disclosure", given, lambda: self._disclosed(wanted).as_json()))
@@ -155,7 +155,7 @@ class Disclosing:
             warning = f"the skill {wanted.skill!r}: {blocked.path} is not shown: {blocked.reason}"
             session.bus.tell({"event_type": "warning", "message": warning})
 
-    def _disclosed(self, wanted: Wanted) -> Disclosed:
+    def _disclosed(self, wanted: SkillRequest) -> Disclosed:
         disclosure, session = self._disclosure(wanted.skill), self._session
         match wanted.stage:
             case 1:

@@ -127,4 +127,4 @@ class Transitions:
 
     def _write(self, cursor: Cursor, place: str, kind: str, body: Json) -> None:
         done = Finished(place, kind, "", self._session.session_id, self._session.secrets.scrub_all(body))
-        workflows.keep(cursor, self._run_id, done)
+        workflows.store_result(cursor, self._run_id, done)

@@ -42,7 +42,7 @@ DETAILS: tuple[Detail, ...] = ("full", "plain", "nothing")
 _text = json_writer()
 
 
-class Wanted(NamedTuple):
+class AdapterRequest(NamedTuple):
     """All of a request but its messages, completed by the provider's entry."""
 
     model: str
@@ -88,7 +88,7 @@ class Adapter:
         self._parts, self._entry, self._place, self._variables = parts, parts.entry, place, variables
         self.wire = _wire_of(parts, place)
         self._ids = Ids()
-        self._head: tuple[Wanted, bytes] | None = None
+        self._head: tuple[AdapterRequest, bytes] | None = None
         self._details: dict[str, Detail] = {}
         """Model → what of its thinking settings the server takes, where that is not all."""
         self._forgotten: WeakKeyDictionary[History, int] = WeakKeyDictionary()
@@ -169,9 +169,9 @@ class Adapter:
     def _model_of(self, request: ChatRequest) -> str:
         return request.model or self._entry.model or self._parts.config.default_model
 
-    def _wanted(self, request: ChatRequest, model: str, detail: Detail = "full") -> Wanted:
+    def _wanted(self, request: ChatRequest, model: str, detail: Detail = "full") -> AdapterRequest:
         entry = self._entry
-        return Wanted(
+        return AdapterRequest(
             model,
             request.system_prompt,
             request.tools,
@@ -187,7 +187,7 @@ class Adapter:
         """A request with what the entry adds to it: objects are joined, anything else is replaced."""
         return _joined(head, self._entry.extra_body)
 
-    def _head_of(self, wanted: Wanted, make: Callable[[Wanted], bytes]) -> bytes:
+    def _head_of(self, wanted: AdapterRequest, make: Callable[[AdapterRequest], bytes]) -> bytes:
         """What stands before the messages: made once for requests that differ only in those."""
         if self._head is None or self._head[0] != wanted:
             self._head = (wanted, make(wanted))

@@ -32,7 +32,7 @@ from adderclaw.models.providers.adapter import (
     ACCEPTED,
     NO_COUNTING,
     Adapter,
-    Wanted,
+    AdapterRequest,
     Way,
     beside,
     compact,
@@ -174,7 +174,7 @@ class Anthropic(Adapter):
             headers[same] = f"{headers[same]},{value}" if both else value
         return list(headers.items())
 
-    def _make_head(self, wanted: Wanted, stream: bool | None) -> bytes:
+    def _make_head(self, wanted: AdapterRequest, stream: bool | None) -> bytes:
         """Where neither request nor entry says it, what is known of the model decides."""
         model, longest, claude = wanted.model, wanted.max_tokens, Claude(wanted.model)
         takes_temperature = wanted.temperature is not None and _takes_temperature(model)
@@ -272,7 +272,7 @@ def _longest(known: ModelFacts, thinking: int) -> int:
 # ---------------------------------------------------------------------- what stands before the messages
 
 
-def _head(wanted: Wanted, told: Json | None, effort: Effort | None, *, stream: bool | None) -> Json:
+def _head(wanted: AdapterRequest, told: Json | None, effort: Effort | None, *, stream: bool | None) -> Json:
     """Everything but the messages. `stream` is None when tokens are only counted: that takes fewer settings."""
     head: Json = {"model": wanted.model}
     if stream is not None:

@@ -29,7 +29,7 @@ from adderclaw.core.types import (
 from adderclaw.models.providers import Parts, misconfigured, thinking
 from adderclaw.models.providers.adapter import (
     Adapter,
-    Wanted,
+    AdapterRequest,
     Way,
     compact,
     counted,
@@ -153,7 +153,7 @@ class Gemini(Adapter):
         contents = request.messages.encoded(shape, _encoder(request.messages, without, signed=signed))
         return b"".join((head, b'"contents":[', contents, b"]"))
 
-    def _make_head(self, wanted: Wanted) -> bytes:
+    def _make_head(self, wanted: AdapterRequest) -> bytes:
         model = wanted.model.rpartition("/")[2]
         able = thinking.can_think(model, self._parts.config, by_name=thinking.gemini_version(model) > (2, 0))
         head = _head(wanted, thinking.gemini(model, wanted.thinking, thinks=able, detail=wanted.detail))
@@ -161,7 +161,7 @@ class Gemini(Adapter):
         return compact(head)[1:-1] + b"," if head else b""
 
 
-def _head(wanted: Wanted, told: Json | None) -> Json:
+def _head(wanted: AdapterRequest, told: Json | None) -> Json:
     head: Json = {}
     if wanted.system:
         head["systemInstruction"] = {"parts": [{"text": wanted.system}]}
@@ -181,7 +181,7 @@ def _tool(tool: ToolSpec) -> Json:
     return {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
 
 
-def _settings(wanted: Wanted) -> Json:
+def _settings(wanted: AdapterRequest) -> Json:
     settings: Json = {}
     if wanted.temperature is not None:
         settings["temperature"] = wanted.temperature

@@ -19,7 +19,7 @@ from adderclaw.core.types import (
     ToolUseBlock,
 )
 from adderclaw.models.providers import Parts
-from adderclaw.models.providers.adapter import ONE_WAY, Wanted, Way, compact, left_out, thoughtless
+from adderclaw.models.providers.adapter import ONE_WAY, AdapterRequest, Way, compact, left_out, thoughtless
 from adderclaw.models.providers.faults import advice
 from adderclaw.models.providers.openai_reply import Answer
 from adderclaw.models.providers.openai_server import (
@@ -94,7 +94,7 @@ class OpenAIChat(Server):
         head = self._head_of(self._wanted(request, model, way.detail), self._make_head)
         return b"".join((head, b"," if messages else b"", messages, b"]}"))
 
-    def _make_head(self, wanted: Wanted) -> bytes:
+    def _make_head(self, wanted: AdapterRequest) -> bytes:
         head: Json = {"model": wanted.model} if wanted.model else {}
         head["stream"] = self._entry.stream
         if self._entry.stream:
@@ -122,7 +122,7 @@ class OpenAIChat(Server):
         new = self._owned_by_openai or ("/" not in model and thinks(model))
         return "max_completion_tokens" if new else "max_tokens"
 
-    def _thinking(self, wanted: Wanted) -> Json:
+    def _thinking(self, wanted: AdapterRequest) -> Json:
         if self._entry.kind == OPENROUTER:
             from adderclaw.models.providers.thinking import can_think, openrouter
 

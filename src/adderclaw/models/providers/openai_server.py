@@ -18,7 +18,14 @@ from adderclaw.core.types import (
     ToolResultBlock,
 )
 from adderclaw.models.providers import Parts, misconfigured
-from adderclaw.models.providers.adapter import Adapter, Wanted, compact, place_of, require_model, warn_unencrypted
+from adderclaw.models.providers.adapter import (
+    Adapter,
+    AdapterRequest,
+    compact,
+    place_of,
+    require_model,
+    warn_unencrypted,
+)
 from adderclaw.models.providers.reading import object_in, objects_in
 from adderclaw.models.providers.wire import Endpoint, Reply
 
@@ -77,7 +84,7 @@ class Server(Adapter):
             streaming=self._entry.stream, images=known.vision, context_tokens=known.context_tokens
         )
 
-    def _effort(self, wanted: Wanted) -> Effort | None:
+    def _effort(self, wanted: AdapterRequest) -> Effort | None:
         """What the model is told. One of which nothing is known is told what the operator says, and nothing else."""
         said, model = wanted.thinking, wanted.model
         if said.is_open and not thinks(model):

@@ -19,7 +19,16 @@ from adderclaw.core.types import (
     ToolUseBlock,
 )
 from adderclaw.models.providers import Parts
-from adderclaw.models.providers.adapter import Detail, Wanted, Way, beside, compact, counted, left_out, thoughtless
+from adderclaw.models.providers.adapter import (
+    AdapterRequest,
+    Detail,
+    Way,
+    beside,
+    compact,
+    counted,
+    left_out,
+    thoughtless,
+)
 from adderclaw.models.providers.faults import advice
 from adderclaw.models.providers.openai_server import (
     Server,
@@ -108,7 +117,7 @@ class OpenAIResponses(Server):
         )
         return b"".join((head[:-1], b',"input":[', items, b"]}"))
 
-    def _settings(self, wanted: Wanted) -> Json:
+    def _settings(self, wanted: AdapterRequest) -> Json:
         settings: Json = {"model": wanted.model, "stream": self._entry.stream, "store": False}
         if thinks(wanted.model):
             settings["include"] = ["reasoning.encrypted_content"]
@@ -119,7 +128,7 @@ class OpenAIResponses(Server):
             settings["temperature"] = wanted.temperature  # refused of a model that reasons
         return settings
 
-    def _counted(self, wanted: Wanted) -> Json:
+    def _counted(self, wanted: AdapterRequest) -> Json:
         """The settings that the model reads, and so the tokens that count."""
         settings = _counted(wanted)
         if (effort := self._effort(wanted)) is not None:
@@ -175,7 +184,7 @@ class OpenAIResponses(Server):
             yield _call(call)
 
 
-def _counted(wanted: Wanted) -> Json:
+def _counted(wanted: AdapterRequest) -> Json:
     """The settings that the model reads, and so the tokens that count."""
     settings: Json = {"model": wanted.model, "instructions": wanted.system}
     if wanted.tools:

@@ -100,7 +100,7 @@ class Surveyor:
         """Folders of which the kernel tells."""
         return len(self._watches.trusted) if self._watches is not None else 0
 
-    def look(
+    def survey(
         self, roots: Sequence[str], further: Sequence[str] = (), most: int = MOST_FOLDERS, shut: Shut = NOTHING
     ) -> Survey:
         """`further` are places of the workspace that count, too, whatever they are called."""

@@ -15,7 +15,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Outcome
 from adderclaw.server import client_scope
 from adderclaw.server.endpoint import Called
-from adderclaw.server.openai.wanted import Wanted
+from adderclaw.server.openai.wanted import CompletionRequest
 from adderclaw.server.refusal import Refusal, missing
 from adderclaw.storage import transcript
 from adderclaw.storage.queries import conversations
@@ -85,7 +85,7 @@ class Turn:
         """The id of each call that was denied, its tool and the reason."""
 
     @staticmethod
-    async def begun(called: Called, wanted: Wanted, model: str, resume: str | None = None) -> "Turn":
+    async def begun(called: Called, wanted: CompletionRequest, model: str, resume: str | None = None) -> "Turn":
         if model not in models(called):
             raise Refusal(404, "model_not_found", f"there is no model {model!r}: GET /v1/models lists them")
         client, house = called.client, called.house

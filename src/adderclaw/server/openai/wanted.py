@@ -164,19 +164,19 @@ class Said(NamedTuple):
     text: str
 
 
-class Wanted(NamedTuple):
+class CompletionRequest(NamedTuple):
     """What the agent is told."""
 
     text: str
     attached: Attached
 
 
-def of_chat(body: ChatBody) -> Wanted:
+def of_chat(body: ChatBody) -> CompletionRequest:
     _refuse(body, REFUSED_CHAT)
     return _told([_chat(f"messages[{place}]", one) for place, one in enumerate(body.messages)], "messages")
 
 
-def of_responses(body: ResponsesBody) -> Wanted:
+def of_responses(body: ResponsesBody) -> CompletionRequest:
     _refuse(body, REFUSED_RESPONSES)
     if isinstance(body.input, str):
         said = [Said("user", body.input)]
@@ -207,7 +207,7 @@ def unsupported(key: str, why: str) -> Refusal:
     return Refusal(400, "unsupported_parameter", f"{key}: {why}", [(key, why)])
 
 
-def _told(said: Sequence[Said], where: str) -> Wanted:
+def _told(said: Sequence[Said], where: str) -> CompletionRequest:
     """The words of the user at the end are the message; all before them is framed by a mark that it cannot hold."""
     last = len(said)
     while last and said[last - 1].role == "user":
@@ -217,9 +217,9 @@ def _told(said: Sequence[Said], where: str) -> Wanted:
         why = "the last message has to be of the role user, with words"
         raise Refusal(400, "invalid_value", f"{where}: {why}", [(where, why)])
     if not last:
-        return Wanted(text, Attached())
+        return CompletionRequest(text, Attached())
     record = "\n\n".join(f"[{place}] {one.role}:\n{one.text}" for place, one in enumerate(said[:last], 1))
-    return Wanted(text, Attached((framing.attached(f"{DATA}:\n{framing.framed(token_hex(8), record)}"),)))
+    return CompletionRequest(text, Attached((framing.attached(f"{DATA}:\n{framing.framed(token_hex(8), record)}"),)))
 
 
 def _chat(where: str, one: ChatMessage) -> Said:

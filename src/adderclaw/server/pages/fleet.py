@@ -25,14 +25,14 @@ class Output(NamedTuple):
 
 
 async def _read(called: Called) -> Output | None:
-    found = await in_thread(look)
+    found = await in_thread(read_fleet)
     if found is None:
         return None
     overview, runs, asked = found
     return Output(overview, runs, [(one, _card(called, one)) for one in asked])
 
 
-def look() -> tuple[Json, list[Json], list[Json]] | None:
+def read_fleet() -> tuple[Json, list[Json], list[Json]] | None:
     """The fleet of this home, its last runs and their questions; None if it belongs to no fleet."""
     if not os.path.exists(os.path.join(home(), home_names.FLEET)) and "ADDERCLAW_FLEET_DATABASE" not in os.environ:
         return None

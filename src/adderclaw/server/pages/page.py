@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import HTMLResponse
 
-    from adderclaw.server.state import House
+    from adderclaw.server.state import ServerState
 
 LONGEST = 400
 """Characters of one word of an address."""
@@ -95,7 +95,7 @@ def respond(called: Called, template: str, output: object, status: int = 200) ->
     return HTMLResponse(text, status)
 
 
-def refusal_page(house: "House", request: "Request", status: int, message: str) -> "HTMLResponse":
+def refusal_page(house: "ServerState", request: "Request", status: int, message: str) -> "HTMLResponse":
     """What a person sees where a program would get an error as JSON."""
     client = request.scope.get("adderclaw.client", NOBODY)
     return respond(Called(client, house, None, {}, request), "refused.html", message, status)

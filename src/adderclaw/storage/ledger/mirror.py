@@ -11,7 +11,7 @@ from adderclaw.storage.runs import within
 from adderclaw.storage.text import plain
 
 
-class Wanted(NamedTuple):
+class ReceiptFilter(NamedTuple):
     """What receipts are looked for by; None: any."""
 
     tool: str | None = None
@@ -42,7 +42,7 @@ _IN_LINE = {
 }
 
 
-def listing(store: Store, wanted: Wanted, limit: int, places: Sequence[str] = ()) -> list[Mirrored]:
+def listing(store: Store, wanted: ReceiptFilter, limit: int, places: Sequence[str] = ()) -> list[Mirrored]:
     """`places`: of calls in these workspaces alone, if any are given."""
     where, given = _held(places)
     for name, field in _IN_LINE.items():

@@ -81,7 +81,7 @@ _UNITS: dict[str, Callable[[Any], str]] = {
 _hushed = False
 
 
-def hush() -> None:
+def silence() -> None:
     """From here on no log of this process prints anything: `--quiet` was given, whatever the command."""
     global _hushed
     _hushed = True

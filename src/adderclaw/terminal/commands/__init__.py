@@ -251,5 +251,5 @@ def _without_quiet(arguments: list[str]) -> list[str]:
         return arguments
     from adderclaw.storage.telemetry import log
 
-    log.hush()
+    log.silence()
     return [*(word for word in ours if word != "--quiet"), *arguments[len(ours) :]]

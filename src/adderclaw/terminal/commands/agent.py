@@ -105,9 +105,9 @@ def agent(
         overrides=_limited(limits(limit)) | _in_mode(permission_mode),
     )
     if message is None and (again is None or at_terminal()):
-        from adderclaw.terminal.repl import Wanted, hold
+        from adderclaw.terminal.repl import ReplRequest, hold
 
-        wanted = Wanted(plain, not no_motion)
+        wanted = ReplRequest(plain, not no_motion)
         options = replace(options, log_level="warning")
         return hold(options, again, wanted, first=begin_with, words="" if pick else resume)
     return converse(OneShot(message, output_format), options, again)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from adderclaw.agent.queries import parts
-from adderclaw.agent.run import Options, Runtime, configured_hooks, look, scene
+from adderclaw.agent.run import Options, Runtime, configured_hooks, start_reading, tool_environment
 from adderclaw.agent.tool_call import session_hooks
 from adderclaw.config.foreign.hooks import EVENTS, NEWER
 from adderclaw.core.decode import nearest
@@ -97,12 +97,12 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, lis
     hooks = configured_hooks.read(runtime)
     settings.require_shells(hooks, configured_hooks.roots(runtime))
     chain = settings.chains(hooks).get(event, ())
-    place = session_hooks.by_hand(scene(runtime, None), runtime.config.memory.path, rows.append, warn)
+    place = session_hooks.by_hand(tool_environment(runtime, None), runtime.config.memory.path, rows.append, warn)
     return await plane.run(chain, event, fields, place), rows
 
 
 def _start(config: str | None, workspace: str | None) -> Runtime:
-    return look(Options(config_file=config, workspace=workspace, log_level="warning", here=True, looks=True))
+    return start_reading(Options(config_file=config, workspace=workspace, log_level="warning", here=True, looks=True))
 
 
 def _known(event: str) -> None:

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from adderclaw.agent.run import Options, look, scene
-from adderclaw.agent.session.session import Scene
-from adderclaw.agent.tool_call.permission_check import consider
+from adderclaw.agent.run import Options, start_reading, tool_environment
+from adderclaw.agent.session.session import ToolEnvironment
+from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.config.policy import read
 from adderclaw.core.errors import ConfigError, UsageError
 from adderclaw.core.redaction import visible
@@ -47,7 +47,7 @@ def check(
         options = Options(
             config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True, looks=True
         )
-        here = scene(look(options), None, policies=(given,))
+        here = tool_environment(start_reading(options), None, policies=(given,))
     except ConfigError as error:
         if not as_json:
             raise
@@ -90,8 +90,8 @@ def _about(given: Json, compiled: PolicyFile) -> dict[str, Any]:
     }
 
 
-def _explained(here: Scene, compiled: PolicyFile, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    considered = consider(here, ToolCall("check", tool, arguments))
+def _explained(here: ToolEnvironment, compiled: PolicyFile, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    considered = prepare_and_judge(here, ToolCall("check", tool, arguments))
     if considered.error is not None or considered.case is None:
         raise UsageError(f"--tool {tool}: {considered.decision.reason}")
     opinion = opinion_of(compiled, replace(considered.case, recent=0))

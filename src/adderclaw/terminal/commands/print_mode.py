@@ -15,7 +15,7 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.types import Json, Thinking
 from adderclaw.models.providers import ALIASES
 from adderclaw.terminal.legacy.print_flags import UNUSED, help_text, is_stream, parsed
-from adderclaw.terminal.print_mode import FALLBACK, Reports, Wanted, hold
+from adderclaw.terminal.print_mode import FALLBACK, PrintOptions, Reports, hold
 
 if TYPE_CHECKING:
     from adderclaw.terminal.print_mode.structured import Shape
@@ -62,7 +62,7 @@ def run_print(arguments: list[str]) -> int:
     return hold(options, again, message, wanted, as_json=given.get("output_format") == "json")
 
 
-def _prepared(given: Json, words: list[str]) -> tuple[str, Resume | None, Wanted]:
+def _prepared(given: Json, words: list[str]) -> tuple[str, Resume | None, PrintOptions]:
     """The message, the conversation that is resumed, and what the flags ask of a session."""
     streams = given.get("input_format") == "stream-json"
     _fits(given, streams=streams)
@@ -71,7 +71,7 @@ def _prepared(given: Json, words: list[str]) -> tuple[str, Resume | None, Wanted
         raise UsageError("--input-format stream-json: the messages come on stdin; leave the text out")
     reports = Reports(quiet=bool(given.get("quiet")))
     _without_effect(given, reports, streams=streams)
-    wanted = Wanted(
+    wanted = PrintOptions(
         _text(given, "system_prompt"),
         _text(given, "append") or "",
         _shape(given),
@@ -116,7 +116,7 @@ def _thinking(given: Json) -> Thinking:
     return Thinking(given.get("effort"), mode, int(tokens) if tokens is not None else None)
 
 
-def _begun(given: Json, wanted: Wanted) -> tuple[Options, Wanted]:
+def _begun(given: Json, wanted: PrintOptions) -> tuple[Options, PrintOptions]:
     """The options of a run, and what is asked of its session, as a subagent has it where one is named."""
     if "agent" in given:
         from adderclaw.terminal.legacy.print_options import as_agent

@@ -19,7 +19,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.flows.queries import schedules as shown
 from adderclaw.flows.queries.schedules import FiredRow, ScheduleRow
-from adderclaw.flows.request import Wanted
+from adderclaw.flows.request import RunRequest
 from adderclaw.flows.schedules import adding, ticking
 from adderclaw.flows.schedules.adding import New
 from adderclaw.storage import Store
@@ -120,7 +120,7 @@ def add(
     Example: adderclaw schedule add nightly --cron "30 2 * * *" --zone Europe/Berlin --message "Look at the logs"
     """
     found = configuration.load(config_file=config, workspace=workspace, here=True, looks=not changed)
-    what = Wanted(
+    what = RunRequest(
         message=message,
         task=task,
         agentfile=_full(agentfile),
@@ -159,7 +159,7 @@ def _full(path: str | None) -> str | None:
     return None if path is None else os.path.abspath(os.path.expanduser(path))
 
 
-def _limited(what: Wanted, given: list[str] | None) -> Wanted:
+def _limited(what: RunRequest, given: list[str] | None) -> RunRequest:
     allowed: dict[Any, float] = {**limits(given)}
     rounds = allowed.pop("rounds", None)
     return replace(what, limits=allowed or None, rounds=None if rounds is None else int(rounds))

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from adderclaw.agent.queries import judging
-from adderclaw.agent.run import Options, Resume, Run, look, opened, start
+from adderclaw.agent.run import Options, Resume, Run, opened, start, start_reading
 from adderclaw.agent.run.drive import Report, drive
 from adderclaw.agent.run.signals import until_signal
-from adderclaw.agent.session.session import Scene, TurnResult
+from adderclaw.agent.session.session import ToolEnvironment, TurnResult
 from adderclaw.agent.tool_call.call import run_call
-from adderclaw.agent.tool_call.permission_check import consider
+from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.agent.tool_call.result import Done
 from adderclaw.core.errors import InUse, UsageError
 from adderclaw.core.redaction import visible
@@ -181,7 +181,7 @@ def _print_done(done: list[Done], result: TurnResult, output_format: str) -> Non
 # ------------------------------------------------------------------ explaining
 
 
-def _scene(config: str | None, workspace: str | None, profile: str | None) -> Scene:
+def _scene(config: str | None, workspace: str | None, profile: str | None) -> ToolEnvironment:
     here = judging.judged_in(_looking(config, workspace, profile), at_terminal=Terminal().at_terminal)
     for warning in here.policy.rules.warnings:
         print(f"warning: {visible(warning)}", file=sys.stderr)
@@ -206,13 +206,13 @@ async def _explained_with_hooks(
         return dict(judging.in_scene(here, name, arguments))
     given = arguments_of(found[1], arguments)
     fields = {"tool_name": found[0].name, "tool_input": given, "tool_use_id": "explain"}
-    said, _ = await tried(look(options), "PreToolUse", fields)
+    said, _ = await tried(start_reading(options), "PreToolUse", fields)
     opinion = Opinion("hook", "deny" if said.blocked else said.verdict, said.reason or said.verdict_reason)
     call = ToolCall("explain", name, arguments if said.updated_input is None else said.updated_input)
-    return {**consider(here, call, opinion).decision.as_json(), "tool": name}
+    return {**prepare_and_judge(here, call, opinion).decision.as_json(), "tool": name}
 
 
-def _explain_batch(here: Scene) -> None:
+def _explain_batch(here: ToolEnvironment) -> None:
     """One verdict a line; a line that cannot be read is a verdict too, so that lines in and out agree."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():

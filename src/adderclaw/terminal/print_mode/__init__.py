@@ -55,7 +55,7 @@ class Reports:
 
 
 @record
-class Wanted:
+class PrintOptions:
     """What flags want of a session once it is open."""
 
     system: str | None = None
@@ -126,7 +126,7 @@ def _warn(record: EventRecord) -> None:
 
 
 async def answered(
-    run: Run, message: str, wanted: Wanted, on_delta: OnDelta = silent, attached: Attached = ALONE
+    run: Run, message: str, wanted: PrintOptions, on_delta: OnDelta = silent, attached: Attached = ALONE
 ) -> TurnResult:
     """One turn, and its answer in the shape that is wanted."""
     if wanted.by_name and message.lstrip().startswith("/"):
@@ -145,7 +145,7 @@ def nobody(waits: float) -> Operator:
     return Nobody(waits=waits > 0)
 
 
-def hold(options: Options, again: Resume | None, message: str, wanted: Wanted, *, as_json: bool) -> int:
+def hold(options: Options, again: Resume | None, message: str, wanted: PrintOptions, *, as_json: bool) -> int:
     """Open a run, answer the message, and end the run; the exit code."""
     runtime = start_agent(options)
     wanted.listen(runtime)
@@ -161,7 +161,7 @@ HOW_TO_ALLOW = (
 
 
 class _OneShot:
-    def __init__(self, run: Run, message: str, wanted: Wanted, *, as_json: bool) -> None:
+    def __init__(self, run: Run, message: str, wanted: PrintOptions, *, as_json: bool) -> None:
         self._run, self._message, self._wanted, self._as_json = run, message, wanted, as_json
         self._display = ""
         self._lines = None

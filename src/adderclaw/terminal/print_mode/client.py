@@ -13,7 +13,7 @@ from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, R
 from adderclaw.core.tool_traits import ASK_USER
 from adderclaw.core.types import Json
 from adderclaw.storage import transcript
-from adderclaw.terminal.print_mode import Reports, Wanted
+from adderclaw.terminal.print_mode import PrintOptions, Reports
 from adderclaw.terminal.print_mode.control import Link, Refused
 from adderclaw.terminal.print_mode.lines import PROTOCOL
 from adderclaw.terminal.print_mode.no_effect import read_initialize
@@ -71,7 +71,7 @@ class Client:
 
         return Bridge(self._link, name)
 
-    def wanted(self, wanted: Wanted) -> Wanted:
+    def wanted(self, wanted: PrintOptions) -> PrintOptions:
         """With what `initialize` says of the prompt."""
         system, append = self._begun.get("systemPrompt"), self._begun.get("appendSystemPrompt")
         if system is not None:

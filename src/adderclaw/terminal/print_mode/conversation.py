@@ -15,7 +15,7 @@ from adderclaw.clients.json_rpc.wire import MAX_LINE, Outbox
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Json
-from adderclaw.terminal.print_mode import Wanted, answered, nobody
+from adderclaw.terminal.print_mode import PrintOptions, answered, nobody
 from adderclaw.terminal.print_mode import client as clients
 from adderclaw.terminal.print_mode.control import Link
 from adderclaw.terminal.print_mode.lines import failure
@@ -30,16 +30,16 @@ ATTACHED_ALONE = "Look at what is attached."
 """What is said with a picture or a document that came without words."""
 
 
-type Begin = Callable[[Json, Wanted], tuple[Options, Wanted]]
+type Begin = Callable[[Json, PrintOptions], tuple[Options, PrintOptions]]
 """The flags of a run → its options, and what is asked of its session."""
 
 
-def hold(begin: Begin, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
+def hold(begin: Begin, again: Resume | None, wanted: PrintOptions, given: Json, message: str | None) -> int:
     """Answer the message, or all that come on stdin; the exit code."""
     return asyncio.run(_held(begin, again, wanted, given, message))
 
 
-async def _held(begin: Begin, again: Resume | None, wanted: Wanted, given: Json, message: str | None) -> int:
+async def _held(begin: Begin, again: Resume | None, wanted: PrintOptions, given: Json, message: str | None) -> int:
     loop = asyncio.get_running_loop()
     if message is None and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
         raise UsageError("--input-format stream-json needs standard input: the client is at its other end")
@@ -73,7 +73,7 @@ async def _held(begin: Begin, again: Resume | None, wanted: Wanted, given: Json,
 async def _opened(
     begin: Begin,
     again: Resume | None,
-    wanted: Wanted,
+    wanted: PrintOptions,
     given: Json,
     message: str | None,
     link: Link,
@@ -116,7 +116,7 @@ class _Talk:
     """The turns of the conversation."""
 
     def __init__(
-        self, run: Run, outbox: Outbox, link: Link, client: "clients.Client", wanted: Wanted, given: Json
+        self, run: Run, outbox: Outbox, link: Link, client: "clients.Client", wanted: PrintOptions, given: Json
     ) -> None:
         self._run, self._outbox, self._link, self._wanted = run, outbox, link, wanted
         self._client = client

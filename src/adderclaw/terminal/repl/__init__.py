@@ -23,14 +23,14 @@ from adderclaw.terminal.commands.agent import at_terminal, converse
 from adderclaw.terminal.operators import STDIN, Terminal, typed
 from adderclaw.terminal.repl import conversations, here, leaving
 from adderclaw.terminal.repl.conversations import Next
-from adderclaw.terminal.repl.manual_commands import Hands
+from adderclaw.terminal.repl.manual_commands import ManualCommands
 from adderclaw.terminal.repl.slash import command
 
 if TYPE_CHECKING:
     from adderclaw.terminal.repl.conversation_screen import Talk
 
 
-class Wanted(NamedTuple):
+class ReplRequest(NamedTuple):
     """How a person wants it to look."""
 
     plain: bool = False
@@ -44,8 +44,10 @@ class Repl:
     name = "repl"
     supports_draft_updates = True
 
-    def __init__(self, first: str | None = None, began: str = "", wanted: Wanted | None = None, told: str = "") -> None:
-        self._first, self._began, self._wanted, self._told = first, began, wanted or Wanted(), told
+    def __init__(
+        self, first: str | None = None, began: str = "", wanted: ReplRequest | None = None, told: str = ""
+    ) -> None:
+        self._first, self._began, self._wanted, self._told = first, began, wanted or ReplRequest(), told
         self.next: Next | None = None
         """What is held after this one."""
         self.talk: Talk | None = None
@@ -96,7 +98,7 @@ class Repl:
 def hold(
     options: Options,
     again: Resume | None,
-    wanted: Wanted | None = None,
+    wanted: ReplRequest | None = None,
     *,
     first: str | None = None,
     words: str | None = None,
@@ -166,7 +168,7 @@ async def _converse(run: Run) -> TurnResult:
     return last
 
 
-async def _heard(run: Run, hands: Hands, text: str) -> TurnResult | None:
+async def _heard(run: Run, hands: ManualCommands, text: str) -> TurnResult | None:
     """A message with what it names; or what a person does by hand instead, which is no turn."""
     attached: list[Attached] = []
 
@@ -181,7 +183,7 @@ async def _heard(run: Run, hands: Hands, text: str) -> TurnResult | None:
     return await here.turn(run, text, attached[0]) if attached else None
 
 
-def _follow_in_lines(run: Run) -> Hands:
+def _follow_in_lines(run: Run) -> ManualCommands:
     """Calls and notices as lines that are printed once: for screen readers, plain terminals and files."""
     from adderclaw.agent.view.items import Call, Item
     from adderclaw.agent.view.live import Live
@@ -196,11 +198,11 @@ def _follow_in_lines(run: Run) -> Hands:
 
     rows = Rows(run.session.store, run.session.secrets.clean, place)
     if os.environ.get("ADDERCLAW_LOG") == "json":
-        return Hands(run, rows, lambda _item: None)
+        return ManualCommands(run, rows, lambda _item: None)
     live = Live(rows, run.session.session_id, show, place)
     run.runtime.bus.leave("log")
     run.runtime.bus.listen("lines", live.hear)
-    return Hands(run, rows, show)
+    return ManualCommands(run, rows, show)
 
 
 LINE = 2_000

@@ -20,12 +20,12 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Delta, OnDelta
 from adderclaw.terminal.repl import here
 from adderclaw.terminal.repl.leaving import bypass_is_over
-from adderclaw.terminal.repl.manual_commands import Hands
+from adderclaw.terminal.repl.manual_commands import ManualCommands
 from adderclaw.terminal.repl.own_line import OwnLine
 from adderclaw.terminal.repl.printed import Printed
 from adderclaw.terminal.repl.screen import Screen
 from adderclaw.terminal.repl.status import Status
-from adderclaw.terminal.repl.terminal_mode import Manner
+from adderclaw.terminal.repl.terminal_mode import TerminalMode
 from adderclaw.terminal.repl.titles import Titles
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ type Command = Callable[[Run, str], Awaitable[bool]]
 class Talk:
     """One conversation with its screen."""
 
-    def __init__(self, run: Run, operator: "OnScreen", manner: Manner) -> None:
+    def __init__(self, run: Run, operator: "OnScreen", manner: TerminalMode) -> None:
         from prompt_toolkit.buffer import Buffer
 
         from adderclaw.terminal.repl.chips import Chips
@@ -76,7 +76,7 @@ class Talk:
         self.set_editing(run.session.config.repl.editing)
         place = run.session.scene.context.workspace.root
         self.rows = Rows(run.session.store, run.session.secrets.clean, place)
-        self._hands = Hands(run, self.rows, self.screen.show)
+        self._hands = ManualCommands(run, self.rows, self.screen.show)
         self.live = Live(self.rows, run.session.session_id, self.screen.show, place)
         self.status = Status(run, self.live.busy)
         self.own_line = OwnLine(run, self.screen, self.live.busy)

@@ -70,7 +70,7 @@ class Files:
         if self.making is None and (not self._made or time.monotonic() - self._made > FRESH):
             self.making = asyncio.get_running_loop().create_task(self._list())
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Somebody looks for a name."""
         self.renew()
         self._is_awaited = not self._made

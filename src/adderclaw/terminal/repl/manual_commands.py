@@ -34,7 +34,7 @@ class Named(NamedTuple):
     given: Json
 
 
-class Hands:
+class ManualCommands:
     """One conversation's calls by hand. What they find waits for the next message."""
 
     def __init__(self, run: Run, rows: Rows, show: Callable[[Item], None]) -> None:

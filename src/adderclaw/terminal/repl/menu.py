@@ -47,7 +47,7 @@ class Menu(Completer):
                     yield _offered(offer, typed)
             return
         typed, before = naming[1] or naming[2] or "", -len(naming[0])
-        self.files.look()
+        self.files.poll()
         if self._asking is None and self._run.runtime.servers is not None:
             self._asking = asyncio.get_running_loop().create_task(self._ask())
         self._making, self._is_old = True, False

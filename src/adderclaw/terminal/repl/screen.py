@@ -28,7 +28,7 @@ from prompt_toolkit.widgets import SearchToolbar
 from adderclaw.agent.view.items import Call, Item, Line, Notice, Todo, Words
 from adderclaw.terminal.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi, cells
 from adderclaw.terminal.repl.markdown import Block, Look, Stream, drawn, last_part
-from adderclaw.terminal.repl.terminal_mode import Manner, output
+from adderclaw.terminal.repl.terminal_mode import TerminalMode, output
 
 if TYPE_CHECKING:
     from adderclaw.terminal.repl.panel import Panel
@@ -71,7 +71,7 @@ STYLE = Style.from_dict(
 class Screen:
     """Draws items as they change and keeps the input; who talks with it awaits `next_message`."""
 
-    def __init__(self, manner: Manner, buffer: Buffer, status: Callable[[], Fragments]) -> None:
+    def __init__(self, manner: TerminalMode, buffer: Buffer, status: Callable[[], Fragments]) -> None:
         self.manner, self.buffer, self._status = manner, buffer, status
         self.queue: list[str] = []
         """Messages that wait for the turn at hand to end."""

@@ -9,7 +9,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from adderclaw.core.record import NamedTuple
 
 
-class Manner(NamedTuple):
+class TerminalMode(NamedTuple):
     """How this terminal is drawn on: what it can show, and what its person wants."""
 
     colours: bool = True
@@ -19,7 +19,7 @@ class Manner(NamedTuple):
     light: bool = False
 
 
-def manner(*, motion: bool = True, theme: str = "auto") -> Manner:
+def manner(*, motion: bool = True, theme: str = "auto") -> TerminalMode:
     """What this terminal can show, as far as its environment says."""
     env = os.environ
     language = env.get("LANG", "")
@@ -30,7 +30,7 @@ def manner(*, motion: bool = True, theme: str = "auto") -> Manner:
     vte = env.get("VTE_VERSION", "")
     links = known or "WT_SESSION" in env or "KITTY_WINDOW_ID" in env or (vte.isdecimal() and int(vte) >= 5000)
     ground = env.get("COLORFGBG", "").rpartition(";")[2]
-    return Manner(
+    return TerminalMode(
         colours=not env.get("NO_COLOR"),
         motion=motion,
         unicode=not letters or "utf" in letters.lower(),

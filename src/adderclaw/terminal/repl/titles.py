@@ -78,7 +78,7 @@ class Titles:
         said = session.secrets.scrub(f"the person:\n{message[:SEEN]}\n\nthe agent:\n{answer[:SEEN]}")
         try:
             async with asyncio.timeout(SECONDS):
-                told = await sessions.aside(
+                told = await sessions.ask_small_model(
                     self._run.runtime, beside, ASKED, framed(sealed(said), said), "title", "", max_tokens=LONGEST
                 )
         except (AdderClawError, TimeoutError):

@@ -54,7 +54,7 @@ def _loaded(text: str | None) -> Definition | None:
     return None if text is None else Definition.load(json.loads(text))
 
 
-def meet(store: Store, scope: str, server: str, said: Iterable[Definition]) -> dict[str, Pin]:
+def check_pins(store: Store, scope: str, server: str, said: Iterable[Definition]) -> dict[str, Pin]:
     """Compare what a server says with its pins. A server seen for the first time is pinned as it is."""
     before = read(store, scope, server)
     after = dict(before)

@@ -177,7 +177,7 @@ class Servers:
         for reason in listing.left_out:
             self._warn(f"MCP server {entry.given!r}: {reason}")
         if self._store is not None and entry.live is None:
-            self._pins[entry.name] = pins.meet(self._store, entry.scope, entry.name, listing.definitions)
+            self._pins[entry.name] = pins.check_pins(self._store, entry.scope, entry.name, listing.definitions)
         else:
             by = "first_sight" if entry.live is None else "operator"
             self._pins[entry.name] = {one.name: Pin(one, by, None) for one in listing.definitions}

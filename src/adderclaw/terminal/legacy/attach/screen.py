@@ -24,7 +24,7 @@ from adderclaw.terminal.repl.keys import Doing, Keys
 from adderclaw.terminal.repl.panel import OnScreen
 from adderclaw.terminal.repl.printed import Printed
 from adderclaw.terminal.repl.screen import Screen
-from adderclaw.terminal.repl.terminal_mode import Manner
+from adderclaw.terminal.repl.terminal_mode import TerminalMode
 from adderclaw.terminal.repl.typed_history import TypedHistory
 
 THOUGHT = 600
@@ -45,7 +45,7 @@ class Commands(Completer):
 class OnServer:
     """One window on one conversation."""
 
-    def __init__(self, manner: Manner) -> None:
+    def __init__(self, manner: TerminalMode) -> None:
         self._chips = Chips()
         history = TypedHistory(os.path.join(config.home(), home_names.HISTORY), Secrets().scrub)
         buffer = Buffer(

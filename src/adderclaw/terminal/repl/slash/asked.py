@@ -50,7 +50,7 @@ async def _aside(run: Run, question: str, purpose: str) -> str:
     lines = [f"{entry.entry_type}: {transcript.text_of(entry.payload)}" for entry in entries]
     said = tagged("conversation", session.secrets.scrub("\n".join(lines)[-MOST_SEEN:]))
     beside = replace(session, tape=UNTAPED)  # it belongs to no turn that a replay goes through
-    return await sessions.aside(run.runtime, beside, BTW, f"{said}\n\n{question}", purpose, "")
+    return await sessions.ask_small_model(run.runtime, beside, BTW, f"{said}\n\n{question}", purpose, "")
 
 
 async def goal(run: Run, rest: str) -> Done:

@@ -6,7 +6,7 @@ from shlex import quote
 from adderclaw.agent.loop import side_question
 from adderclaw.agent.queries.restoring import Ask
 from adderclaw.agent.run import Run
-from adderclaw.agent.tool_call.permission_check import consider
+from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.core.errors import UsageError
 from adderclaw.core.framing import cut, framed, sealed
 from adderclaw.core.redaction import visible
@@ -150,7 +150,7 @@ async def _unstaged(run: Run) -> str:
 async def _agreed(run: Run, command: str, ask: Ask, question: str) -> bool:
     """One question: where the gate asks about the command itself, that is it."""
     call = ToolCall(run.session.ids("toolu"), BASH, {"command": command})
-    if consider(run.session.scene, call).decision.verdict != "allow":
+    if prepare_and_judge(run.session.scene, call).decision.verdict != "allow":
         return True
     return (await ask(f"{question} [y/N] ") or "").strip().lower() in ("y", "yes")
 
