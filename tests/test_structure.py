@@ -91,7 +91,10 @@ def called_on_a_run(tree: ast.AST) -> Iterator[str]:
                 yield node.func.attr
 
 
-@rows("path", sorted((SOURCE / "channels").rglob("*.py")), ids=lambda path: path.name)
+CHANNELS = [path for room in ("terminal", "clients", "server") for path in sorted((SOURCE / room).rglob("*.py"))]
+
+
+@rows("path", CHANNELS, ids=lambda path: path.name)
 def test_a_channel_ends_a_run_by_drive_alone(path: Path) -> None:
     found = ENDS_A_RUN.intersection(called_on_a_run(ast.parse(path.read_text(encoding="utf-8"))))
     assert not found, f"{path} calls {sorted(found)}: `agent.run.drive.drive` settles, finishes and closes a run"
@@ -106,7 +109,7 @@ def test_the_rule_about_ending_a_run_finds_an_offender() -> None:
 
 
 SQL = re.compile(r"\bSELECT\b|(?i:^\s*select\s+(?!from\b).+\bfrom\b)", re.DOTALL)
-READERS = (SOURCE / "store", SOURCE / "fleet")
+READERS = (SOURCE / "storage", SOURCE / "fleet")
 """Where rows are read; what commands and pages read is in `storage/queries` and `fleet/queries.py`."""
 
 

@@ -30,7 +30,7 @@ CAN = schema.ClientCapabilities(
     fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True), terminal=True
 )
 PNG = b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 16).decode()
-MCP = Path(__file__).parents[1] / "mcp" / "a_server.py"
+MCP = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 ACPX = Path(__file__).resolve().parents[2] / ".cache" / "acp" / "node_modules" / "acpx" / "dist" / "cli.js"
 
 

@@ -21,7 +21,7 @@ from tests.program import Done, Soak
 from tests.scripted import ScriptedModel, Step
 from tests.trial import accepting
 
-SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 
 
 class Flow:

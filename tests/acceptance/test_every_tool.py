@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.world import World, call, text
 from tests.tools.hooks.test_catalogue import SEED
 
-SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 QUESTION = {"question": "Which?", "header": "c", "options": [{"label": "red"}, {"label": "blue"}]}
 CELL: dict[str, Any] = {
     "cell_type": "code",

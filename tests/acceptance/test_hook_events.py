@@ -14,7 +14,7 @@ from tests.tools.hooks.test_catalogue import APPENDIX_A, FIELDS
 
 type Heard = list[dict[str, Any]]
 BASE = {"hook_event_name", "session_id", "conversation_id", "runtime_db_path", "cwd", "session_cwd", "permission_mode"}
-SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 ELSEWHERE = {"StopFailure", "Elicitation", "ElicitationResult"}
 """Fired by the other tests of this file."""
 NEWER = {"PostToolBatch", "PreModelSwitch", "PostModelSwitch", "DirectoryAdded", "MessageDisplay"}

@@ -194,7 +194,7 @@ def test_agent_hooks_look_but_change_nothing_and_never_call_for_themselves(world
 
 # ------------------------------------------------------------------ a server's tool
 
-SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 
 
 def tool_of(server: str, tool: str, matcher: str = "", **given: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM
 from tests.tools.mcp.node import EVERYTHING, needed, node
 
-SCRIPT = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SCRIPT = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 TABLE = (
     '[mcp_servers.demo]\ncommand = "{python}"\nargs = ["{script}"]\nenv = {{SECRET_TOKEN = "${{MY_TOKEN}}"{more}}}\n'
 )

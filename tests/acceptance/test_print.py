@@ -278,7 +278,7 @@ def test_10_directories_servers_and_subagents_of_flags(world: World, tmp_path: P
     beside = tmp_path / "beside"
     beside.mkdir()
     (beside / "b.txt").write_text("periwinkle\n", encoding="utf-8")
-    server = Path(__file__).parents[1] / "mcp" / "a_server.py"
+    server = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
     servers = {"mcpServers": {"demo": {"type": "stdio", "command": sys.executable, "args": [str(server)]}}}
     agents = {"gardener": {"description": "knows plants", "prompt": "You know plants.", "tools": ["Read"]}}
     with ScriptedModel(

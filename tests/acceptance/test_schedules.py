@@ -231,7 +231,7 @@ def test_kill_9_in_a_run_and_the_next_tick_goes_on_with_it(world: World) -> None
 
 def _killed_while_the_model_is_asked(world: World, model: ScriptedModel, how: str) -> None:
     entry = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
-    target = '[notices.targets.mine]\nkind = "command"\ncommand = ["/bin/true"]\n'
+    target = '[notices.targets.mine]\nkind = "webhook"\nurl = "http://127.0.0.1:9/"\n'
     world.configure(more=f"[providers.models.s]\n{entry}{target}")
     more = ("--message", "say done", "--provider", "s", "--interrupted", how)
     _killed_in_a_run(world, lambda: model.requests, *more)

@@ -388,7 +388,7 @@ def test_a_call_that_is_cut_hears_of_the_limit_and_a_cut_sample_says_max_tokens(
         {"text": "sword", "finish_reason": "length"},
         {"text": "done"},
     ]
-    script = Path(__file__).parents[1] / "mcp" / "a_server.py"
+    script = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
     with ScriptedModel(steps) as model:
         entry = f'kind = "openai-compatible"\nmodel = "m"\nbase_url = "{model.base_url}"\n'
         server = f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{script}"]\nsampling = true\n'

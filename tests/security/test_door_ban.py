@@ -66,6 +66,19 @@ PATH_CALLS = frozenset(
     ]
 )
 OWN = {
+    "agent.conversation.by_name": "the prompts that come with the program",
+    "agent.queries.ledger": "the size of the log of receipts, in AdderClaw's own folder",
+    "agent.queries.notices": "whether a target's program is there",
+    "agent.queries.webhook_channels": "whether the folder that the operator's channel names is there",
+    "config.installation": "how the program was installed",
+    "config.run_later_names": "later.toml, which comes with the program",
+    "flows.doctor.checks_run": "whether the workspace has a .git, to say that git is missing",
+    "flows.doctor.health": "whether folders can be written, free space, AdderClaw's own folder",
+    "flows.queries.schedules": "whether the program of the system's cron is there",
+    "flows.schedules.ticking": "ESTOP in AdderClaw's own folder",
+    "flows.schedules.work": "whether the workspace itself is there",
+    "flows.schedules.zones": "the system's time zones",
+    "tools.mcp.answers": "turns a path into an address; opens nothing",
     "sandbox.legacy.checkpoints.blobs": "the packs, in AdderClaw's own folder",
     "sandbox.legacy.checkpoints.baseline": "lays a tree out in AdderClaw's own folder, for its tests",
     "sandbox.legacy.checkpoints.saved_index": "the indexes and the lock, in AdderClaw's own folder",

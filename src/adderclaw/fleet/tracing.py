@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import __version__
-from adderclaw.storage.telemetry import lacking
+from adderclaw.storage.telemetry.exporters import lacking
 
 if TYPE_CHECKING:
     from adderclaw.config.schema.settings import Config

@@ -191,12 +191,12 @@ root, leaf, watched = sys.argv[1], sys.argv[2], int(sys.argv[3])
 surveyor = Surveyor()
 limit = time.monotonic() + 60
 for _ in range(3):
-    surveyor.look([root])
+    surveyor.survey([root])
 while surveyor.watched < watched and time.monotonic() < limit:
-    surveyor.look([root])
+    surveyor.survey([root])
 assert surveyor.watched == watched, surveyor.watched
 {change}
-assert f"{{leaf}}/.envrc" in surveyor.look([root]).items
+assert f"{{leaf}}/.envrc" in surveyor.survey([root]).items
 """
 MOUNT = 'subprocess.run(["mount", "-t", "tmpfs", "none", leaf], check=True)\nopen(f"{leaf}/.envrc", "w").close()'
 WRITE = 'open(f"{leaf}/.envrc", "w").close()'

@@ -383,9 +383,9 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
     bus.listen("jsonl", write)
     if runtime.config.telemetry.enabled:
         from adderclaw.sandbox.workspace import configured, open_append
-        from adderclaw.storage import telemetry
+        from adderclaw.storage.telemetry import exporters
 
-        made = telemetry.sink(
+        made = exporters.sink(
             runtime.config,
             session_id,
             lambda message: print(message, file=sys.stderr),

@@ -123,9 +123,9 @@ def _telemetry(loaded: Loaded) -> Iterator[Check]:
     wanted = loaded.config.telemetry
     if not wanted.enabled or wanted.protocol == "noop":
         return
-    from adderclaw.storage import telemetry
+    from adderclaw.storage.telemetry import exporters
 
-    lacking = telemetry.lacking(wanted.protocol)
+    lacking = exporters.lacking(wanted.protocol)
     shown = f"{wanted.protocol} to {wanted.endpoint or wanted.path}"
     yield Check("telemetry", "broken", *lacking) if lacking else Check("telemetry", "ok", shown)
 

@@ -9,7 +9,7 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.tools.plugins.plugin_tools import clashes
 
-TEMPLATES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "new_plugin")
+TEMPLATES = os.path.join(os.path.dirname(__file__), "new_plugin")
 RUNS = frozenset(("run",))
 """Files that may be run."""
 
