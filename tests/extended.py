@@ -169,9 +169,6 @@ LONG = {
         test_these_count_at_once
         test_up_to_three_that_pass_then_are_named_in_both_reports
     """,
-    "tests/test_structure.py": """
-        test_no_function_and_no_file_is_too_long
-    """,
     "tests/test_supply_chain.py": """
         test_the_scripts_of_ci_find_nothing
     """,

@@ -15,9 +15,6 @@ FILES = [path.relative_to(SOURCE).as_posix() for path in sorted(SOURCE.rglob("*.
 ALLOWED: dict[str, tuple[str, ...]] = {
     # words of a page that are also names
     "clients/acp/agent.py": ("Agent",),  # a class of that module, in quotes
-    "server/pages/extensions.py": ("Skill",),
-    "server/pages/policy.py": ("Call",),
-    "server/pages/run.py": ("Time",),
     # the scope of a token
     "server/endpoint.py": ("openai",),
     "server/openai/endpoints.py": ("openai",),
@@ -43,12 +40,12 @@ IN_HOME = (home_names.FILES | {home_names.DATABASE, home_names.RECEIPTS}) - ELSE
 
 def modules() -> dict[str, set[str]]:
     """File → the names that it may write: a tool's own module, and a kind's own adapter."""
-    found: dict[str, set[str]] = {"tool_traits.py": set(NAMES), "provider_kinds.py": set(BY_NAME)}
+    found: dict[str, set[str]] = {"core/tool_traits.py": set(NAMES), "core/provider_kinds.py": set(BY_NAME)}
     for tool in TOOLS:
         found.setdefault(f"tools/{tool.module.replace('.', '/')}.py", set()).add(tool.name)
     for kind in BY_NAME.values():
         module = kind.adapter.partition(":")[0]
-        for path in (f"providers/{module}.py", f"providers/{module}_reply.py"):
+        for path in (f"models/providers/{module}.py", f"models/providers/{module}_reply.py"):
             found.setdefault(path, set()).add(kind.name)
     return found
 
@@ -84,7 +81,7 @@ def literals(text: str) -> set[str]:
     return {str(node.value) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
 
 
-@rows("path", [path for path in FILES if path != "home_names.py"])
+@rows("path", [path for path in FILES if path != "core/home_names.py"])
 def test_no_other_code_names_a_file_of_the_home(path: str) -> None:
     offenders = IN_HOME & literals((SOURCE / path).read_text(encoding="utf-8"))
     assert not offenders, f"{path} names {sorted(offenders)}: `home_names` has them"

@@ -19,46 +19,11 @@ from tests.rows import rows
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "adderclaw"
-LONGEST_FUNCTION, LONGEST_FILE = 80, 600
-"""Lines. There is no list of exceptions: what grows past it is split."""
-PROGRAMS = [path for folder in ("src", "scripts", "bench", "demo") for path in sorted((ROOT / folder).rglob("*.py"))]
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ENDS_A_RUN = {"settle", "finish"}
 
 
 # ------------------------------------------------------------------ sizes
-
-
-def too_long(path: str, text: str) -> list[str]:
-    """What passes the limits in one file."""
-    lines = text.count("\n")
-    found = [f"{path} has {lines} lines, at most {LONGEST_FILE} are allowed"] if lines > LONGEST_FILE else []
-    return found + [
-        f"{path}:{one.lineno}: {one.name} has {count} lines, at most {LONGEST_FUNCTION} are allowed"
-        for one in sizes.functions(ast.parse(text))
-        if (count := sizes.length(one)) > LONGEST_FUNCTION
-    ]
-
-
-def test_no_function_and_no_file_is_too_long() -> None:
-    found = [
-        line for path in PROGRAMS for line in too_long(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
-    ]
-    assert found == []
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("x = 1\n" * LONGEST_FILE, 0),
-        ("x = 1\n" * (LONGEST_FILE + 1), 1),
-        ("def f():\n" + "    x = 1\n" * (LONGEST_FUNCTION - 1), 0),
-        ("def f():\n" + "    x = 1\n" * LONGEST_FUNCTION, 1),
-        ("class A:\n    async def f(self):\n" + "        x = 1\n" * LONGEST_FUNCTION, 1),
-    ],
-)
-def test_the_limits_are_those_that_are_written_down(text: str, count: int) -> None:
-    assert len(too_long("a.py", text)) == count
 
 
 def test_sizes_counts_packages_and_their_growth() -> None:
@@ -162,11 +127,28 @@ def test_the_layers_that_are_drawn_are_those_that_are_checked() -> None:
     assert checked in " ".join(hops.PAGE.read_text(encoding="utf-8").split())
 
 
-def test_the_map_names_every_package_and_module() -> None:
+ROOMS = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file())
+
+
+def test_the_map_names_every_room() -> None:
     text = (ROOT / "AGENTS.md").read_text(encoding="utf-8").partition("```")[2].partition("```")[0]
-    named = set(re.findall(r"(?:^|\s)([a-z_]+)(?:/|\.py)(?=\s)", text))
-    there = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
-    assert named == there - {"__init__"}
+    assert sorted(re.findall(r"^([a-z_]+)/ ", text, re.MULTILINE)) == ROOMS
+    assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "testing.py"}
+
+
+@rows("room", ROOMS)
+def test_each_room_says_what_it_is_for(room: str) -> None:
+    text = (SOURCE / room / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 40, "a README of a room fits on a screen"
+    parts = ("Read first:", "May import:", "Tests:", "Does not belong here:", "To add")
+    assert [part for part in parts if f"\n{part}" not in text] == []
+    named = re.findall(r"^- `([^`]+)`:", text, re.MULTILINE)
+    assert len(named) == 3
+    assert [name for name in named if not (SOURCE / room / name).is_file()] == []
+
+
+def test_the_tests_mirror_the_rooms() -> None:
+    assert [room for room in ROOMS if not any((ROOT / "tests" / room).rglob("test_*.py"))] == []
 
 
 @rows("page", PAGES, ids=lambda page: page.name)

@@ -248,7 +248,7 @@ def test_a_parent_that_is_killed_reports_its_child_once(world: World, background
     done = world.cli("agent", "--continue", "-m", "and now?")
     assert done.code in (0, 1), done.err
     told = json.dumps(world.entries("tool_result") + world.entries("attachment"))
-    assert told.count("unknown") + told.count("ended before this session was resumed") == 1
+    assert told.count("the outcome is unknown") + told.count("ended before this session was resumed") == 1
     assert world.rows("SELECT count(*) FROM subagents") == [(1,)], "it is not run again"
     assert world.cli("receipt", "verify").code == 0
 

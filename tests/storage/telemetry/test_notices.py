@@ -86,7 +86,7 @@ def cert(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 ENDS = """
 import atexit, sys
-from adderclaw.config.schema import Config
+from adderclaw.config.schema.settings import Config
 from adderclaw.agent.notices.courier import Courier, Place
 courier = Courier(Place(sys.argv[1], sys.argv[2], Config, print))
 atexit.register(courier.close)
