@@ -1,5 +1,6 @@
 """What an operator is asked, an approval or a question with options, and what they answer."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import field
 from typing import Any, Literal, Protocol
 
@@ -9,6 +10,9 @@ from adderclaw.core.types import Json, Risk
 
 type Kind = Literal["call", "step"]
 """What waits for a yes: a tool call, or a step of a workflow that is there to ask a person and has no risk."""
+
+type Ask = Callable[[str], Awaitable[str | None]]
+"""Asks a person one question; None where nobody answers."""
 
 MOST_GRANTED = 6_000
 """Of a request that "always" is offered for."""

@@ -5,12 +5,12 @@ import os
 import sys
 from typing import Literal
 
-from adderclaw.agent.queries.restoring import Ask
 from adderclaw.agent.tool_call.approvals import by_agent
 from adderclaw.core.questions import (
     MOST_GRANTED,
     Answer,
     ApprovalRequest,
+    Ask,
     Question,
     QuestionRequest,
     Replies,

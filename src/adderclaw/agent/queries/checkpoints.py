@@ -6,12 +6,13 @@ from typing import TypedDict
 from adderclaw.agent.legacy import rewind
 from adderclaw.agent.legacy.rewind import Group
 from adderclaw.agent.queries import clean, loaded, reading, restoring
-from adderclaw.agent.queries.restoring import Ask, Restored
+from adderclaw.agent.queries.restoring import Restored
 from adderclaw.agent.session.session import Session
 from adderclaw.config import home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import UsageError
+from adderclaw.core.questions import Ask
 from adderclaw.core.redaction import Secrets
 from adderclaw.sandbox.legacy.checkpoints import difference
 from adderclaw.sandbox.legacy.checkpoints.restore import Fate, Step

@@ -1,7 +1,7 @@
 """Going back as a person is led through it, at the command line and in a conversation: shown, asked for, reported."""
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from adderclaw.agent.legacy import rewind
@@ -9,6 +9,7 @@ from adderclaw.agent.loop import resume
 from adderclaw.agent.run import Run
 from adderclaw.agent.session.session import Session
 from adderclaw.core.errors import UsageError
+from adderclaw.core.questions import Ask
 from adderclaw.core.redaction import Secrets
 from adderclaw.sandbox.legacy.checkpoints.difference import lines
 from adderclaw.sandbox.legacy.checkpoints.restore import Asked, Outcome, Plan, Step, Workshop
@@ -20,8 +21,6 @@ QUESTIONS: dict[Asked, tuple[str, str]] = {
     "deleted": ("these were deleted while a command ran, maybe by you", "Bring them back?"),
 }
 NAME_THEM = "may be yours and {were} left: look at them; `--force --path {path}` restores what it names, `--path .` all"
-
-type Ask = Callable[[str], Awaitable[str | None]]
 
 
 class Restored(NamedTuple):

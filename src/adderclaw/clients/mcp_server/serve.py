@@ -20,7 +20,7 @@ from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, R
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.storage import transcript
-from adderclaw.storage.telemetry.console import show_brief
+from adderclaw.storage.telemetry.log import show_brief
 from adderclaw.tools.mcp import answers, server
 from adderclaw.tools.mcp.server import Caller, Offer
 

@@ -1,11 +1,9 @@
 """The live view of a run on a terminal: a line an event, with trace, turn, skill, action, status, tokens and cost."""
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from adderclaw.core.events import EventRecord, Sink
-from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.storage.text import plain, sql_time
 
@@ -192,10 +190,3 @@ def _lines(console: "Console", row: Row) -> "list[Text]":
         first.append_text(folded.pop(0))
     first.rstrip()
     return [first, *(Text(" " * indent).append_text(line) for line in folded)]
-
-
-def show_brief(record: EventRecord) -> None:
-    """What the agent tells the operator while the work goes on; stdout is for the answer alone."""
-    if record.event_type == "brief":
-        files = "".join(f"\n  {name}" for name in record.payload["attachments"])
-        print(visible(f"[{record.payload['status']}] {record.payload['message']}{files}"), file=sys.stderr, flush=True)

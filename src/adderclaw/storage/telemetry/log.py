@@ -1,5 +1,6 @@
 """The log on stderr: one short line an event for people, or one JSON object a line for programs."""
 
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from io import TextIOWrapper
@@ -7,6 +8,7 @@ from time import time
 from typing import Any, Protocol
 
 from adderclaw.core.events import EventRecord, Sink
+from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.storage.text import compact, iso, plain, sql_time
 
@@ -184,3 +186,10 @@ def _word(key: str, value: Any) -> str:
     text = plain(" ".join(text.split()))
     longest = LONGEST_MESSAGE if key == "message" else LONGEST
     return text if len(text) <= longest else text[:longest] + "…"
+
+
+def show_brief(record: EventRecord) -> None:
+    """What the agent tells the operator while the work goes on; stdout is for the answer alone."""
+    if record.event_type == "brief":
+        files = "".join(f"\n  {name}" for name in record.payload["attachments"])
+        print(visible(f"[{record.payload['status']}] {record.payload['message']}{files}"), file=sys.stderr, flush=True)

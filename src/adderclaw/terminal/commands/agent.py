@@ -19,7 +19,6 @@ from adderclaw.core.events import Bus, EventRecord
 from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Delta, Json, OnDelta, Thinking
-from adderclaw.storage.telemetry.console import show_brief
 from adderclaw.terminal.commands.plain import (
     CONFIG_FILE,
     EFFORT,
@@ -162,6 +161,8 @@ def converse(channel: Channel, options: Options, again: Resume | None) -> int:
     if isinstance(channel, OneShot) and channel.output_format == "stream-json":
         runtime.bus.listen("stream", stream)
     else:
+        from adderclaw.storage.telemetry.log import show_brief
+
         runtime.bus.listen("brief", show_brief)
     kind = "agent" if isinstance(channel, OneShot) else channel.name
     operator = channel.operator_for(runtime.config) if isinstance(channel, Asks) else Terminal()

@@ -4,11 +4,11 @@ import re
 from shlex import quote
 
 from adderclaw.agent.loop import side_question
-from adderclaw.agent.queries.restoring import Ask
 from adderclaw.agent.run import Run
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.core.errors import UsageError
 from adderclaw.core.framing import cut, framed, sealed
+from adderclaw.core.questions import Ask
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import ToolCall, ToolResult
