@@ -27,15 +27,15 @@ def ssh(words: list[str]) -> int:
     if answer != b"go" or len(fds) != 2:
         print(answer.decode("utf-8", "replace") or "adderclaw: the broker for ssh has ended", file=sys.stderr)
         return 255
-    given, printed = fds
-    routes = {0: given, printed: 1}
+    stdin_pipe, stdout_pipe = fds
+    routes = {0: stdin_pipe, stdout_pipe: 1}
     with selectors.DefaultSelector() as selector:
         for source in routes:
             selector.register(source, selectors.EVENT_READ)
-        while printed in routes:
+        while stdout_pipe in routes:
             for key, _ in selector.select():
                 pump(selector, routes, key.fd)
-    for fd in (given,) if 0 in routes else ():
+    for fd in (stdin_pipe,) if 0 in routes else ():
         os.close(fd)
     code, _, complaint = channel.recv(4096).partition(b" ")
     sys.stderr.write(complaint.decode("utf-8", "replace"))
@@ -68,28 +68,28 @@ def proxy() -> int:
 
     git-lfs asks no proxy for such a server: what it sends there must reach us, and no command of the session.
     """
-    ways = [listening("127.0.0.1", 0)]
-    port, answered = os.environ.get("ADDERCLAW_NEAR", ""), "clear"
-    for place in ("127.0.0.1", "::1") if port else ():
+    listeners = [listening("127.0.0.1", 0)]
+    port, port_state = os.environ.get("ADDERCLAW_NEAR", ""), "clear"
+    for address in ("127.0.0.1", "::1") if port else ():
         try:
-            ways.append(listening(place, int(port)))
+            listeners.append(listening(address, int(port)))
         except OSError as error:
             if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                answered = "occupied"
-    _, answer, _ = ask("proxy", [answered], [way.fileno() for way in ways])
+                port_state = "occupied"
+    _, answer, _ = ask("proxy", [port_state], [listener.fileno() for listener in listeners])
     if answer not in (b"clear", b"occupied"):
         return 1
-    print(ways[0].getsockname()[1], answer.decode())  # another git of this call may have had it cleared before
+    print(listeners[0].getsockname()[1], answer.decode())  # another git of this call may have had it cleared before
     return 0
 
 
-def listening(place: str, port: int) -> socket.socket:
-    one = socket.socket(socket.AF_INET6 if ":" in place else socket.AF_INET, socket.SOCK_STREAM)
+def listening(address: str, port: int) -> socket.socket:
+    server = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     # Connections of a call before this one may linger; where somebody listens, it is refused all the same.
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    one.bind((place, port))
-    one.listen(64)
-    return one
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind((address, port))
+    server.listen(64)
+    return server
 
 
 def main(words: list[str]) -> int:

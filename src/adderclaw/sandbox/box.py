@@ -195,8 +195,8 @@ class Box:
                 order = order._replace(env={**order.env, "ADDERCLAW_GIT_DIRS": self._gits})
             if known.ASKED in order.env:
                 # While another git runs, which may change settings, nothing is known of them.
-                told = None if inside.gits else survey or self._glance()
-                order = order._replace(env={**order.env, **known.told(told, order.cwd, self.room.roots)})
+                git_settings = None if inside.gits else survey or self._glance()
+                order = order._replace(env={**order.env, **known.told(git_settings, order.cwd, self.room.roots)})
             return Held(self, inside, order, mark, watched=watched)
         except BaseException:
             self._go_on(inside) if inside is not None and not inside.gits else None
@@ -213,8 +213,8 @@ class Box:
         if inside is None or not inside.running or not inside.is_alive():
             return False
         self._furniture = furniture
-        wanted = furniture.room(self._outlined(), self._survey())
-        return not ({*wanted.hidden} <= {*inside.room.hidden} and {*wanted.masked} <= {*inside.room.masked})
+        next_room = furniture.room(self._outlined(), self._survey())
+        return not ({*next_room.hidden} <= {*inside.room.hidden} and {*next_room.masked} <= {*inside.room.masked})
 
     def _hold(self, inside: Place) -> None:
         """Stop all others, once."""
@@ -270,11 +270,11 @@ class Box:
     def _report(self, survey: Survey) -> str:
         """Hand on what has changed since the last look; the line that says so."""
         self._widen(survey)
-        found = protected_paths.changes(self._items or {}, survey.items)
+        changes = protected_paths.changes(self._items or {}, survey.items)
         if self._items != survey.items:
             self._items = survey.items
-            self._recorder.changed(found, survey.items)
-        return protected_paths.REPORT.format(names=protected_paths.named(found, self.room.roots)) if found else ""
+            self._recorder.changed(changes, survey.items)
+        return protected_paths.REPORT.format(names=protected_paths.named(changes, self.room.roots)) if changes else ""
 
     def _mount(self, inside: Place, survey: Survey) -> None:
         roots, survey = self.room.roots, protected_paths.with_traces(survey, self.room.traces)
@@ -362,12 +362,12 @@ class Box:
             why = _difference(inside.room, self.room) if alive else "the program inside had ended"
             self._tell(RENEWED.format(why=why))
         self.close()
-        made = self._made()
-        made.greet()
-        self._inside, self._holds = made, False
-        if made.refuses:
+        started = self._made()
+        started.greet()
+        self._inside, self._holds = started, False
+        if started.refuses:
             self._once(NO_SUPERVISOR)
-        return made
+        return started
 
     def _is_usable(self, inside: Place) -> bool:
         if not inside.is_alive() or not (inside.running or _same(inside.room, self.room)):
@@ -382,11 +382,11 @@ class Box:
 
     def _normal(self, room: Room) -> Room:
         """With links followed, and without what is not there. Raises AdderClawError where it would protect nothing."""
-        found = {root: followed(root) for root in room.roots}
-        roots = tuple(dict.fromkeys(real for real in found.values() if os.path.isdir(real)))
+        resolved = {root: followed(root) for root in room.roots}
+        roots = tuple(dict.fromkeys(real for real in resolved.values() if os.path.isdir(real)))
         if "/" in roots:
             raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
-        for root in (root for root, real in found.items() if real not in roots):
+        for root in (root for root, real in resolved.items() if real not in roots):
             self._once(UNREACHED.format(root=root))
         shown = tuple(path for path in map(followed, room.shown) if path not in ("/", *seen.homes()))
         return replace(room, roots=roots, shown=shown, named=(*room.roots, *room.shown))

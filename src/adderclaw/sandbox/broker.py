@@ -143,31 +143,31 @@ class Broker:
             return
         for fd in fds:
             os.set_inheritable(fd, False)
-        given = _sockets(fds)
-        if len(given) < len(fds) or len(self._tasks) >= MOST_ASKED:
-            _close(given)
+        sockets = _sockets(fds)
+        if len(sockets) < len(fds) or len(self._tasks) >= MOST_ASKED:
+            _close(sockets)
             return
-        task = asyncio.ensure_future(self._serve(given, message.decode("utf-8", "replace").split("\0")))
+        task = asyncio.ensure_future(self._serve(sockets, message.decode("utf-8", "replace").split("\0")))
 
         def served(task: asyncio.Task[None]) -> None:
             """Also of one that was cancelled before its first step."""
             self._tasks.discard(task)
-            _close(given)
+            _close(sockets)
 
         self._tasks.add(task)
         task.add_done_callback(served)
 
-    async def _serve(self, given: list[socket.socket], words: list[str]) -> None:
-        channel, listeners = given[0], given[1:]
+    async def _serve(self, sockets: list[socket.socket], words: list[str]) -> None:
+        channel, listeners = sockets[0], sockets[1:]
         try:
             match words:
                 case ["ssh", protocol, *rest]:
                     await self._ssh(channel, protocol, rest)
                 case ["credential", _, text]:
                     _answer(channel, await self._credential(text))
-                case ["proxy", _, answered] if listeners and len(self._ways) < MOST_WAYS:
+                case ["proxy", _, port_state] if listeners and len(self._ways) < MOST_WAYS:
                     self._way_out(*(listener.dup() for listener in listeners))
-                    self._is_clear |= answered == "clear"
+                    self._is_clear |= port_state == "clear"
                     _answer(channel, b"clear" if self._is_clear else b"occupied")
                 case _:
                     _answer(channel, b"")
@@ -223,11 +223,11 @@ class Broker:
             other = self._reach(host, port, addresses) if self._reach is not None else ""
             return None if other is None else "only what was approved for this call is reached"
 
-        way = Proxy(judge, tell=lambda _place, _why: None, named=lambda host, port: (host, port) in approved)
-        self._serve_way(way, listener)  # git says it itself
-        for one in near:
+        proxy = Proxy(judge, tell=lambda _place, _why: None, named=lambda host, port: (host, port) in approved)
+        self._serve_way(proxy, listener)  # git says it itself
+        for near_listener in near:
             if self._only is not None:
-                self._serve_way(Forward(judge, (self._only.host, self._only.port)), one)
+                self._serve_way(Forward(judge, (self._only.host, self._only.port)), near_listener)
 
     def _serve_way(self, way: Proxy, listener: socket.socket) -> None:
         way.serve(listener)
@@ -235,8 +235,8 @@ class Broker:
 
     async def _credential(self, text: str) -> bytes:
         """What the operator's own helpers know for that host, as git inside asks for it; nothing for any other."""
-        asked = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-        key = (asked.get("protocol"), asked.get("host", "").lower())
+        fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        key = (fields.get("protocol"), fields.get("host", "").lower())
         grant = next((g for g in self._grants if (g.scheme, g.authority.lower()) == key), None)
         git = resolve("git", self._roots)
         if grant is None or git is None or (grant.scheme == "http" and grant.host not in LOOPBACK):
@@ -244,38 +244,38 @@ class Broker:
         lines = [f"protocol={grant.scheme}", f"host={grant.authority}", f"path={grant.path.lstrip('/')}"]
         lines += [f"username={grant.user}"] if grant.user else []
         quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_CEILING_DIRECTORIES": os.path.dirname(home())}
-        given = memory_file(("\n".join(lines) + "\n\n").encode())
+        request = memory_file(("\n".join(lines) + "\n\n").encode())
         with contextlib.ExitStack() as stack:
             try:
                 argv = (git, "credential", "fill")
-                process = stack.enter_context(self._started(argv, PASSED_TO_HELPERS, quiet, given, PIPE, DEVNULL))
+                process = stack.enter_context(self._started(argv, PASSED_TO_HELPERS, quiet, request, PIPE, DEVNULL))
             finally:
-                os.close(given)
+                os.close(request)
             out = await _printed(process)
-        kept = [line for line in out.split(b"\n") if line.startswith((b"username=", b"password="))]
-        return b"".join(line + b"\n" for line in kept)
+        answers = [line for line in out.split(b"\n") if line.startswith((b"username=", b"password="))]
+        return b"".join(line + b"\n" for line in answers)
 
 
 def _sockets(fds: list[int]) -> list[socket.socket]:
     """What a process inside handed out, each as a socket; what is none is closed."""
-    made: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     for fd in fds:
         try:
-            made.append(socket.socket(fileno=fd))
+            sockets.append(socket.socket(fileno=fd))
         except OSError:
             os.close(fd)
-    return made
+    return sockets
 
 
 def _close(sockets: list[socket.socket]) -> None:
-    for one in sockets:
-        one.close()
+    for sock in sockets:
+        sock.close()
 
 
 def _answer(channel: socket.socket, text: bytes, *fds: int) -> None:
     """At once or not at all: the socket is that of whoever asks, who may have filled it, or made it wait."""
-    given = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-    channel.sendmsg([text], given, socket.MSG_DONTWAIT)
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    channel.sendmsg([text], ancillary, socket.MSG_DONTWAIT)
 
 
 async def certificates(grants: tuple[Grant, ...], roots: tuple[str, ...]) -> bytes:
@@ -332,14 +332,14 @@ def granted_ssh(words: list[str], grants: tuple[Grant, ...]) -> Grant | None:
         return None
     user, _, host = rest[0].rpartition("@")
     try:
-        asked = shlex.split(rest[1])
+        command = shlex.split(rest[1])
     except ValueError:
         return None
-    if len(asked) != 2:
+    if len(command) != 2:
         return None
     for grant in grants:
-        wanted = (grant.scheme, grant.user, grant.host, grant.port, grant.service, grant.path)
-        if wanted == ("ssh", user, host, port, *asked):
+        approved = (grant.scheme, grant.user, grant.host, grant.port, grant.service, grant.path)
+        if approved == ("ssh", user, host, port, *command):
             return grant
     return None
 
@@ -353,8 +353,8 @@ def _ssh_words(grant: Grant, protocol: str) -> list[str]:
 
 
 def _environment(names: tuple[str, ...], roots: tuple[str, ...]) -> dict[str, str]:
-    found = {name: os.environ[name] for name in names if name in os.environ}
-    return {**found, "PATH": os.pathsep.join(search_path(roots))}
+    passed = {name: os.environ[name] for name in names if name in os.environ}
+    return {**passed, "PATH": os.pathsep.join(search_path(roots))}
 
 
 def _text() -> str:

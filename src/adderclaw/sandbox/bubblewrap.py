@@ -104,21 +104,21 @@ def _system(room: Room, files: Mapping[str, int]) -> list[str]:
     words += ["--perms", "1777", *_empty("/var/tmp"), "--symlink", "../run", "/var/run"]
     words += [word for user in _home() for word in _empty(user)]
     words += _settings(files)
-    places = seen.places(room.roots, room.shown)
-    for place in seen.SYSTEM:
-        if os.path.islink(place):
-            words += ["--symlink", os.readlink(place), place]
-    for place in places:
-        words += ["--ro-bind", place, place]
+    readable = seen.places(room.roots, room.shown)
+    for path in seen.SYSTEM:
+        if os.path.islink(path):
+            words += ["--symlink", os.readlink(path), path]
+    for path in readable:
+        words += ["--ro-bind", path, path]
     if room.cache and not room.read_only:
         words += ["--bind", room.cache, room.cache_at or caches.PLACE]
-    return words + _links(room, places)
+    return words + _links(room, readable)
 
 
 def _home() -> list[str]:
     """The user's home, which is empty inside; nothing where it is a place of the system."""
     user = settled(os.path.expanduser("~"))
-    return [] if user == "/" or any(beneath(place, user) for place in seen.SYSTEM) else [user]
+    return [] if user == "/" or any(beneath(folder, user) for folder in seen.SYSTEM) else [user]
 
 
 def own_folders(room: Room) -> list[str]:
@@ -136,15 +136,15 @@ def _settings(files: Mapping[str, int]) -> list[str]:
     return words
 
 
-def _links(room: Room, places: Sequence[str]) -> list[str]:
+def _links(room: Room, readable: Sequence[str]) -> list[str]:
     """Links outside of all that is shown which the names of shown places lead over."""
     named = (*search_path(room.roots), *room.named, os.path.expanduser("~"))
-    found = dict(link for path in named for link in seen.trail(path))
-    there = (*places, *seen.SYSTEM)
+    links = dict(link for path in named for link in seen.trail(path))
+    existing = (*readable, *seen.SYSTEM)
     return [
         word
-        for link, target in found.items()
-        if not any(beneath(link, place) for place in (*there, *room.roots))
+        for link, target in links.items()
+        if not any(beneath(link, folder) for folder in (*existing, *room.roots))
         for word in ("--symlink", target, link)
     ]
 
@@ -158,7 +158,7 @@ def _workspace(room: Room) -> list[str]:
     bind = "--ro-bind" if room.read_only else "--bind"
     seen_as = {room.roots[0]: room.stand_in} if room.stand_in and room.roots else {}
     words = [word for root in room.roots for word in (bind, seen_as.get(root, root), root)]
-    return words + [word for place in room.lent for word in ("--ro-bind", place, place)]
+    return words + [word for path in room.lent for word in ("--ro-bind", path, path)]
 
 
 def _hidden(room: Room) -> list[str]:
@@ -174,12 +174,12 @@ def hidden(room: Room) -> tuple[str, ...]:
     paths += [os.path.join(user, name) for name in SECRETS]
     # links followed once, not for each of the paths
     visible = (*room.roots, *map(followed, room.roots), *seen.readable(room.roots, room.shown))
-    found = (path for path in dict.fromkeys(paths) if _is_among((path, followed(path)), visible))
-    return tuple(path for path in found if os.path.exists(path) and not os.path.islink(path))
+    candidates = (path for path in dict.fromkeys(paths) if _is_among((path, followed(path)), visible))
+    return tuple(path for path in candidates if os.path.exists(path) and not os.path.islink(path))
 
 
-def _is_among(names: Iterable[str], places: Iterable[str]) -> bool:
-    return any(beneath(name, place) for name in names for place in places)
+def _is_among(names: Iterable[str], folders: Iterable[str]) -> bool:
+    return any(beneath(name, folder) for name in names for folder in folders)
 
 
 def _masks(paths: Iterable[str]) -> list[str]:

@@ -25,17 +25,17 @@ def folder_of(home: str, workspace: str, *, servers: bool = False) -> str:
     return os.path.join(home, home_names.CACHES, f"{name}-servers" if servers else name)
 
 
-def environment(place: str) -> dict[str, str]:
+def environment(folder: str) -> dict[str, str]:
     """What tells package managers to keep their caches in a place."""
     return {
-        "npm_config_cache": f"{place}/npm",
-        "YARN_CACHE_FOLDER": f"{place}/yarn",
-        "PIP_CACHE_DIR": f"{place}/pip",
-        "UV_CACHE_DIR": f"{place}/uv",
+        "npm_config_cache": f"{folder}/npm",
+        "YARN_CACHE_FOLDER": f"{folder}/yarn",
+        "PIP_CACHE_DIR": f"{folder}/pip",
+        "UV_CACHE_DIR": f"{folder}/uv",
         "UV_LINK_MODE": "copy",  # it lies on another file system than the workspace
-        "CARGO_HOME": f"{place}/cargo",
-        "GOCACHE": f"{place}/go-build",
-        "GOMODCACHE": f"{place}/go-mod",
+        "CARGO_HOME": f"{folder}/cargo",
+        "GOCACHE": f"{folder}/go-build",
+        "GOMODCACHE": f"{folder}/go-mod",
         "GOFLAGS": "-modcacherw",
     }
 
@@ -82,5 +82,5 @@ def _workspace(folder: str) -> str:
 
 
 def _size(folder: str) -> int:
-    found = (os.path.join(top, name) for top, _, names in os.walk(folder) for name in names)
-    return sum(os.lstat(path).st_size for path in found if os.path.lexists(path))
+    files = (os.path.join(top, name) for top, _, names in os.walk(folder) for name in names)
+    return sum(os.lstat(path).st_size for path in files if os.path.lexists(path))

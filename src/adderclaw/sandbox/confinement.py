@@ -140,13 +140,13 @@ def correct(kind: str, roots: Sequence[str]) -> None:
 
 def required(roots: Sequence[str], *, needed: bool = False) -> str:
     """The confinement of a session that must have one; refuses where none can start."""
-    found = probe(roots)
-    if found == "none":
+    kind = probe(roots)
+    if kind == "none":
         why = failures(roots)
         by = "setting security.sandbox_required" if needed else "profile `sandboxed`"
         way = "--profile permissive" if needed else "--profile supervised, each risky call being asked about"
         raise AdderClawError(NO_SANDBOX.format(by=by, why=why, way=way, mend=_sentence(mend(why))))
-    return found
+    return kind
 
 
 def mend(why: str) -> str:
@@ -176,23 +176,23 @@ def chosen(
     """
     if profile == "permissive":
         return "none"
-    found = required(roots, needed=needed) if profile == "sandboxed" or needed else probe(roots)
-    if found == "none":
+    kind = required(roots, needed=needed) if profile == "sandboxed" or needed else probe(roots)
+    if kind == "none":
         warn(UNCONFINED)
-    elif found not in ("bubblewrap", accept):
+    elif kind not in ("bubblewrap", accept):
         if profile == "sandboxed":
-            raise AdderClawError(not_accepted(found, roots))
-        warn(LESSER[found])
-    return found
+            raise AdderClawError(not_accepted(kind, roots))
+        warn(LESSER[kind])
+    return kind
 
 
-def not_accepted(found: str, roots: Sequence[str]) -> str:
+def not_accepted(kind: str, roots: Sequence[str]) -> str:
     """Why `sandboxed` does not start on what is weaker than bubblewrap, and how to go on."""
     from adderclaw.config import home
 
     why = trial("bubblewrap", roots) or FAILED
     file = os.path.join(home(), home_names.CONFIG)
-    return NOT_ACCEPTED[found].format(why=why, file=file, mend=_sentence(mend(why)))
+    return NOT_ACCEPTED[kind].format(why=why, file=file, mend=_sentence(mend(why)))
 
 
 def failures(roots: Sequence[str]) -> str:
@@ -226,11 +226,11 @@ def _start_failure(kind: str, roots: Sequence[str], bwrap: str = "") -> str | No
             return seatbelt.proof(roots)
         from adderclaw.sandbox.bubblewrap import Room
 
-        tried = box(kind, Room(unsearched=tuple(roots), bwrap=bwrap))
+        trial_box = box(kind, Room(unsearched=tuple(roots), bwrap=bwrap))
         try:
-            tried.open()
+            trial_box.open()
         finally:
-            tried.close()
+            trial_box.close()
     except (AdderClawError, OSError, LookupError) as error:
         return str(error)
     return None

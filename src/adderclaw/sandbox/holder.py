@@ -204,8 +204,8 @@ class Inside:
             self._kill_unheard()
             self._process.wait()
             self.close()
-            said = os.pread(complaints, 4096, 0).decode("utf-8", "replace").strip()
-            raise AdderClawError(f"the sandbox did not start: {said[-300:] or NO_WORD}")
+            output = os.pread(complaints, 4096, 0).decode("utf-8", "replace").strip()
+            raise AdderClawError(f"the sandbox did not start: {output[-300:] or NO_WORD}")
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
                 self._known(struct.unpack("=iii", data[:12])[0])
@@ -261,8 +261,8 @@ class Inside:
             ours.settimeout(START_WAIT)
             answer = ours.recv(4096)
         if answer != b"done ":
-            said = answer.removeprefix(b"done ").decode("utf-8", "replace") or "the program inside does not answer"
-            raise AdderClawError(f"the sandbox cannot keep protected places as they are: {words[0]}: {said}")
+            reason = answer.removeprefix(b"done ").decode("utf-8", "replace") or "the program inside does not answer"
+            raise AdderClawError(f"the sandbox cannot keep protected places as they are: {words[0]}: {reason}")
 
     def begin(self, order: Order, mark: str, roots: Sequence[str]) -> StartedInside:
         return StartedInside(self, order, mark, roots, START_WAIT)
@@ -360,5 +360,5 @@ def _without_server(begin: "Callable[[], Popen[bytes]]") -> "Popen[bytes]":
 
 def _given(control: int, **numbers: int) -> list[str]:
     own_users = os.geteuid() != 0 and "ruleset" not in numbers
-    given: dict[str, Any] = {"control": control, **limits.of_process(own_users=own_users), **numbers}
-    return [f"{name}={value}" for name, value in given.items()]
+    parameters: dict[str, Any] = {"control": control, **limits.of_process(own_users=own_users), **numbers}
+    return [f"{name}={value}" for name, value in parameters.items()]

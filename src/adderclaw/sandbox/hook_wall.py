@@ -61,18 +61,18 @@ def _masked(bwrap: str, away: Sequence[str]) -> list[str]:
 
 def _unread(order: Order, away: Sequence[str]) -> Started:
     """Where nothing can be mounted: by a thread that can read every other file that is there now."""
-    made: list[Started | BaseException] = []
+    outcome: list[Started | BaseException] = []
 
     def begin() -> None:
         try:
             shut_port.give_up(landlock.reading(landlock.visible(away, ())))
-            made.append(bare(order))
+            outcome.append(bare(order))
         except BaseException as error:  # noqa: BLE001 - it is raised where the hook was wanted
-            made.append(error)
+            outcome.append(error)
 
-    one = threading.Thread(target=begin)
-    one.start()
-    one.join()
-    if isinstance(made[0], BaseException):
-        raise made[0]
-    return made[0]
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]

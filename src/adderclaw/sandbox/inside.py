@@ -165,7 +165,7 @@ class Holder:
 
     def obey(self, order: bytes, rest: bytes, channel: socket) -> None:
         """Do it, and only then answer: the answer is empty, or what went wrong."""
-        said = b""
+        failure = b""
         try:
             if order == b"keep" and self.views is not None:
                 keep(*listed(rest))
@@ -178,10 +178,10 @@ class Holder:
             elif order == b"go":
                 self.go()
             elif order == b"rest" and (self.calls or not self.own or in_memory(self.own) != self.empty):
-                said = b"it is in use"
+                failure = b"it is in use"
         except OSError as error:
-            said = b"%d %s" % (error.errno, str(error.filename or error.strerror).encode())
-        channel.send(b"done " + said)
+            failure = b"%d %s" % (error.errno, str(error.filename or error.strerror).encode())
+        channel.send(b"done " + failure)
         channel.close()
 
     def hold(self) -> None:
@@ -352,16 +352,16 @@ class Holder:
         while time.monotonic() < until:
             table = processes()
             parents = {pid: parent for pid, (parent, _, _) in table.items()}
-            found = [
+            members = [
                 pid
                 for pid, (_, group, session) in table.items()
                 if call.pid in (group, session) or descends(pid, {call.pid}, parents) or call.mark in environ(pid)
             ]
-            for pid in found:
+            for pid in members:
                 signal(pid, KILL)
             self.reap()
-            dying = {pid for pid in dying.union(found) if stat(str(pid))}
-            if not dying and not found:  # one that was found may have started another before it died
+            dying = {pid for pid in dying.union(members) if stat(str(pid))}
+            if not dying and not members:  # one that was found may have started another before it died
                 return 0
             select.select((), (), (), 0.0005)
         return len(dying)
@@ -369,41 +369,43 @@ class Holder:
 
 def in_memory(folders: list[str]) -> list[tuple[int, int]]:
     """How many files and blocks are used in each."""
-    found = map(posix.statvfs, folders)
-    return [(one.f_files - one.f_ffree, one.f_blocks - one.f_bfree) for one in found]
+    statuses = map(posix.statvfs, folders)
+    return [(status.f_files - status.f_ffree, status.f_blocks - status.f_bfree) for status in statuses]
 
 
 def main(arguments: list[str]) -> None:
-    given = dict(argument.split("=", 1) for argument in arguments)
+    parameters = dict(argument.split("=", 1) for argument in arguments)
     _warnings.filters.insert(0, ("ignore", None, DeprecationWarning, None, 0))  # of forks by threads: each closes all
     libc.signal(2, None)  # Python's own handler would end us with KeyboardInterrupt
     control_process(4, 0)  # PR_SET_DUMPABLE: no command reads or writes our memory
-    control = socket(fileno=int(given["control"]))
+    control = socket(fileno=int(parameters["control"]))
     posix.set_inheritable(control.fileno(), False)
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name.startswith("RLIMIT_"):
             limit(name, int(value))
     listener: list[tuple[int, int, bytes]] = []
     server = None
-    if "port" in given:
+    if "port" in parameters:
         server = socket(AF_INET, SOCK_STREAM)
         server.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-        server.bind(("127.0.0.1", int(given["port"])))
+        server.bind(("127.0.0.1", int(parameters["port"])))
         server.listen(128)
         listener = [(SOL_SOCKET, SCM_RIGHTS, server.fileno().to_bytes(4, sys.byteorder))]
     views, more = None, b""
-    if "ruleset" in given:
-        more = restrict(*(int(given[name]) for name in ("ruleset", "seccomp", "refused", "install", "supervisor")))
+    if "ruleset" in parameters:
+        more = restrict(*(int(parameters[name]) for name in ("ruleset", "seccomp", "refused", "install", "supervisor")))
     else:
-        if "scope" in given:
-            follow_landlock(int(given["scope"]))
-        roots = [path.encode("utf-8", "surrogateescape") for name, path in given.items() if name.startswith("root ")]
-        rules, looking = (read_whole(int(given[name])) for name in ("seccomp", "looking"))
-        views = Views(int(given["capabilities"]), rules, looking, roots)
+        if "scope" in parameters:
+            follow_landlock(int(parameters["scope"]))
+        roots = [
+            path.encode("utf-8", "surrogateescape") for name, path in parameters.items() if name.startswith("root ")
+        ]
+        rules, looking = (read_whole(int(parameters[name])) for name in ("seccomp", "looking"))
+        views = Views(int(parameters["capabilities"]), rules, looking, roots)
     control.sendmsg([b"ready" + more], listener)
     if server is not None:
         server.close()
-    holder = Holder(control, views, [path for name, path in given.items() if name.startswith("own ")])
+    holder = Holder(control, views, [path for name, path in parameters.items() if name.startswith("own ")])
     holder.serve()
     while not holder.first and not holder.alone():
         holder.kill_everything()

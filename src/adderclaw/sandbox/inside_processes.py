@@ -60,8 +60,8 @@ def processes() -> dict[int, tuple[int, int, int]]:
     return table
 
 
-def stat(place: str) -> list[bytes]:
-    return read(f"{place}/stat").rpartition(b")")[2].split()
+def stat(name: str) -> list[bytes]:
+    return read(f"{name}/stat").rpartition(b")")[2].split()
 
 
 def tasks(name: str) -> list[str]:
@@ -94,9 +94,9 @@ def descends(pid: int, ancestors: set[int], parents: dict[int, int]) -> bool:
 
 
 def environ(pid: int) -> list[bytes]:
-    found = read(f"{pid}/environ")
+    content = read(f"{pid}/environ")
     others = (read(f"{pid}/task/{task}/environ") for task in tasks(str(pid)))
-    return (found or next(filter(None, others), b"")).split(b"\0")
+    return (content or next(filter(None, others), b"")).split(b"\0")
 
 
 def read(path: str) -> bytes:

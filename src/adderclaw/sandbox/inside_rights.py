@@ -25,14 +25,14 @@ class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
 
 
-def drop_capabilities(kept: int = 0b1011) -> None:
+def drop_capabilities(retained: int = 0b1011) -> None:
     """All but what lets root work in a workspace that belongs to somebody else: CHOWN, DAC_OVERRIDE, FOWNER."""
     for number in range(64):
-        if not kept >> number & 1:
+        if not retained >> number & 1:
             libc.prctl(24, ctypes.c_ulong(number), 0, 0, 0)  # PR_CAPBSET_DROP: refused to whoever has none
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     if libc.capget(header, sets) == 0:
-        left = [sets[0] & kept, sets[1] & kept, 0, 0, 0, 0]
+        left = [sets[0] & retained, sets[1] & retained, 0, 0, 0, 0]
         check(libc.capset(header, (ctypes.c_uint32 * 6)(*left)), "capset")
 
 
@@ -59,9 +59,9 @@ def restrict(ruleset: int, code: int, refused: int, install: int, supervisor: in
     if listener < 0:
         filter_calls(posix.read(refused, 1 << 16))
     else:
-        door = socket(fileno=supervisor)
-        door.sendmsg([b"calls"], [(SOL_SOCKET, SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))])
-        door.detach()
+        channel = socket(fileno=supervisor)
+        channel.sendmsg([b"calls"], [(SOL_SOCKET, SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))])
+        channel.detach()
     for fd in (code, refused, supervisor, listener):
         posix.close(fd) if fd >= 0 else None
     return b"" if listener >= 0 else b" refusing"

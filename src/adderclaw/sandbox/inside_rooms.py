@@ -128,11 +128,11 @@ class Fresh:
             check(libc.umount2(b"/tmp", 2), "umount /tmp")
         below = sorted(path for path in mount_points() if path.startswith(b"/tmp/"))
         outer = [path for path in below if not any(path.startswith(above + b"/") for above in below)]
-        kept = [(path, posix.open(path, posix.O_PATH | posix.O_CLOEXEC)) for path in outer]
+        inner_mounts = [(path, posix.open(path, posix.O_PATH | posix.O_CLOEXEC)) for path in outer]
         options = b"mode=1777,size=%d" % FRESH_BYTES
         check(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", ctypes.c_ulong(PLAIN), options), "mount /tmp")
         self.is_over = True
-        for path, fd in kept:
+        for path, fd in inner_mounts:
             is_folder = posix.fstat(fd).st_mode & 0o170000 == 0o040000
             make_place(path, is_folder=is_folder)
             check(libc.mount(b"/proc/self/fd/%d" % fd, path, None, ctypes.c_ulong(BIND_ALL), None), path)
@@ -143,7 +143,9 @@ def folders_below(top: bytes) -> list[bytes]:
     """Those that only lead to what is mounted in there."""
     below = [path for path in mount_points() if path.startswith(top + b"/")]
     parents = {b"/".join(path.split(b"/")[:count]) for path in below for count in range(3, len(path.split(b"/")))}
-    return sorted(path for path in parents if not any(path == one or path.startswith(one + b"/") for one in below))
+    return sorted(
+        path for path in parents if not any(path == mount or path.startswith(mount + b"/") for mount in below)
+    )
 
 
 def scratch_looks(folders: list[bytes]) -> object:
@@ -151,14 +153,14 @@ def scratch_looks(folders: list[bytes]) -> object:
     bytes the first of the folders holds with all that lies in it, and how each of them looks."""
     try:
         space = posix.statvfs(folders[0])
-        return space.f_bfree, space.f_ffree, [(folder_looks(one), posix.listdir(one)) for one in folders]
+        return space.f_bfree, space.f_ffree, [(folder_looks(folder), posix.listdir(folder)) for folder in folders]
     except OSError:
         return object()  # like nothing else
 
 
 def folder_looks(path: bytes) -> tuple[int, ...]:
-    found = posix.stat(path)
-    return found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+    status = posix.stat(path)
+    return status.st_mode, status.st_uid, status.st_gid, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
 def make_place(path: bytes, *, is_folder: bool) -> None:
@@ -319,8 +321,8 @@ class Mounter(View):
         keep(*self.wanted)
         return 0
 
-    def keep(self, pinned: list[bytes], kept: list[bytes]) -> None:
-        self.wanted = pinned, kept
+    def keep(self, pinned: list[bytes], read_only: list[bytes]) -> None:
+        self.wanted = pinned, read_only
         self.turn()
 
 
@@ -339,8 +341,8 @@ class Views:
     def of(self, view: bytes, *, is_first: bool) -> View:
         """The one that is asked for; whoever looks first, when nobody else does, finds an empty /tmp."""
         if view in ALONE:
-            made = OwnView if view == OWN else OfflineView
-            self.own.append(made(self.capabilities, self.rules if view == OWN else self.looking))
+            view_class = OwnView if view == OWN else OfflineView
+            self.own.append(view_class(self.capabilities, self.rules if view == OWN else self.looking))
             return self.own[-1]
         if view == LOOK:
             if self.look is None:

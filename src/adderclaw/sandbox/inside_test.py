@@ -141,16 +141,16 @@ def executables(root: str) -> Iterator[str]:
     """The executable files of the project, as a test in its top folder names them."""
     count = 0
     for above, folders, files in os.walk(root):
-        folders[:] = [one for one in folders if one not in SKIPPED]
-        for one in files:
-            path = os.path.join(above, one)
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        for name in files:
+            path = os.path.join(above, name)
             if not os.access(path, os.X_OK):
                 continue
-            way = os.path.relpath(path, root)
+            relative = os.path.relpath(path, root)
             yield path
-            yield "./" + way
-            if "/" in way:
-                yield way
+            yield "./" + relative
+            if "/" in relative:
+                yield relative
             count += 1
             if count > MOST_FILES:
                 return
@@ -176,9 +176,9 @@ def call(how: str, about: dict[str, str], words: list[str]) -> int:
         return end(status)
     with open(about["known"], encoding="utf-8") as file:
         calls = json.load(file)["calls"]
-    status = next((one[2] for one in calls if one[0] == key), None)
+    status = next((row[2] for row in calls if row[0] == key), None)
     if status is None:
-        status = next((one[2] for one in reversed(calls) if one[1] == program and one[2] is not None), 0)
+        status = next((row[2] for row in reversed(calls) if row[1] == program and row[2] is not None), 0)
     if how == "other":
         for stream in (sys.stdout, sys.stderr):
             try:
@@ -207,8 +207,8 @@ def count(path: str) -> int:
 def is_of_project(words: list[str], root: str) -> bool:
     program = words[0]
     base = os.path.basename(program)
-    found = os.path.join(os.getcwd(), program) if "/" in program else on_path(program)
-    if found is None or lies_in(found, root):
+    path = os.path.join(os.getcwd(), program) if "/" in program else on_path(program)
+    if path is None or lies_in(path, root):
         return True
     if base in RUNNERS or base == "pip3":
         return True
@@ -226,7 +226,7 @@ def is_of_project(words: list[str], root: str) -> bool:
 
 def on_path(program: str) -> str | None:
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    paths = (os.path.join(one, program) for one in folders)
+    paths = (os.path.join(folder, program) for folder in folders)
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
 
 
@@ -254,11 +254,11 @@ def run_program(words: list[str]) -> tuple[int, bool]:
         threading.Thread(target=pump, args=(pipe, fd, into), daemon=True)
         for pipe, fd, into in ((process.stdout, 1, printed), (process.stderr, 2, []))
     ]
-    for one in pumps:
-        one.start()
+    for pump_thread in pumps:
+        pump_thread.start()
     status = process.wait()
-    for one in pumps:
-        one.join(LATE)
+    for pump_thread in pumps:
+        pump_thread.join(LATE)
     return status, bool(printed)
 
 

@@ -33,8 +33,8 @@ def version() -> int:
     """Which Landlock this kernel has; 0 if none."""
     if sys.platform != "linux":  # the number means another call there, or ends the process
         return 0
-    found = _call(CREATE, None, 0, 1)
-    return max(found, 0)
+    number = _call(CREATE, None, 0, 1)
+    return max(number, 0)
 
 
 def ruleset(readable: Sequence[str], writable: Sequence[str], *, network: bool) -> int:
@@ -43,29 +43,29 @@ def ruleset(readable: Sequence[str], writable: Sequence[str], *, network: bool) 
     if known < 1:
         raise OSError(0, "this kernel has no Landlock")
     everything = ALL_FILES[max(number for number in ALL_FILES if number <= known)]
-    wanted = struct.pack("=QQQ", everything, 0 if network else TCP, SCOPES)
+    attributes = struct.pack("=QQQ", everything, 0 if network else TCP, SCOPES)
     size = 8 if known < 4 else 16 if known < SCOPED else 24
-    made = _call(CREATE, wanted[:size], size, 0)
-    if made < 0:
+    rules = _call(CREATE, attributes[:size], size, 0)
+    if rules < 0:
         raise _failure("landlock_create_ruleset")
-    os.set_inheritable(made, False)
+    os.set_inheritable(rules, False)
     for path in readable:
-        _grant(made, path, READ)
+        _grant(rules, path, READ)
     for path in writable:
-        _grant(made, path, everything & ~(IOCTL_DEVICE | MAKE_DEVICES))
+        _grant(rules, path, everything & ~(IOCTL_DEVICE | MAKE_DEVICES))
     for name in DEVICES:
-        _grant(made, f"/dev/{name}", (READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE) & everything)
-    return made
+        _grant(rules, f"/dev/{name}", (READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE) & everything)
+    return rules
 
 
 def reading(readable: Iterable[str]) -> int:
     """A descriptor of rules by which files are read there alone; all else is as it was. Raises OSError."""
-    made = _call(CREATE, struct.pack("=Q", READ_FILE), 8, 0)
-    if made < 0:
+    rules = _call(CREATE, struct.pack("=Q", READ_FILE), 8, 0)
+    if rules < 0:
         raise _failure("landlock_create_ruleset")
     for path in readable:
-        _grant(made, path, READ_FILE)
-    return made
+        _grant(rules, path, READ_FILE)
+    return rules
 
 
 def scope() -> int | None:
@@ -87,20 +87,20 @@ def ports_but(shut: int) -> int:
 
     Rules only ever allow: so there is one for each of the other ports, which takes a tenth of a second.
     """
-    wanted = struct.pack("=QQQ", 0, TCP, ABSTRACT)
+    attributes = struct.pack("=QQQ", 0, TCP, ABSTRACT)
     size = 16 if version() < SCOPED else 24
-    made = _call(CREATE, wanted[:size], size, 0)
-    if made < 0:
+    rules = _call(CREATE, attributes[:size], size, 0)
+    if rules < 0:
         raise _failure("landlock_create_ruleset")
     call, rule = ctypes.CDLL(None, use_errno=True).syscall, ctypes.create_string_buffer(16)
     for port in range(65_536):
         struct.pack_into("=QQ", rule, 0, TCP, port)
-        if port != shut and call(ADD, made, OF_PORTS, rule, 0):
+        if port != shut and call(ADD, rules, OF_PORTS, rule, 0):
             raise _failure(f"landlock_add_rule {port}")
-    return made
+    return rules
 
 
-def _grant(made: int, path: str, rights: int) -> None:
+def _grant(rules: int, path: str, rights: int) -> None:
     """What cannot be opened needs no rule."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -109,7 +109,7 @@ def _grant(made: int, path: str, rights: int) -> None:
     try:
         if not os.path.isdir(f"/proc/self/fd/{fd}"):
             rights &= OF_FILES
-        if _call(ADD, made, 1, struct.pack("=Qi", rights, fd), 0) < 0:
+        if _call(ADD, rules, 1, struct.pack("=Qi", rights, fd), 0) < 0:
             raise _failure(f"landlock_add_rule {path}")
     finally:
         os.close(fd)
@@ -123,8 +123,8 @@ def _failure(what: str) -> OSError:
 
 def _call(number: int, *arguments: int | bytes | None) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
-    given = [ctypes.c_long(part) if isinstance(part, int) else ctypes.c_char_p(part) for part in arguments]
-    return int(libc.syscall(ctypes.c_long(number), *given))
+    converted = [ctypes.c_long(part) if isinstance(part, int) else ctypes.c_char_p(part) for part in arguments]
+    return int(libc.syscall(ctypes.c_long(number), *converted))
 
 
 def visible(hidden: Sequence[str], shown: Sequence[str], top: str = "/") -> Iterator[str]:

@@ -63,7 +63,7 @@ class Group:
 
     def _join(self, pid: int) -> None:
         sweep()
-        wanted = {"pids.max": PROCESSES, "memory.max": memory()}
+        settings = {"pids.max": PROCESSES, "memory.max": memory()}
         for parent in _parents():
             path = os.path.join(parent, f"{GROUP}-{os.getpid()}-{pid}")
             try:
@@ -71,7 +71,7 @@ class Group:
             except OSError:
                 continue
             self._made.append(path)
-            for name, value in wanted.items():
+            for name, value in settings.items():
                 _write(os.path.join(path, name), value)
             if _write(os.path.join(path, "cgroup.procs"), pid):
                 return
@@ -83,11 +83,11 @@ class Group:
             if _write(os.path.join(path, "cgroup.kill"), 1):
                 continue
             for _ in range(ROUNDS):  # where the kernel cannot do it at once, until nobody comes after
-                found = [int(pid) for pid in _words(os.path.join(path, "cgroup.procs"))]
-                for pid in found:
+                pids = [int(pid) for pid in _words(os.path.join(path, "cgroup.procs"))]
+                for pid in pids:
                     with contextlib.suppress(OSError):
                         os.kill(pid, signal.SIGKILL)
-                if not found:
+                if not pids:
                     break
 
     def close(self) -> None:

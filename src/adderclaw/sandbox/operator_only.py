@@ -56,8 +56,8 @@ def _above() -> Iterator[int]:
 
 
 def _has_mark(pid: int, tags: set[str]) -> bool:
-    found = (b"\0" + _read(pid, "environ")).partition(f"\0{CALL_MARK}=".encode())[2].partition(b"\0")[0]
-    return any(tag.encode() in found for tag in tags)
+    mark = (b"\0" + _read(pid, "environ")).partition(f"\0{CALL_MARK}=".encode())[2].partition(b"\0")[0]
+    return any(tag.encode() in mark for tag in tags)
 
 
 def _has_watchdog(above: set[str], tags: set[str]) -> bool:

@@ -190,9 +190,9 @@ async def run(
     behind what they hold already. With one of the two a program may print without end. `on_output` is called with
     each piece of stdout as well, without any such change. Raises NotStarted.
     """
-    kept = into or (Capture(max_bytes), Capture(max_bytes))
+    captures = into or (Capture(max_bytes), Capture(max_bytes))
     most = FLOOD_BYTES if sink is None and into is None else None
-    child = _Child(start or bare, argv, cwd, env, kept, most, stdin, pass_fds, sink)
+    child = _Child(start or bare, argv, cwd, env, captures, most, stdin, pass_fds, sink)
     if on_output is not None:
         child.out.listeners.append(on_output)
     timed_out = False
@@ -210,7 +210,7 @@ async def run(
         returncode = child.close()
     if child.failure is not None:
         raise child.failure
-    out, err = kept
+    out, err = captures
     err.note(child.note.encode())
     return Finished(returncode, out.data, err.data, out.cut, err.cut, timed_out, child.flooded)
 
@@ -265,7 +265,7 @@ class _Child:
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
-        kept: tuple[Capture, Capture],
+        captures: tuple[Capture, Capture],
         most: int | None,
         stdin: bytes,
         pass_fds: Sequence[int],
@@ -276,11 +276,11 @@ class _Child:
         self.flooded, self._most = False, most
         self.failure: OSError | None = None
         self._poll: asyncio.TimerHandle | None = None
-        self.out, self.err = _Stream(sink or kept[0].add), _Stream(sink or kept[1].add)
+        self.out, self.err = _Stream(sink or captures[0].add), _Stream(sink or captures[1].add)
         self._open = {self.out, self.err}
-        given = memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
+        stdin_fd = memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
         try:
-            streams = (given, self.out.theirs, self.out.theirs if sink is not None else self.err.theirs)
+            streams = (stdin_fd, self.out.theirs, self.out.theirs if sink is not None else self.err.theirs)
             self._started = start(Order(tuple(argv), cwd, env, streams, tuple(pass_fds)))
         except BaseException as error:
             os.close(self.out.fd)
@@ -289,7 +289,7 @@ class _Child:
                 raise _not_started(error) from error
             raise
         finally:
-            for fd in (given, self.out.theirs, self.err.theirs):
+            for fd in (stdin_fd, self.out.theirs, self.err.theirs):
                 os.close(fd)
         self._listen()
 
@@ -384,14 +384,14 @@ class Bare:
 
         self._dog = watchdog()
         self._mark = self._dog.mark()
-        given, out, err = order.streams
+        stdin, out, err = order.streams
         try:
             # No preexec_fn, so that the child is made by vfork, whose cost does not grow with our memory.
             self._process = Popen(
                 list(order.argv),
                 cwd=order.cwd,
                 env={**order.env, CALL_MARK: self._mark},
-                stdin=given,
+                stdin=stdin,
                 stdout=out,
                 stderr=err,
                 pass_fds=order.pass_fds,

@@ -73,13 +73,13 @@ def outside_sessions() -> tuple[str, ...]:
     folders that anybody may write to: no program of the system that such a command starts belongs there.
     """
     entries = (os.environ.get("PATH") or DEFAULT_PATH).split(os.pathsep)
-    found = [entry for entry in entries if os.path.isabs(entry) and _is_for_anybody(entry)]
+    roots = [entry for entry in entries if os.path.isabs(entry) and _is_for_anybody(entry)]
     with contextlib.suppress(OSError):  # the current folder may have been removed
         here = project_of(os.getcwd()) or os.getcwd()
         system = (os.path.expanduser("~"), "/usr/sbin", "/sbin", *DEFAULT_PATH.split(os.pathsep))
         if not any(beneath(folder, here) or (folder != system[0] and beneath(here, folder)) for folder in system):
-            found.append(here)
-    return tuple(found)
+            roots.append(here)
+    return tuple(roots)
 
 
 def _is_for_anybody(folder: str) -> bool:
@@ -141,10 +141,10 @@ def ripgrep(workspace_roots: Sequence[str]) -> str | None:
     import sys
 
     packages = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    brought = (os.path.join(folder, "rg") for folder in (os.path.dirname(sys.executable), f"{packages}/bin"))
-    found = resolve("rg", workspace_roots)
-    return found or next(
-        (path for path in brought if os.access(path, os.X_OK) and _is_unwritten(path, workspace_roots)), None
+    packaged = (os.path.join(folder, "rg") for folder in (os.path.dirname(sys.executable), f"{packages}/bin"))
+    system = resolve("rg", workspace_roots)
+    return system or next(
+        (path for path in packaged if os.access(path, os.X_OK) and _is_unwritten(path, workspace_roots)), None
     )
 
 

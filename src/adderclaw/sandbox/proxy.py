@@ -35,8 +35,8 @@ class Refused(Exception):
 
 async def look_up(host: str, port: int) -> list[str]:
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 class Proxy:
@@ -115,8 +115,8 @@ class Proxy:
         from adderclaw.models.http import upstream  # not before a command connects
 
         if (above := upstream.of(scheme, host, port)) is not None:
-            way = await upstream.tunnel(above, host, port, await self._beyond(host, port))
-            return await asyncio.open_connection(sock=way, limit=HEAD_BYTES)
+            tunnel = await upstream.tunnel(above, host, port, await self._beyond(host, port))
+            return await asyncio.open_connection(sock=tunnel, limit=HEAD_BYTES)
         addresses = await self._look_up(host, port)
         self._check(host, port, addresses)
         failure: OSError = OSError(f"{host} has no address")
@@ -150,29 +150,29 @@ class Proxy:
             self._refuse(host, port, why)
 
     def _refuse(self, host: str, port: int, why: str) -> None:
-        place = f"{host}:{port}"
-        if place not in self._told and len(self._told) < 1000:  # once each, however often it is tried
-            self._told.add(place)
-            self._tell(place, why)
+        address = f"{host}:{port}"
+        if address not in self._told and len(self._told) < 1000:  # once each, however often it is tried
+            self._told.add(address)
+            self._tell(address, why)
         raise Refused(why)
 
 
 class Forward(Proxy):
     """A listening socket that stands for one host and port: whoever connects to it is connected with that."""
 
-    def __init__(self, judge: Judge, place: tuple[str, int]) -> None:
+    def __init__(self, judge: Judge, address: tuple[str, int]) -> None:
         super().__init__(judge, tell=lambda _place, _why: None)
-        self._place = place
+        self._place = address
 
     async def _opened(self, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter, /) -> Pipe | None:
         return await self.connect(*self._place)
 
 
-async def _both_ways(one: Pipe, other: Pipe) -> None:
+async def _both_ways(client: Pipe, server: Pipe) -> None:
     try:
-        await asyncio.gather(_copy(one[0], other[1]), _copy(other[0], one[1]))
+        await asyncio.gather(_copy(client[0], server[1]), _copy(server[0], client[1]))
     finally:
-        other[1].close()
+        server[1].close()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -192,10 +192,10 @@ class _Http:
     async def opened(self, first: bytes) -> Pipe | None:
         head = first + await self._reader.readuntil(b"\r\n\r\n")
         line, *headers = head[:-4].split(b"\r\n")
-        found = re.fullmatch(rb"([A-Z]+) (\S+) HTTP/1\.[01]", line)
-        if found is None:
+        request = re.fullmatch(rb"([A-Z]+) (\S+) HTTP/1\.[01]", line)
+        if request is None:
             return await self._answer(400, "this is a proxy for HTTP and SOCKS 5")
-        method, target = found[1], found[2].decode("ascii", "replace")
+        method, target = request[1], request[2].decode("ascii", "replace")
         try:
             if method == b"CONNECT":
                 host, port = _authority(target, None)
@@ -209,17 +209,19 @@ class _Http:
             return await self._answer(502, f"adderclaw: {error}")
 
     async def _plain(self, method: bytes, target: str, headers: list[bytes]) -> Pipe | None:
-        found = re.fullmatch(r"http://([^/?#@\\]+)([/?].*)?", target)
-        if found is None:
+        url = re.fullmatch(r"http://([^/?#@\\]+)([/?].*)?", target)
+        if url is None:
             return await self._answer(400, "the URL of a plain request must be absolute and begin with http://")
         if not all(re.fullmatch(rb"[!#-'*+.^-z|~A-Z0-9-]+:[^\r\n\0]*", line) for line in headers):
             return await self._answer(400, "a header that two servers could read differently is not passed on")
-        host, port = _authority(found[1], 80)
+        host, port = _authority(url[1], 80)
         pipe = await self._proxy.connect(host, port, "http")
-        kept = [line for line in headers if line.partition(b":")[0].strip().lower() not in NEVER_FORWARDED | {b"host"}]
-        path = found[2] or "/"
+        forwarded = [
+            line for line in headers if line.partition(b":")[0].strip().lower() not in NEVER_FORWARDED | {b"host"}
+        ]
+        path = url[2] or "/"
         path = path if path.startswith("/") else f"/{path}"
-        lines = [method + b" " + path.encode("ascii") + b" HTTP/1.1", b"Host: " + found[1].encode("ascii"), *kept]
+        lines = [method + b" " + path.encode("ascii") + b" HTTP/1.1", b"Host: " + url[1].encode("ascii"), *forwarded]
         pipe[1].write(b"\r\n".join([*lines, b"Connection: close", b"", b""]))
         return pipe
 
@@ -233,10 +235,10 @@ class _Http:
 
 
 def _authority(text: str, port: int | None) -> tuple[str, int]:
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::(\d{1,5}))?", text)
-    if found is None or (found[2] is None and port is None):
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::(\d{1,5}))?", text)
+    if match is None or (match[2] is None and port is None):
         raise Refused(f"{text[:200]!r} is not a host and a port")
-    return found[1].strip("[]"), int(found[2]) if found[2] else int(port or 0)
+    return match[1].strip("[]"), int(match[2]) if match[2] else int(port or 0)
 
 
 class _Socks:

@@ -125,19 +125,19 @@ def quoted(path: str) -> str:
 
 
 def _rule(verdict: str, what: str, how: str, paths: Iterable[str]) -> str:
-    found = [f"({how} {quoted(path)})" for path in dict.fromkeys(paths) if path]
-    return f"({verdict} {what} {' '.join(found)})" if found else ""
+    filters = [f"({how} {quoted(path)})" for path in dict.fromkeys(paths) if path]
+    return f"({verdict} {what} {' '.join(filters)})" if filters else ""
 
 
 def _above(paths: Iterable[str]) -> list[str]:
     """The folders on the way to paths: whoever goes there asks for each of them."""
-    found: dict[str, None] = {}
+    folders: dict[str, None] = {}
     for path in paths:
         folder = os.path.dirname(path)
-        while folder not in found:
-            found[folder] = None
+        while folder not in folders:
+            folders[folder] = None
             folder = os.path.dirname(folder)
-    return [*found]
+    return [*folders]
 
 
 def _over(paths: Iterable[str], roots: Sequence[str]) -> list[str]:
@@ -187,10 +187,10 @@ class Profiles:
         )
         program = order.argv[0]
         if not os.path.isabs(program):
-            found = resolve(program, roots)
-            if found is None:
+            path = resolve(program, roots)
+            if path is None:
                 raise FileNotFoundError(2, os.strerror(2), program)
-            program = found
+            program = path
         return _Confined(order._replace(argv=(self._program, "-p", rules, program, *order.argv[1:])), self._commands)
 
     def keep(self, everywhere: Mounts, for_git: Mounts) -> None:
@@ -230,10 +230,10 @@ class _Confined(Bare):
 
 
 def _program(roots: Sequence[str]) -> str:
-    found = resolve(PROGRAM, roots)
-    if found is None:
+    path = resolve(PROGRAM, roots)
+    if path is None:
         raise AdderClawError(f"no `{PROGRAM}` on the PATH")
-    return found
+    return path
 
 
 def proof(roots: Sequence[str]) -> str | None:
@@ -242,11 +242,11 @@ def proof(roots: Sequence[str]) -> str | None:
     import tempfile
 
     program = _program(roots)
-    with tempfile.TemporaryDirectory(prefix="adderclaw-trial-") as folder, _listening() as door:
+    with tempfile.TemporaryDirectory(prefix="adderclaw-trial-") as folder, _listening() as listener:
         top = followed(folder)
         work, tmp, secret, other = (os.path.join(top, name) for name in ("work", "tmp", "secret", "other"))
-        for made in (os.path.join(work, "above"), os.path.join(work, "over"), tmp):
-            os.makedirs(made)
+        for directory in (os.path.join(work, "above"), os.path.join(work, "over"), tmp):
+            os.makedirs(directory)
         for name in ("work/hidden", "work/over/hidden", "work/kept", "work/above/kept", "secret"):
             with open(os.path.join(top, name), "w", encoding="ascii") as file:
                 file.write("text\n")
@@ -260,7 +260,7 @@ def proof(roots: Sequence[str]) -> str | None:
             tmp=tmp,
             mounts=Mounts(kept=(os.path.join(above, "kept"),), pinned=(above,)),
         )
-        port = str(door.getsockname()[1])
+        port = str(listener.getsockname()[1])
         argv = (program, "-p", rules, "/bin/bash", "--norc", "--noprofile", "-c", TRIAL, "trial", secret, other, port)
         env = {"PATH": "/usr/bin:/bin", "TMPDIR": tmp}
         try:
@@ -271,13 +271,13 @@ def proof(roots: Sequence[str]) -> str | None:
             return f"{PROGRAM} did not end within {SECONDS} seconds"
         if done.returncode == 0 and os.path.exists(os.path.join(work, "new")):
             return None
-        said = done.stderr.decode("utf-8", "replace").strip()[-300:]
-        return FAILED.get(done.returncode) or f"{PROGRAM} ended with {done.returncode}: {said}"
+        output = done.stderr.decode("utf-8", "replace").strip()[-300:]
+        return FAILED.get(done.returncode) or f"{PROGRAM} ended with {done.returncode}: {output}"
 
 
 def _listening() -> socket.socket:
     """A door on this machine that a command must not reach."""
-    door = socket.socket()
-    door.bind(("127.0.0.1", 0))
-    door.listen(1)
-    return door
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1)
+    return listener

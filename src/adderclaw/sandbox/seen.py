@@ -93,13 +93,15 @@ def toolchains(roots: Sequence[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=8)
 def _toolchains(path: tuple[str, ...], user: str, *prefixes: str) -> tuple[str, ...]:
-    found = [_prefix(followed(entry), user) for entry in path if os.path.isdir(entry)]
-    found += [followed(prefix) for prefix in prefixes]
-    found += [os.path.join(user, name) for name in STORES if os.path.exists(os.path.join(user, name))]
-    usable = [place for place in dict.fromkeys(found) if not _is_too_much(place, user) and not of_system(place)]
+    candidates = [_prefix(followed(entry), user) for entry in path if os.path.isdir(entry)]
+    candidates += [followed(prefix) for prefix in prefixes]
+    candidates += [os.path.join(user, name) for name in STORES if os.path.exists(os.path.join(user, name))]
+    usable = [
+        folder for folder in dict.fromkeys(candidates) if not _is_too_much(folder, user) and not of_system(folder)
+    ]
     links = [link for entry in path for link in _links(followed(entry), user) if not _within(link, usable)]
-    usable += [place for place in dict.fromkeys(links[:MOST_LINKS]) if not _is_too_much(place, user)]
-    usable += [base for place in usable if (base := _base(place, user)) and not _within(base, usable)]
+    usable += [folder for folder in dict.fromkeys(links[:MOST_LINKS]) if not _is_too_much(folder, user)]
+    usable += [base for folder in usable if (base := _base(folder, user)) and not _within(base, usable)]
     return _outermost(usable)
 
 
@@ -108,14 +110,14 @@ def own(roots: tuple[str, ...]) -> tuple[str, ...]:
     """What runs us, as far as it lies in the workspace, whose links are followed: no command may change what then runs
     without a sandbox. We were started from there, so where that is stays as it was."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    places = (sys.prefix, sys.base_prefix, os.path.dirname(sys.executable), package)
+    candidates = (sys.prefix, sys.base_prefix, os.path.dirname(sys.executable), package)
     return _outermost(
-        path for path in map(followed, places) if any(beneath(path, root) and path != root for root in roots)
+        path for path in map(followed, candidates) if any(beneath(path, root) and path != root for root in roots)
     )
 
 
 def of_system(path: str) -> bool:
-    return any(beneath(path, place) for place in SYSTEM)
+    return any(beneath(path, folder) for folder in SYSTEM)
 
 
 def homes() -> tuple[str, ...]:
@@ -181,30 +183,30 @@ def _links(folder: str, user: str) -> Iterator[str]:
         if of_system(real) or not os.path.isfile(real):
             continue
         packages, inner, _ = real.partition("/node_modules/")
-        place = _prefix(os.path.dirname(real), user)
-        yield f"{packages}/node_modules" if inner else real if place == os.path.dirname(real) else place
+        prefix = _prefix(os.path.dirname(real), user)
+        yield f"{packages}/node_modules" if inner else real if prefix == os.path.dirname(real) else prefix
 
 
-def _base(place: str, user: str) -> str:
+def _base(environment: str, user: str) -> str:
     """The interpreter that a virtual environment outside of the workspace was made from."""
     try:
-        with open(os.path.join(place, "pyvenv.cfg"), encoding="utf-8") as file:
+        with open(os.path.join(environment, "pyvenv.cfg"), encoding="utf-8") as file:
             lines = file.read(10_000).splitlines()
     except (OSError, UnicodeDecodeError):
         return ""
-    said = dict(line.split("=", 1) for line in lines if "=" in line)
-    home = next((value.strip() for name, value in said.items() if name.strip() == "home"), "")
+    config = dict(line.split("=", 1) for line in lines if "=" in line)
+    home = next((value.strip() for name, value in config.items() if name.strip() == "home"), "")
     base = _prefix(followed(home), user) if os.path.isabs(home) else ""
     return "" if not base or of_system(base) or _is_too_much(base, user) else base
 
 
-def _within(path: str, places: Iterable[str]) -> bool:
-    return any(beneath(path, place) for place in places)
+def _within(path: str, folders: Iterable[str]) -> bool:
+    return any(beneath(path, folder) for folder in folders)
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
-    kept: list[str] = []
+    outermost: list[str] = []
     for path in sorted(dict.fromkeys(paths), key=lambda path: path.split("/")):
-        if not kept or not beneath(path, kept[-1]):
-            kept.append(path)
-    return tuple(kept)
+        if not outermost or not beneath(path, outermost[-1]):
+            outermost.append(path)
+    return tuple(outermost)

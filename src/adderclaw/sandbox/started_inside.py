@@ -102,10 +102,10 @@ class StartedInside:
 def _payload(order: Order, env: Mapping[str, str], mark: str, roots: Sequence[str]) -> bytes:
     program = order.argv[0]
     if not os.path.isabs(program):
-        found = resolve(program, roots)
-        if found is None:
+        resolved = resolve(program, roots)
+        if resolved is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
-        program = found
+        program = resolved
     if (wrong := next((name for name in env if not name or "=" in name), None)) is not None:
         raise ValueError(f"no name for an environment variable: {wrong!r}")
     words = [" ".join(map(str, (order.view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]

@@ -68,30 +68,30 @@ class Caller:
         posix.close(self.bytes) if self.bytes >= 0 else None
 
     def exactly(self, address: int, size: int) -> bytes:
-        found = self.memory(address, size)
-        if len(found) != size:
+        content = self.memory(address, size)
+        if len(content) != size:
             raise OSError(EFAULT, "too little is there")
-        return found
+        return content
 
     def text(self, address: int, most: int, error: int) -> bytes:
         """A text that ends with a zero: page by page, since what follows it may not be readable."""
-        found = b""
-        while len(found) < most:
-            part = self.memory(address + len(found), min(PAGE - (address + len(found)) % PAGE, most - len(found)))
+        content = b""
+        while len(content) < most:
+            part = self.memory(address + len(content), min(PAGE - (address + len(content)) % PAGE, most - len(content)))
             if not part:
                 raise OSError(EFAULT, "no end")
-            found += part
+            content += part
             if b"\0" in part:
-                return found.partition(b"\0")[0]
+                return content.partition(b"\0")[0]
         raise OSError(error, "too long")
 
     def descriptor(self, number: int) -> int:
         """What its descriptor leads to, or the directory it is in; ours to close."""
-        place = "cwd" if number == HERE else f"fd/{number}"
+        entry = "cwd" if number == HERE else f"fd/{number}"
         if number < 0 and number != HERE:
             raise OSError(EBADF, "no descriptor")
         try:
-            return posix.open(f"/proc/{self.pid}/{place}", O_PATH | O_CLOEXEC)
+            return posix.open(f"/proc/{self.pid}/{entry}", O_PATH | O_CLOEXEC)
         except FileNotFoundError:
             raise OSError(EBADF, "no descriptor") from None
 
@@ -128,8 +128,8 @@ def opened(base: int, path: bytes, flags: int) -> int:
 
 def is_inside(fd: int, roots: list[bytes]) -> bool:
     """Whether what a descriptor holds lies in one of the folders now: nothing moves in or out of them."""
-    place = posix.readlink(b"/proc/self/fd/%d" % fd)
-    return any(place == root or place.startswith(root + b"/") for root in roots)
+    path = posix.readlink(b"/proc/self/fd/%d" % fd)
+    return any(path == root or path.startswith(root + b"/") for root in roots)
 
 
 # ------------------------------------------------------------------ the changes
@@ -302,12 +302,12 @@ def contents(fd: int) -> bytes:
     return b"".join(parts)
 
 
-def inside(program: int, parent: int, door: socket, arguments: list[str]) -> None:
+def inside(program: int, parent: int, channel: socket, arguments: list[str]) -> None:
     """Be the program inside, which ends when its supervisor does."""
     control_process(1, 9)  # PR_SET_PDEATHSIG
     if posix.getppid() != parent:
         raise SystemExit(1)
-    sys.argv[1:] = [*arguments, f"supervisor={door.detach()}"]
+    sys.argv[1:] = [*arguments, f"supervisor={channel.detach()}"]
     modules = marshal.loads(contents(program))  # noqa: S302 - from whoever started us
     posix.close(program)
     # Our own text, handed over as this one was: another interpreter would double the time that a start takes.
@@ -317,12 +317,12 @@ def inside(program: int, parent: int, door: socket, arguments: list[str]) -> Non
         exec(code, module.__dict__)  # noqa: S102
 
 
-def listener_of(door: socket) -> int:
+def listener_of(channel: socket) -> int:
     """The descriptor that calls are asked about on; -1 where the kernel has no such thing."""
-    _, ancillary, _, _ = door.recvmsg(16, 64, MSG_CMSG_CLOEXEC)
-    found = [data for level, _, data in ancillary if level == SOL_SOCKET]
-    door.close()
-    return int.from_bytes(found[0][:4], sys.byteorder) if found else -1
+    _, ancillary, _, _ = channel.recvmsg(16, 64, MSG_CMSG_CLOEXEC)
+    descriptors = [data for level, _, data in ancillary if level == SOL_SOCKET]
+    channel.close()
+    return int.from_bytes(descriptors[0][:4], sys.byteorder) if descriptors else -1
 
 
 def serve(supervisor: Supervisor, child: int) -> None:
@@ -340,13 +340,13 @@ def serve(supervisor: Supervisor, child: int) -> None:
             supervisor.answer()
 
 
-def supervise(given: dict[str, str], roots: list[bytes], door: socket, child: int) -> None:
+def supervise(parameters: dict[str, str], roots: list[bytes], channel: socket, child: int) -> None:
     control_process(4, 0)  # PR_SET_DUMPABLE: no command reads or writes our memory
     control_process(38, 1)  # PR_SET_NO_NEW_PRIVS
     drop_capabilities()
-    listener = listener_of(door)
+    listener = listener_of(channel)
     if listener >= 0:
-        names = {int(number): name for name, number in (pair.split(":") for pair in given["calls"].split(","))}
+        names = {int(number): name for name, number in (pair.split(":") for pair in parameters["calls"].split(","))}
         try:
             fcntl.ioctl(listener, SET_FLAGS, struct.pack("=Q", 1))  # the caller is woken on the same processor
         except OSError:
@@ -357,9 +357,9 @@ def supervise(given: dict[str, str], roots: list[bytes], door: socket, child: in
 
 
 def main(arguments: list[str]) -> None:
-    given = dict(argument.split("=", 1) for argument in arguments)
-    roots, program, me = contents(int(given["roots"])).split(b"\0"), int(given["program"]), posix.getpid()
-    posix.close(int(given["roots"]))
+    parameters = dict(argument.split("=", 1) for argument in arguments)
+    roots, program, me = contents(int(parameters["roots"])).split(b"\0"), int(parameters["program"]), posix.getpid()
+    posix.close(int(parameters["roots"]))
     ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
     child = posix.fork()
     if child == 0:
@@ -369,8 +369,8 @@ def main(arguments: list[str]) -> None:
         libc.signal(2, None)  # Python's own handler would end us with KeyboardInterrupt
         theirs.close()
         for name in ("control", "ruleset", "seccomp", "refused", "program"):
-            posix.close(int(given[name]))
-        supervise(given, roots, ours, child)
+            posix.close(int(parameters[name]))
+        supervise(parameters, roots, ours, child)
 
 
 if __name__ == "__main__":

@@ -63,20 +63,20 @@ class Contents:
         """Level by level, so that no deep or full folder keeps the others from being looked at."""
         waiting: list[tuple[str, tuple[str, ...]]] = [(path, (name,))]
         while waiting:
-            place, parts = waiting.pop(0)
+            folder, parts = waiting.pop(0)
             try:
                 with folder_at(parent, parts) as fd, os.scandir(fd) as entries:
                     for entry in entries:
-                        inner = f"{place}/{entry.name}"
+                        inner = f"{folder}/{entry.name}"
                         if len(items) + len(waiting) >= MOST_FILES:
-                            items[place] = _looks(os.fstat(fd))
+                            items[folder] = _looks(os.fstat(fd))
                             break
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append((inner, (*parts, entry.name)))
                         elif not entry.name.endswith(".sample"):
                             items[inner] = self.mark(fd, entry.name, inner)
             except OSError as error:
-                items[place] = f"unread {error.errno}"
+                items[folder] = f"unread {error.errno}"
 
     def mark(self, parent: int, name: str, path: str) -> str:
         """The fingerprint of one file or link."""

@@ -21,15 +21,15 @@ EXCLUDE = ("info", "exclude")
 """In a git directory."""
 
 
-def waited_for(place: Place, over: Callable[[], bool]) -> str:
+def waited_for(path: Place, over: Callable[[], bool]) -> str:
     """The path of a pipe or a device that git would read here; empty where there is none, or once it is `over`."""
-    above = place
+    above = path
     while not above.is_root:
         above = above.parent
         lists = (*(above / name for name in READ_BY_GIT), above / ".git" / "info" / "exclude")
-        if found := next((one for one in lists if _is_endless(one, most=None)), None):
-            return found.text
-    for entry in walk(place):
+        if special_file := next((candidate for candidate in lists if _is_endless(candidate, most=None)), None):
+            return special_file.text
+    for entry in walk(path):
         if over():
             break
         if _is_of_git(entry.place) and _is_endless(entry.place, most=None):
@@ -37,21 +37,21 @@ def waited_for(place: Place, over: Callable[[], bool]) -> str:
     return ""
 
 
-def _is_of_git(place: Place) -> bool:
-    if place.name in READ_BY_GIT:
+def _is_of_git(path: Place) -> bool:
+    if path.name in READ_BY_GIT:
         return True
-    folder = place.parent
-    return (folder.name, place.name) == EXCLUDE and exists(folder.parent / "HEAD")
+    folder = path.parent
+    return (folder.name, path.name) == EXCLUDE and exists(folder.parent / "HEAD")
 
 
-def endless(place: Place, over: Callable[[], bool]) -> str:
+def endless(path: Place, over: Callable[[], bool]) -> str:
     """The path of one that counts for a search of this place; empty where none does, or once it is `over`."""
-    above = place
+    above = path
     while not above.is_root:
         above = above.parent
-        if found := next((one for name in NAMES if _is_endless(one := above / name)), None):
-            return found.text
-    for entry in walk(place):
+        if ignore_file := next((candidate for name in NAMES if _is_endless(candidate := above / name)), None):
+            return ignore_file.text
+    for entry in walk(path):
         if over():
             break
         if entry.place.name in NAMES and _is_endless(entry.place):
@@ -59,19 +59,19 @@ def endless(place: Place, over: Callable[[], bool]) -> str:
     return ""
 
 
-def _is_endless(place: Place, most: int | None = MOST_BYTES) -> bool:
+def _is_endless(path: Place, most: int | None = MOST_BYTES) -> bool:
     """`most`: how long a regular file may be; None where each of them has an end."""
     try:
-        found = status(place)
-        if stat.S_ISLNK(found.st_mode):
-            real = followed(place.text)
+        stat_result = status(path)
+        if stat.S_ISLNK(stat_result.st_mode):
+            real = followed(path.text)
             if real == UNRESOLVED:
                 return False
             if os.path.join(real, "").startswith(KERNEL):
                 return True
-            found = status(anywhere(real))
+            stat_result = status(anywhere(real))
     except (OSError, Refused):
         return False
-    if stat.S_ISREG(found.st_mode):
-        return most is not None and found.st_size > most
-    return not stat.S_ISDIR(found.st_mode)
+    if stat.S_ISREG(stat_result.st_mode):
+        return most is not None and stat_result.st_size > most
+    return not stat.S_ISDIR(stat_result.st_mode)

@@ -23,8 +23,8 @@ class Folder:
 
     def listed(self) -> list[tuple[str, os.stat_result | None]]:
         """Every name with what it is; None for what has gone meanwhile. Raises OSError."""
-        with os.scandir(self.fd) as found:
-            return [(entry.name, _status(entry)) for entry in found]
+        with os.scandir(self.fd) as entries:
+            return [(entry.name, _status(entry)) for entry in entries]
 
     def status(self, name: str) -> os.stat_result:
         return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
@@ -39,10 +39,10 @@ class Folder:
         except OSError:
             return None
         try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
                 return None
-            return _content(fd, found.st_size, most)
+            return _content(fd, status.st_size, most)
         except OSError:
             return None
         finally:
@@ -94,9 +94,9 @@ class Folder:
 
 
 @contextmanager
-def folder(place: Place, *, make: int | None = None) -> Generator[Folder]:
+def folder(path: Place, *, make: int | None = None) -> Generator[Folder]:
     """The folder at a place, made with that mode where it is missing. Raises Refused for a link, or OSError."""
-    fd = opened(place, FOLDER) if make is None else opened_or_made(place, make)
+    fd = opened(path, FOLDER) if make is None else opened_or_made(path, make)
     try:
         yield Folder(fd)
     finally:

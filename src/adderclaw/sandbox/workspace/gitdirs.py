@@ -68,26 +68,26 @@ class Found:
         """A `.git` that is a file or a link: where it leads is a git directory."""
         self.count += 1
         path = "/".join((*folder, name))
-        found = self._contents.tree(fd, name, path)
-        if found is None:
+        tree = self._contents.tree(fd, name, path)
+        if tree is None:
             return
-        mark, text = found.items.get(path, ""), ""
-        if found.kind == "link":
+        mark, text = tree.items.get(path, ""), ""
+        if tree.kind == "link":
             text = mark.removeprefix("link ")
-        elif found.kind == "file":
-            self.files[path] = found.inode
+        elif tree.kind == "file":
+            self.files[path] = tree.inode
             read = self._contents.text(fd, name, path) or b""
             match = re.match(r"gitdir: *([^\0\n]+)", os.fsdecode(read))
             text = match[1].rstrip("\r") if match else ""
             # Git takes all of it for a path, spaces and lines as well.
             self.is_known &= os.fsdecode(read).rstrip("\r\n") == f"gitdir: {text}" and text == text.strip()
-        leads = resolve(self._root, self._top, folder, text) if text else None
-        if leads is None:
+        target = resolve(self._root, self._top, folder, text) if text else None
+        if target is None:
             self.items[path] = mark  # it leads out of the workspace: nothing more is known of it
             self.is_known = False
             return
-        self._trees.setdefault(leads, folder)
-        self._wait("git", leads, leads)
+        self._trees.setdefault(target, folder)
+        self._wait("git", target, target)
 
     def directory(self, fd: int, path: Path, *, bare: bool) -> None:
         """A git directory that is open."""
@@ -107,12 +107,12 @@ class Found:
             self.is_known &= self._contents.tree(fd, "commondir", "/".join((*path, "commondir"))) is None
         else:
             self.is_known &= os.fsdecode(common).rstrip("\r\n") == os.fsdecode(common).strip()
-            leads = resolve(self._root, self._top, path, os.fsdecode(common).strip())
-            if leads is None:
+            target = resolve(self._root, self._top, path, os.fsdecode(common).strip())
+            if target is None:
                 self.items["/".join((*path, "commondir"))] = f"leads out: {os.fsdecode(common).strip()}"
                 self.is_known = False
             else:
-                self._wait("git", leads, path)
+                self._wait("git", target, path)
 
     # -------------------------------------------------------------- where they lead
 
@@ -140,38 +140,38 @@ class Found:
 
     def _hooks(self, fd: int, name: str, path: Path) -> None:
         key = "/".join(path)
-        found = self._contents.tree(fd, name, key)
-        if found is None:
+        tree = self._contents.tree(fd, name, key)
+        if tree is None:
             return
-        self.items |= found.items
-        if found.kind == "folder":
-            self.hooks[key] = found.inode
-        elif found.kind == "link":
-            leads = resolve(self._root, self._top, path[:-1], found.items[key].removeprefix("link "))
-            if leads:
-                self._wait("hooks", leads, path)
+        self.items |= tree.items
+        if tree.kind == "folder":
+            self.hooks[key] = tree.inode
+        elif tree.kind == "link":
+            target = resolve(self._root, self._top, path[:-1], tree.items[key].removeprefix("link "))
+            if target:
+                self._wait("hooks", target, path)
 
     def _included(self, fd: int, path: Path, owner: Path) -> None:
         key = "/".join(path)
-        found = self._contents.tree(fd, path[-1], key)
-        if found is not None and found.kind == "file":
+        tree = self._contents.tree(fd, path[-1], key)
+        if tree is not None and tree.kind == "file":
             if len(self.files) >= MOST_FILES:
                 self.is_known = False
                 return
-            self.files[key] = found.inode
+            self.files[key] = tree.inode
             self._config(fd, path[-1], path, owner)
 
     def _config(self, fd: int, name: str, path: Path, owner: Path) -> None:
         """What of a file of settings runs something is one item; what it leads to is looked at, too."""
         key = "/".join(path)
-        found = self._contents.tree(fd, name, key)
-        if found is None:
+        tree = self._contents.tree(fd, name, key)
+        if tree is None:
             return
-        if found.kind == "link":
-            self.items |= found.items
+        if tree.kind == "link":
+            self.items |= tree.items
             self.is_known = False
-            if leads := resolve(self._root, self._top, path[:-1], found.items[key].removeprefix("link ")):
-                self._wait("config", leads, owner)
+            if target := resolve(self._root, self._top, path[:-1], tree.items[key].removeprefix("link ")):
+                self._wait("config", target, owner)
             return
         read = self._contents.text(fd, name, key)
         settings = gitconfig.parse(os.fsdecode(read)) if read is not None else gitconfig.Settings((), is_read=False)
@@ -180,16 +180,16 @@ class Found:
         self.settings.update(key for key, _ in settings.entries if key in WHO)
         if not settings.is_read or len(read or b"") >= 65_536:
             self.is_known = False
-            self.items |= found.items
+            self.items |= tree.items
         elif running:
             self.items[key] = f"settings {digest(running)}"
         self.is_known &= len(settings.included) <= MOST_INCLUDED
         for value in settings.included[:MOST_INCLUDED]:
-            if leads := resolve(self._root, self._top, path[:-1], value):
-                self._wait("config", leads, owner)
+            if target := resolve(self._root, self._top, path[:-1], value):
+                self._wait("config", target, owner)
         for value in settings.values("core.hookspath"):
-            if leads := resolve(self._root, self._top, self._trees.get(owner, owner), value):
-                self._wait("hooks", leads, owner)
+            if target := resolve(self._root, self._top, self._trees.get(owner, owner), value):
+                self._wait("hooks", target, owner)
 
     def _stays(self, entry: tuple[str, str], owner: Path) -> bool:
         """A submodule's own `core.worktree`: somewhere in the workspace."""

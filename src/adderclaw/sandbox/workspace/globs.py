@@ -62,7 +62,7 @@ class Patterns:
     """Several patterns, of which a path has to match one."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        self._patterns = [Pattern(one) for one in patterns]
+        self._patterns = [Pattern(pattern) for pattern in patterns]
         self._ends: dict[Places, Callable[[str], object] | None] = {}
 
     def start(self) -> Places:
@@ -82,7 +82,7 @@ class Patterns:
 
 def matches(pattern: str, path: str) -> bool:
     """Whether a pattern, which may have braces, names a path."""
-    return any(_names(Pattern(one), path) for one in alternatives(pattern))
+    return any(_names(Pattern(alternative), path) for alternative in alternatives(pattern))
 
 
 def _names(pattern: Pattern, path: str) -> bool:
@@ -111,10 +111,10 @@ def split(pattern: str) -> tuple[str, str]:
 
 def alternatives(pattern: str) -> list[str]:
     """`a.{py,md}` → `a.py`, `a.md`. Raises ValueError beyond MAX_ALTERNATIVES."""
-    found = list(islice(_expanded(pattern, 0), MAX_ALTERNATIVES + 1))
-    if len(found) > MAX_ALTERNATIVES:
+    expanded = list(islice(_expanded(pattern, 0), MAX_ALTERNATIVES + 1))
+    if len(expanded) > MAX_ALTERNATIVES:
         raise ValueError(TOO_MANY)
-    return found
+    return expanded
 
 
 def _expanded(pattern: str, depth: int) -> Iterator[str]:

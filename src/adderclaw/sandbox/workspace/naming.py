@@ -29,13 +29,13 @@ def reached(path: str) -> os.stat_result | None:
 
 
 def is_directory(path: str) -> bool:
-    found = reached(path)
-    return found is not None and stat.S_ISDIR(found.st_mode)
+    target = reached(path)
+    return target is not None and stat.S_ISDIR(target.st_mode)
 
 
 def is_regular(path: str) -> bool:
-    found = reached(path)
-    return found is not None and stat.S_ISREG(found.st_mode)
+    target = reached(path)
+    return target is not None and stat.S_ISREG(target.st_mode)
 
 
 def is_named(path: str) -> bool:

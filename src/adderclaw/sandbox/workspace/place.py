@@ -16,14 +16,14 @@ class Place:
     way: str
     """From the root: no `..`, no leading slash; "." is the root itself."""
 
-    def __init__(self, root: str, way: str = ".") -> None:
-        folded = os.path.normpath(way)
-        if "\0" in root + way:
-            raise Refused(f"{shown(way[:80])!r} holds a NUL character, which no file name can")
+    def __init__(self, root: str, relative: str = ".") -> None:
+        folded = os.path.normpath(relative)
+        if "\0" in root + relative:
+            raise Refused(f"{shown(relative[:80])!r} holds a NUL character, which no file name can")
         if not root.startswith("/"):
             raise ValueError(f"the root {root!r} is not absolute")
         if folded.startswith(("/", "../")) or folded == "..":
-            raise Refused(f"{shown(way)} leads out of {shown(root)}")
+            raise Refused(f"{shown(relative)} leads out of {shown(root)}")
         self.root, self.way = root, folded
 
     def __truediv__(self, name: str) -> "Place":
@@ -31,9 +31,9 @@ class Place:
 
     def child(self, name: str) -> "Place":
         """What a listing of the folder named; quicker than `/`, which folds and checks."""
-        made = object.__new__(Place)
-        made.root, made.way = self.root, name if self.way == "." else f"{self.way}/{name}"
-        return made
+        path = object.__new__(Place)
+        path.root, path.way = self.root, name if self.way == "." else f"{self.way}/{name}"
+        return path
 
     @property
     def parent(self) -> "Place":
@@ -110,7 +110,7 @@ def named(path: str, roots: Iterable[str]) -> Place:
 
 def beneath_root(path: str, roots: Sequence[str]) -> Place:
     """The same; raises Refused where it lies in none of them."""
-    found = inside(path, roots)
-    if found is None:
+    workspace_path = inside(path, roots)
+    if workspace_path is None:
         raise Refused(f"{shown(path)} is outside the workspace {shown(roots[0])}")
-    return found
+    return workspace_path

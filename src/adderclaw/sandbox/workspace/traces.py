@@ -64,20 +64,20 @@ class Traces:
 
     def above(self, path: str) -> "Traces":
         """Those that a search of this folder meets: not where the folder of traces, or one in it, is searched."""
-        return Traces([one for one in self._folders if not f"{path}/".startswith(f"{one.text}/")])
+        return Traces([folder for folder in self._folders if not f"{path}/".startswith(f"{folder.text}/")])
 
     def has(self, path: str) -> bool:
-        return any(self._is_trace(one, path.removeprefix(f"{one.text}/")) for one in self._holding(path))
+        return any(self._is_trace(folder, path.removeprefix(f"{folder.text}/")) for folder in self._holding(path))
 
     def fill(self, path: str) -> bool:
         """Whether this is a folder of traces that holds nothing else."""
-        return any(one.text == path and self._is_filled(one) for one in self._folders)
+        return any(folder.text == path and self._is_filled(folder) for folder in self._folders)
 
     def _holding(self, path: str) -> list[Place]:
-        return [one for one in self._folders if path.startswith(f"{one.text}/")]
+        return [folder for folder in self._folders if path.startswith(f"{folder.text}/")]
 
-    def _is_trace(self, folder: Place, way: str) -> bool:
-        run, slash, name = way.partition("/")
+    def _is_trace(self, folder: Place, relative: str) -> bool:
+        run, slash, name = relative.partition("/")
         if not slash:
             return run == IGNORE and is_ours(folder)
         return WRITTEN.fullmatch(name) is not None and self._is_run(folder / run)
@@ -94,8 +94,8 @@ class Traces:
 
     def _is_filled(self, folder: Place) -> bool:
         try:
-            found = entries(folder)
-            return 0 < len(found) <= MOST_ENTRIES and all(self._is_ours_whole(folder, one) for one in found)
+            listed = entries(folder)
+            return 0 < len(listed) <= MOST_ENTRIES and all(self._is_ours_whole(folder, entry) for entry in listed)
         except (OSError, Refused):
             return False
 
@@ -103,7 +103,7 @@ class Traces:
         name = entry.place.name
         if not entry.is_folder:
             return self._is_trace(folder, name)
-        inside = [f"{name}/{one.place.name}" for one in entries(entry.place) if one.place.name != EVIDENCE]
+        inside = [f"{name}/{inner.place.name}" for inner in entries(entry.place) if inner.place.name != EVIDENCE]
         if len(inside) < len(entries(entry.place)):
-            inside += [f"{name}/{EVIDENCE}/{one.place.name}" for one in entries(entry.place / EVIDENCE)]
-        return bool(inside) and all(self._is_trace(folder, way) for way in inside)
+            inside += [f"{name}/{EVIDENCE}/{inner.place.name}" for inner in entries(entry.place / EVIDENCE)]
+        return bool(inside) and all(self._is_trace(folder, relative) for relative in inside)
