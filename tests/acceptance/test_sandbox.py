@@ -352,7 +352,7 @@ def test_where_the_systems_bubblewrap_does_not_start_that_of_the_package_does(wo
 @pytest.mark.parametrize("kernel", ["new", "old"])
 def test_where_abstract_sockets_can_be_reached_doctor_and_the_question_warn(world: World, kernel: str) -> None:
     """A kernel whose Landlock has no scopes; here it has no Landlock at all."""
-    if kernel == "new" and landlock.version() < landlock.SCOPED:
+    if kernel == "new" and landlock.version() < landlock.SCOPE_VERSION:
         pytest.skip("the kernel's Landlock has no scopes: Linux 6.12 has")
     world.cli.before = without("landlock") if kernel == "old" else ()
     world.configure("supervised", 'network = "allow"')

@@ -16,7 +16,7 @@ from adderclaw.flows.agentfile.execute import fingerprint
 from adderclaw.flows.agentfile.load import load
 from adderclaw.flows.verifier.evidence import Keeper
 from adderclaw.flows.verifier.results import Cited
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store, lists, model_calls, runs, subagents, transcript, workflows
 from adderclaw.storage.ledger import ledger
 from adderclaw.storage.ledger.chain import ReceiptDraft
@@ -420,7 +420,7 @@ def _specification(made: Seed, project: Path, at: float, sessions: int) -> str:
     judged: list[tuple[str, str, Any]] = [
         (id, name, state) for id, _, name, state in SCENARIOS if state in ("passed", "failed", "")
     ][:sessions]
-    keeper = Keeper(Place(str(project), f"runs/{run}"), Secrets())
+    keeper = Keeper(WorkspacePath(str(project), f"runs/{run}"), Secrets())
     with made.store.write() as cursor:
         cursor.execute(runs.KEEP_TRACE, (run, os.fsencode(project), f"runs/{run}/events.jsonl".encode(), 0, 0, ""))
     for id, name, state in judged:

@@ -68,11 +68,11 @@ def proxy() -> int:
 
     git-lfs asks no proxy for such a server: what it sends there must reach us, and no command of the session.
     """
-    listeners = [listening("127.0.0.1", 0)]
+    listeners = [listen_on("127.0.0.1", 0)]
     port, port_state = os.environ.get("ADDERCLAW_NEAR", ""), "clear"
     for address in ("127.0.0.1", "::1") if port else ():
         try:
-            listeners.append(listening(address, int(port)))
+            listeners.append(listen_on(address, int(port)))
         except OSError as error:
             if error.errno in (errno.EADDRINUSE, errno.EACCES):
                 port_state = "occupied"
@@ -83,7 +83,7 @@ def proxy() -> int:
     return 0
 
 
-def listening(address: str, port: int) -> socket.socket:
+def listen_on(address: str, port: int) -> socket.socket:
     server = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     # Connections of a call before this one may linger; where somebody listens, it is refused all the same.
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

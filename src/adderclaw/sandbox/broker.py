@@ -21,7 +21,7 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.models.credentials.unconfined import DEVNULL, PIPE, Unconfined
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import resolve, search_path
-from adderclaw.sandbox.proxy import Forward, Proxy
+from adderclaw.sandbox.proxy import FixedForward, Proxy
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.proxy import Judge
@@ -31,11 +31,20 @@ type Service = Literal["git-upload-pack", "git-receive-pack"]
 FILL_SECONDS = 60.0
 OPTIONS = ("-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "PermitLocalCommand=no", "-o", "ClearAllForwardings=yes")
 """Nothing is forwarded, and nobody is asked: what the agent holds, or nothing."""
-PASSED = ("HOME", "LANG", "LOGNAME", "USER", "SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "KRB5CCNAME")
-PASSED_TO_HELPERS = (*PASSED, "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR")
-MOST_CERTIFICATES = 1 << 22
-MOST_PRINTED = 1 << 20
-MOST_ASKED, MOST_WAYS = 64, 256
+PASSED_VARIABLES = (
+    "HOME",
+    "LANG",
+    "LOGNAME",
+    "USER",
+    "SSH_AUTH_SOCK",
+    "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+    "KRB5CCNAME",
+)
+PASSED_TO_HELPERS = (*PASSED_VARIABLES, "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR")
+MAX_CERTIFICATES = 1 << 22
+MAX_PRINTED = 1 << 20
+MAX_ASKED, MAX_PROXIES = 64, 256
 """Requests at the same time, and ways out of one call: what a process inside asks for costs us outside."""
 NO_BROKER = "git reaches no remote from here: the broker for keys works on Linux alone; let the operator fetch or push"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -85,7 +94,7 @@ class Broker:
         self._certificates = memory_file(certificates) if certificates else -1
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[Unconfined] = set()
-        self._ways: list[Proxy] = []
+        self._proxies: list[Proxy] = []
         self._is_clear = False
         """Whether what git-lfs sends to a server on this machine comes to us, and to nobody else inside."""
         if sys.platform != "linux":  # its socket and its certificates rest on Linux
@@ -107,7 +116,7 @@ class Broker:
         near = self._only is not None and large and self._only.host in LOOPBACK
         return {
             "ADDERCLAW_BROKER": str(self._theirs.fileno()),
-            "ADDERCLAW_ASK": _text(),
+            "ADDERCLAW_ASK": _asking_source(),
             "ADDERCLAW_ASK_BY": ask,
             "ADDERCLAW_WEB": "yes" if web else "",
             "ADDERCLAW_LARGE": large,
@@ -118,7 +127,7 @@ class Broker:
         }
 
     def __enter__(self) -> "Broker":
-        asyncio.get_running_loop().add_reader(self._ours.fileno(), self._asked)
+        asyncio.get_running_loop().add_reader(self._ours.fileno(), self._receive_request)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -131,10 +140,10 @@ class Broker:
             task.cancel()
         for process in self._running:
             process.kill()
-        for way in self._ways:
+        for way in self._proxies:
             way.close()
 
-    def _asked(self) -> None:
+    def _receive_request(self) -> None:
         try:
             message, fds, _, _ = socket.recv_fds(self._ours, 32768, 8)
         except OSError:
@@ -144,7 +153,7 @@ class Broker:
         for fd in fds:
             os.set_inheritable(fd, False)
         sockets = _sockets(fds)
-        if len(sockets) < len(fds) or len(self._tasks) >= MOST_ASKED:
+        if len(sockets) < len(fds) or len(self._tasks) >= MAX_ASKED:
             _close(sockets)
             return
         task = asyncio.ensure_future(self._serve(sockets, message.decode("utf-8", "replace").split("\0")))
@@ -165,8 +174,8 @@ class Broker:
                     await self._ssh(channel, protocol, rest)
                 case ["credential", _, text]:
                     _answer(channel, await self._credential(text))
-                case ["proxy", _, port_state] if listeners and len(self._ways) < MOST_WAYS:
-                    self._way_out(*(listener.dup() for listener in listeners))
+                case ["proxy", _, port_state] if listeners and len(self._proxies) < MAX_PROXIES:
+                    self._serve_proxies(*(listener.dup() for listener in listeners))
                     self._is_clear |= port_state == "clear"
                     _answer(channel, b"clear" if self._is_clear else b"occupied")
                 case _:
@@ -175,7 +184,7 @@ class Broker:
             pass  # whoever asked is gone
 
     @contextlib.contextmanager
-    def _started(
+    def _start_program(
         self, argv: Sequence[str], names: tuple[str, ...], more: Mapping[str, str], stdin: int, stdout: int, stderr: int
     ) -> Generator[Unconfined]:
         """A program of the operator's, until it has ended or we are closed."""
@@ -190,7 +199,7 @@ class Broker:
     # -------------------------------------------------------------- ssh
 
     async def _ssh(self, channel: socket.socket, protocol: str, words: list[str]) -> None:
-        grant, ssh = granted_ssh(words, self._grants), resolve("ssh", self._roots)
+        grant, ssh = ssh_grant(words, self._grants), resolve("ssh", self._roots)
         if grant is None or ssh is None:
             why = "ssh is not installed" if ssh is None else "only what was approved for this call is reached"
             _answer(channel, f"adderclaw: not connected ({why}): {shlex.join(words)[:300]}".encode())
@@ -200,7 +209,9 @@ class Broker:
         ours_out, theirs_out = os.pipe()
         with contextlib.ExitStack() as stack:
             try:
-                process = stack.enter_context(self._started(argv, PASSED, more, theirs_in, theirs_out, PIPE))
+                process = stack.enter_context(
+                    self._start_program(argv, PASSED_VARIABLES, more, theirs_in, theirs_out, PIPE)
+                )
                 _answer(channel, b"go", ours_in, ours_out)
             finally:
                 for fd in (theirs_in, ours_in, ours_out, theirs_out):
@@ -210,7 +221,7 @@ class Broker:
 
     # -------------------------------------------------------------- http
 
-    def _way_out(self, listener: socket.socket, *near: socket.socket) -> None:
+    def _serve_proxies(self, listener: socket.socket, *near: socket.socket) -> None:
         """To the approved hosts and ports; inside it is a proxy, and for a server on this machine its own port.
 
         To what every command may reach, too: large files often lie at another host than the remote's own.
@@ -224,14 +235,14 @@ class Broker:
             return None if other is None else "only what was approved for this call is reached"
 
         proxy = Proxy(judge, tell=lambda _place, _why: None, named=lambda host, port: (host, port) in approved)
-        self._serve_way(proxy, listener)  # git says it itself
+        self._serve_proxy(proxy, listener)  # git says it itself
         for near_listener in near:
             if self._only is not None:
-                self._serve_way(Forward(judge, (self._only.host, self._only.port)), near_listener)
+                self._serve_proxy(FixedForward(judge, (self._only.host, self._only.port)), near_listener)
 
-    def _serve_way(self, way: Proxy, listener: socket.socket) -> None:
+    def _serve_proxy(self, way: Proxy, listener: socket.socket) -> None:
         way.serve(listener)
-        self._ways.append(way)
+        self._proxies.append(way)
 
     async def _credential(self, text: str) -> bytes:
         """What the operator's own helpers know for that host, as git inside asks for it; nothing for any other."""
@@ -248,10 +259,12 @@ class Broker:
         with contextlib.ExitStack() as stack:
             try:
                 argv = (git, "credential", "fill")
-                process = stack.enter_context(self._started(argv, PASSED_TO_HELPERS, quiet, request, PIPE, DEVNULL))
+                process = stack.enter_context(
+                    self._start_program(argv, PASSED_TO_HELPERS, quiet, request, PIPE, DEVNULL)
+                )
             finally:
                 os.close(request)
-            out = await _printed(process)
+            out = await _read_output(process)
         answers = [line for line in out.split(b"\n") if line.startswith((b"username=", b"password="))]
         return b"".join(line + b"\n" for line in answers)
 
@@ -286,36 +299,36 @@ async def certificates(grants: tuple[Grant, ...], roots: tuple[str, ...]) -> byt
     web, git = [grant for grant in grants if grant.scheme == "https"], resolve("git", roots)
     named: set[str] = set()
     for grant in web if git is not None else ():
-        named.add(await _setting(git or "", "http.sslCAInfo", f"https://{grant.authority}{grant.path}", roots))
+        named.add(await _git_setting(git or "", "http.sslCAInfo", f"https://{grant.authority}{grant.path}", roots))
     path = named.pop() if len(named) == 1 else ""
     if not os.path.isabs(path):  # a relative one would be looked for in the workspace
         return b""
     try:
         with open(path, "rb") as file:
-            return file.read(MOST_CERTIFICATES)
+            return file.read(MAX_CERTIFICATES)
     except OSError:
         return b""
 
 
-async def _setting(git: str, name: str, url: str, roots: tuple[str, ...]) -> str:
+async def _git_setting(git: str, name: str, url: str, roots: tuple[str, ...]) -> str:
     argv = (git, "config", "--global", "--includes", "--type=path", "--get-urlmatch", name, url)
-    env = _environment(PASSED, roots) | {"GIT_CEILING_DIRECTORIES": os.path.dirname(home())}
+    env = _environment(PASSED_VARIABLES, roots) | {"GIT_CEILING_DIRECTORIES": os.path.dirname(home())}
     with Unconfined(argv, cwd=home(), env=env, stdout=PIPE) as process:
-        return os.fsdecode((await _printed(process)).removesuffix(b"\n"))
+        return os.fsdecode((await _read_output(process)).removesuffix(b"\n"))
 
 
-async def _printed(process: Unconfined) -> bytes:
+async def _read_output(process: Unconfined) -> bytes:
     """What it prints until its end; nothing where it takes too long."""
     try:
         async with asyncio.timeout(FILL_SECONDS):
-            printed = await process.head(MOST_PRINTED)
+            printed = await process.head(MAX_PRINTED)
             await process.wait()
     except TimeoutError:
         return b""
     return printed
 
 
-def granted_ssh(words: list[str], grants: tuple[Grant, ...]) -> Grant | None:
+def ssh_grant(words: list[str], grants: tuple[Grant, ...]) -> Grant | None:
     """The grant for what git asks of ssh: each word is one that git itself writes, and says what was approved."""
     rest, port = list(words), 0
     while rest and rest[0].startswith("-"):
@@ -357,6 +370,6 @@ def _environment(names: tuple[str, ...], roots: tuple[str, ...]) -> dict[str, st
     return {**passed, "PATH": os.pathsep.join(search_path(roots))}
 
 
-def _text() -> str:
+def _asking_source() -> str:
     with open(os.path.join(os.path.dirname(__file__), "asking.py"), encoding="utf-8") as file:
         return file.read()

@@ -20,16 +20,16 @@ SECRETS = (
     ".password-store",
 )
 """Hidden where the workspace is a home directory, which then cannot be hidden whole."""
-SMALL = 16 << 20
+EMPTY_FOLDER_BYTES = 16 << 20
 """Bytes in what is only there to be empty."""
 KEPT_CAPABILITIES = ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN")
 """What lets root work in a workspace that belongs to somebody else."""
-OF_THE_HOLDER = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
+HOLDER_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
 """With these the program inside adds mounts while commands run, and takes them from whatever it starts."""
 
 
 @record
-class Room:
+class SandboxSpec:
     """What a session's commands see and may change."""
 
     roots: tuple[str, ...] = ()
@@ -69,13 +69,13 @@ class Room:
     """What lay at hidden places of the workspace: a mask goes with the file that it lies on, when that is replaced."""
 
 
-def options(room: Room, files: Mapping[str, int]) -> list[str]:
+def options(room: SandboxSpec, files: Mapping[str, int]) -> list[str]:
     """All but the command. Order matters: what comes later lies on top. `files`: open settings, by name in /etc."""
     return [
         *_namespaces(room),
         *_system(room, files),
         *_workspace(room),
-        *_hidden(room),
+        *_mask_hidden(room),
         "--remount-ro",
         "/",
         "--chdir",
@@ -83,35 +83,35 @@ def options(room: Room, files: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _namespaces(room: Room) -> list[str]:
+def _namespaces(room: SandboxSpec) -> list[str]:
     words = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--as-pid-1"]
     words += [] if room.network else ["--unshare-net"]
     words += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    words += [word for name in OF_THE_HOLDER for word in ("--cap-add", name)]
+    words += [word for name in HOLDER_CAPABILITIES for word in ("--cap-add", name)]
     if os.geteuid() != 0:
         return [*words, "--unshare-user", "--disable-userns"]
     # In a user namespace root would be the only user there is, and could not write a workspace that another owns.
     return words + [word for name in KEPT_CAPABILITIES for word in ("--cap-add", name)]
 
 
-def _system(room: Room, files: Mapping[str, int]) -> list[str]:
+def _system(room: SandboxSpec, files: Mapping[str, int]) -> list[str]:
     """A root with nothing in it but what is listed: programs, what they need, and empty folders of the session's."""
     words = ["--dev", "/dev", *_empty("/dev/shm"), "--remount-ro", "/dev"]
     # Settings of the kernel ask for the user, not for capabilities: root without any could still write /proc/sys.
     words += ["--proc", "/proc", "--remount-ro", "/proc"]
-    words += ["--perms", "1777", *_empty("/tmp"), *_empty("/run", SMALL)]
+    words += ["--perms", "1777", *_empty("/tmp"), *_empty("/run", EMPTY_FOLDER_BYTES)]
     # no link to /tmp: a workspace may lie beneath /var/tmp, and must be called so inside, too
     words += ["--perms", "1777", *_empty("/var/tmp"), "--symlink", "../run", "/var/run"]
     words += [word for user in _home() for word in _empty(user)]
     words += _settings(files)
-    readable = seen.places(room.roots, room.shown)
+    readable = seen.readable_without_settings(room.roots, room.shown)
     for path in seen.SYSTEM:
         if os.path.islink(path):
             words += ["--symlink", os.readlink(path), path]
     for path in readable:
         words += ["--ro-bind", path, path]
     if room.cache and not room.read_only:
-        words += ["--bind", room.cache, room.cache_at or caches.PLACE]
+        words += ["--bind", room.cache, room.cache_at or caches.MOUNT_POINT]
     return words + _links(room, readable)
 
 
@@ -121,7 +121,7 @@ def _home() -> list[str]:
     return [] if user == "/" or any(beneath(folder, user) for folder in seen.SYSTEM) else [user]
 
 
-def own_folders(room: Room) -> list[str]:
+def scratch_folders(room: SandboxSpec) -> list[str]:
     """Folders of the session's own, in memory: what is written there ends with the sandbox."""
     return [path for path in ("/dev/shm", "/tmp", "/run", "/var/tmp", *_home()) if path not in room.roots]
 
@@ -131,15 +131,15 @@ def _settings(files: Mapping[str, int]) -> list[str]:
     words: list[str] = []
     for name, fd in files.items():
         words += ["--perms", "0644", "--file", str(fd), f"/etc/{name}"]
-    for name in seen.folders():
+    for name in seen.etc_folders():
         words += ["--ro-bind", f"/etc/{name}", f"/etc/{name}"]
     return words
 
 
-def _links(room: Room, readable: Sequence[str]) -> list[str]:
+def _links(room: SandboxSpec, readable: Sequence[str]) -> list[str]:
     """Links outside of all that is shown which the names of shown places lead over."""
     named = (*search_path(room.roots), *room.named, os.path.expanduser("~"))
-    links = dict(link for path in named for link in seen.trail(path))
+    links = dict(link for path in named for link in seen.links_on_path(path))
     existing = (*readable, *seen.SYSTEM)
     return [
         word
@@ -150,10 +150,10 @@ def _links(room: Room, readable: Sequence[str]) -> list[str]:
 
 
 def _empty(path: str, size: int | None = None) -> list[str]:
-    return ["--size", str(size or limits.space()), "--tmpfs", path]
+    return ["--size", str(size or limits.scratch_bytes()), "--tmpfs", path]
 
 
-def _workspace(room: Room) -> list[str]:
+def _workspace(room: SandboxSpec) -> list[str]:
     """What in it is read-only is mounted by the program inside, before the first command and whenever it grows."""
     bind = "--ro-bind" if room.read_only else "--bind"
     seen_as = {room.roots[0]: room.stand_in} if room.stand_in and room.roots else {}
@@ -161,12 +161,12 @@ def _workspace(room: Room) -> list[str]:
     return words + [word for path in room.lent for word in ("--ro-bind", path, path)]
 
 
-def _hidden(room: Room) -> list[str]:
+def _mask_hidden(room: SandboxSpec) -> list[str]:
     """What must stay hidden though it lies in a directory that was just made visible."""
-    return _masks(hidden(room))
+    return _masks(hidden_paths(room))
 
 
-def hidden(room: Room) -> tuple[str, ...]:
+def hidden_paths(room: SandboxSpec) -> tuple[str, ...]:
     from adderclaw.config import home
 
     user = settled(os.path.expanduser("~"))
@@ -190,7 +190,7 @@ def _masks(paths: Iterable[str]) -> list[str]:
             continue  # nothing is there any more
         if os.path.isdir(path):
             masked.append(path)
-            words += [*_empty(path, SMALL), "--remount-ro", path]
+            words += [*_empty(path, EMPTY_FOLDER_BYTES), "--remount-ro", path]
         elif os.path.exists(path):
             words += ["--ro-bind", "/dev/null", path]
     return words

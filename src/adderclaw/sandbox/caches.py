@@ -9,7 +9,7 @@ from adderclaw.core import home_names
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox.clearing import clear
 
-PLACE = "/var/cache/adderclaw"
+MOUNT_POINT = "/var/cache/adderclaw"
 """Where it lies for commands in bubblewrap; Landlock shows it where it is."""
 
 
@@ -40,7 +40,7 @@ def environment(folder: str) -> dict[str, str]:
     }
 
 
-def hold(folder: str, workspace: str) -> int:
+def lock_cache(folder: str, workspace: str) -> int:
     """Make it, and hold it as long as the descriptor is open: it is not cleared meanwhile."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     fd = os.open(f"{folder}.txt", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -50,7 +50,7 @@ def hold(folder: str, workspace: str) -> int:
     return fd
 
 
-def kept(home: str) -> Iterator[Cache]:
+def project_caches(home: str) -> Iterator[Cache]:
     """Every project's."""
     top = os.path.join(home, home_names.CACHES)
     for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
@@ -59,7 +59,7 @@ def kept(home: str) -> Iterator[Cache]:
             yield Cache(folder, _workspace(folder), _size(folder))
 
 
-def cleared(folder: str) -> bool:
+def remove_cache(folder: str) -> bool:
     """Remove one, unless a session uses it now."""
     fd = os.open(f"{folder}.txt", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

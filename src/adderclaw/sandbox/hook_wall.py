@@ -14,14 +14,14 @@ from adderclaw.config.places import home
 from adderclaw.core import home_names
 from adderclaw.models.http import own_server
 from adderclaw.sandbox import confinement, landlock, seatbelt, shut_port
-from adderclaw.sandbox.process import Order, Start, Started, bare
+from adderclaw.sandbox.process import ProcessRequest, RunningProcess, Starter, start_unconfined
 from adderclaw.sandbox.programs import bubblewrap
 
-LOOSENING = ("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_MKNOD")
+DANGEROUS_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_MKNOD")
 """With one of these root would take the mounts away, or look past them."""
 
 
-def start(roots: Sequence[str]) -> Start | None:
+def hook_starter(roots: Sequence[str]) -> Starter | None:
     """Where hooks are started now; None: nothing is kept from them, since no server of this home runs.
 
     It takes a moment the first time: not on the thread of an event loop.
@@ -33,24 +33,24 @@ def start(roots: Sequence[str]) -> Start | None:
     bwrap = bubblewrap(roots) if kind == "bubblewrap" else None
 
     if kind == "seatbelt":
-        words = seatbelt.without(away, running.port, roots)
-        return lambda order: bare(order._replace(argv=(*words, *order.argv)))
+        words = seatbelt.command_without(away, running.port, roots)
+        return lambda order: start_unconfined(order._replace(argv=(*words, *order.argv)))
 
-    def begin(order: Order) -> Started:
+    def begin(order: ProcessRequest) -> RunningProcess:
         if bwrap is None:
-            return _unread(order, away)
-        return bare(order._replace(argv=(*_masked(bwrap, away), *order.argv)))
+            return _start_without_reads(order, away)
+        return start_unconfined(order._replace(argv=(*_masked_command(bwrap, away), *order.argv)))
 
     if not shut_port.is_possible():
         return begin
-    shut_port.without(running.port, int)  # so that its thread is ready
-    return lambda order: shut_port.without(running.port, lambda: begin(order))
+    shut_port.call_without_port(running.port, int)  # so that its thread is ready
+    return lambda order: shut_port.call_without_port(running.port, lambda: begin(order))
 
 
-def _masked(bwrap: str, away: Sequence[str]) -> list[str]:
+def _masked_command(bwrap: str, away: Sequence[str]) -> list[str]:
     """All as it is, but for what lies under these mounts, and processes that are not the hook's own."""
     words = [bwrap, "--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"]
-    words += [word for name in LOOSENING for word in ("--cap-drop", name)] if os.geteuid() == 0 else []
+    words += [word for name in DANGEROUS_CAPABILITIES for word in ("--cap-drop", name)] if os.geteuid() == 0 else []
     for path in away:
         if os.path.isdir(path):
             words += ["--tmpfs", path, "--remount-ro", path]
@@ -59,14 +59,14 @@ def _masked(bwrap: str, away: Sequence[str]) -> list[str]:
     return [*words, "--"]
 
 
-def _unread(order: Order, away: Sequence[str]) -> Started:
+def _start_without_reads(order: ProcessRequest, away: Sequence[str]) -> RunningProcess:
     """Where nothing can be mounted: by a thread that can read every other file that is there now."""
-    outcome: list[Started | BaseException] = []
+    outcome: list[RunningProcess | BaseException] = []
 
     def begin() -> None:
         try:
-            shut_port.give_up(landlock.reading(landlock.visible(away, ())))
-            outcome.append(bare(order))
+            shut_port.restrict_self(landlock.read_ruleset(landlock.visible(away, ())))
+            outcome.append(start_unconfined(order))
         except BaseException as error:  # noqa: BLE001 - it is raised where the hook was wanted
             outcome.append(error)
 

@@ -36,33 +36,33 @@ from _socket import (
     socket,
 )
 
-from adderclaw.sandbox.inside_mounts import keep, libc, listed, read_whole
+from adderclaw.sandbox.inside_mounts import libc, protect, read_whole, split_lists
 from adderclaw.sandbox.inside_processes import (
     CONTINUE,
     STOP,
     descends,
-    environ,
-    is_still,
+    environment_of,
+    exit_code,
+    is_stopped,
     leave_at_once,
-    let_start,
-    posix_code,
+    let_children_start,
     processes,
     signal,
     spawn,
-    stat,
+    stat_fields,
 )
-from adderclaw.sandbox.inside_rights import control_process, follow_landlock, limit, restrict
-from adderclaw.sandbox.inside_rooms import ALONE, GIT, KILL, Room, View, Views
+from adderclaw.sandbox.inside_rights import apply_landlock, control_process, restrict, set_limit
+from adderclaw.sandbox.inside_rooms import GIT_VIEW, KILL, PRIVATE_VIEWS, ProcessNamespace, View, Views
 
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 """How long a payload a message holds, and what stands for a longer one: `holder` says the same."""
-NOW = 5
+POLL_MILLISECONDS = 5
 """Milliseconds between looks where the kernel tells nobody that a child has ended."""
-ORDERS = (b"keep", b"keep git", b"hold", b"go", b"rest")
-DYING = 8
+ORDERS = (b"protect", b"protect git", b"pause", b"resume", b"is idle")
+KILL_SECONDS = 8
 """Seconds that what is killed has to die in: less than `holder` waits for the end of a command. A busy machine needs
 more than one of them."""
-PATIENCE = 3
+PAUSE_SECONDS = 3
 """Seconds that all others have to stop in: less than `holder` waits for an answer."""
 
 
@@ -72,12 +72,12 @@ class Call:
     def __init__(self, channel: socket, mark: bytes, view: bytes) -> None:
         self.channel, self.mark, self.view = channel, mark, view
         self.pid = self.pidfd = -1
-        self.seen: View | None = None
+        self.view_entered: View | None = None
         self.running = True
 
     @property
-    def room(self) -> "Room | None":
-        return self.seen.room if self.seen is not None else None
+    def processes(self) -> "ProcessNamespace | None":
+        return self.view_entered.processes if self.view_entered is not None else None
 
 
 class Holder:
@@ -85,11 +85,11 @@ class Holder:
         """`own`: folders of the session's own, in memory, which end with us."""
         self.control, self.views = control, views
         try:
-            self.own, self.empty = own, in_memory(own)
+            self.scratch, self.scratch_usage = own, memory_usage(own)
         except OSError:
-            self.own, self.empty = list[str](), list[tuple[int, int]]()  # it never rests
-        self.first = posix.getpid() == 1
-        self.is_held = False
+            self.scratch, self.scratch_usage = list[str](), list[tuple[int, int]]()  # it never rests
+        self.is_first_process = posix.getpid() == 1
+        self.is_paused = False
         self.waiting: list[tuple[Call, list[bytes], list[int]]] = []
         """Commands that were asked for while all but git is held."""
         self.calls: dict[int, Call] = {}
@@ -100,19 +100,19 @@ class Holder:
         while True:
             for fd, _ in self.poller.poll(self.patience()):
                 if fd == self.control.fileno():
-                    if not self.take():
+                    if not self.receive_request():
                         return
                 elif fd in self.calls:
-                    self.listen(self.calls[fd])
+                    self.receive(self.calls[fd])
             self.reap()
 
     def patience(self) -> int | None:
         """Orphans are ours, and their end wakes nobody: while something runs, they are looked for now and then."""
         if not self.calls:
             return None
-        return NOW if any(call.running and call.pidfd < 0 for call in self.calls.values()) else 1000
+        return POLL_MILLISECONDS if any(call.running and call.pidfd < 0 for call in self.calls.values()) else 1000
 
-    def take(self) -> bool:
+    def receive_request(self) -> bool:
         message, ancillary, _, _ = self.control.recvmsg(MESSAGE_BYTES, 4096, MSG_CMSG_CLOEXEC)
         if not message:
             return False
@@ -124,20 +124,20 @@ class Holder:
         channel, *streams = fds
         head, _, rest = message.partition(b"\0")
         if head in ORDERS:
-            self.obey(head, rest, socket(AF_UNIX, SOCK_SEQPACKET, 0, channel))
+            self.carry_out(head, rest, socket(AF_UNIX, SOCK_SEQPACKET, 0, channel))
             return True
         view, _, head = head.partition(b" ")
         request = [head, *rest.split(b"\0")]
-        if self.is_held and view != GIT:
-            self.waiting.append((self.enrol(channel, request, view), request, streams))
+        if self.is_paused and view != GIT_VIEW:
+            self.waiting.append((self.register(channel, request, view), request, streams))
             return True
         begun = self.spawn(view, request, streams)  # first of all: the rest is done while it runs
-        self.begun(self.enrol(channel, request, view), *begun)
+        self.record_start(self.register(channel, request, view), *begun)
         for fd in streams:
             posix.close(fd)
         return True
 
-    def enrol(self, channel: int, request: list[bytes], view: bytes) -> Call:
+    def register(self, channel: int, request: list[bytes], view: bytes) -> Call:
         call = self.calls[channel] = Call(socket(AF_UNIX, SOCK_SEQPACKET, 0, channel), request[-1], view)
         self.poller.register(channel, select.POLLIN)
         return call
@@ -148,48 +148,50 @@ class Holder:
         try:
             if self.views is None:
                 return None, spawn(request, streams), b""
-            seen = self.views.of(view, is_first=not any(call.view == view for call in self.calls.values()))
+            seen = self.views.view_for(view, is_first=not any(call.view == view for call in self.calls.values()))
             return seen, seen.spawn(request, streams), b""
         except OSError as error:
-            if view in ALONE and seen is not None:
-                self.leave(seen)
+            if view in PRIVATE_VIEWS and seen is not None:
+                self.close_view(seen)
             return None, -1, b"error %d %s" % (error.errno, error.filename or b"")
 
-    def begun(self, call: Call, seen: View | None, pid: int, failure: bytes) -> None:
-        call.pid, call.seen = pid, seen
+    def record_start(self, call: Call, seen: View | None, pid: int, failure: bytes) -> None:
+        call.pid, call.view_entered = pid, seen
         if failure:
             call.running = False
-            self.say(call, failure)
+            self.send(call, failure)
         else:
             self.watch(call)
 
-    def obey(self, order: bytes, rest: bytes, channel: socket) -> None:
+    def carry_out(self, order: bytes, rest: bytes, channel: socket) -> None:
         """Do it, and only then answer: the answer is empty, or what went wrong."""
         failure = b""
         try:
-            if order == b"keep" and self.views is not None:
-                keep(*listed(rest))
-                for seen in self.views.own:
-                    seen.room.tell(b"keep", rest)
-            elif order == b"keep git" and self.views is not None:
-                self.views.mounter.keep(*listed(rest))
-            elif order == b"hold":
-                self.hold()
-            elif order == b"go":
-                self.go()
-            elif order == b"rest" and (self.calls or not self.own or in_memory(self.own) != self.empty):
+            if order == b"protect" and self.views is not None:
+                protect(*split_lists(rest))
+                for seen in self.views.private:
+                    seen.processes.send_order(b"protect", rest)
+            elif order == b"protect git" and self.views is not None:
+                self.views.mounter.protect(*split_lists(rest))
+            elif order == b"pause":
+                self.pause()
+            elif order == b"resume":
+                self.resume()
+            elif order == b"is idle" and (
+                self.calls or not self.scratch or memory_usage(self.scratch) != self.scratch_usage
+            ):
                 failure = b"it is in use"
         except OSError as error:
             failure = b"%d %s" % (error.errno, str(error.filename or error.strerror).encode())
         channel.send(b"done " + failure)
         channel.close()
 
-    def hold(self) -> None:
+    def pause(self) -> None:
         """Stop everything but git's own commands; nothing that is stopped starts anything or wakes anybody."""
-        self.is_held = True
-        end, rounds = time.monotonic() + PATIENCE, 0
+        self.is_paused = True
+        end, rounds = time.monotonic() + PAUSE_SECONDS, 0
         while time.monotonic() < end:
-            moving = [pid for pid in self.others() if not is_still(pid)]
+            moving = [pid for pid in self.other_processes() if not is_stopped(pid)]
             if not moving:
                 return
             rounds += 1
@@ -197,36 +199,36 @@ class Holder:
                 for pid in moving:
                     signal(pid, STOP)
             else:
-                let_start({*moving})
+                let_children_start({*moving})
             select.select((), (), (), 0.001 if rounds % 10 else 0.005)
-        self.go()
+        self.resume()
         raise OSError(16, "what runs in the sandbox does not stop")
 
-    def go(self) -> None:
-        self.is_held = False
-        for pid in self.others():
+    def resume(self) -> None:
+        self.is_paused = False
+        for pid in self.other_processes():
             signal(pid, CONTINUE)
         waiting, self.waiting = self.waiting, []
         for call, request, streams in waiting:
             if call.running:
-                self.begun(call, *self.spawn(call.view, request, streams))
+                self.record_start(call, *self.spawn(call.view, request, streams))
             for fd in streams:
                 posix.close(fd)
 
-    def others(self) -> list[int]:
+    def other_processes(self) -> list[int]:
         """All that runs and is not a command of git's, nor started by one."""
         table = processes()
         parents = {pid: parent for pid, (parent, _, _) in table.items()}
-        gits = {call.pid for call in self.calls.values() if call.view == GIT and call.running}
+        gits = {call.pid for call in self.calls.values() if call.view == GIT_VIEW and call.running}
         mine = {posix.getpid()}
-        firsts = {room.first for room in self.rooms()}
+        firsts = {room.first for room in self.namespaces()}
         return [
             pid
             for pid, (_, _, session) in table.items()
             if pid not in firsts
             and session not in gits
             and not descends(pid, gits, parents)
-            and (self.first or descends(pid, mine, parents))
+            and (self.is_first_process or descends(pid, mine, parents))
         ]
 
     def watch(self, call: Call) -> None:
@@ -236,13 +238,13 @@ class Holder:
         except (AttributeError, OSError):
             pass
 
-    def say(self, call: Call, text: bytes) -> None:
+    def send(self, call: Call, text: bytes) -> None:
         try:
             call.channel.send(text, MSG_DONTWAIT)
         except OSError:
             pass
 
-    def listen(self, call: Call) -> None:
+    def receive(self, call: Call) -> None:
         try:
             word, _, number = call.channel.recv(64, MSG_DONTWAIT).partition(b" ")
         except BlockingIOError:
@@ -254,8 +256,8 @@ class Holder:
         else:
             self.end(call)
 
-    def rooms(self) -> list[Room]:
-        return [] if self.views is None else [seen.room for seen in self.views.every()]
+    def namespaces(self) -> list[ProcessNamespace]:
+        return [] if self.views is None else [seen.processes for seen in self.views.current_views()]
 
     def reap(self) -> None:
         """Take in whoever has ended. Where nobody else is left in its room, nothing of a command is."""
@@ -273,17 +275,17 @@ class Holder:
         for call in tuple(self.calls.values()):
             if call.running and call.pid in ended:
                 call.running = False
-                is_over = call.room.is_empty() if call.room is not None else alone
-                self.say(call, b"exit %d %d" % (posix_code(ended[call.pid]), is_over))
+                is_over = call.processes.is_empty() if call.processes is not None else alone
+                self.send(call, b"exit %d %d" % (exit_code(ended[call.pid]), is_over))
                 self.unwatch(call)
                 if is_over:
                     self.forget(call)
-        if self.views is not None and ended.keys() & self.views.needed():
+        if self.views is not None and ended.keys() & self.views.required_processes():
             leave_at_once()  # without the first of a room, nothing can be started in there any more
 
     def forget(self, call: Call) -> None:
-        if call.view in ALONE and call.seen is not None:
-            self.leave(call.seen)
+        if call.view in PRIVATE_VIEWS and call.view_entered is not None:
+            self.close_view(call.view_entered)
         fd = call.channel.fileno()
         del self.calls[fd]
         self.poller.unregister(fd)
@@ -299,33 +301,33 @@ class Holder:
     def end(self, call: Call) -> None:
         """Kill all that a call has started; then close its channel, which says that it is done."""
         call.running = False
-        room = call.room
+        room = call.processes
         if call.pid < 0:
             pass  # it was never started
-        elif any(other is not call and other.room is room for other in self.calls.values()):
+        elif any(other is not call and other.processes is room for other in self.calls.values()):
             if left := self.end_among_others(call):
-                self.say(call, b"left %d" % left)
+                self.send(call, b"left %d" % left)
         elif room is not None:
-            while call.view not in ALONE and not room.is_empty():
-                room.tell(b"kill")
+            while call.view not in PRIVATE_VIEWS and not room.is_empty():
+                room.send_order(b"kill")
                 self.reap()
                 select.select((), (), (), 0.0005)
         else:
-            while not self.alone():
+            while not self.has_no_children():
                 self.kill_everything()
                 select.select((), (), (), 0.0005)
         self.forget(call)
 
-    def leave(self, seen: View) -> None:
+    def close_view(self, seen: View) -> None:
         """A room of its own ends as a whole. Its first process can end only when all others were taken in."""
         assert self.views is not None
-        self.views.own.remove(seen)
+        self.views.private.remove(seen)
         seen.close()
-        while stat(str(seen.room.first)):
+        while stat_fields(str(seen.processes.first)):
             self.reap()
             select.select((), (), (), 0.0005)
 
-    def alone(self) -> bool:
+    def has_no_children(self) -> bool:
         try:
             while posix.waitpid(-1, posix.WNOHANG)[0]:
                 pass
@@ -334,7 +336,7 @@ class Holder:
         return False
 
     def kill_everything(self) -> None:
-        if self.first:
+        if self.is_first_process:
             signal(-1, KILL)  # process 1 itself is spared
             return
         mine = {posix.getpid()}
@@ -348,26 +350,28 @@ class Holder:
 
         How many are left: in an uninterruptible sleep, or held by a debugger, the signal waits for its process.
         """
-        until, dying = time.monotonic() + DYING, set[int]()
+        until, dying = time.monotonic() + KILL_SECONDS, set[int]()
         while time.monotonic() < until:
             table = processes()
             parents = {pid: parent for pid, (parent, _, _) in table.items()}
             members = [
                 pid
                 for pid, (_, group, session) in table.items()
-                if call.pid in (group, session) or descends(pid, {call.pid}, parents) or call.mark in environ(pid)
+                if call.pid in (group, session)
+                or descends(pid, {call.pid}, parents)
+                or call.mark in environment_of(pid)
             ]
             for pid in members:
                 signal(pid, KILL)
             self.reap()
-            dying = {pid for pid in dying.union(members) if stat(str(pid))}
+            dying = {pid for pid in dying.union(members) if stat_fields(str(pid))}
             if not dying and not members:  # one that was found may have started another before it died
                 return 0
             select.select((), (), (), 0.0005)
         return len(dying)
 
 
-def in_memory(folders: list[str]) -> list[tuple[int, int]]:
+def memory_usage(folders: list[str]) -> list[tuple[int, int]]:
     """How many files and blocks are used in each."""
     statuses = map(posix.statvfs, folders)
     return [(status.f_files - status.f_ffree, status.f_blocks - status.f_bfree) for status in statuses]
@@ -382,7 +386,7 @@ def main(arguments: list[str]) -> None:
     posix.set_inheritable(control.fileno(), False)
     for name, value in parameters.items():
         if name.startswith("RLIMIT_"):
-            limit(name, int(value))
+            set_limit(name, int(value))
     listener: list[tuple[int, int, bytes]] = []
     server = None
     if "port" in parameters:
@@ -396,7 +400,7 @@ def main(arguments: list[str]) -> None:
         more = restrict(*(int(parameters[name]) for name in ("ruleset", "seccomp", "refused", "install", "supervisor")))
     else:
         if "scope" in parameters:
-            follow_landlock(int(parameters["scope"]))
+            apply_landlock(int(parameters["scope"]))
         roots = [
             path.encode("utf-8", "surrogateescape") for name, path in parameters.items() if name.startswith("root ")
         ]
@@ -405,9 +409,9 @@ def main(arguments: list[str]) -> None:
     control.sendmsg([b"ready" + more], listener)
     if server is not None:
         server.close()
-    holder = Holder(control, views, [path for name, path in parameters.items() if name.startswith("own ")])
+    holder = Holder(control, views, [path for name, path in parameters.items() if name.startswith("scratch ")])
     holder.serve()
-    while not holder.first and not holder.alone():
+    while not holder.is_first_process and not holder.has_no_children():
         holder.kill_everything()
 
 

@@ -7,7 +7,7 @@ BIND_ALL = 0x1000 | 0x4000
 OPEN_TREE, MOVE_MOUNT, SET_MOUNT = 428, 429, 442
 AT_ITSELF, AT_ALL = 0x1000, 0x8000
 """AT_EMPTY_PATH, AT_RECURSIVE: what a descriptor is, with all that is mounted in it."""
-PLACE = posix.O_PATH | posix.O_NOFOLLOW | posix.O_CLOEXEC
+PATH_FLAGS = posix.O_PATH | posix.O_NOFOLLOW | posix.O_CLOEXEC
 REMOUNT = 0x1000 | 0x20
 READ_ONLY, NO_PROGRAMS = 1, 8
 """Attributes of a mount, as mount and mount_setattr both number them."""
@@ -16,7 +16,7 @@ PROC = posix.open("/proc", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC)
 """In which all processes are seen, those of every room."""
 
 
-def check(answer: int, what: str | bytes) -> None:
+def check_result(answer: int, what: str | bytes) -> None:
     if answer < 0:
         raise OSError(ctypes.get_errno(), "it failed", what)
 
@@ -25,16 +25,16 @@ class Attributes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
 
 
-def listed(text: bytes) -> list[list[bytes]]:
+def split_lists(text: bytes) -> list[list[bytes]]:
     return [part.split(b"\0") if part else [] for part in text.split(b"\0\0")]
 
 
-def keep(pinned: list[bytes], read_only: list[bytes]) -> None:
+def protect(pinned: list[bytes], read_only: list[bytes]) -> None:
     """Let no command of this view move the pinned, nor change the kept. What has gone needs nothing.
 
     Each is opened name by name, and what was opened is what is mounted: no link that comes in its way meanwhile counts.
     """
-    mounted_paths = [path for path in sorted(read_only) if bound(path, read_only=True)]
+    mounted_paths = [path for path in sorted(read_only) if bind_path(path, read_only=True)]
     if (
         read_only and not mounted_paths
     ):  # a folder above the workspace was moved: nothing would be kept, and nobody would know
@@ -42,12 +42,12 @@ def keep(pinned: list[bytes], read_only: list[bytes]) -> None:
     mounted = mount_points()
     # The inner ones first, each with all that is mounted in it: whoever stands in such a folder already sees that, too.
     for path in sorted({*pinned} - mounted, reverse=True):
-        bound(path, read_only=False)
+        bind_path(path, read_only=False)
 
 
-def bound(path: bytes, *, read_only: bool) -> bool:
+def bind_path(path: bytes, *, read_only: bool) -> bool:
     """Whether a place is there, which then is a mount; what is removed in this moment is not."""
-    fd = opened(path)
+    fd = open_path(path)
     if fd < 0:
         return False
     try:
@@ -62,12 +62,12 @@ def bound(path: bytes, *, read_only: bool) -> bool:
     return True
 
 
-def opened(path: bytes) -> int:
+def open_path(path: bytes) -> int:
     """What lies at a path that has no link in it; -1 where nothing does. A link cannot be gone through by `PLACE`."""
-    fd = posix.open(b"/", PLACE)
+    fd = posix.open(b"/", PATH_FLAGS)
     for name in filter(None, path.split(b"/")):
         try:
-            inner = posix.open(name, PLACE, dir_fd=fd)
+            inner = posix.open(name, PATH_FLAGS, dir_fd=fd)
         except OSError as error:
             if error.errno in (2, 20, 40):  # gone meanwhile, or a link by now
                 return -1
@@ -105,11 +105,11 @@ def bind(fd: int, path: bytes, *, read_only: bool) -> None:
         attributes = Attributes(READ_ONLY, 0, 0, 0)
         if read_only:
             size = ctypes.c_size_t(32)
-            check(
+            check_result(
                 libc.syscall(ctypes.c_long(SET_MOUNT), tree, b"", AT_ITSELF | AT_ALL, ctypes.byref(attributes), size),
                 path,
             )
-        check(libc.syscall(ctypes.c_long(MOVE_MOUNT), tree, b"", fd, b"", 0x04 | 0x40), path)
+        check_result(libc.syscall(ctypes.c_long(MOVE_MOUNT), tree, b"", fd, b"", 0x04 | 0x40), path)
     finally:
         posix.close(tree)
 
@@ -119,8 +119,8 @@ def bind_by_name(fd: int, path: bytes, *, read_only: bool) -> None:
     posix.fchdir(PROC)  # /proc is that of a room, in which we are nobody
     try:
         name = b"thread-self/fd/%d" % fd
-        check(libc.mount(name, name, None, ctypes.c_ulong(BIND_ALL), None), path)
-        top = opened(path) if read_only else -1
+        check_result(libc.mount(name, name, None, ctypes.c_ulong(BIND_ALL), None), path)
+        top = open_path(path) if read_only else -1
         if top >= 0:
             set_mount(b"thread-self/fd/%d" % top, READ_ONLY)
             posix.close(top)
@@ -135,7 +135,7 @@ def set_mount(path: bytes, attribute: int, *, whole: bool = True) -> None:
         return  # mount_setattr
     flags = posix.statvfs(path).f_flag
     same = flags & (1 | 2 | 4 | 8 | 1024 | 2048) | (1 << 21 if flags & 4096 else 0)
-    check(libc.mount(None, path, None, ctypes.c_ulong(REMOUNT | same | attribute), None), path)
+    check_result(libc.mount(None, path, None, ctypes.c_ulong(REMOUNT | same | attribute), None), path)
 
 
 def contents(fd: int) -> bytes:

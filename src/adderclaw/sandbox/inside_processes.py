@@ -29,7 +29,7 @@ def spawn(request: list[bytes], fds: list[int]) -> int:
             posix.close(fd)
 
 
-def posix_code(status: int) -> int:
+def exit_code(status: int) -> int:
     return -posix.WTERMSIG(status) if posix.WIFSIGNALED(status) else posix.WEXITSTATUS(status)
 
 
@@ -40,7 +40,7 @@ def signal(pid: int, number: int) -> None:
         pass
 
 
-def let_start(parents: set[int]) -> None:
+def let_children_start(parents: set[int]) -> None:
     """Who starts a program waits, and cannot stop, until its child has become that: a child stopped before goes on."""
     for pid, (parent, _, _) in processes().items():
         if parent in parents:
@@ -53,18 +53,18 @@ def processes() -> dict[int, tuple[int, int, int]]:
     for name in posix.listdir(PROC):
         if not name.isdigit() or int(name) == posix.getpid():
             continue
-        fields = stat(name)
+        fields = stat_fields(name)
         # One whose first thread has ended looks dead, and may have others.
-        if fields and (fields[0] not in (b"Z", b"X") or len(tasks(name)) > 1):
+        if fields and (fields[0] not in (b"Z", b"X") or len(threads(name)) > 1):
             table[int(name)] = (int(fields[1]), int(fields[2]), int(fields[3]))
     return table
 
 
-def stat(name: str) -> list[bytes]:
-    return read(f"{name}/stat").rpartition(b")")[2].split()
+def stat_fields(name: str) -> list[bytes]:
+    return read_proc(f"{name}/stat").rpartition(b")")[2].split()
 
 
-def tasks(name: str) -> list[str]:
+def threads(name: str) -> list[str]:
     try:
         fd = posix.open(f"{name}/task", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC, dir_fd=PROC)
     except OSError:
@@ -77,9 +77,9 @@ def tasks(name: str) -> list[str]:
         posix.close(fd)
 
 
-def is_still(pid: int) -> bool:
+def is_stopped(pid: int) -> bool:
     """Whether each of its threads is stopped or dead."""
-    states = (stat(f"{pid}/task/{task}")[:1] for task in tasks(str(pid)))
+    states = (stat_fields(f"{pid}/task/{task}")[:1] for task in threads(str(pid)))
     return all(state in ([], [b"T"], [b"t"], [b"Z"], [b"X"]) for state in states)
 
 
@@ -93,13 +93,13 @@ def descends(pid: int, ancestors: set[int], parents: dict[int, int]) -> bool:
     return False
 
 
-def environ(pid: int) -> list[bytes]:
-    content = read(f"{pid}/environ")
-    others = (read(f"{pid}/task/{task}/environ") for task in tasks(str(pid)))
+def environment_of(pid: int) -> list[bytes]:
+    content = read_proc(f"{pid}/environ")
+    others = (read_proc(f"{pid}/task/{task}/environ") for task in threads(str(pid)))
     return (content or next(filter(None, others), b"")).split(b"\0")
 
 
-def read(path: str) -> bytes:
+def read_proc(path: str) -> bytes:
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=PROC)
     except OSError:

@@ -6,10 +6,10 @@ import resource
 import sys
 from _socket import SCM_RIGHTS, SOL_SOCKET, socket
 
-from adderclaw.sandbox.inside_mounts import check, libc
+from adderclaw.sandbox.inside_mounts import check_result, libc
 
 
-def limit(name: str, value: int) -> None:
+def set_limit(name: str, value: int) -> None:
     number = getattr(resource, name)
     hard = resource.getrlimit(number)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -33,7 +33,7 @@ def drop_capabilities(retained: int = 0b1011) -> None:
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     if libc.capget(header, sets) == 0:
         left = [sets[0] & retained, sets[1] & retained, 0, 0, 0, 0]
-        check(libc.capset(header, (ctypes.c_uint32 * 6)(*left)), "capset")
+        check_result(libc.capset(header, (ctypes.c_uint32 * 6)(*left)), "capset")
 
 
 def filter_calls(rules: bytes) -> None:
@@ -42,7 +42,7 @@ def filter_calls(rules: bytes) -> None:
     control_process(22, 2, ctypes.addressof(program))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 
-def follow_landlock(ruleset: int) -> None:
+def apply_landlock(ruleset: int) -> None:
     """Apply a ruleset to this thread and to what it starts, and close it."""
     if libc.syscall(ctypes.c_long(446), ctypes.c_int(ruleset), ctypes.c_uint(0)):  # landlock_restrict_self
         raise OSError(ctypes.get_errno(), "landlock_restrict_self")
@@ -54,7 +54,7 @@ def restrict(ruleset: int, code: int, refused: int, install: int, supervisor: in
     control_process(36, 1)  # PR_SET_CHILD_SUBREAPER
     drop_capabilities()
     control_process(38, 1)  # PR_SET_NO_NEW_PRIVS
-    follow_landlock(ruleset)
+    apply_landlock(ruleset)
     listener = supervised_calls(install, posix.read(code, 1 << 16))
     if listener < 0:
         filter_calls(posix.read(refused, 1 << 16))

@@ -51,7 +51,7 @@ HELPERS = ("json.tool",)
 MARK = "adderclaw recorded: "
 OTHER = "~^~ |~\n" * 13
 """No letter and no digit: nothing that a test could look for."""
-MOST_FILES = 2_000
+MAX_FILES = 2_000
 SKIPPED = (".git", "node_modules", "__pycache__")
 LATE = 0.5
 """Seconds that are waited for what a program's own children still print after its end."""
@@ -152,7 +152,7 @@ def executables(root: str) -> Iterator[str]:
             if "/" in relative:
                 yield relative
             count += 1
-            if count > MOST_FILES:
+            if count > MAX_FILES:
                 return
 
 

@@ -7,33 +7,33 @@ from adderclaw.config.paths import followed
 from adderclaw.sandbox.legacy.survey import INSTALLED_TREES, Survey
 from adderclaw.sandbox.process import GIT_FIXED
 
-ASKED = "ADDERCLAW_PLAIN"
+PLAIN_VARIABLE = "ADDERCLAW_PLAIN"
 """A command that calls git by the function, in its own directory, has this in its environment, empty."""
-MOST_FOLDERS = 2_000
+MAX_FOLDERS = 2_000
 """A workspace with more is not looked at only to save the processes that find it out."""
 OVERRIDDEN = frozenset(
     {key.casefold() for key in GIT_FIXED} | {f"filter.lfs.{key}" for key in ("clean", "smudge", "process", "required")}
 )
 """Settings that the environment, or the function in any case, puts something else in the place of."""
-WHO = frozenset({"user.name", "user.email"})
+IDENTITY_KEYS = frozenset({"user.name", "user.email"})
 
 
-def told(survey: Survey | None, cwd: str, roots: Sequence[str]) -> dict[str, str]:
+def git_environment(survey: Survey | None, cwd: str, roots: Sequence[str]) -> dict[str, str]:
     """`yes` where no setting of a repository here is one that has to be looked at, `named` where one says who commits.
 
     Empty where anything is not known. And the names of the hooks that there are.
     """
-    if survey is None or survey.settings is None or not _is_seen(survey, followed(cwd), roots):
-        return {ASKED: ""}
-    if survey.settings - OVERRIDDEN - WHO:
-        return {ASKED: ""}
+    if survey is None or survey.settings is None or not _is_surveyed(survey, followed(cwd), roots):
+        return {PLAIN_VARIABLE: ""}
+    if survey.settings - OVERRIDDEN - IDENTITY_KEYS:
+        return {PLAIN_VARIABLE: ""}
     return {
-        ASKED: "named" if survey.settings & WHO else "yes",
-        "ADDERCLAW_HOOKS": " ".join(sorted({*_hooks(survey)})),
+        PLAIN_VARIABLE: "named" if survey.settings & IDENTITY_KEYS else "yes",
+        "ADDERCLAW_HOOKS": " ".join(sorted({*_hook_names(survey)})),
     }
 
 
-def _is_seen(survey: Survey, cwd: str, roots: Sequence[str]) -> bool:
+def _is_surveyed(survey: Survey, cwd: str, roots: Sequence[str]) -> bool:
     """Whether the repository that git finds from there is one that was looked at."""
     root = next((root for root in roots if _lies_in(cwd, root)), None)
     if root is None or not INSTALLED_TREES.isdisjoint(os.path.relpath(cwd, root).split("/")):
@@ -52,7 +52,7 @@ def _lies_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-def _hooks(survey: Survey) -> Iterator[str]:
+def _hook_names(survey: Survey) -> Iterator[str]:
     """Whatever lies in a folder for hooks, and where such a folder is a link or cannot be read, any hook there is."""
     for path in survey.items:
         folder, _, name = path.rpartition("/")

@@ -9,39 +9,39 @@ PROCESSES = 1024
 """Processes and threads of one session at a time."""
 FILE_BYTES = 8 << 30
 """The size of one file."""
-LEAST_BYTES = 256 << 20
+MIN_BYTES = 256 << 20
 GROUP = "adderclaw"
-ROUNDS = 100
+KILL_ROUNDS = 100
 """How often those in a group are killed whose children are made meanwhile."""
 
 
-def memory() -> int:
+def memory_bytes() -> int:
     """What a session may take of this machine's memory: three quarters."""
-    return max(LEAST_BYTES, _physical() * 3 // 4)
+    return max(MIN_BYTES, _physical() * 3 // 4)
 
 
-def space() -> int:
+def scratch_bytes() -> int:
     """The size of a session's /tmp, of its home and of its shared memory: each an eighth of the memory they lie in."""
-    return max(LEAST_BYTES, _physical() // 8)
+    return max(MIN_BYTES, _physical() // 8)
 
 
 def _physical() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def of_process(*, own_users: bool) -> dict[str, int]:
+def process_limits(*, own_users: bool) -> dict[str, int]:
     """Limits that every process inside has, by their names in `resource`.
 
     `own_users`: it is in a user namespace, in which recent kernels count its processes apart from all others of
     the user. Elsewhere those count too, so that there must be room for them.
     """
-    others = 0 if own_users and _release() >= (5, 14) else _everywhere()
+    others = 0 if own_users and _release() >= (5, 14) else _process_count()
     # Not RLIMIT_AS: node, go and java reserve far more addresses than they ever use. Nor does RLIMIT_NPROC bind root.
     return {
         "RLIMIT_CORE": 0,
         "RLIMIT_NPROC": PROCESSES + others,
         "RLIMIT_FSIZE": FILE_BYTES,
-        "RLIMIT_DATA": memory(),
+        "RLIMIT_DATA": memory_bytes(),
     }
 
 
@@ -49,9 +49,9 @@ def _release() -> tuple[int, ...]:
     return tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2] if part.isdigit())
 
 
-def _everywhere() -> int:
+def _process_count() -> int:
     """Processes and threads of the whole machine."""
-    return int(_words("/proc/loadavg")[3].partition("/")[2])
+    return int(_read_words("/proc/loadavg")[3].partition("/")[2])
 
 
 class Group:
@@ -63,7 +63,7 @@ class Group:
 
     def _join(self, pid: int) -> None:
         sweep()
-        settings = {"pids.max": PROCESSES, "memory.max": memory()}
+        settings = {"pids.max": PROCESSES, "memory.max": memory_bytes()}
         for parent in _parents():
             path = os.path.join(parent, f"{GROUP}-{os.getpid()}-{pid}")
             try:
@@ -82,8 +82,8 @@ class Group:
         for path in self._made:
             if _write(os.path.join(path, "cgroup.kill"), 1):
                 continue
-            for _ in range(ROUNDS):  # where the kernel cannot do it at once, until nobody comes after
-                pids = [int(pid) for pid in _words(os.path.join(path, "cgroup.procs"))]
+            for _ in range(KILL_ROUNDS):  # where the kernel cannot do it at once, until nobody comes after
+                pids = [int(pid) for pid in _read_words(os.path.join(path, "cgroup.procs"))]
                 for pid in pids:
                     with contextlib.suppress(OSError):
                         os.kill(pid, signal.SIGKILL)
@@ -112,13 +112,15 @@ def can_group() -> bool:
 def _parents() -> Iterator[str]:
     """Where this process may make groups: beneath its own where version 2 has the controller there, or at the top."""
     top = "/sys/fs/cgroup"
-    for line in _lines("/proc/self/cgroup"):
+    for line in _read_lines("/proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         if "pids" in controllers.split(","):
             yield os.path.join(top, "pids") + path.rstrip("/")
         if not controllers:
             folders = dict.fromkeys((top + path.rstrip("/"), top))
-            offers = (folder for folder in folders if "pids" in _words(os.path.join(folder, "cgroup.subtree_control")))
+            offers = (
+                folder for folder in folders if "pids" in _read_words(os.path.join(folder, "cgroup.subtree_control"))
+            )
             yield from (folder for folder in offers if os.access(folder, os.W_OK))
 
 
@@ -143,7 +145,7 @@ def _write(path: str, value: int) -> bool:
     return True
 
 
-def _lines(path: str) -> list[str]:
+def _read_lines(path: str) -> list[str]:
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().splitlines()
@@ -151,5 +153,5 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def _words(path: str) -> list[str]:
-    return " ".join(_lines(path)).split()
+def _read_words(path: str) -> list[str]:
+    return " ".join(_read_lines(path)).split()

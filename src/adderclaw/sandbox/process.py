@@ -32,7 +32,7 @@ LINGER_GRACE = 0.2
 KILL_WAIT = 2.0
 """Seconds after which a killed child that does not die (stuck in the kernel) is left to the watchdog."""
 
-_PASSED = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+_PASSED_VARIABLES = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 GIT_FIXED = {
     "safe.bareRepository": "explicit",
     "core.fsmonitor": "false",
@@ -61,7 +61,7 @@ GIT_FIXED = {
     "maintenance.auto": "false",
 }
 """Settings by which a repository's own configuration could make git run a program: here they are fixed."""
-_FIXED = {
+_FIXED_VARIABLES = {
     "PAGER": "cat",
     "DEBIAN_FRONTEND": "noninteractive",
     "GIT_PAGER": "cat",
@@ -76,12 +76,12 @@ _FIXED = {
 }
 
 
-class NotStarted(OSError):
+class StartFailed(OSError):
     """Nothing of a command has run. Every other error may come after it began."""
 
 
-def _not_started(error: OSError) -> NotStarted:
-    return NotStarted(error.errno, error.strerror, error.filename)
+def _start_failed(error: OSError) -> StartFailed:
+    return StartFailed(error.errno, error.strerror, error.filename)
 
 
 class Finished(NamedTuple):
@@ -103,15 +103,15 @@ class Finished(NamedTuple):
 def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequence[str]) -> dict[str, str]:
     """What a tool's child sees of our environment: an allowlist, in which nothing is secret and nothing loads code."""
     host = os.environ
-    env = {name: value for name in _PASSED if (value := host.get(name)) is not None}
+    env = {name: value for name in _PASSED_VARIABLES if (value := host.get(name)) is not None}
     env |= {name: host[name] for name in host if name.startswith("LC_")}
     if not any(name in env for name in ("LANG", "LC_ALL", "LC_CTYPE")):
         env["LANG"] = "C.UTF-8"
     env["PATH"] = os.pathsep.join(search_path(workspace_roots))
-    return env | _FIXED | dict(extra or {})
+    return env | _FIXED_VARIABLES | dict(extra or {})
 
 
-type View = Literal["all", "git", "own", "look", "offline"]
+type View = Literal["all", "git", "server", "read_only", "offline"]
 """What a command sees in a sandbox, and who sees it.
 
 all: as a rule. git: for git alone, which may change what no other command may. own: for a server that stays; it sees no
@@ -120,7 +120,7 @@ offline: as own, and nobody is reached.
 """
 
 
-class Order(NamedTuple):
+class ProcessRequest(NamedTuple):
     """What is to be started, and with which streams."""
 
     argv: tuple[str, ...]
@@ -131,7 +131,7 @@ class Order(NamedTuple):
     view: View = "all"
 
 
-class Started(Protocol):
+class RunningProcess(Protocol):
     """A running command, whoever started it: we ourselves, or a sandbox."""
 
     @property
@@ -161,11 +161,11 @@ class Started(Protocol):
         ...
 
 
-type Start = Callable[[Order], Started]
+type Starter = Callable[[ProcessRequest], RunningProcess]
 """A place that commands are started in: this system as it is, or a sandbox."""
 
 
-def in_view(start: Start | None, view: View) -> Start | None:
+def in_view(start: Starter | None, view: View) -> Starter | None:
     """The same place, with another view of the workspace."""
     return None if start is None else lambda order: start(order._replace(view=view))
 
@@ -179,7 +179,7 @@ async def run(
     max_bytes: int = MAX_BYTES,
     stdin: bytes = b"",
     pass_fds: Sequence[int] = (),
-    start: Start | None = None,
+    start: Starter | None = None,
     sink: Callable[[bytes], None] | None = None,
     into: tuple[Capture, Capture] | None = None,
     on_output: Callable[[bytes], None] | None = None,
@@ -192,12 +192,12 @@ async def run(
     """
     captures = into or (Capture(max_bytes), Capture(max_bytes))
     most = FLOOD_BYTES if sink is None and into is None else None
-    child = _Child(start or bare, argv, cwd, env, captures, most, stdin, pass_fds, sink)
+    child = _Child(start or start_unconfined, argv, cwd, env, captures, most, stdin, pass_fds, sink)
     if on_output is not None:
         child.out.listeners.append(on_output)
     timed_out = False
     try:
-        timed_out = not await _within(child.over, timeout)
+        timed_out = not await _wait_for(child.done, timeout)
         if timed_out or child.flooded:
             await child.stop()
         else:
@@ -215,12 +215,12 @@ async def run(
     return Finished(returncode, out.data, err.data, out.cut, err.cut, timed_out, child.flooded)
 
 
-def bare(order: Order) -> Started:
+def start_unconfined(order: ProcessRequest) -> RunningProcess:
     """Start without any confinement."""
-    return Bare(order)
+    return UnconfinedProcess(order)
 
 
-async def _within(event: asyncio.Event, seconds: float) -> bool:
+async def _wait_for(event: asyncio.Event, seconds: float) -> bool:
     """Wait for an event, but no longer than that; tells whether it came."""
     if event.is_set():
         return True
@@ -233,11 +233,11 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
 class _Stream:
     """One pipe from a child, and who is given what comes out of it."""
 
-    __slots__ = ("fd", "give", "listeners", "theirs", "total")
+    __slots__ = ("deliver", "fd", "listeners", "theirs", "total")
 
     def __init__(self, give: Callable[[bytes], None]) -> None:
         self.fd, self.theirs = os.pipe()
-        self.give, self.total = give, 0
+        self.deliver, self.total = give, 0
         self.listeners: list[Callable[[bytes], None]] = []
         os.set_blocking(self.fd, False)
 
@@ -250,7 +250,7 @@ class _Stream:
         if not chunk:
             return False
         self.total += len(chunk)
-        self.give(chunk)
+        self.deliver(chunk)
         for listener in self.listeners:
             listener(chunk)
         return True
@@ -261,7 +261,7 @@ class _Child:
 
     def __init__(
         self,
-        start: Start,
+        start: Starter,
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
@@ -272,7 +272,7 @@ class _Child:
         sink: Callable[[bytes], None] | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self.ended, self.quiet, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.ended, self.quiet, self.done = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.flooded, self._most = False, most
         self.failure: OSError | None = None
         self._poll: asyncio.TimerHandle | None = None
@@ -281,12 +281,12 @@ class _Child:
         stdin_fd = memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
         try:
             streams = (stdin_fd, self.out.theirs, self.out.theirs if sink is not None else self.err.theirs)
-            self._started = start(Order(tuple(argv), cwd, env, streams, tuple(pass_fds)))
+            self._started = start(ProcessRequest(tuple(argv), cwd, env, streams, tuple(pass_fds)))
         except BaseException as error:
             os.close(self.out.fd)
             os.close(self.err.fd)
             if isinstance(error, OSError):
-                raise _not_started(error) from error
+                raise _start_failed(error) from error
             raise
         finally:
             for fd in (stdin_fd, self.out.theirs, self.err.theirs):
@@ -297,29 +297,29 @@ class _Child:
         for stream in self._open:
             self._loop.add_reader(stream.fd, self._read, stream)
         if self._started.fd is not None:
-            self._loop.add_reader(self._started.fd, self._look)
+            self._loop.add_reader(self._started.fd, self._check_ended)
         else:
-            self._look_again(0.002)
+            self._check_ended_later(0.002)
 
-    def _look(self) -> None:
+    def _check_ended(self) -> None:
         try:
             if not self._started.has_ended():
                 return
         except OSError as error:
-            self.failure = _not_started(error)
+            self.failure = _start_failed(error)
         self._end()
 
-    def _look_again(self, delay: float) -> None:
+    def _check_ended_later(self, delay: float) -> None:
         """Where the system has no pidfd: ask now and then, less and less often."""
-        self._look()
+        self._check_ended()
         if not self.ended.is_set():
-            self._poll = self._loop.call_later(delay, self._look_again, min(delay * 1.5, 0.05))
+            self._poll = self._loop.call_later(delay, self._check_ended_later, min(delay * 1.5, 0.05))
 
     def _end(self) -> None:
         if self._started.fd is not None:
             self._loop.remove_reader(self._started.fd)
         self.ended.set()
-        self.over.set()
+        self.done.set()
 
     def _read(self, stream: _Stream) -> None:
         if not stream.read():
@@ -329,7 +329,7 @@ class _Child:
                 self.quiet.set()
         elif self._most is not None and stream.total > self._most:
             self.flooded = True
-            self.over.set()
+            self.done.set()
 
     def _drain(self) -> None:
         """Read what the pipes hold now: a child's last words may arrive in the same moment as its end."""
@@ -342,7 +342,7 @@ class _Child:
     async def settle(self) -> None:
         """The command has ended: give its background children a moment to finish writing, then end them."""
         self._drain()
-        if self._open and not await _within(self.quiet, LINGER_GRACE):
+        if self._open and not await _wait_for(self.quiet, LINGER_GRACE):
             self._started.kill()
             self._drain()
 
@@ -350,10 +350,10 @@ class _Child:
         """Ask the whole group to end, then make it end."""
         self._started.signal(signal.SIGTERM)
         deadline = time.monotonic() + TERM_GRACE
-        if await _within(self.ended, TERM_GRACE):
-            await _within(self.quiet, deadline - time.monotonic())
+        if await _wait_for(self.ended, TERM_GRACE):
+            await _wait_for(self.quiet, deadline - time.monotonic())
         self._started.kill()
-        await _within(self.ended, KILL_WAIT)
+        await _wait_for(self.ended, KILL_WAIT)
         self._drain()
 
     @property
@@ -374,16 +374,16 @@ class _Child:
         return code
 
 
-class Bare:
+class UnconfinedProcess:
     """A command without any confinement, in its own process group."""
 
     note = ""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: ProcessRequest) -> None:
         from subprocess import Popen
 
         self._dog = watchdog()
-        self._mark = self._dog.mark()
+        self._mark = self._dog.new_mark()
         stdin, out, err = order.streams
         try:
             # No preexec_fn, so that the child is made by vfork, whose cost does not grow with our memory.
@@ -401,7 +401,7 @@ class Bare:
             self._dog.kill_marked(self._mark)
             raise
         # If we die right here, the group is not on the watchdog's list yet: it is then found by its leader's mark.
-        self._slot = self._dog.hold(self._process.pid)
+        self._slot = self._dog.watch_group(self._process.pid)
         self.fd = pidfd(self._process.pid)
 
     def has_ended(self) -> bool:
@@ -424,6 +424,6 @@ class Bare:
             os.close(self.fd)
         with contextlib.suppress(TimeoutExpired):
             self._process.wait(KILL_WAIT)
-        self._dog.release(self._slot)
+        self._dog.release_group(self._slot)
         code = self._process.returncode
         return -signal.SIGKILL if code is None else code

@@ -34,7 +34,7 @@ ATTRIBUTES = (b"user.", b"system.posix_acl_access", b"system.posix_acl_default")
 """Names of extended attributes that need no further right; others (capabilities of files) are nobody's here."""
 OF_THE_CALLER = (b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/")
 """How the C library names a descriptor where the kernel knows no better call."""
-KEPT = 0b1011
+KEPT_CAPABILITIES_MASK = 0b1011
 """CHOWN, DAC_OVERRIDE, FOWNER: `inside` says the same."""
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -109,15 +109,15 @@ class Caller:
             if number != path and number.isdigit() and len(number) < 8 and not flags & NO_FOLLOW:
                 return self.descriptor(int(number))
         if path.startswith(b"/"):
-            return opened(HERE, path, flags)
+            return open_path(HERE, path, flags)
         base = self.descriptor(at)
         try:
-            return opened(base, path, flags)
+            return open_path(base, path, flags)
         finally:
             posix.close(base)
 
 
-def opened(base: int, path: bytes, flags: int) -> int:
+def open_path(base: int, path: bytes, flags: int) -> int:
     """Follow a path to its end, and hold what is there without opening it."""
     how = struct.pack("=QQQ", O_PATH | O_CLOEXEC | (O_NOFOLLOW if flags & NO_FOLLOW else 0), 0, NO_MAGIC_LINKS)
     fd = libc.syscall(ctypes.c_long(437), ctypes.c_int(base), path, how, ctypes.c_size_t(len(how)))
@@ -153,9 +153,9 @@ def time_change(times: "bytes | None") -> Change:
     return lambda path: check(libc.utimensat(HERE, path, times, 0))
 
 
-def new_attribute(caller: Caller) -> Change:
+def attribute_change(caller: Caller) -> Change:
     _, name_at, value_at, size, flags, _ = caller.args
-    name = attribute(caller, name_at)
+    name = attribute_name(caller, name_at)
     if size > VALUE_BYTES:
         raise OSError(E2BIG, "value")
     value = caller.exactly(value_at, size) if size else b""
@@ -163,12 +163,12 @@ def new_attribute(caller: Caller) -> Change:
     return lambda path: check(libc.setxattr(path, name, value, ctypes.c_size_t(size), how))
 
 
-def lost_attribute(caller: Caller) -> Change:
-    name = attribute(caller, caller.args[1])
+def attribute_removal(caller: Caller) -> Change:
+    name = attribute_name(caller, caller.args[1])
     return lambda path: check(libc.removexattr(path, name))
 
 
-def attribute(caller: Caller, address: int) -> bytes:
+def attribute_name(caller: Caller, address: int) -> bytes:
     name = caller.text(address, NAME_BYTES, ERANGE)
     if not name.startswith(ATTRIBUTES):
         raise OSError(EPERM, "an attribute that needs further rights")
@@ -180,7 +180,7 @@ def check(answer: int) -> None:
         raise OSError(ctypes.get_errno(), "it failed")
 
 
-def of_microseconds(pairs: bytes) -> bytes:
+def timespec_of_microseconds(pairs: bytes) -> bytes:
     """Two `timeval` as `timespec`."""
     first, some, second, others = struct.unpack("=qqqq", pairs)
     if not (0 <= some < 1_000_000 and 0 <= others < 1_000_000):
@@ -201,7 +201,7 @@ class Supervisor:
             return  # whoever made it was killed before it could be taken
         caller, error = Caller(self.listener, bytes(request)), 0
         try:
-            self.perform(caller)
+            self.make_change(caller)
         except OSError as failure:
             error = failure.errno or EPERM
         except (OverflowError, ValueError, struct.error):
@@ -213,11 +213,11 @@ class Supervisor:
         except OSError:
             pass  # it was killed meanwhile
 
-    def perform(self, caller: Caller) -> None:
+    def make_change(self, caller: Caller) -> None:
         if caller.pid == 0:
             raise OSError(EPERM, "a process that cannot be seen from here")
         name = self.names[caller.number]
-        fd = self.held(name, caller)
+        fd = self.target_of(name, caller)
         try:
             if not is_inside(fd, self.roots):
                 raise OSError(EPERM, "outside of the workspace")
@@ -227,7 +227,7 @@ class Supervisor:
         finally:
             posix.close(fd)
 
-    def held(self, name: str, caller: Caller) -> int:
+    def target_of(self, name: str, caller: Caller) -> int:
         """What the call is about: a descriptor, or a path from a folder, with a link at its end followed or not."""
         args = caller.args
         match name:
@@ -260,9 +260,9 @@ class Supervisor:
             case "utime" | "utimes" | "futimesat" | "utimensat":
                 return time_change(self.times(name, caller))
             case "setxattr" | "lsetxattr" | "fsetxattr":
-                return new_attribute(caller)
+                return attribute_change(caller)
             case "removexattr" | "lremovexattr" | "fremovexattr":
-                return lost_attribute(caller)
+                return attribute_removal(caller)
             case _:
                 raise OSError(EPERM, name)
 
@@ -276,7 +276,7 @@ class Supervisor:
         if name == "utime":
             first, second = struct.unpack("=qq", caller.exactly(address, 16))
             return struct.pack("=qqqq", first, 0, second, 0)
-        return of_microseconds(caller.exactly(address, 32))
+        return timespec_of_microseconds(caller.exactly(address, 32))
 
 
 # ------------------------------------------------------------------ before the first call
@@ -291,7 +291,7 @@ def drop_capabilities() -> None:
     """It can change what commands could change, and no more."""
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     if libc.capget(header, sets) == 0:
-        left = (ctypes.c_uint32 * 6)(sets[0] & KEPT, sets[1] & KEPT, 0, 0, 0, 0)
+        left = (ctypes.c_uint32 * 6)(sets[0] & KEPT_CAPABILITIES_MASK, sets[1] & KEPT_CAPABILITIES_MASK, 0, 0, 0, 0)
         check(libc.capset(header, left))
 
 
@@ -302,7 +302,7 @@ def contents(fd: int) -> bytes:
     return b"".join(parts)
 
 
-def inside(program: int, parent: int, channel: socket, arguments: list[str]) -> None:
+def run_program_inside(program: int, parent: int, channel: socket, arguments: list[str]) -> None:
     """Be the program inside, which ends when its supervisor does."""
     control_process(1, 9)  # PR_SET_PDEATHSIG
     if posix.getppid() != parent:
@@ -317,7 +317,7 @@ def inside(program: int, parent: int, channel: socket, arguments: list[str]) -> 
         exec(code, module.__dict__)  # noqa: S102
 
 
-def listener_of(channel: socket) -> int:
+def receive_listener(channel: socket) -> int:
     """The descriptor that calls are asked about on; -1 where the kernel has no such thing."""
     _, ancillary, _, _ = channel.recvmsg(16, 64, MSG_CMSG_CLOEXEC)
     descriptors = [data for level, _, data in ancillary if level == SOL_SOCKET]
@@ -344,7 +344,7 @@ def supervise(parameters: dict[str, str], roots: list[bytes], channel: socket, c
     control_process(4, 0)  # PR_SET_DUMPABLE: no command reads or writes our memory
     control_process(38, 1)  # PR_SET_NO_NEW_PRIVS
     drop_capabilities()
-    listener = listener_of(channel)
+    listener = receive_listener(channel)
     if listener >= 0:
         names = {int(number): name for name, number in (pair.split(":") for pair in parameters["calls"].split(","))}
         try:
@@ -364,7 +364,7 @@ def main(arguments: list[str]) -> None:
     child = posix.fork()
     if child == 0:
         ours.close()
-        inside(program, me, theirs, arguments)
+        run_program_inside(program, me, theirs, arguments)
     else:
         libc.signal(2, None)  # Python's own handler would end us with KeyboardInterrupt
         theirs.close()

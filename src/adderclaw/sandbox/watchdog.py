@@ -86,14 +86,14 @@ class Watchdog:
         self._pid = shell.pid
         shell.returncode = 0  # it outlives us by design: nobody is to wait for it, or to warn that nobody did
 
-    def mark(self) -> str:
+    def new_mark(self) -> str:
         """A new call's mark; it is alive until `kill_marked`."""
         self._calls += 1
         mark = f"{self._nonce}.{self._calls}"
         self._live.add(mark)
         return mark
 
-    def hold(self, group: int) -> int:
+    def watch_group(self, group: int) -> int:
         """Put a group on the list; the slot that it stands in is given back with `release`."""
         if not self._free:
             self._free.append(self._slots)
@@ -102,11 +102,11 @@ class Watchdog:
         os.pwrite(self._groups, b"%10d\n" % group, slot * _SLOT)
         return slot
 
-    def release(self, slot: int) -> None:
+    def release_group(self, slot: int) -> None:
         os.pwrite(self._groups, b"%10d\n" % 0, slot * _SLOT)
         self._free.append(slot)
 
-    def forget(self, mark: str) -> None:
+    def forget_call(self, mark: str) -> None:
         """A call is over, and somebody else has ended what it started."""
         self._live.discard(mark)
 

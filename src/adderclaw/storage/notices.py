@@ -13,11 +13,11 @@ from adderclaw.storage.text import compact, parsed, plain
 type State = Literal["waiting", "sent", "failed", "moot"]
 
 DAYS = 86_400.0
-MOST_AGE = 3 * DAYS
+MAX_AGE = 3 * DAYS
 """Seconds after which a notice that nobody could deliver is given up."""
 KEPT = 30 * DAYS
 """Seconds that the rows of ended ones are kept, for the history."""
-MOST_WAITING = 500
+MAX_WAITING = 500
 """Notices that wait for one target. Of more, the oldest are given up: a receiver that is gone costs no disk."""
 
 
@@ -106,7 +106,7 @@ def settle(cursor: sqlite3.Cursor, about: str, now: float) -> None:
 
 def unreported(store: Store, now: float) -> list[runs.Run]:
     """Runs that were left alone and were interrupted, of a time in which notices were sent already."""
-    found = store.read(_LEFT, (now - MOST_AGE,))
+    found = store.read(_LEFT, (now - MAX_AGE,))
     rows = (runs.get(store, str(row[0])) for row in found)
     return [row for row in rows if row is not None and row.status == "interrupted"]
 
@@ -191,8 +191,8 @@ def _end(cursor: sqlite3.Cursor, row: Row, state: State, now: float, error: str)
 
 def tidy(store: Store, now: float) -> list[Row]:
     """Give up what is too old or too much, and forget what ended long ago; those that were given up."""
-    old = store.read(f"{_SELECT} WHERE state = 'waiting' AND created_at < ?", (now - MOST_AGE,))
-    many = store.read(_SELECT + _TOO_MANY, (MOST_WAITING,))
+    old = store.read(f"{_SELECT} WHERE state = 'waiting' AND created_at < ?", (now - MAX_AGE,))
+    many = store.read(_SELECT + _TOO_MANY, (MAX_WAITING,))
     over = {(row.id, row.target): row for row in map(_row, [*old, *many])}
     gone = store.read("SELECT 1 FROM notices WHERE state != 'waiting' AND ended_at < ? LIMIT 1", (now - KEPT,))
     if over or gone:

@@ -12,7 +12,7 @@ from adderclaw.tools.surfing import Surfing, search_service
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
     from adderclaw.config.schema.settings import Config
-    from adderclaw.sandbox.process import Start
+    from adderclaw.sandbox.process import Starter
     from adderclaw.sandbox.proxy import Judge
     from adderclaw.storage import Store
     from adderclaw.storage.sdlc.baselines import Taken
@@ -88,7 +88,7 @@ class Kit:
     config: "Config"
     store: "Store | None"
     clock: Clock
-    start: "Start | None" = None
+    start: "Starter | None" = None
     """Starts a child in the session's sandbox; None where there is none."""
     has_look_room: bool = False
     """Whether that sandbox has a room in which nothing can be written."""

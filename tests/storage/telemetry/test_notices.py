@@ -386,12 +386,12 @@ def test_what_a_killed_process_had_in_its_hands_is_sent_by_the_next(post: Post) 
 
 def test_a_receiver_that_is_gone_costs_no_disk(post: Post) -> None:
     settings, now = Notices(targets={"hook": target("webhook", url="http://127.0.0.1:9/")}), time.time()
-    for number in range(rows_of.MOST_WAITING + 3):
+    for number in range(rows_of.MAX_WAITING + 3):
         send(settings, post.store, Notice("done", str(number), "x"), now=now - 1 + number / 1e6)
-    send(settings, post.store, Notice("done", "old", "x"), now=now - rows_of.MOST_AGE - 1)
+    send(settings, post.store, Notice("done", "old", "x"), now=now - rows_of.MAX_AGE - 1)
     given_up = rows_of.tidy(post.store, now)
     assert {row.body["title"] for row in given_up} == {"0", "1", "2", "old"}
-    assert rows_of.waiting(post.store) == {"hook": rows_of.MOST_WAITING}
+    assert rows_of.waiting(post.store) == {"hook": rows_of.MAX_WAITING}
     rows_of.tidy(post.store, now + 2 * rows_of.KEPT)
     rows_of.tidy(post.store, now + 4 * rows_of.KEPT)
     assert rows_of.history(post.store, limit=1) == []

@@ -238,5 +238,5 @@ async def look_at_settings(session: Session) -> None:
 
 def stamp(path: str) -> tuple[int, int] | None:
     """What a file looks like from outside; None where there is none."""
-    status = workspace.reached(path)
+    status = workspace.stat_target(path)
     return None if status is None else (status.st_mtime_ns, status.st_size)

@@ -77,7 +77,7 @@ class Run(NamedTuple):
     def rest(self) -> None:
         """Release the processes and descriptors of the sandbox if nothing in it would be lost."""
         if self.runtime.box is not None:
-            self.runtime.box.rest()
+            self.runtime.box.stop_if_idle()
 
     async def settle(self) -> None:
         """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
@@ -244,13 +244,13 @@ def _look_after_a_kill(runtime: Runtime, later: "Later") -> None:
     if not later.killed():
         return
     from adderclaw.agent.run.tool_environment import workspace_of
-    from adderclaw.sandbox.protected_paths import without
+    from adderclaw.sandbox.protected_paths import without_own_folder
 
     place = workspace_of(runtime)
     roots = (place.root, *place.extra)
     runtime.surveyor.imported = later.looked_at()
     survey = runtime.surveyor.survey((*roots, *later.left_by_killed()))
-    later.first(without(survey, followed(runtime.home)).items, roots)
+    later.record_first(without_own_folder(survey, followed(runtime.home)).items, roots)
 
 
 def _tell_of_changes(runtime: Runtime, later: "Later", session: Session) -> None:
@@ -382,14 +382,14 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
     stack.callback(close)
     bus.listen("jsonl", write)
     if runtime.config.telemetry.enabled:
-        from adderclaw.sandbox.workspace import configured, open_append
+        from adderclaw.sandbox.workspace import configured_path, open_append
         from adderclaw.storage import telemetry
 
         made = telemetry.sink(
             runtime.config,
             session_id,
             lambda message: print(message, file=sys.stderr),
-            lambda path: open_append(configured(path, runtime.loaded.workspace)),
+            lambda path: open_append(configured_path(path, runtime.loaded.workspace)),
             managed="telemetry" in runtime.loaded.managed,
         )
         if made is not None:

@@ -9,7 +9,7 @@ from adderclaw.config.paths import is_run_name
 from adderclaw.config.schema.settings import Retention
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store, retention, tape
 from adderclaw.storage.retention import AT_ONCE, Limit, Old
 from adderclaw.storage.telemetry.jsonl import NAME
@@ -62,10 +62,12 @@ def _without_files(store: Store, one: Old) -> bool:
     if one.kind not in ("logs", "model_bodies"):
         return True
     run = retention.completed(store, one.id)
-    return run and all(_emptied(Place(*trace), logs=one.kind == "logs") for trace in retention.traces(store, one.id))
+    return run and all(
+        _emptied(WorkspacePath(*trace), logs=one.kind == "logs") for trace in retention.traces(store, one.id)
+    )
 
 
-def _emptied(trace: Place, *, logs: bool) -> bool:
+def _emptied(trace: WorkspacePath, *, logs: bool) -> bool:
     """Remove the files that the program wrote in a run's folder, which may also contain others."""
     folder = trace.parent
     if trace.name != NAME or not is_run_name(folder.name):
@@ -84,7 +86,7 @@ def _emptied(trace: Place, *, logs: bool) -> bool:
     return True
 
 
-def _listed(folder: Place) -> Sequence[str]:
+def _listed(folder: WorkspacePath) -> Sequence[str]:
     fd = workspace.open_folder(folder)
     try:
         with workspace.scan(fd) as entries:

@@ -86,7 +86,7 @@ def make(
     now, options = runtime.config, runtime.options
     chosen = chosen_by(options, now)
     here = tool_environment(runtime, store, conversation_id, session_id)
-    programs.remember((here.context.workspace.root, *here.context.workspace.extra))
+    programs.remember_workspaces((here.context.workspace.root, *here.context.workspace.extra))
     if here.kit.tasks is not None:
         closing.callback(here.kit.tasks.release)
     root = here.context.workspace.root

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from adderclaw.agent.run.sandbox_setup import Surroundings
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.legacy.survey import Surveyor
-    from adderclaw.sandbox.workspace import Place
+    from adderclaw.sandbox.workspace import WorkspacePath
     from adderclaw.tools.mcp.servers import Servers
 
 
@@ -131,12 +131,12 @@ class Runtime:
         return self.around
 
     @property
-    def runs_folder(self) -> "Place":
+    def runs_folder(self) -> "WorkspacePath":
         from adderclaw.sandbox import workspace
 
         if not self.options.headless:
-            return workspace.anywhere(followed(os.path.join(self.home, home_names.RUNS)))
-        return workspace.configured(self.config.logging.jsonl_dir, self.loaded.workspace)
+            return workspace.resolved_path(followed(os.path.join(self.home, home_names.RUNS)))
+        return workspace.configured_path(self.config.logging.jsonl_dir, self.loaded.workspace)
 
     def traces(self, root: str, *extra: str) -> tuple[str, ...]:
         """Folders with traces of runs, of the workspace and of further directories: ours alone."""

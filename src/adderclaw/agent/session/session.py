@@ -190,7 +190,7 @@ def _is_linked(path: str, own: Callable[[], frozenset[tuple[int, int]]]) -> bool
     """Whether it is a second name of one of these files."""
     from adderclaw.sandbox import workspace
 
-    status = workspace.reached(path)
+    status = workspace.stat_target(path)
     return status is not None and status.st_nlink > 1 and (status.st_dev, status.st_ino) in own()
 
 

@@ -21,7 +21,7 @@ from adderclaw.tools.mcp.servers import Servers
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
-    from adderclaw.sandbox.process import Order, Started
+    from adderclaw.sandbox.process import ProcessRequest, RunningProcess
 
 NEEDS = "a session apart needs bubblewrap, and commands run in {kind!r} here: `adderclaw doctor` says why"
 CLOSED = "a session apart needs a closed list of tools and a system prompt of its own"
@@ -40,7 +40,7 @@ class IsolatedChild:
         self.servers: Servers | None = None
         self._box: Box | None = None
 
-    def start(self, order: "Order") -> "Started":
+    def start(self, order: "ProcessRequest") -> "RunningProcess":
         if self._box is None:
             self._box = box_of(self._runtime, "bubblewrap", self._furniture.outline(), self._ways, beside=True)
         return self._box.start(order, self._furniture)

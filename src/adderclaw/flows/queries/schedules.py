@@ -149,7 +149,9 @@ def due_text(one: FiredRow, zone: str) -> str:
 def crontab() -> str:
     """The line by which cron ticks: its PATH is short, so the program is named whole."""
     beside = os.path.join(os.path.dirname(sys.executable), "adderclaw")
-    program = installation.program(programs.on_system) or (beside if os.access(beside, os.X_OK) else "adderclaw")
+    program = installation.program(programs.resolve_outside_sessions) or (
+        beside if os.access(beside, os.X_OK) else "adderclaw"
+    )
     return f"* * * * * {shlex.quote(program)} schedule tick --quiet"
 
 

@@ -30,7 +30,7 @@ def prepare(options: Options, sop: str, inputs: Mapping[str, str]) -> "SopDriver
 def resumed(options: Options, begun: Begun) -> "SopDriver":
     """A run goes on with the SOP and the inputs that it began with."""
     options = restored(options, begun.said or {}, begun.run_id)
-    place = workspace.anywhere(begun.file)
+    place = workspace.resolved_path(begun.file)
     if not workspace.exists(place):
         raise UsageError(f"{begun.file}, the SOP of run {begun.run_id}, is gone; put it back, or run another")
     made = find.load(Found(begun.name, "path", place), tool_check.known(options))

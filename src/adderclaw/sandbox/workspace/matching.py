@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from adderclaw.config.safe_open import ANCHOR, opener
-from adderclaw.sandbox.workspace.globs import Patterns, Places
-from adderclaw.sandbox.workspace.place import Place
+from adderclaw.sandbox.workspace.globs import Patterns, PatternStates
+from adderclaw.sandbox.workspace.place import WorkspacePath
 from adderclaw.sandbox.workspace.reading import FOLDER
 
-BREATH = 1000
+CLOCK_INTERVAL = 1000
 """Entries of one folder between two looks at the clock."""
 
 
@@ -42,7 +42,7 @@ class Matches:
         self._cut()
         return [path for _, path in self._newest]
 
-    def leave_out(self, is_left_out: Callable[[str], bool]) -> None:
+    def exclude(self, is_left_out: Callable[[str], bool]) -> None:
         """Drop these of the paths that are kept."""
         self._cut()
         remaining = [match for match in self._newest if not is_left_out(match[1])]
@@ -50,14 +50,14 @@ class Matches:
         self._newest = remaining
 
 
-def matching(path: Place, patterns: Patterns, most: int, over: Callable[[], bool]) -> Matches:
+def find_matching(path: WorkspacePath, patterns: Patterns, most: int, over: Callable[[], bool]) -> Matches:
     """The newest files beneath a place that the patterns name; what it comes to is not whole once it is `over`.
 
     Each folder is opened from the root's descriptor: the way there leads through no link, whatever is exchanged.
     """
     matches = Matches(most)
-    waiting: list[tuple[str, Places]] = [("", patterns.start())]
-    base = "" if path.is_root else f"{path.way}/"
+    waiting: list[tuple[str, PatternStates]] = [("", patterns.start())]
+    base = "" if path.is_root else f"{path.relative}/"
     root, opened = os.open(path.root, ANCHOR), opener()
     try:
         while waiting:
@@ -68,7 +68,7 @@ def matching(path: Place, patterns: Patterns, most: int, over: Callable[[], bool
                 continue  # gone, exchanged for a link, or nothing that we may read
             try:
                 with os.scandir(fd) as entries:
-                    while batch := [*islice(entries, BREATH)]:
+                    while batch := [*islice(entries, CLOCK_INTERVAL)]:
                         if over():
                             matches.is_whole = False
                             return matches
@@ -83,10 +83,10 @@ def matching(path: Place, patterns: Patterns, most: int, over: Callable[[], bool
 
 
 def _visit(
-    fd: int, batch: "list[os.DirEntry[str]]", above: str, patterns: Patterns, states: Places, matches: Matches
-) -> Iterator[tuple[str, Places]]:
+    fd: int, batch: "list[os.DirEntry[str]]", above: str, patterns: Patterns, states: PatternStates, matches: Matches
+) -> Iterator[tuple[str, PatternStates]]:
     """Note the files that match; give the folders in which more may be."""
-    fits = patterns.ends(states)
+    fits = patterns.file_matcher(states)
     for entry in batch:
         name = entry.name
         if entry.is_dir(follow_symlinks=False):

@@ -4,26 +4,34 @@ import os
 from contextlib import suppress
 
 from adderclaw.core.errors import Refused
-from adderclaw.sandbox.workspace.place import Place, shown
-from adderclaw.sandbox.workspace.reading import FOLDER, Old, held, opened, parent_of, regular, replaceable
+from adderclaw.sandbox.workspace.place import WorkspacePath, printable
+from adderclaw.sandbox.workspace.reading import (
+    FOLDER,
+    OldFile,
+    closing_fd,
+    open_path,
+    parent_of,
+    require_regular,
+    require_replaceable,
+)
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make_folders(path: Place, mode: int = 0o777) -> None:
+def make_folders(path: WorkspacePath, mode: int = 0o777) -> None:
     """The folder and those above it, where they are missing."""
-    os.close(opened_or_made(path, mode))
+    os.close(open_or_make_folder(path, mode))
 
 
-def opened_or_made(path: Place, mode: int = 0o777) -> int:
+def open_or_make_folder(path: WorkspacePath, mode: int = 0o777) -> int:
     """A descriptor of the folder, made with its parents where it is missing, each step by descriptor."""
     try:
-        return opened(path, FOLDER)
+        return open_path(path, FOLDER)
     except FileNotFoundError:
         pass
     fd = os.open(path.root, FOLDER)
     try:
-        for part in path.way.split("/"):
+        for part in path.relative.split("/"):
             with suppress(FileExistsError):
                 os.mkdir(part, mode, dir_fd=fd)
             below = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=fd)
@@ -36,49 +44,49 @@ def opened_or_made(path: Place, mode: int = 0o777) -> int:
     return fd
 
 
-def write(place: Place, data: bytes, *, mode: int | None = None) -> None:
+def write(place: WorkspacePath, data: bytes, *, mode: int | None = None) -> None:
     """Put `data` there in one step over whatever regular file is there, whose mode stays unless another is given."""
-    with held(_parent(place)) as parent:
+    with closing_fd(_parent(place)) as parent:
         old = _status(place.name, parent)
         if old is not None:
-            replaceable(old, place)
+            require_replaceable(old, place)
         _put(place, data, old, parent, mode)
 
 
-def replace(path: Place, data: bytes, old: Old | None) -> None:
+def replace_unchanged(path: WorkspacePath, data: bytes, old: OldFile | None) -> None:
     """The same, if what is there is still `old`; Refused else."""
-    with held(_parent(path)) as parent:
-        _same(path, parent, old)
+    with closing_fd(_parent(path)) as parent:
+        _require_unchanged_file(path, parent, old)
         _put(path, data, old.stat if old else None, parent, None)
 
 
-def open_append(path: Place) -> int:
+def open_append(path: WorkspacePath) -> int:
     """A regular file with one name, to write at its end; made with its folders where missing. The caller closes it."""
-    with held(opened_or_made(path.parent, 0o700)) as parent:
+    with closing_fd(open_or_make_folder(path.parent, 0o700)) as parent:
         fd = os.open(path.name, os.O_APPEND | os.O_NONBLOCK | NEW & ~os.O_EXCL, 0o600, dir_fd=parent)
     try:
         status = os.fstat(fd)
-        regular(status, path)
-        replaceable(status, path)
+        require_regular(status, path)
+        require_replaceable(status, path)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def _parent(path: Place) -> int:
+def _parent(path: WorkspacePath) -> int:
     if path.is_root:
-        raise Refused(f"{shown(path.root)} is the root of the workspace itself")
-    return opened_or_made(path.parent)
+        raise Refused(f"{printable(path.root)} is the root of the workspace itself")
+    return open_or_make_folder(path.parent)
 
 
-def _put(path: Place, data: bytes, old: os.stat_result | None, parent: int, mode: int | None) -> None:
+def _put(path: WorkspacePath, data: bytes, old: os.stat_result | None, parent: int, mode: int | None) -> None:
     temporary = f".adderclaw-{os.urandom(8).hex()}.tmp"
     try:
         if not _put_nameless(temporary, data, old, parent, mode):
-            with held(os.open(temporary, NEW, 0o666, dir_fd=parent)) as fd:
+            with closing_fd(os.open(temporary, NEW, 0o666, dir_fd=parent)) as fd:
                 _fill(fd, data, old, mode)
-        _unchanged(path, parent, old)
+        _require_unchanged(path, parent, old)
         os.rename(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException as error:
         with suppress(OSError):  # also where nothing could be made: a read-only disk refuses this, too
@@ -98,7 +106,7 @@ def _put_nameless(name: str, data: bytes, old: os.stat_result | None, parent: in
         nameless = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=parent)
     except OSError:
         return False
-    with held(nameless) as fd:
+    with closing_fd(nameless) as fd:
         _fill(fd, data, old, mode)
         try:
             os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=parent, follow_symlinks=True)
@@ -127,24 +135,24 @@ def _status(name: str, parent: int) -> os.stat_result | None:
         return None
 
 
-def _same(path: Place, parent: int, old: Old | None) -> None:
-    _unchanged(path, parent, old.stat if old else None)
+def _require_unchanged_file(path: WorkspacePath, parent: int, old: OldFile | None) -> None:
+    _require_unchanged(path, parent, old.stat if old else None)
 
 
-def _unchanged(path: Place, parent: int, old: os.stat_result | None) -> None:
+def _require_unchanged(path: WorkspacePath, parent: int, old: os.stat_result | None) -> None:
     """Nobody may have put something else there since we looked."""
     status = _status(path.name, parent)
     if status is not None:
-        replaceable(status, path)
-    if _mark(status) != _mark(old):
-        raise Refused(f"{shown(path.text)} was changed by somebody else at this moment: read it again")
+        require_replaceable(status, path)
+    if _fingerprint(status) != _fingerprint(old):
+        raise Refused(f"{printable(path.text)} was changed by somebody else at this moment: read it again")
 
 
-def _mark(status: os.stat_result | None) -> tuple[int, ...] | None:
+def _fingerprint(status: os.stat_result | None) -> tuple[int, ...] | None:
     return status and (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def put_link(path: Place, target: str) -> None:
+def put_link(path: WorkspacePath, target: str) -> None:
     """A symbolic link in one step, over a file or link that is there; it is only written, never followed."""
     with parent_of(path) as parent:
         temporary = f".adderclaw-{os.urandom(8).hex()}.tmp"
@@ -156,13 +164,13 @@ def put_link(path: Place, target: str) -> None:
             raise
 
 
-def chmod(path: Place, mode: int) -> None:
+def chmod(path: WorkspacePath, mode: int) -> None:
     """The mode of a folder or a regular file with one name, by its descriptor; no setuid, setgid or sticky bit."""
     from adderclaw.config.safe_open import READ
 
-    with held(opened(path, READ)) as fd:
+    with closing_fd(open_path(path, READ)) as fd:
         status = os.fstat(fd)
         with suppress(IsADirectoryError):
-            regular(status, path)
-            replaceable(status, path)
+            require_regular(status, path)
+            require_replaceable(status, path)
         os.fchmod(fd, mode & 0o777)

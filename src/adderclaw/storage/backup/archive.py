@@ -17,7 +17,7 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 PART = 1 << 20
 MANIFEST_LIMIT = 256 << 20
-MOST_FILES = 2_000_000
+MAX_FILES = 2_000_000
 FREELY = 1 << 30
 """Bytes that an archive may hold however small it is; beyond, what it holds is at most RATIO times its size."""
 RATIO = 200
@@ -135,8 +135,8 @@ class Reader:
     def _checked_names(self) -> dict[str, zipfile.ZipInfo]:
         infos: dict[str, zipfile.ZipInfo] = {}
         listed = self._zip.infolist()
-        if len(listed) > MOST_FILES:
-            raise self._refused(f"it holds {len(listed)} files, more than {MOST_FILES}")
+        if len(listed) > MAX_FILES:
+            raise self._refused(f"it holds {len(listed)} files, more than {MAX_FILES}")
         for info in listed:
             name = info.filename
             kind = stat.S_IFMT(info.external_attr >> 16)

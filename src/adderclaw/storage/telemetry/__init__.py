@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from adderclaw.config.installation import Lacking
     from adderclaw.config.schema.settings import Config
 
-MOST_WAITING = 2_048
+MAX_WAITING = 2_048
 """Events that wait to be sent."""
 EXTRA = "opentelemetry.sdk"
 """What the extra `telemetry` brings, and only `otlp` needs."""
@@ -111,7 +111,7 @@ class Outbox:
     ) -> None:
         """`last_words`: seconds that the end of a run waits for what is left to be sent."""
         self._make, self._complain, self._last_words = make, complain, last_words
-        self._queue: queue.Queue[EventRecord | None] = queue.Queue(MOST_WAITING)
+        self._queue: queue.Queue[EventRecord | None] = queue.Queue(MAX_WAITING)
         self.dropped = 0
         self._waiting = 0
         self._voice = threading.Lock()

@@ -18,7 +18,7 @@ from adderclaw.core.errors import Refused, UsageError
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
 from adderclaw.sandbox.legacy.checkpoints.tree import Forgets, Limits, state_at, state_in
-from adderclaw.sandbox.workspace import Folder, Place
+from adderclaw.sandbox.workspace import Folder, WorkspacePath
 from adderclaw.storage import Store
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage.checkpoints import Change, Checkpoint, Draft, Since, State
@@ -256,7 +256,7 @@ def _apply(shop: Workshop, root: str, step: Step) -> None:
 def _opened(root: str, above: str, *, make: int | None = None) -> Generator[Folder]:
     """A folder in the root; one that was exchanged for a link is an error of that step."""
     try:
-        with workspace.folder(Place(root, above or "."), make=make) as folder:
+        with workspace.folder(WorkspacePath(root, above or "."), make=make) as folder:
             yield folder
     except Refused as refusal:
         raise OSError(errno.ELOOP, refusal.reason) from None

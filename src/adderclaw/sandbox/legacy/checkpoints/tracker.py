@@ -28,7 +28,7 @@ from adderclaw.sandbox.legacy.checkpoints.tree import (
     scan,
     state_at,
 )
-from adderclaw.sandbox.workspace import Place, inside
+from adderclaw.sandbox.workspace import WorkspacePath, within_roots
 from adderclaw.storage import Store
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage.checkpoints import Change, Draft, State
@@ -154,7 +154,7 @@ class Tracker:
         """All that a checkpoint keeps of what is about to be deleted, whatever the size of the workspace."""
         from adderclaw.sandbox.legacy.checkpoints.removal import look
 
-        places = [inside(tree, roots) for tree in trees]
+        places = [within_roots(tree, roots) for tree in trees]
         return [one.text for place in places if place is not None for one in look(place, self.limits).kept]
 
     def _tree(self, root: str) -> _Tree:
@@ -314,7 +314,7 @@ def _inside(path: str, roots: Sequence[str]) -> Iterable[tuple[str, str]]:
         if path.startswith(f"{root.rstrip('/')}/"):
             inner = path[len(root.rstrip("/")) + 1 :]
             yield root, inner
-            while (inner := os.path.dirname(inner)) and not workspace.exists(Place(root, inner)):
+            while (inner := os.path.dirname(inner)) and not workspace.exists(WorkspacePath(root, inner)):
                 yield root, inner
             return
 
