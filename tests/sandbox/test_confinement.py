@@ -447,10 +447,10 @@ HOST = """
     import asyncio, sys
     from pathlib import Path
     from adderclaw.sandbox import confinement
-    from adderclaw.sandbox.bubblewrap import Room
+    from adderclaw.sandbox.bubblewrap import SandboxSpec
     from tests.sandbox import escapes
 
-    box = confinement.box(sys.argv[1], Room((sys.argv[2],)))
+    box = confinement.create_box(sys.argv[1], SandboxSpec((sys.argv[2],)))
     asyncio.run(escapes.bash(sys.argv[3], box, Path(sys.argv[2]), timeout=600))
 """
 
@@ -612,7 +612,7 @@ def test_long_commands_and_further_descriptors_are_handed_in(box: Box, root: Pat
 CHOOSE = """
 from adderclaw.sandbox import confinement
 for profile in (None, "supervised", "readonly", "sandboxed"):
-    print(profile, confinement.chosen(profile, print, ()))
+    print(profile, confinement.choose_confinement(profile, print, ()))
 """
 
 

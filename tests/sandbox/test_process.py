@@ -283,11 +283,11 @@ from adderclaw.sandbox.watchdog import CALL_MARK, watchdog
 
 dog = watchdog()
 stranger = subprocess.Popen(["sleep", "600"])
-dog.kill_marked(dog.mark())  # it is seen, and known as nobody's
+dog.kill_marked(dog.new_mark())  # it is seen, and known as nobody's
 stranger.kill()
 stranger.wait()
 open("/proc/sys/kernel/ns_last_pid", "w").write(str(stranger.pid - 1))
-mark = dog.mark()
+mark = dog.new_mark()
 ours = subprocess.Popen(["sleep", "600"], env={CALL_MARK: mark})
 assert ours.pid == stranger.pid, "the number was not used again"
 dog.kill_marked(mark)

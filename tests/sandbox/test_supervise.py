@@ -152,10 +152,10 @@ assert libc.prctl(38, ctypes.c_ulong(1), zero, zero, zero) == 0
 program = Program(len(code) // 8, code)
 assert libc.prctl(22, ctypes.c_ulong(2), ctypes.byref(program), zero, zero) == 0
 from adderclaw.sandbox import confinement
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from tests.sandbox import escapes
 root = Path(sys.argv[2])
-box = confinement.box("landlock", Room((str(root),)), tell=lambda message: print("told:", message))
+box = confinement.create_box("landlock", SandboxSpec((str(root),)), tell=lambda message: print("told:", message))
 for text in ("chmod 666 ../far.txt", "chmod 600 a.txt", ": > new && mkdir d && cat a.txt", "true"):
     done = asyncio.run(escapes.bash(text, box, root))
     print(done.returncode, done.stdout)
