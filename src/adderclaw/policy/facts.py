@@ -26,11 +26,11 @@ def told(touch: Touch) -> Json:
     return cast(Json, _told(touch))
 
 
-def heard(kept: Json) -> Touch:
-    made = _heard(kept)
-    if not isinstance(made, Touch):
+def heard(body: Json) -> Touch:
+    touch = _heard(body)
+    if not isinstance(touch, Touch):
         raise Unreadable("it is not a Touch")
-    return made
+    return touch
 
 
 def _told(value: object) -> Any:
@@ -66,7 +66,7 @@ def _heard(value: Any) -> Any:
             case "frozenset":
                 return frozenset(named["items"])
             case _:
-                made = _KINDS[kind]
-                return made(**named)
+                fact_class = _KINDS[kind]
+                return fact_class(**named)
     except (KeyError, TypeError) as error:
         raise Unreadable(f"{kind!r} is no kind of fact, or its fields do not fit") from error

@@ -31,11 +31,11 @@ def exact(case: Case) -> tuple[str, ...]:
 
 def in_words(rules: tuple[str, ...]) -> str:
     """What such rules allow, for a person who is asked whether they count from now on."""
-    said: list[str] = []
+    clauses: list[str] = []
     for rule in rules:
         tool, _, rest = rule.removesuffix(")").partition("(")
-        said.append(f"`{rest}` may run, word for word" if tool == BASH else f"{rest[1:]} may {traits(tool).grant}")
-    return f"{'; '.join(said)}, without a question"
+        clauses.append(f"`{rest}` may run, word for word" if tool == BASH else f"{rest[1:]} may {traits(tool).grant}")
+    return f"{'; '.join(clauses)}, without a question"
 
 
 def _of_plan(command: Plan) -> tuple[str, ...]:

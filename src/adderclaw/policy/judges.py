@@ -149,8 +149,8 @@ def plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | No
     for simple in simples(command):
         # Where no sandbox is on, code that stands in a command is allowed by a rule that says all of it.
         exact = not case.policy.sandboxed and inline.stands_in(simple)
-        said = (rule for rule in allow if rule.tool == BASH and (not exact or _is_exact(rule)))
-        rule = next((rule for rule in said if allows_simple(rule, simple)), None)
+        candidates = (rule for rule in allow if rule.tool == BASH and (not exact or _is_exact(rule)))
+        rule = next((rule for rule in candidates if allows_simple(rule, simple)), None)
         if rule is None:
             return None
         used.append(rule.text)

@@ -92,10 +92,10 @@ def _fix(case: Case, mode: str, weighed: Weighed) -> str:
             'raw_bash = "ask" under [security] to be asked each time'
         )
     if weighed.denial == "no sandbox":
-        said = ", and a rule in [permissions] allow that says all of it, without a star, would allow it"
-        brings = isinstance(command, Plan) and any(map(inline.stands_in, simples(command)))
-        return f"; in a sandbox (bubblewrap or Landlock; see `adderclaw doctor`) you would be asked{said * brings}"
-    if any(said in weighed.why for said in ("allowed_commands", "allowed_domains", "not installed")):
+        rule_hint = ", and a rule in [permissions] allow that says all of it, without a star, would allow it"
+        has_inline_code = isinstance(command, Plan) and any(map(inline.stands_in, simples(command)))
+        return f"; in a sandbox (bubblewrap or Landlock; see `adderclaw doctor`) you would be asked{rule_hint * has_inline_code}"
+    if any(rule_hint in weighed.why for rule_hint in ("allowed_commands", "allowed_domains", "not installed")):
         return ""
     if case.touch.hosts:
         return f'; add "{case.tool}(domain:{case.touch.hosts[0].host})" to [permissions] allow'

@@ -73,31 +73,31 @@ class Place(NamedTuple):
 
 
 def compiled(
-    files: Sequence[Json], place: Place, aliases: Mapping[str, str] | None = None, known: Collection[str] = ()
+    files: Sequence[Json], base: Place, aliases: Mapping[str, str] | None = None, known: Collection[str] = ()
 ) -> tuple[PolicyFile, ...]:
     """The files that `config` read, ready to judge; raises ConfigError with every problem, broken examples included."""
     problems: list[Problem] = []
-    made = tuple(_file(file, place, aliases or {}, known, problems) for file in files)
+    policy_files = tuple(_file(file, base, aliases or {}, known, problems) for file in files)
     if problems:
         raise ConfigError(problems)
-    return made
+    return policy_files
 
 
 def _file(
-    given: Json, place: Place, aliases: Mapping[str, str], known: Collection[str], problems: list[Problem]
+    document: Json, base: Place, aliases: Mapping[str, str], known: Collection[str], problems: list[Problem]
 ) -> PolicyFile:
     sections: dict[str, Section] = {}
-    for name, table in given["sections"].items():
+    for name, table in document["sections"].items():
         tool, scope = of(name)
         tool = aliases.get(tool, tool)
         if known and tool not in known and name.lower() not in SECTIONS and not tool.startswith("mcp__"):
-            problems.append(Problem(given["file"], name, f"there is no tool named {name!r}{_near(name, known)}"))
+            problems.append(Problem(document["file"], name, f"there is no tool named {name!r}{_near(name, known)}"))
         lists: dict[str, tuple[Rule, ...]] = {}
         for behaviour in ("allow", "deny"):
             key = _key(scope, behaviour)
-            read = _Reading(place, scope, tool)
-            lists[behaviour] = tuple(read.rules(table[behaviour] or (), behaviour))
-            problems += [Problem(given["file"], f"{name}.{key}{at}", why) for at, why in read.problems]
+            reading = _Reading(base, scope, tool)
+            lists[behaviour] = tuple(reading.rules(table[behaviour] or (), behaviour))
+            problems += [Problem(document["file"], f"{name}.{key}{at}", why) for at, why in reading.problems]
         sections[tool] = Section(
             name,
             tool,
@@ -107,7 +107,7 @@ def _file(
             None if table["allow"] is None else lists["allow"],
             lists["deny"],
         )
-    return PolicyFile(given["file"], given["trusted"], given["default_deny"], sections)
+    return PolicyFile(document["file"], document["trusted"], document["default_deny"], sections)
 
 
 def _near(name: str, known: Collection[str]) -> str:
@@ -125,23 +125,23 @@ def _key(scope: Scope, behaviour: str) -> str:
 class _Reading:
     """One list of patterns; what is wrong with it is gathered."""
 
-    def __init__(self, place: Place, scope: Scope, tool: str) -> None:
-        self._place, self._tool = place, tool
+    def __init__(self, base: Place, scope: Scope, tool: str) -> None:
+        self._place, self._tool = base, tool
         self._scope: Scope = scope
         self.problems: list[tuple[str, str]] = []
 
     def rules(self, patterns: Sequence[Json], behaviour: Verdict) -> Iterator[Rule]:
-        for index, given in enumerate(patterns):
+        for index, entry in enumerate(patterns):
             try:
-                rule = self._rule(given["pattern"], behaviour)
+                rule = self._rule(entry["pattern"], behaviour)
             except rules.Invalid as error:
-                self.problems.append((f"[{index}]", f"{given['pattern']!r}: {error}"))
+                self.problems.append((f"[{index}]", f"{entry['pattern']!r}: {error}"))
                 continue
-            for wanted, examples in ((True, given["match"]), (False, given["not_match"])):
+            for should_match, examples in ((True, entry["match"]), (False, entry["not_match"])):
                 for example in examples:
-                    if self._matches(rule, example) != wanted:
-                        said = "does not match" if wanted else "matches"
-                        self.problems.append((f"[{index}]", f"{rule.text!r} {said} its example {example!r}"))
+                    if self._matches(rule, example) != should_match:
+                        verb = "does not match" if should_match else "matches"
+                        self.problems.append((f"[{index}]", f"{rule.text!r} {verb} its example {example!r}"))
             yield rule
 
     def _rule(self, text: str, behaviour: Verdict) -> Rule:
@@ -164,7 +164,9 @@ class _Reading:
                 command = plan(example, lambda name: name if name.startswith("/") else f"/usr/bin/{name}")
                 if rule.behaviour == "deny":
                     return denied_command(rule, command, tuple(judges.spellings(command)))
-                return isinstance(command, Plan) and all(judges.allows_simple(rule, one) for one in simples(command))
+                return isinstance(command, Plan) and all(
+                    judges.allows_simple(rule, simple) for simple in simples(command)
+                )
             case "domain":
                 return rules.covers(rule.pattern, example)
             case "none":
@@ -181,26 +183,26 @@ def _anchored(text: str, workspace: str, home: str) -> str:
     return f"/{text}" if text.split("/")[0] == "**" else f"{workspace.rstrip('/')}/{text}"
 
 
-def path_pattern(text: str, place: Place) -> str:
+def path_pattern(text: str, pattern_base: Place) -> str:
     """A regular expression over absolute paths: `*` is one segment or a part of it, `**` any depth."""
     text = text.strip()
     if re.match(r"~[^/]", text) or "$" in re.sub(_WORKSPACE, "", text):
         raise rules.Invalid("only ~ and $WORKSPACE are filled in, and only at the beginning")
-    whole = _anchored(text, place.workspace, place.home)
+    whole = _anchored(text, pattern_base.workspace, pattern_base.home)
     segments = [segment for segment in whole.split("/") if segment]
     if {".", ".."} & set(segments):
         raise rules.Invalid("a path pattern has no . or .. in it")
     if len(text) > glob_patterns.LONGEST:
         raise rules.Invalid(f"it is longer than {glob_patterns.LONGEST:,} characters")
     literal = next((i for i, segment in enumerate(segments) if re.search(r"[*?]", segment)), len(segments))
-    named = "/" + "/".join(segments[:literal])
+    literal_prefix = "/" + "/".join(segments[:literal])
     # A folder has the names of its links, too.
-    bases = dict.fromkeys((named, place.real(named)))
+    bases = dict.fromkeys((literal_prefix, pattern_base.real(literal_prefix)))
     return "(?:" + "|".join(_regex(base, segments[literal:]) for base in bases) + ")"
 
 
 def _regex(base: str, segments: list[str]) -> str:
-    names = [None if one == "**" else glob_patterns.rule_name(one) for one in segments]
+    names = [None if segment == "**" else glob_patterns.rule_name(segment) for segment in segments]
     within = bool(names) and names[-1] is None
     while names and names[-1] is None:
         names.pop()
@@ -213,8 +215,8 @@ def _regex(base: str, segments: list[str]) -> str:
 
 def policy_files(case: Case) -> Opinion | None:
     """The strictest opinion of all files."""
-    given = [opinion for file in case.policy.files if (opinion := opinion_of(file, case)) is not None]
-    return max(given, key=lambda opinion: STRICTNESS[opinion.verdict or "allow"], default=None)
+    opinions = [opinion for file in case.policy.files if (opinion := opinion_of(file, case)) is not None]
+    return max(opinions, key=lambda opinion: STRICTNESS[opinion.verdict or "allow"], default=None)
 
 
 def opinion_of(file: PolicyFile, case: Case) -> Opinion | None:
@@ -248,17 +250,23 @@ def _outside_lists(file: PolicyFile, section: Section | None, case: Case) -> str
     So a command, Grep or Delete does not reach what Read, Write and Edit may not.
     """
     own = section is not None and section.scope == "path"
-    held: list[tuple[tuple[str, ...], tuple[PathFact, ...]]] = []
+    checks: list[tuple[tuple[str, ...], tuple[PathFact, ...]]] = []
     if not own or traits(case.tool).searches_content:
-        held.append(((READ,), case.touch.reads))
+        checks.append(((READ,), case.touch.reads))
     if not own:
-        held.append(((WRITE, EDIT), case.touch.writes))
-    for tools, facts in held:
-        lists = [one for tool in tools if (one := file.sections.get(tool)) is not None and one.restricts]
-        rules_of = [rule for one in lists if one.enabled is not False for rule in one.allow or ()]
+        checks.append(((WRITE, EDIT), case.touch.writes))
+    for tools, facts in checks:
+        lists = [
+            tool_section
+            for tool in tools
+            if (tool_section := file.sections.get(tool)) is not None and tool_section.restricts
+        ]
+        rules_of = [
+            rule for tool_section in lists if tool_section.enabled is not False for rule in tool_section.allow or ()
+        ]
         for fact in facts if lists else ():
             if not any(rules.matches_path(rule, fact) for rule in rules_of):
-                return f"allow under [{'] and ['.join(one.name for one in lists)}] does not cover {fact.path}"
+                return f"allow under [{'] and ['.join(tool_section.name for tool_section in lists)}] does not cover {fact.path}"
     return None
 
 
@@ -266,8 +274,10 @@ def _subject(section: Section, case: Case) -> str:
     """What of the call the list leaves out, as the operator would have to write it."""
     touch, allow = case.touch, section.allow or ()
     if isinstance(touch.command, Plan):
-        left = (one.text for one in simples(touch.command) if not any(judges.allows_simple(r, one) for r in allow))
-        return repr(next(left, "a file that the command writes"))
+        uncovered = (
+            simple.text for simple in simples(touch.command) if not any(judges.allows_simple(r, simple) for r in allow)
+        )
+        return repr(next(uncovered, "a file that the command writes"))
     for fact in (*touch.reads, *touch.writes):
         if not any(rules.matches_path(rule, fact) for rule in allow):
             return fact.path
@@ -300,12 +310,12 @@ def _denied_paths(file: PolicyFile, section: Section | None, case: Case) -> Iter
     """
     reads, writes = case.touch.reads, case.touch.writes
     own = section if section is not None and section.scope == "path" else None
-    held: list[tuple[Section | None, tuple[PathFact, ...]]] = [(own, (*reads, *writes))]
+    checks: list[tuple[Section | None, tuple[PathFact, ...]]] = [(own, (*reads, *writes))]
     if own is None or traits(case.tool).searches_content:
-        held.append((file.sections.get(READ), reads))
+        checks.append((file.sections.get(READ), reads))
     if own is None:
-        held += [(file.sections.get(name), writes) for name in (WRITE, EDIT)]
-    for listed, facts in held:
+        checks += [(file.sections.get(name), writes) for name in (WRITE, EDIT)]
+    for listed, facts in checks:
         for rule in listed.deny if listed is not None else ():
             for fact in facts:
                 if rules.matches_path(rule, fact):
@@ -328,11 +338,11 @@ def denied_command(rule: Rule, command: Plan | Raw, texts: Sequence[str]) -> boo
 
 def _pipes(parts: list[str], pipeline: list[list[str]]) -> bool:
     """Whether commands of a pipeline match the parts of a pattern in order."""
-    wanted = [rules.command_pattern(part) for part in parts]
+    remaining = [rules.command_pattern(part) for part in parts]
     for words in pipeline:
-        if wanted and any(re.fullmatch(wanted[0], text, re.DOTALL) for text in _texts(tuple(words))):
-            del wanted[0]
-    return not wanted
+        if remaining and any(re.fullmatch(remaining[0], text, re.DOTALL) for text in _texts(tuple(words))):
+            del remaining[0]
+    return not remaining
 
 
 def _texts(words: tuple[str, ...]) -> Iterator[str]:
@@ -352,10 +362,10 @@ def _stands_in(pattern: str, text: str) -> bool:
     """
     at = 0
     for part in re.split(r"[*|\s]+", pattern):
-        found = text.find(part, at)
-        if found < 0:
+        index = text.find(part, at)
+        if index < 0:
             return False
-        at = found + len(part)
+        at = index + len(part)
     is_long = any(len(piece) >= _GAP for piece in re.split(r"[|;&]", text))
     return is_long or re.search(_anywhere(pattern), text) is not None
 
@@ -378,7 +388,7 @@ def _granted(file: PolicyFile, section: Section, case: Case) -> str | None:
         return f"[{section.name}] enabled = true" if section.enabled else None
     if not section.allow:
         return None
-    said = f"{_key(section.scope, 'allow')} under [{section.name}]"
+    grant = f"{_key(section.scope, 'allow')} under [{section.name}]"
     match section.scope:
         case "path":
             facts = (*touch.reads, *touch.writes)
@@ -389,7 +399,7 @@ def _granted(file: PolicyFile, section: Section, case: Case) -> str | None:
             covered = bool(touch.hosts) and all(
                 any(rules.matches_host(rule, case.tool, host) for rule in section.allow) for host in touch.hosts
             )
-    return said if covered else None
+    return grant if covered else None
 
 
 def _plan_covered(file: PolicyFile, allow: tuple[Rule, ...], case: Case, command: Plan) -> bool:

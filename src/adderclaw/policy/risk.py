@@ -68,11 +68,11 @@ def _of_plan(case: Case, plan: Plan) -> Iterator[Weighed]:
     touch, policy = case.touch, case.policy
     unsure: list[str] = []
     for simple in simples(plan):
-        found = unlisted(simple, policy, lambda name: _is_project_code(name, case), plan.inside)
-        if found is not None and found.denial == "no sandbox":
-            unsure.append(found.why)
-        elif found is not None:
-            yield Weighed("high", found.why, found.denial)
+        unlisted_command = unlisted(simple, policy, lambda name: _is_project_code(name, case), plan.inside)
+        if unlisted_command is not None and unlisted_command.denial == "no sandbox":
+            unsure.append(unlisted_command.why)
+        elif unlisted_command is not None:
+            yield Weighed("high", unlisted_command.why, unlisted_command.denial)
     folders = (folder for simple in simples(plan) for folder in folders_of(simple.env))
     scratch = {fact.given for fact in touch.reads if is_scratch(fact, case)}
     unsure += [f"code from {folder}, which is not the project's" for folder in folders if folder in scratch]
@@ -87,13 +87,13 @@ def _of_plan(case: Case, plan: Plan) -> Iterator[Weighed]:
         yield Weighed("medium", touch.why or "runs a command")
 
 
-def _is_project_code(given: str, case: Case) -> bool:
+def _is_project_code(program: str, case: Case) -> bool:
     """Whether a program is named by a path that lies, and leads, inside of the workspace."""
-    named = [fact for fact in case.touch.reads if fact.given == given or fact.given.endswith(f"/{given}")]
-    if given.endswith(".py") and not given.startswith(("/", ".")):
+    named = [fact for fact in case.touch.reads if fact.given == program or fact.given.endswith(f"/{program}")]
+    if program.endswith(".py") and not program.startswith(("/", ".")):
         # The file of a module: there are two that it may be, and an installed module has the name of neither.
         named = [fact for fact in named if fact.identity is not None]
-    return "/" in given and bool(named) and all(is_inside(f, case.policy.roots) or is_scratch(f, case) for f in named)
+    return "/" in program and bool(named) and all(is_inside(f, case.policy.roots) or is_scratch(f, case) for f in named)
 
 
 def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> Weighed:
@@ -120,13 +120,13 @@ def is_scratch(fact: PathFact, case: Case) -> bool:
     Where the workspace or the home lies in the /tmp outside, nothing of its neighbourhood counts: what is not there in
     the sandbox is still somebody's, and a name that climbs is none of a place for scratch.
     """
-    policy, given = case.policy, fact.given
+    policy, written = case.policy, fact.given
     if not policy.scratch or case.touch.command is None or not beneath(fact.path, policy.scratch):
         return False
-    if not given.startswith(policy.scratch) or ".." in given.split("/"):
+    if not written.startswith(policy.scratch) or ".." in written.split("/"):
         return False
-    taken = (*policy.roots, policy.home, policy.user_home)
-    tops = (root[len(policy.scratch) + 1 :].split("/", 1)[0] for root in taken if beneath(root, policy.scratch))
+    occupied = (*policy.roots, policy.home, policy.user_home)
+    tops = (root[len(policy.scratch) + 1 :].split("/", 1)[0] for root in occupied if beneath(root, policy.scratch))
     return not any(beneath(fact.path, f"{policy.scratch}/{top}") for top in tops)
 
 

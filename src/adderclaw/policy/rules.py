@@ -211,8 +211,8 @@ def matches_text(rule: Rule, text: str) -> bool:
 def matches_path(rule: Rule, fact: PathFact) -> bool:
     """Allow needs the path and where it leads; deny and ask need either, and do not mind upper and lower case."""
     pattern = _compiled(rule.pattern, rule.behaviour != "allow")
-    found = [pattern.fullmatch(path) is not None for path in (fact.path, fact.real)]
-    return all(found) if rule.behaviour == "allow" else any(found)
+    matches = [pattern.fullmatch(path) is not None for path in (fact.path, fact.real)]
+    return all(matches) if rule.behaviour == "allow" else any(matches)
 
 
 def matches_host(rule: Rule, tool: str, fact: HostFact) -> bool:
@@ -226,8 +226,8 @@ def names_tool(rule: Rule, tool: str) -> bool:
     """Whether a rule's tool name, or its family, or its glob, is that tool."""
     if rule.tool == tool:
         return True
-    held = traits(tool)
-    if rule.tool == held.family or (rule.tool == held.refused_with and rule.behaviour != "allow"):
+    tool_traits = traits(tool)
+    if rule.tool == tool_traits.family or (rule.tool == tool_traits.refused_with and rule.behaviour != "allow"):
         return True
     if rule.tool.startswith("mcp__") and rule.tool.count("__") == 1 and not re.search(r"[*?]", rule.tool):
         return tool.startswith(rule.tool + "__")
@@ -240,11 +240,11 @@ def matches_field(rule: Rule, arguments: Json) -> bool:
     """`field:value` of a deny or ask rule; a field that is left out never matches."""
     if rule.behaviour == "allow" or ":" not in rule.specifier:
         return False
-    field, wanted = (part.strip() for part in rule.specifier.split(":", 1))
+    field, pattern = (part.strip() for part in rule.specifier.split(":", 1))
     if field in PRIMARY_FIELDS or field not in arguments:
         return False
     value = arguments[field]
     if not isinstance(value, str | int | float | bool):
         return False
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return re.fullmatch(glob_patterns.text(wanted), text, re.DOTALL) is not None
+    return re.fullmatch(glob_patterns.text(pattern), text, re.DOTALL) is not None

@@ -54,23 +54,23 @@ def judge(case: Case) -> Decision:
     """Ask everybody: the first refusing guard decides, else the strictest judge, else the mode; questions are added."""
     weighed = risk_of(case)
     refusals = [(name, guard(case)) for name, guard in GUARDS]
-    given = [(name, opinion(case)) for name, opinion in JUDGES]
-    asked = [(name, question(case)) for name, question in QUESTIONS]
+    judged = [(name, opinion(case)) for name, opinion in JUDGES]
+    questioned = [(name, question(case)) for name, question in QUESTIONS]
     by_mode = modes.decide(case, weighed)
     opinions = (
         *(_refusal(name, reason) for name, reason in refusals),
-        *(opinion or Opinion(name, None, "") for name, opinion in (*given, *asked)),
+        *(opinion or Opinion(name, None, "") for name, opinion in (*judged, *questioned)),
         by_mode,
     )
     refused = next((opinion for opinion in opinions[: len(GUARDS)] if opinion.verdict), None)
     if refused is not None:
         return _decision(case, weighed, refused, opinions)
-    spoken = [opinion for _, opinion in given if opinion is not None and opinion.verdict is not None]
+    judge_opinions = [opinion for _, opinion in judged if opinion is not None and opinion.verdict is not None]
     # A rule that asks about raw bash does not lift what the mode denies: only `raw_bash` does.
-    mode = [by_mode] if not spoken or isinstance(case.touch.command, Raw) else []
-    heard = [*spoken, *(opinion for _, opinion in asked if opinion is not None), *mode]
-    last = _settled(case, max(heard, key=_strictness))
-    return _decision(case, weighed, last, opinions)
+    mode = [by_mode] if not judge_opinions or isinstance(case.touch.command, Raw) else []
+    candidates = [*judge_opinions, *(opinion for _, opinion in questioned if opinion is not None), *mode]
+    strictest = _settled(case, max(candidates, key=_strictness))
+    return _decision(case, weighed, strictest, opinions)
 
 
 def _refusal(name: str, reason: str | None) -> Opinion:

@@ -252,9 +252,9 @@ class _File:
 
     def require_same(self) -> None:
         """What is committed to a file that has no name any more is lost, without a word from SQLite."""
-        found = self._found()
-        if found != self._identity or found is None:
-            what = "deleted" if found is None else "replaced by another file"
+        identity = self._found()
+        if identity != self._identity or identity is None:
+            what = "deleted" if identity is None else "replaced by another file"
             raise StoreError(
                 f"{self._path} was {what} while it was in use: nothing more can be kept in it. Put the file back, or "
                 "begin anew with `adderclaw init`"

@@ -286,13 +286,13 @@ def listing(
     store: Store, *, everything: bool, limit: int, places: Sequence[str] = (), conversation: str | None = None
 ) -> list[Approval]:
     """Those without an answer, or all; of `places` and of one conversation, if given; the oldest first."""
-    wanted, values = ["1" if everything else "answer IS NULL"], list[str | int]()
+    conditions, values = ["1" if everything else "answer IS NULL"], list[str | int]()
     if places or conversation is not None:
         of = [f"c.project_dir IN ({', '.join('?' * len(places))})"] if places else []
         of += ["c.id = ?"] if conversation is not None else []
         sessions = "SELECT s.session_id FROM sessions s JOIN conversations c ON c.id = s.conversation_id"
-        wanted.append(f"session_id IN ({sessions} WHERE {' AND '.join(of)})")
+        conditions.append(f"session_id IN ({sessions} WHERE {' AND '.join(of)})")
         values += [*map(plain, places), *([plain(conversation)] if conversation is not None else [])]
-    sql = f"{_SELECT} WHERE {' AND '.join(wanted)} ORDER BY created_at DESC, rowid DESC LIMIT ?"
+    sql = f"{_SELECT} WHERE {' AND '.join(conditions)} ORDER BY created_at DESC, rowid DESC LIMIT ?"
     rows = store.read(sql, (*values, limit))
     return [Approval(*row) for row in reversed(rows)]

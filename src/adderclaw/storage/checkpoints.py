@@ -92,12 +92,15 @@ def add(cursor: sqlite3.Cursor, draft: Draft, changes: Iterable[Change]) -> int:
         " status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (os.fsencode(draft.root), *draft[1:]),
     )
-    made = cursor.lastrowid or 0
+    checkpoint_id = cursor.lastrowid or 0
     cursor.executemany(
         "INSERT INTO checkpoint_changes(checkpoint_id, path, before_json, after_json, sure) VALUES (?, ?, ?, ?, ?)",
-        ((made, os.fsencode(one.path), _text(one.before), _text(one.after), one.sure) for one in changes),
+        (
+            (checkpoint_id, os.fsencode(change.path), _text(change.before), _text(change.after), change.sure)
+            for change in changes
+        ),
     )
-    return made
+    return checkpoint_id
 
 
 def keep(cursor: sqlite3.Cursor, blobs: Iterable[Blob]) -> None:
@@ -161,15 +164,15 @@ class Since(NamedTuple):
 
 def since(store: Store, root: str, first: int) -> dict[str, list[Since]]:
     """Every change in a root from a checkpoint on, by path, oldest first."""
-    found: dict[str, list[Since]] = {}
+    by_path: dict[str, list[Since]] = {}
     for row in store.read(
         "SELECT c.id, c.conversation_id, c.kind, c.tool, h.path, h.before_json, h.after_json, h.sure FROM checkpoints c"
         " JOIN checkpoint_changes h ON h.checkpoint_id = c.id WHERE c.root = ? AND c.id >= ? ORDER BY c.id",
         (os.fsencode(root), first),
     ):
         change = _change(*row[4:])
-        found.setdefault(change.path, []).append(Since(row[0], row[1], row[2], row[3], change))
-    return found
+        by_path.setdefault(change.path, []).append(Since(row[0], row[1], row[2], row[3], change))
+    return by_path
 
 
 def pending(store: Store) -> list[Checkpoint]:
@@ -192,10 +195,10 @@ def named(store: Store) -> set[str]:
     """Every digest that some change names, or the baseline of a plan that counts."""
     from adderclaw.storage.sdlc import baselines
 
-    found = baselines.named(store)
+    digests = baselines.named(store)
     for row in store.read("SELECT before_json, after_json FROM checkpoint_changes"):
-        found |= {state.digest for state in map(_state, row) if state is not None and state.kind == "file"}
-    return found
+        digests |= {state.digest for state in map(_state, row) if state is not None and state.kind == "file"}
+    return digests
 
 
 def _checkpoint(row: sqlite3.Row) -> Checkpoint:

@@ -78,7 +78,7 @@ def create(
         id,
         plain(name),
         tuple(sorted({*scopes})),
-        tuple(plain(one) for one in folders),
+        tuple(plain(folder) for folder in folders),
         iso(now),
         None if seconds is None else iso(now + seconds),
         parent,
@@ -118,9 +118,9 @@ def _parent(store: Store, row: ClientRow) -> ClientRow | None:
 def state_of(store: Store, row: ClientRow, now: float) -> str:
     """Of a client that was let in earlier: whether it still counts."""
     rows = _rows(store, f"{_SELECT} WHERE id IN (?, ?)", (row.id, row.parent))
-    states = [one.state(now) for one in rows]
+    states = [client.state(now) for client in rows]
     whole = len(rows) == (2 if row.parent else 1)
-    return next((one for one in states if one != "valid"), "valid") if whole else "revoked"
+    return next((client for client in states if client != "valid"), "valid") if whole else "revoked"
 
 
 def note_use(store: Store, row: ClientRow, now: float) -> None:
@@ -167,14 +167,14 @@ def clear(store: Store, now: float) -> None:
 
 
 def _rows(store: Store, sql: str, params: Sequence[object] = ()) -> list[ClientRow]:
-    made: list[ClientRow] = []
+    clients: list[ClientRow] = []
     for row in store.read(sql, params):
         try:
             scopes, folders = json.loads(row[2]), json.loads(row[3])
         except ValueError:  # somebody else wrote it: the HMAC would not fit anyway
             continue
-        made.append(ClientRow(row[0], row[1], tuple(map(str, scopes)), tuple(map(str, folders)), *row[4:]))
-    return made
+        clients.append(ClientRow(row[0], row[1], tuple(map(str, scopes)), tuple(map(str, folders)), *row[4:]))
+    return clients
 
 
 def _id_of(token: str) -> str:

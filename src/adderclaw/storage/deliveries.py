@@ -43,13 +43,13 @@ def claim(store: Store, claims: Sequence[Claim], now: float, *, most: int | None
     """
     with store.write() as cursor:
         cursor.execute("DELETE FROM deliveries WHERE expires_at < ?", (iso(now),))
-        for one in claims:
-            found = cursor.execute(
+        for new in claims:
+            earlier = cursor.execute(
                 "SELECT door, id, received_at, expires_at, became FROM deliveries WHERE door = ? AND id = ?",
-                (plain(one.door), plain(one.id)),
+                (plain(new.door), plain(new.id)),
             ).fetchone()
-            if found is not None:
-                return Delivery(*found)
+            if earlier is not None:
+                return Delivery(*earlier)
         if most is not None:
             (count,) = cursor.execute(
                 "SELECT count(*) FROM deliveries WHERE door = ? AND received_at > ?",
@@ -57,10 +57,10 @@ def claim(store: Store, claims: Sequence[Claim], now: float, *, most: int | None
             ).fetchone()
             if count >= most:
                 raise TooMany(claims[-1].door)
-        for one in claims:
+        for new in claims:
             cursor.execute(
                 "INSERT INTO deliveries(door, id, received_at, expires_at) VALUES (?, ?, ?, ?)",
-                (plain(one.door), plain(one.id), iso(now), None if one.seconds is None else iso(now + one.seconds)),
+                (plain(new.door), plain(new.id), iso(now), None if new.seconds is None else iso(now + new.seconds)),
             )
     return None
 
@@ -68,17 +68,18 @@ def claim(store: Store, claims: Sequence[Claim], now: float, *, most: int | None
 def begun(store: Store, claims: Sequence[Claim], became: str) -> None:
     """Note what began with a request."""
     with store.write() as cursor:
-        for one in claims:
+        for claimed in claims:
             cursor.execute(
                 "UPDATE deliveries SET became = ? WHERE door = ? AND id = ?",
-                (plain(became), plain(one.door), plain(one.id)),
+                (plain(became), plain(claimed.door), plain(claimed.id)),
             )
 
 
 def release(store: Store, claims: Sequence[Claim]) -> None:
     """Nothing began with a request, and that is sure: it may come again under the same id."""
     with store.write() as cursor:
-        for one in claims:
+        for claimed in claims:
             cursor.execute(
-                "DELETE FROM deliveries WHERE door = ? AND id = ? AND became = ''", (plain(one.door), plain(one.id))
+                "DELETE FROM deliveries WHERE door = ? AND id = ? AND became = ''",
+                (plain(claimed.door), plain(claimed.id)),
             )

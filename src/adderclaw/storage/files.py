@@ -57,13 +57,13 @@ class Image:
 
     def write(self, data: bytes) -> None:
         """Whole or not at all."""
-        place, fresh = os.path.join(self.folder, IMAGE), os.path.join(self.folder, f"{IMAGE}.new")
+        path, fresh = os.path.join(self.folder, IMAGE), os.path.join(self.folder, f"{IMAGE}.new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(fresh, place)
+        os.replace(fresh, path)
 
     def close(self) -> None:
         if self._owned:

@@ -37,16 +37,16 @@ def state(store: Store, workspace: str) -> State | None:
     rows = store.read("SELECT items_json FROM later_state WHERE workspace = ?", (plain(workspace),))
     if not rows:
         return None
-    kept: dict[str, str] = json.loads(rows[0][0])
-    further = tuple(path.rstrip("/") for path in kept if path.endswith("/"))
-    return State({path: mark for path, mark in kept.items() if not path.endswith("/")}, further)
+    items: dict[str, str] = json.loads(rows[0][0])
+    further = tuple(path.rstrip("/") for path in items if path.endswith("/"))
+    return State({path: mark for path, mark in items.items() if not path.endswith("/")}, further)
 
 
 def keep_state(cursor: sqlite3.Cursor, workspace: str, now: State) -> None:
-    kept = now.items | {f"{plain(path)}/": "" for path in now.further}
+    items = now.items | {f"{plain(path)}/": "" for path in now.further}
     cursor.execute(
         "INSERT OR REPLACE INTO later_state(workspace, items_json) VALUES (?, ?)",
-        (plain(workspace), compact({plain(path): mark for path, mark in kept.items()})),
+        (plain(workspace), compact({plain(path): mark for path, mark in items.items()})),
     )
 
 
@@ -67,9 +67,9 @@ def sessions(store: Store, workspace: str) -> list[str]:
     ]
 
 
-def add(cursor: sqlite3.Cursor, workspace: str, session_id: str, found: Iterable[tuple[str, str, str]]) -> None:
+def add(cursor: sqlite3.Cursor, workspace: str, session_id: str, changes: Iterable[tuple[str, str, str]]) -> None:
     """Path, change and fingerprint of each; a newer change of the same path takes the place of the older."""
-    for path, change, mark in found:
+    for path, change, mark in changes:
         cursor.execute(
             "DELETE FROM later_changes WHERE workspace = ? AND path = ? AND answer IS NULL",
             (plain(workspace), plain(path)),

@@ -107,19 +107,19 @@ def find(store: Store, query: str, limit: int, project: str | None = None) -> li
     if not query:
         return []
     words = _WORD.findall(query)[:32]
-    given = {"project": project and plain(project), "limit": limit}
+    params = {"project": project and plain(project), "limit": limit}
     # By the number of the row; that it says the same, too, holds also where somebody has numbered the rows anew.
     rows = words and store.read(
         f"{_COLUMNS} FROM memories_fts f JOIN memories m ON m.rowid = f.rowid AND m.title = f.title"
         f" AND m.content IS f.content WHERE memories_fts MATCH :match AND {_HERE}"
         " ORDER BY f.rank, m.updated_at DESC LIMIT :limit",
-        given | {"match": " AND ".join(f'"{word}"*' for word in words)},
+        params | {"match": " AND ".join(f'"{word}"*' for word in words)},
     )
     if not rows:
         rows = store.read(
             f"{_COLUMNS} FROM memories m WHERE (m.title LIKE :like ESCAPE '!' OR m.content LIKE :like ESCAPE '!')"
             f" AND {_HERE} ORDER BY m.updated_at DESC LIMIT :limit",
-            given | {"like": "%" + re.sub(r"([%_!])", r"!\1", query) + "%"},
+            params | {"like": "%" + re.sub(r"([%_!])", r"!\1", query) + "%"},
         )
     return [_memory(row) for row in rows]
 

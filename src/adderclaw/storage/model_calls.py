@@ -80,8 +80,8 @@ def of_session(store: Store, session_id: str) -> list[Call]:
     return [_call(row) for row in rows]
 
 
-def _call(found: sqlite3.Row) -> Call:
-    fields = list(found)
+def _call(call_row: sqlite3.Row) -> Call:
+    fields = list(call_row)
     row = f"model_calls row {fields[0]}"
     fields[6] = parsed(fields[6], row) if fields[6] else None
     fields[7] = parsed(fields[7], row)

@@ -69,8 +69,8 @@ _LEFT = (
 _OF = " WHERE state = 'waiting' AND target IN (SELECT value FROM json_each(?))"
 
 
-def _row(found: Sequence[object]) -> Row:
-    values = list(found)[: len(Row._fields)]
+def _row(columns: Sequence[object]) -> Row:
+    values = list(columns)[: len(Row._fields)]
     values[6] = parsed(str(values[6]), f"the notice {values[0]}")
     return Row(*values)  # pyright: ignore[reportArgumentType]
 
@@ -106,8 +106,8 @@ def settle(cursor: sqlite3.Cursor, about: str, now: float) -> None:
 
 def unreported(store: Store, now: float) -> list[runs.Run]:
     """Runs that were left alone and were interrupted, of a time in which notices were sent already."""
-    found = store.read(_LEFT, (now - MAX_AGE,))
-    rows = (runs.get(store, str(row[0])) for row in found)
+    run_ids = store.read(_LEFT, (now - MAX_AGE,))
+    rows = (runs.get(store, str(row[0])) for row in run_ids)
     return [row for row in rows if row is not None and row.status == "interrupted"]
 
 
@@ -118,8 +118,8 @@ def is_waiting(store: Store, targets: Collection[str]) -> bool:
 
 def next_due(store: Store, target: str = "") -> float | None:
     """When the next one is due, of this target or of any; None where none waits."""
-    (found,) = store.read(_NEXT, {"target": target})
-    return None if found[0] is None else float(found[0])
+    (due,) = store.read(_NEXT, {"target": target})
+    return None if due[0] is None else float(due[0])
 
 
 def targets_waiting(store: Store, until: float) -> list[str]:
@@ -139,11 +139,11 @@ def take(store: Store, target: str, now: float, seconds: float, *, early: float 
             " ORDER BY created_at, rowid LIMIT 50",
             (target, now, early),
         )
-        for found in cursor.fetchall():
-            *_, by, until = found
+        for columns in cursor.fetchall():
+            *_, by, until = columns
             if until > now and locks.is_alive(by):
                 continue
-            row = _row(found)
+            row = _row(columns)
             if row.kind == "needs_you" and _is_settled(cursor, row.about):
                 _end(cursor, row, "moot", now, "")
                 continue
@@ -156,8 +156,8 @@ def take(store: Store, target: str, now: float, seconds: float, *, early: float 
 
 
 def _is_settled(cursor: sqlite3.Cursor, about: str) -> bool:
-    found = cursor.execute("SELECT answer FROM approvals WHERE id = ?", (about,)).fetchone()
-    return found is not None and found[0] is not None
+    answer = cursor.execute("SELECT answer FROM approvals WHERE id = ?", (about,)).fetchone()
+    return answer is not None and answer[0] is not None
 
 
 def sent(store: Store, row: Row, now: float) -> None:
@@ -205,8 +205,8 @@ def tidy(store: Store, now: float) -> list[Row]:
 
 def history(store: Store, *, limit: int, target: str = "", state: str = "", folders: Sequence[str] = ()) -> list[Row]:
     """The last ones, the newest first; of these folders alone, where some are given."""
-    given = {"target": target, "state": state, "folders": compact([*folders]), "limit": limit}
-    return [_row(row) for row in store.read(_SELECT + _LAST, given)]
+    params = {"target": target, "state": state, "folders": compact([*folders]), "limit": limit}
+    return [_row(row) for row in store.read(_SELECT + _LAST, params)]
 
 
 def get(store: Store, id: str, target: str) -> Row | None:

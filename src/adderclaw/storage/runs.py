@@ -173,24 +173,24 @@ def found(
     """Most recent first, of those with this status, kind and workspace; `before`: what was begun before that run;
     `places`: of these workspaces alone, if any are given."""
     here, held = within(places)
-    wanted, values = [here], list[str | int](held)
+    conditions, values = [here], list[str | int](held)
     for sql, value in (
         ("kind = ?", kind),
         ("conversation_id IN (SELECT id FROM conversations WHERE project_dir = ?)", project),
         ("rowid < (SELECT rowid FROM runs WHERE run_id = ?)", before),
     ):
         if value:
-            wanted.append(sql)
+            conditions.append(sql)
             values.append(plain(value))
     if status in ("running", "interrupted"):
-        wanted.append("outcome IS NULL")
+        conditions.append("outcome IS NULL")
     elif status:
-        wanted.append("outcome = ?")
+        conditions.append("outcome = ?")
         values.append(plain(status))
-    sql = f"{_COLUMNS} WHERE {' AND '.join(wanted)} ORDER BY rowid DESC LIMIT ?"
+    sql = f"{_COLUMNS} WHERE {' AND '.join(conditions)} ORDER BY rowid DESC LIMIT ?"
     rows = store.read(sql, (*values, NO_OUTCOME if status in ("running", "interrupted") else limit))
-    made = (_run(store, row) for row in rows)
-    return [run for run in made if not status or run.status == status][:limit]
+    matching = (_run(store, row) for row in rows)
+    return [run for run in matching if not status or run.status == status][:limit]
 
 
 NO_OUTCOME = 1_000

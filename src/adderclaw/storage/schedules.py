@@ -125,9 +125,18 @@ def add(store: Store, schedule: Schedule) -> None:
         )
 
 
-def _written(one: Schedule) -> tuple[Any, ...]:
-    texts = (compact(one.when), compact(one.what), compact(one.terms))
-    return (one.id, one.name, plain(one.workspace), *texts, one.pin, one.created_at, one.created_by, one.mac)
+def _written(schedule: Schedule) -> tuple[Any, ...]:
+    texts = (compact(schedule.when), compact(schedule.what), compact(schedule.terms))
+    return (
+        schedule.id,
+        schedule.name,
+        plain(schedule.workspace),
+        *texts,
+        schedule.pin,
+        schedule.created_at,
+        schedule.created_by,
+        schedule.mac,
+    )
 
 
 def approved(store: Store, schedule: Schedule) -> None:
@@ -162,15 +171,15 @@ def get(store: Store, name: str) -> Schedule:
     """By its name or its id."""
     rows = store.read(f"{_SELECT} WHERE name = ? OR id = ?", (plain(name), plain(name)))
     if not rows:
-        hint = meant(name, [one.name for one in listing(store)])
+        hint = meant(name, [schedule.name for schedule in listing(store)])
         raise UsageError(f"there is no schedule {name[:100]!r}{hint or '; `adderclaw schedule list` lists them'}")
     return _schedule(rows[0])
 
 
 def by_id(store: Store, id: str) -> Schedule | None:
     """None: it was removed."""
-    found = store.read(f"{_SELECT} WHERE id = ?", (id,))
-    return _schedule(found[0]) if found else None
+    rows = store.read(f"{_SELECT} WHERE id = ?", (id,))
+    return _schedule(rows[0]) if rows else None
 
 
 def is_any(store: Store) -> bool:
@@ -201,9 +210,9 @@ def seen(store: Store, schedule_id: str) -> Json:
     return parsed(rows[0][0], f"schedules row {schedule_id}") if rows and rows[0][0] else {}
 
 
-def see(cursor: sqlite3.Cursor, schedule_id: str, found: Json, before: Json | None = None) -> bool:
+def see(cursor: sqlite3.Cursor, schedule_id: str, state: Json, before: Json | None = None) -> bool:
     """Note what is seen now; with `before`, only if that is what was last seen."""
-    sql, values = "UPDATE schedules SET seen_json = ? WHERE id = ?", [compact(found), schedule_id]
+    sql, values = "UPDATE schedules SET seen_json = ? WHERE id = ?", [compact(state), schedule_id]
     if before is not None:
         sql, values = f"{sql} AND coalesce(seen_json, '') = ?", [*values, compact(before) if before else ""]
     return cursor.execute(sql, values).rowcount == 1
@@ -212,17 +221,27 @@ def see(cursor: sqlite3.Cursor, schedule_id: str, found: Json, before: Json | No
 def _schedule(row: sqlite3.Row) -> Schedule:
     """A row whose JSON somebody broke is no schedule that the operator's key made, and begins nothing."""
     fields = list(row)
-    for place, otherwise in ((3, {"kind": "webhook", "zone": "UTC"}), (4, {}), (5, {})):
+    for index, otherwise in ((3, {"kind": "webhook", "zone": "UTC"}), (4, {}), (5, {})):
         try:
-            fields[place] = parsed(fields[place], f"schedules row {row[0]}")
+            fields[index] = parsed(fields[index], f"schedules row {row[0]}")
         except StoreError:
-            fields[place] = otherwise
+            fields[index] = otherwise
     return Schedule._make(fields)
 
 
-def _mac(key: bytes, one: Schedule) -> str:
-    said = [one.id, one.name, one.workspace, one.when, one.what, one.terms, one.pin, one.created_at, one.created_by]
-    text = canonical(["schedule", *said])
+def _mac(key: bytes, schedule: Schedule) -> str:
+    signed_fields = [
+        schedule.id,
+        schedule.name,
+        schedule.workspace,
+        schedule.when,
+        schedule.what,
+        schedule.terms,
+        schedule.pin,
+        schedule.created_at,
+        schedule.created_by,
+    ]
+    text = canonical(["schedule", *signed_fields])
     return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
@@ -245,14 +264,14 @@ def claim(
 ) -> int | None:
     """The row of a due time; None where it has one already: nothing is begun twice."""
     done = now if state not in OPEN else None
-    made = cursor.execute(
+    inserted = cursor.execute(
         "INSERT INTO schedule_runs(schedule_id, due, cause, state, reason, inputs_json, ticker, reserved, claimed_at,"
         " ended_at, begins) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(schedule_id, due) DO NOTHING",
         (schedule_id, due, cause, state, plain(reason), compact(inputs or {}), ticker, reserved, now, done, begins),
     )
-    if made.rowcount != 1:
+    if inserted.rowcount != 1:
         return None
-    id = made.lastrowid
+    id = inserted.lastrowid
     cursor.execute(
         "DELETE FROM schedule_runs WHERE schedule_id = ? AND id <= ? AND state NOT IN ('queued', 'claimed', 'running')"
         " AND NOT (reserved > 0 AND run_id IS NOT NULL AND claimed_at > ?)",
@@ -277,11 +296,11 @@ def answer_key(run_id: str, approval_id: str) -> str:
 
 def why_stuck(store: Store, run_id: str, approval_id: str) -> str:
     """Why a run could not go on after an answer; empty where nobody tried, or it did."""
-    found = store.read(
+    rows = store.read(
         "SELECT reason FROM schedule_runs WHERE schedule_id = ? AND due = ? AND state = 'failed'",
         (ANSWERS, answer_key(run_id, approval_id)),
     )
-    return str(found[0][0]) if found else ""
+    return str(rows[0][0]) if rows else ""
 
 
 def forget(store: Store, id: int) -> None:
@@ -399,42 +418,42 @@ def _as_it_is_now(store: Store, row: Fired) -> Fired:
         row = row._replace(state="interrupted", reason="the process that it ran in was killed")
     if row.run_id is None or row.outcome not in ("needs_input", None):
         return row
-    found = store.read("SELECT outcome, cost, reason FROM runs WHERE run_id = ?", (row.run_id,))
-    if not found or found[0][0] in (None, row.outcome):
+    run_rows = store.read("SELECT outcome, cost, reason FROM runs WHERE run_id = ?", (row.run_id,))
+    if not run_rows or run_rows[0][0] in (None, row.outcome):
         return row
-    return row._replace(outcome=found[0][0], cost=found[0][1], reason=found[0][2] or "", state="ended")
+    return row._replace(outcome=run_rows[0][0], cost=run_rows[0][1], reason=run_rows[0][2] or "", state="ended")
 
 
 def find(store: Store, id: int) -> Fired | None:
     """None: its schedule was removed meanwhile."""
-    found = store.read(f"{_FIRED} WHERE id = ?", (id,))
-    return _fired(found[0]) if found else None
+    rows = store.read(f"{_FIRED} WHERE id = ?", (id,))
+    return _fired(rows[0]) if rows else None
 
 
 def fired(store: Store, id: int) -> Fired:
-    found = find(store, id)
-    if found is None:
+    row = find(store, id)
+    if row is None:
         raise UsageError("the schedule was removed meanwhile")
-    return found
+    return row
 
 
 def of_run(store: Store, run_id: str) -> Fired | None:
     """The row whose run it is."""
-    found = store.read(f"{_FIRED} WHERE run_id = ? ORDER BY id DESC LIMIT 1", (run_id,))
-    return _fired(found[0]) if found else None
+    rows = store.read(f"{_FIRED} WHERE run_id = ? ORDER BY id DESC LIMIT 1", (run_id,))
+    return _fired(rows[0]) if rows else None
 
 
 def first_of_run(store: Store, run_id: str) -> Fired | None:
     """The row that it began with, however often somebody went on with it."""
-    found = store.read(f"{_FIRED} WHERE run_id = ? ORDER BY id LIMIT 1", (run_id,))
-    return _fired(found[0]) if found else None
+    rows = store.read(f"{_FIRED} WHERE run_id = ? ORDER BY id LIMIT 1", (run_id,))
+    return _fired(rows[0]) if rows else None
 
 
 def that_began(store: Store, run_id: str) -> Schedule | None:
     """The schedule whose run it is; None: it was begun by somebody."""
     sql = f"{_SELECT} WHERE id = (SELECT schedule_id FROM schedule_runs WHERE run_id = ? ORDER BY id LIMIT 1)"  # noqa: S608
-    found = store.read(sql, (run_id,))
-    return _schedule(found[0]) if found else None
+    rows = store.read(sql, (run_id,))
+    return _schedule(rows[0]) if rows else None
 
 
 def cost_of(store: Store, run_id: str) -> float | None:

@@ -110,14 +110,14 @@ def read(store: Store, run_id: str, session_id: str) -> list[Item]:
     rows = store.read(
         "SELECT seq, items_json, seal FROM tape WHERE run_id = ? AND session_id = ? ORDER BY seq", (run_id, session_id)
     )
-    found: list[Item] = []
+    items: list[Item] = []
     seal = FIRST
-    for number, (seq, text, kept) in enumerate(rows, 1):
+    for number, (seq, text, stored_seal) in enumerate(rows, 1):
         if seq != number:
             raise Damaged(f"tape row {number} of session {session_id} is missing")
         seal = link(seal, text)
-        if seal != kept:
+        if seal != stored_seal:
             raise Damaged(f"tape row {number} of session {session_id} was changed: its seal does not fit")
-        made: list[Any] = json.loads(text)
-        found += [(kind, body) for kind, body in made]
-    return found
+        row_items: list[Any] = json.loads(text)
+        items += [(kind, body) for kind, body in row_items]
+    return items

@@ -227,31 +227,39 @@ def next_sequence(store: Store, session_id: str) -> int:
 
 def accepted(store: Store, session_id: str, tool: str) -> Json | None:
     """What the first call of a tool was given that ended well."""
-    found = entries(store, session_id)
-    well = {one.tool_use_id for one in found if one.entry_type == "tool_result" and not one.payload["is_error"]}
-    calls = (one.payload for one in found if one.entry_type == "tool_use" and one.tool_use_id in well)
+    all_entries = entries(store, session_id)
+    well = {
+        entry.tool_use_id
+        for entry in all_entries
+        if entry.entry_type == "tool_result" and not entry.payload["is_error"]
+    }
+    calls = (entry.payload for entry in all_entries if entry.entry_type == "tool_use" and entry.tool_use_id in well)
     return next((call["input"] for call in calls if call["name"] == tool), None)
 
 
 def commands(store: Store, session_id: str) -> dict[str, bool]:
     """The commands that a session ran, and whether each succeeded the last time."""
-    found = entries(store, session_id)
-    wrong = {one.tool_use_id: bool(one.payload["is_error"]) for one in found if one.entry_type == "tool_result"}
-    ran = (one for one in found if one.entry_type == "tool_use" and one.payload["name"] == BASH)
+    all_entries = entries(store, session_id)
+    wrong = {
+        entry.tool_use_id: bool(entry.payload["is_error"]) for entry in all_entries if entry.entry_type == "tool_result"
+    }
+    ran = (entry for entry in all_entries if entry.entry_type == "tool_use" and entry.payload["name"] == BASH)
     return {
-        str(one.payload["input"].get("command")): not wrong[one.tool_use_id] for one in ran if one.tool_use_id in wrong
+        str(entry.payload["input"].get("command")): not wrong[entry.tool_use_id]
+        for entry in ran
+        if entry.tool_use_id in wrong
     }
 
 
 def live(entries: list[Entry]) -> list[Entry]:
     """The entries that still count: a rewind leaves out what came between its place and itself."""
-    kept: list[Entry] = []
+    remaining: list[Entry] = []
     for entry in entries:
         if entry.entry_type == "system" and entry.payload.get("subtype") == "rewind":
-            kept = [earlier for earlier in kept if earlier.sequence < entry.payload["to"]]
+            remaining = [earlier for earlier in remaining if earlier.sequence < entry.payload["to"]]
         else:
-            kept.append(entry)
-    return kept
+            remaining.append(entry)
+    return remaining
 
 
 def opaque(store: Store, session_id: str) -> dict[int, list[Json]]:
@@ -371,13 +379,13 @@ def by_id(store: Store, id: str) -> str | None:
 
 def conversations(store: Store, limit: int, places: Sequence[str] = (), *, begun: bool = False) -> list[Conversation]:
     """Most recent first; of `places`, if any are given; `begun`: in which somebody said something."""
-    wanted = [f"c.project_dir IN ({', '.join('?' * len(places))})"] if places else []
+    conditions = [f"c.project_dir IN ({', '.join('?' * len(places))})"] if places else []
     if begun:
-        wanted.append(
+        conditions.append(
             "EXISTS (SELECT 1 FROM sessions s JOIN transcript_entries e USING (session_id)"
             " WHERE s.conversation_id = c.id AND e.entry_type = 'user')"
         )
-    where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = store.read(  # marks alone are put into it
         "SELECT c.id, c.project_dir, c.created_at, c.last_active, c.phase,"  # noqa: S608
         " (SELECT count(*) FROM sessions s JOIN transcript_entries USING (session_id) WHERE s.conversation_id = c.id),"
@@ -511,8 +519,8 @@ def _by_words(store: Store, words: list[str], joined: str, limit: int, places: s
         return []
     # Words hold letters and digits only: quoted, none of them can be an operator.
     match = joined.join(f'"{word}"*' for word in words)
-    given = {"match": match, "places": places, "limit": max(limit, _CANDIDATES)}
-    hits = [_hit(row, words) for row in store.read(_COLUMNS + _FOUND, given)]
+    params = {"match": match, "places": places, "limit": max(limit, _CANDIDATES)}
+    hits = [_hit(row, words) for row in store.read(_COLUMNS + _FOUND, params)]
     hits.sort(key=lambda hit: (hit.score, hit.entry_id), reverse=True)
     return hits[:limit]
 
@@ -524,8 +532,8 @@ def _by_substring(store: Store, query: str, limit: int, places: str | None) -> l
         return []
     pattern = "".join(map(_like, query))
     hits: list[Hit] = []
-    given = {"match": f"%{pattern}%", "places": places, "limit": 10 * max(limit, _CANDIDATES)}
-    for row in store.read(_COLUMNS + _SUBSTRING, given):
+    params = {"match": f"%{pattern}%", "places": places, "limit": 10 * max(limit, _CANDIDATES)}
+    for row in store.read(_COLUMNS + _SUBSTRING, params):
         if needle in " ".join(text_of(json.loads(row[4])).split()).casefold():
             hits.append(_hit(row, [needle]))
         if len(hits) == limit:
@@ -544,14 +552,14 @@ def _like(character: str) -> str:
 
 def _hit(row: sqlite3.Row, words: list[str]) -> Hit:
     recency = 1 + 1 / (1 + max(row["days"] or 0.0, 0.0) / 7)
-    found = snippet(text_of(json.loads(row[4])), words)
-    return Hit(row[0], row[1], row[2], row[3], found, round(-row["rank"] * recency, 9), row[5])
+    excerpt = snippet(text_of(json.loads(row[4])), words)
+    return Hit(row[0], row[1], row[2], row[3], excerpt, round(-row["rank"] * recency, 9), row[5])
 
 
 def snippet(text: str, words: list[str], width: int = 160) -> str:
     text = " ".join(text.split())
     folded = text.lower()
-    at = min((place for word in words if (place := folded.find(word)) >= 0), default=0)
+    at = min((index for word in words if (index := folded.find(word)) >= 0), default=0)
     start = max(0, at - width // 3)
     piece = text[start : start + width]
     return ("…" if start else "") + piece + ("…" if start + width < len(text) else "")

@@ -44,13 +44,13 @@ def open_or_make_folder(path: WorkspacePath, mode: int = 0o777) -> int:
     return fd
 
 
-def write(place: WorkspacePath, data: bytes, *, mode: int | None = None) -> None:
+def write(path: WorkspacePath, data: bytes, *, mode: int | None = None) -> None:
     """Put `data` there in one step over whatever regular file is there, whose mode stays unless another is given."""
-    with closing_fd(_parent(place)) as parent:
-        old = _status(place.name, parent)
+    with closing_fd(_parent(path)) as parent:
+        old = _status(path.name, parent)
         if old is not None:
-            require_replaceable(old, place)
-        _put(place, data, old, parent, mode)
+            require_replaceable(old, path)
+        _put(path, data, old, parent, mode)
 
 
 def replace_unchanged(path: WorkspacePath, data: bytes, old: OldFile | None) -> None:

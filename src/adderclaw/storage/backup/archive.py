@@ -172,13 +172,13 @@ class Reader:
         except (ValueError, RecursionError) as error:
             raise self._refused(f"its {MANIFEST} is no JSON") from error
         table = cast(dict[str, Any], value) if isinstance(value, dict) else {}
-        given = table.get("format")
-        if isinstance(given, int) and given > FORMAT:
+        version = table.get("format")
+        if isinstance(version, int) and version > FORMAT:
             made_by = table.get("adderclaw")
             from adderclaw import __version__
 
             raise self._refused(
-                f"it was made by a newer adderclaw ({made_by}, format {given}), and this is {__version__} "
+                f"it was made by a newer adderclaw ({made_by}, format {version}), and this is {__version__} "
                 f"(format {FORMAT}): upgrade first"
             )
         try:
@@ -193,8 +193,8 @@ class Reader:
         listed = self.manifest.files
         if names != listed.keys():
             odd = min(names ^ listed.keys())
-            place = "the manifest does not know it" if odd in names else "it is missing"
-            raise self._refused(f"{odd[:200]!r} does not belong to the manifest: {place}")
+            problem = "the manifest does not know it" if odd in names else "it is missing"
+            raise self._refused(f"{odd[:200]!r} does not belong to the manifest: {problem}")
         for name, entry in listed.items():
             if self._infos[name].file_size != entry.size:
                 raise self._refused(f"{name!r} has another size than the manifest says: it was changed")

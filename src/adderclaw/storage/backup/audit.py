@@ -54,12 +54,12 @@ def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
     finally:
         if store is not None:
             store.close()
-    found = chains.pop(home_names.RECEIPTS)
+    current_chain = chains.pop(home_names.RECEIPTS)
     manifest = {
         "format": 1,
         "adderclaw": __version__,
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "head": found.head,
+        "head": current_chain.head,
         "archives": {name: chain.head for name, chain in chains.items()},
         "records": counts,
         "completeness": whole.completeness,
@@ -68,23 +68,23 @@ def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
     with _opened(os.path.join(folder, MANIFEST)) as file:
         file.write(json.dumps(manifest, indent=2, sort_keys=True).encode() + b"\n")
     broken = [chain for chain in (whole, *put_away, *chains.values()) if not chain.valid]
-    return Exported(folder, counts, broken[0] if broken else found, sorted(chains))
+    return Exported(folder, counts, broken[0] if broken else current_chain, sorted(chains))
 
 
 def _logs(log: str) -> Iterator[tuple[str, str]]:
     """The log in use, and the chains that were put away before it, which lie beside it under their time."""
     yield home_names.RECEIPTS, log
-    place, name = os.path.split(os.path.abspath(log))
-    for other in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+    log_folder, name = os.path.split(os.path.abspath(log))
+    for other in sorted(os.listdir(log_folder)) if os.path.isdir(log_folder) else ():
         stamp = other.removeprefix(f"{name}.")
-        if re.fullmatch(r"\d{8}T\d{6}Z(-\d+)?", stamp) and os.path.isfile(os.path.join(place, other)):
-            yield f"{home_names.RECEIPTS}.{stamp}", os.path.join(place, other)
+        if re.fullmatch(r"\d{8}T\d{6}Z(-\d+)?", stamp) and os.path.isfile(os.path.join(log_folder, other)):
+            yield f"{home_names.RECEIPTS}.{stamp}", os.path.join(log_folder, other)
 
 
 def _put_away(log: str, store: Store | None, key_path: str, name: str) -> Verification:
     """A chain that the database knows of, whether its file is still there or not."""
-    found = verify(log, store, key_path, archive=name)
-    return found._replace(reason=f"{name}: {found.reason}")
+    verification = verify(log, store, key_path, archive=name)
+    return verification._replace(reason=f"{name}: {verification.reason}")
 
 
 def _chain(log: str, copy: str, key_path: str) -> Verification:

@@ -49,14 +49,14 @@ class Made(NamedTuple):
         return {**self._asdict(), "receipts": self.receipts.as_json()}
 
 
-def _wrong(found: Verification) -> str:
+def _wrong(verification: Verification) -> str:
     """Why a backup with these receipts is not a good one; empty if it is."""
-    if not found.valid:
-        return f"the receipts do NOT verify: invalid at {found.first_broken}: {found.reason}"
-    if found.completeness.get("behind"):
-        missing = found.completeness["unmirrored"]
+    if not verification.valid:
+        return f"the receipts do NOT verify: invalid at {verification.first_broken}: {verification.reason}"
+    if verification.completeness.get("behind"):
+        missing = verification.completeness["unmirrored"]
         return (
-            f"the database lacks {missing} of {found.receipts} receipts: it was put back to an older state, its -wal "
+            f"the database lacks {missing} of {verification.receipts} receipts: it was put back to an older state, its -wal "
             "file was lost, or another database was in use. `adderclaw receipt verify` shows details"
         )
     return ""
@@ -139,10 +139,10 @@ class _Backup:
         with open(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w+b") as file:
             with Writer(file) as writer:
                 runs = self._collect(writer, has_database)
-                found = self._verified(has_database)
-                if (why := _wrong(found)) and os.path.lexists(target):
+                verification = self._verified(has_database)
+                if (why := _wrong(verification)) and os.path.lexists(target):
                     raise AdderClawError(f"{why}; the earlier backup in {target} was not replaced")
-                writer.finish(self._manifest(writer, has_database, runs, found))
+                writer.finish(self._manifest(writer, has_database, runs, verification))
             file.flush()
             os.fsync(file.fileno())
             reader = Reader(file, target)
@@ -150,10 +150,10 @@ class _Backup:
                 reader.copy(name, None)
         size = os.path.getsize(unfinished)
         os.replace(unfinished, target)
-        made = Made(target, size, len(writer.entries), found, self._secrets, self._left_out, self._notes)
-        if made.good and has_database:
+        result = Made(target, size, len(writer.entries), verification, self._secrets, self._left_out, self._notes)
+        if result.good and has_database:
             damage.record_backup(self._places.database, target)
-        return made
+        return result
 
     # -------------------------------------------------------------- one state of the database and of the log
 
@@ -245,41 +245,44 @@ class _Backup:
 
     def _collect(self, writer: Writer, has_database: bool) -> dict[str, str]:
         own = [self._log, *([self._copy] if has_database else [])]
-        found = [one for one in contents.files(self._places.home) if self._belongs(one)]
+        entries = [entry for entry in contents.files(self._places.home) if self._belongs(entry)]
         runs = self._runs() if has_database else {}
         traces = [
-            (name, one) for name, folder in runs.items() for one in contents.files(folder) if self._is_named(name, one)
+            (name, entry)
+            for name, folder in runs.items()
+            for entry in contents.files(folder)
+            if self._is_named(name, entry)
         ]
-        self._total = sum(one.size for one in (*found, *(one for _, one in traces)))
+        self._total = sum(entry.size for entry in (*entries, *(entry for _, entry in traces)))
         self._total += sum(os.path.getsize(path) for path in own if os.path.exists(path))
         for path, name in ((self._copy, self._rows_name), (self._log, self._log_name)):
             if path in own and os.path.exists(path):
                 with open(path, "rb") as source:
                     self._add(writer, name, source)
-        for one in found:
-            self._file(writer, f"home/{one.way}", one)
-        for name, one in traces:
-            self._file(writer, f"{name}/{one.way}", one)
+        for entry in entries:
+            self._file(writer, f"home/{entry.way}", entry)
+        for name, entry in traces:
+            self._file(writer, f"{name}/{entry.way}", entry)
         for way in contents.links(self._places.home):
             self._left_out.append(f"{way} (a link)")
         self._outside(writer)
         return runs
 
-    def _belongs(self, one: contents.Found) -> bool:
-        path = followed(one.path)
+    def _belongs(self, entry: contents.Found) -> bool:
+        path = followed(entry.path)
         if any(beneath(path, own) for own in self._own):
             return False
-        if f"store/{one.way}" in (self._database_name, self._log_name):
-            self._left_out.append(f"{one.way} (not the one in use)")
+        if f"store/{entry.way}" in (self._database_name, self._log_name):
+            self._left_out.append(f"{entry.way} (not the one in use)")
             return False
-        if contents.is_secret(one.way) and not self._secrets:
-            self._left_out.append(f"{one.way} ({contents.SECRET.get(one.way, 'a key')})")
+        if contents.is_secret(entry.way) and not self._secrets:
+            self._left_out.append(f"{entry.way} ({contents.SECRET.get(entry.way, 'a key')})")
             return False
-        return self._is_named("home", one)
+        return self._is_named("home", entry)
 
-    def _is_named(self, folder: str, one: contents.Found) -> bool:
-        if bad_name(f"{folder}/{one.way}"):
-            self._left_out.append(f"{one.way!r} (its name)")
+    def _is_named(self, folder: str, entry: contents.Found) -> bool:
+        if bad_name(f"{folder}/{entry.way}"):
+            self._left_out.append(f"{entry.way!r} (its name)")
             return False
         return True
 
@@ -287,16 +290,16 @@ class _Backup:
     def _rows_name(self) -> str:
         return f"{folder_of(self._database_name)}/{IMAGE}" if self._in_files else self._database_name
 
-    def _file(self, writer: Writer, name: str, one: contents.Found) -> None:
+    def _file(self, writer: Writer, name: str, entry: contents.Found) -> None:
         try:
-            fd = os.open(one.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return  # it has just gone
         except OSError as error:
-            self._left_out.append(f"{one.way} ({error.strerror})")
+            self._left_out.append(f"{entry.way} ({error.strerror})")
             return
         with open(fd, "rb") as source:
-            self._add(writer, name, source, mode=one.mode, limit=os.fstat(fd).st_size)
+            self._add(writer, name, source, mode=entry.mode, limit=os.fstat(fd).st_size)
 
     def _add(self, writer: Writer, name: str, source: IO[bytes], mode: int = 0o600, limit: int | None = None) -> None:
         self._done += writer.add(name, source, mode=mode, limit=limit)
@@ -304,7 +307,7 @@ class _Backup:
 
     def _runs(self) -> dict[str, str]:
         """Folder in the archive → the folder of a run, as the database knows them; those that are gone are left out."""
-        found: dict[str, str] = {}
+        folders: dict[str, str] = {}
         with closing(sqlite3.connect(f"file:{quote(self._copy)}?mode=ro", uri=True)) as copy:
             for run_id, folder in databases.run_folders(copy):
                 name = f"runs/{run_id}"
@@ -315,8 +318,8 @@ class _Backup:
                     and not inside
                     and not bad_name(name)
                 ):
-                    found.setdefault(name, folder)
-        return found
+                    folders.setdefault(name, folder)
+        return folders
 
     def _outside(self, writer: Writer) -> None:
         """Archived receipts that do not lie in the home; and what restore cannot know of it."""
@@ -346,7 +349,9 @@ class _Backup:
             if store is not None:
                 store.close()
 
-    def _manifest(self, writer: Writer, has_database: bool, runs: dict[str, str], found: Verification) -> Manifest:
+    def _manifest(
+        self, writer: Writer, has_database: bool, runs: dict[str, str], verification: Verification
+    ) -> Manifest:
         return Manifest(
             format=FORMAT,
             adderclaw=__version__,
@@ -354,7 +359,7 @@ class _Backup:
             home=self._places.home,
             database=self._database_name if has_database else "",
             receipts=self._log_name if self._log_name in writer.entries else "",
-            head=found.head,
+            head=verification.head,
             key_id=self._key_id(),
             secrets=self._secrets,
             files=writer.entries,
@@ -368,14 +373,14 @@ class _Backup:
         return ""
 
 
-def said(made: Made) -> Iterator[str]:
+def said(result: Made) -> Iterator[str]:
     """For people."""
-    yield f"wrote {made.file}: {made.files} files, {made.size / (1 << 20):.1f} MiB"
-    yield f"{_wrong(made.receipts) or f'{made.receipts.receipts} receipts verify'}; head {made.receipts.head}"
-    if made.secrets:
+    yield f"wrote {result.file}: {result.files} files, {result.size / (1 << 20):.1f} MiB"
+    yield f"{_wrong(result.receipts) or f'{result.receipts.receipts} receipts verify'}; head {result.receipts.head}"
+    if result.secrets:
         yield "it holds secrets, and is not encrypted: keep it where you would keep your keys"
-    if made.left_out:
-        more = "" if made.secrets else "; --with-secrets keeps secrets, too"
-        yield f"left out: {', '.join(made.left_out)}{more}"
+    if result.left_out:
+        more = "" if result.secrets else "; --with-secrets keeps secrets, too"
+        yield f"left out: {', '.join(result.left_out)}{more}"
     yield "logins in the system's keyring are in no backup"
-    yield from (f"note: {note}" for note in made.notes)
+    yield from (f"note: {note}" for note in result.notes)

@@ -190,7 +190,7 @@ class _Restore:
         for name in self._reader.names():
             self._file(name, progress)
         self._secrets_of_before()
-        found, sealed = self._verified()
+        verification, sealed = self._verified()
         kept_aside = ""
         if not dry_run:
             os.sync()
@@ -206,7 +206,7 @@ class _Restore:
             len(self._manifest.files),
             self._manifest.made_at,
             self._manifest.adderclaw,
-            found,
+            verification,
             sealed,
             kept_aside,
             secrets,
@@ -231,11 +231,11 @@ class _Restore:
         return self._place(name or usual)
 
     def _file(self, name: str, progress: Progress) -> None:
-        place = self._place(name)
-        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+        path = self._place(name)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(place, flags, self._manifest.files[name].mode & 0o700 | 0o600)
+            fd = os.open(path, flags, self._manifest.files[name].mode & 0o700 | 0o600)
         except FileExistsError:
             raise BadArchive(f"{name!r} stands for a file that the backup holds already. Nothing was written") from None
 
@@ -298,11 +298,13 @@ class _Restore:
                 self._require_undamaged(database)
                 store = Store.open(database)
             sealed = read_key(key) is not None
-            found = verify(log, store, key if sealed else "", results=True)
+            verification = verify(log, store, key if sealed else "", results=True)
             usual = self._place(LOG)
-            if usual != log and found.valid and os.path.lexists(usual):  # nobody shows another log than the one in use
+            if (
+                usual != log and verification.valid and os.path.lexists(usual)
+            ):  # nobody shows another log than the one in use
                 other = verify(usual, None, key if sealed else "")
-                found = found if other.valid else other
+                verification = verification if other.valid else other
         except (StoreError, LedgerError) as error:
             raise BadArchive(
                 f"it is not restored: {_outside(str(error), self._staging)}. Nothing was written"
@@ -310,19 +312,23 @@ class _Restore:
         finally:
             if store is not None:
                 store.close()
-        if store is None and found.receipts:
-            self._allow(f"it holds {found.receipts} receipts and no database")
-        if found.completeness.get("behind"):
-            self._allow(f"its database lacks {found.completeness['unmirrored']} of {found.receipts} receipts")
-        if not found.valid:
-            why = _outside(f"its receipts do not verify: receipt {found.first_broken}: {found.reason}", self._staging)
+        if store is None and verification.receipts:
+            self._allow(f"it holds {verification.receipts} receipts and no database")
+        if verification.completeness.get("behind"):
+            self._allow(
+                f"its database lacks {verification.completeness['unmirrored']} of {verification.receipts} receipts"
+            )
+        if not verification.valid:
+            why = _outside(
+                f"its receipts do not verify: receipt {verification.first_broken}: {verification.reason}", self._staging
+            )
             self._allow(why)
-        elif found.head != self._manifest.head:
+        elif verification.head != self._manifest.head:
             raise BadArchive("it is not restored: its receipts end elsewhere than the manifest says: it was changed")
-        if not sealed and found.receipts:
+        if not sealed and verification.receipts:
             fix = "put the receipt.key of then into the home, or begin a new chain: `adderclaw receipt archive --yes`"
             self._notes.append(f"the key of the receipts is not in this backup: {fix}")
-        return found, sealed
+        return verification, sealed
 
     def _allow(self, why: str) -> None:
         """Add a note and continue if the operator gave --unverified; else refuse the backup."""
@@ -385,7 +391,7 @@ def _outside(text: str, staging: str) -> str:
     return text.replace(f"{staging}/", "")
 
 
-def _exchanged(one: str, other: str) -> bool:
+def _exchanged(first: str, second: str) -> bool:
     """Swap two folders in one step, where the system can; nobody ever finds none."""
     import ctypes
 
@@ -394,11 +400,11 @@ def _exchanged(one: str, other: str) -> bool:
     except AttributeError:
         return False
     at, exchange = -100, 2
-    if call(at, os.fsencode(one), at, os.fsencode(other), exchange) == 0:
+    if call(at, os.fsencode(first), at, os.fsencode(second), exchange) == 0:
         return True
     number = ctypes.get_errno()
     if number not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
-        raise OSError(number, os.strerror(number), other)
+        raise OSError(number, os.strerror(number), second)
     return False
 
 

@@ -127,10 +127,10 @@ class Ledger:
         with self._lock:
             self._catch_up()
             self._mirror()
-        found = self._store.read(
+        unclaimed = self._store.read(
             "SELECT seq, line FROM receipts WHERE archive = '' AND tool_use_id IS NULL ORDER BY seq DESC LIMIT 16"
         )
-        for seq, line in found:
+        for seq, line in unclaimed:
             receipt = Receipt(**json.loads(line))
             if (receipt.conversation_id, receipt.tool, receipt.args_hash) != draft.of_call:
                 continue
@@ -294,14 +294,14 @@ def archive(log_path: str, store: Store, *, now: float) -> str:
     try:
         with lock:
             name = _free_name(log_path, iso(now)[:19].replace("-", "").replace(":", "") + "Z")
-            there = os.path.lexists(log_path)
+            log_exists = os.path.lexists(log_path)
             last = _last_mirrored(store)
-            if not there and last is None:
+            if not log_exists and last is None:
                 raise LedgerError(f"{log_path}: there is no receipt to archive")
             # The name first: should we die here, the mirror rows still ask where their log has gone.
-            if there:
+            if log_exists:
                 os.rename(log_path, os.path.join(os.path.dirname(log_path), name))
-            detail = {"archive": name, "log": there, "mirrored": last.seq if last else 0}
+            detail = {"archive": name, "log": log_exists, "mirrored": last.seq if last else 0}
             with store.write() as cursor:
                 cursor.execute("UPDATE receipts SET archive = ? WHERE archive = ''", (name,))
                 cursor.execute(

@@ -23,7 +23,7 @@ def last(log_path: str, limit: int) -> list[Json]:
     finally:
         os.close(fd)
     first = 1 if is_whole else _number(lines)
-    return [_read(line, first + place) for place, line in enumerate(lines)]
+    return [_read(line, first + index) for index, line in enumerate(lines)]
 
 
 def _tail(fd: int, limit: int) -> tuple[list[bytes], bool]:
@@ -43,13 +43,13 @@ def _number(lines: list[bytes]) -> int:
     """Which receipt the first of the lines is, by the first of them that says so and is as it was written."""
     import json
 
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         try:
-            said = json.loads(line)["seq"]
-            check(line.rstrip(b"\n"), seq=said, previous_hash=None, key=None)
+            seq = json.loads(line)["seq"]
+            check(line.rstrip(b"\n"), seq=seq, previous_hash=None, key=None)
         except (Broken, ValueError, TypeError, KeyError, RecursionError):
             continue
-        return said - place
+        return seq - index
     return 1
 
 

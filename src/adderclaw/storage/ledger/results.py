@@ -36,28 +36,28 @@ class _Session:
         self._ahead: dict[str, list[_Kept]] = {}
         self._calls: dict[str, list[Json]] = {}
 
-    def found(self, use: str, wanted: str) -> _Kept | None:
+    def found(self, use: str, result_hash: str) -> _Kept | None:
         """The call's result with this hash, else any other of the call: providers may use an id again."""
         while True:
-            kept = self._ahead.get(use, [])
-            if (same := next((one for one in kept if one.hash == wanted), None)) is not None:
-                kept.remove(same)
-                if not kept:
+            results = self._ahead.get(use, [])
+            if (same := next((result for result in results if result.hash == result_hash), None)) is not None:
+                results.remove(same)
+                if not results:
                     del self._ahead[use]
                 return same
             entry = next(self._entries, None)
             if entry is None:
-                return kept[0] if kept else None
+                return results[0] if results else None
             use_id, kind, payload, blocks = entry
             if kind == "tool_use":
                 self._calls.setdefault(use_id, []).append(_body(payload))
             else:
                 self._ahead.setdefault(use_id, []).append(_kept(payload, blocks))
 
-    def called(self, use: str, tool: str, wanted: str) -> bool:
+    def called(self, use: str, tool: str, args_hash: str) -> bool:
         """Whether the transcript has the call as it was; asked when its result was found, which stands behind it."""
         calls = self._calls.get(use, [])
-        same = next((one for one in calls if _is_call(one, tool, wanted)), None)
+        same = next((call for call in calls if _is_call(call, tool, args_hash)), None)
         if same is not None:
             calls.remove(same)
         return same is not None
@@ -107,10 +107,10 @@ def _body(payload: str) -> Json:
 
 def _is_call(body: Json, tool: str, args_hash: str) -> bool:
     """Of broken JSON the receipt has the text; what UTF-8 cannot hold stands in the transcript as U+FFFD."""
-    given = cast(object, body.get("input"))
+    arguments = cast(object, body.get("input"))
     raw: object = cast(Json, body["input"]).get("_raw") if isinstance(body.get("input"), dict) else None
     lossy = "\ufffd" in json.dumps(body, ensure_ascii=False)
-    return str(body.get("name"))[:256] == tool and (lossy or args_hash in (digest(given), digest(raw)))
+    return str(body.get("name"))[:256] == tool and (lossy or args_hash in (digest(arguments), digest(raw)))
 
 
 def _kept(payload: str, blocks: str | None) -> _Kept:

@@ -106,15 +106,17 @@ def _results_agree(store: Store, archive: str, replay: "_Replay") -> None:
 
 
 def _few(changed: "list[Changed]") -> str:
-    return ", ".join(str(one.seq) for one in changed[:10]) + (", …" if len(changed) > 10 else "")
+    return ", ".join(str(change.seq) for change in changed[:10]) + (", …" if len(changed) > 10 else "")
 
 
 def head(log_path: str, store: Store | None, key_path: str) -> str:
     """ "seq:receipt_hash", of a chain that verifies."""
-    found = verify(log_path, store, key_path)
-    if not found.valid:
-        raise LedgerError(f"invalid chain at receipt {found.first_broken}: {found.reason}: its head proves nothing")
-    return found.head
+    verification = verify(log_path, store, key_path)
+    if not verification.valid:
+        raise LedgerError(
+            f"invalid chain at receipt {verification.first_broken}: {verification.reason}: its head proves nothing"
+        )
+    return verification.head
 
 
 def log_id(log_path: str) -> str:
@@ -218,13 +220,15 @@ class _Replay:
         """A log is known by its first receipt. Anchors of another one say that this is not the log that was kept."""
         others = [anchor for known, anchor in self.expected.logs.items() if known != log_id]
         if others:
-            place = f"{others[0].place}: the anchor of receipt {others[0].seq}"
-            raise _Invalid(1, f"{place} is of another log: the log was replaced from its first receipt on")
+            anchor_text = f"{others[0].place}: the anchor of receipt {others[0].seq}"
+            raise _Invalid(1, f"{anchor_text} is of another log: the log was replaced from its first receipt on")
 
     def _meets(self) -> None:
-        kept = max(self.expected.heads, default=0)
-        if kept > self.seq:
-            raise _Invalid(self.seq + 1, f"the head that was kept is receipt {kept}, the log ends earlier: rolled back")
+        last_head = max(self.expected.heads, default=0)
+        if last_head > self.seq:
+            raise _Invalid(
+                self.seq + 1, f"the head that was kept is receipt {last_head}, the log ends earlier: rolled back"
+            )
 
 
 def _intact(line: bytes, seq: int, previous_hash: str, key: bytes | None) -> Receipt:
@@ -293,14 +297,14 @@ def _expected(against: str | None, key: bytes | None, store: Store | None, archi
     if not os.path.lexists(against):
         fix = "give what `adderclaw receipt head` printed, as seq:hash, or the file that `receipt anchor` wrote"
         raise UsageError(f"{against!r} is no head, and there is no such file: {fix}")
-    found = read_anchors(against, key)
-    if found.torn:
+    anchor_file = read_anchors(against, key)
+    if anchor_file.torn:
         replay.notes.append(f"{against}: the last line is torn, as a crash leaves it")
-    if found.wrong is not None:
-        raise _Invalid(1, found.wrong)
+    if anchor_file.wrong is not None:
+        raise _Invalid(1, anchor_file.wrong)
     heads: dict[int, str] = {}
     logs: dict[str, Anchor] = {}
-    for anchor in found.anchors:
+    for anchor in anchor_file.anchors:
         elsewhere = _archive_of(store, anchor, archive, key)
         if elsewhere is not None:
             replay.notes.append(f"{anchor.place}: of {elsewhere or 'the chain in use'}, not of this one")
@@ -366,8 +370,8 @@ def _switched_off(store: Store, session_id: str) -> bool:
 
 def _completeness(store: Store, replay: _Replay) -> Json:
     calls = without_receipt = interrupted = switched_off = 0
-    for session_id, made, missing, open_ones in store.read(_CALLS):
-        calls, interrupted = calls + made, interrupted + open_ones
+    for session_id, call_count, missing, open_ones in store.read(_CALLS):
+        calls, interrupted = calls + call_count, interrupted + open_ones
         if missing and _switched_off(store, session_id):
             switched_off += missing
         else:

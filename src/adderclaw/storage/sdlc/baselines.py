@@ -105,26 +105,26 @@ def entries(store: Store, plan_id: int) -> dict[str, State]:
         raise StoreError(f"the workspace before plan {plan_id} is not kept: {again}")
     try:
         written = zlib.decompress(rows[0][0])
-        found = {path: State(*state) for path, state in json.loads(written).items()}
+        states = {path: State(*state) for path, state in json.loads(written).items()}
     except (zlib.error, ValueError, TypeError) as error:
         raise StoreError(f"the workspace before plan {plan_id} cannot be read ({error}): {again}") from error
     if hashlib.sha256(written).hexdigest() != rows[0][1]:
         raise StoreError(f"the workspace before plan {plan_id} was changed since it was kept: {again}")
-    return found
+    return states
 
 
 def named(store: Store) -> set[str]:
     """Every content that the baseline of a plan needs that counts, or that is being planned anew: nothing removes
     these."""
-    found: set[str] = set()
+    digests: set[str] = set()
     for row in store.read(
         "SELECT b.plan_id FROM plan_baselines b JOIN plans p ON p.id = b.plan_id"
         " LEFT JOIN conversations c ON c.id = p.conversation_id"
         " WHERE b.digest <> '' AND (p.status = 'approved' OR (p.status = 'superseded' AND c.phase = 'planning'))"
     ):
         try:
-            kept = entries(store, row[0])
+            states = entries(store, row[0])
         except StoreError:  # it can no longer be laid out, whatever is kept of it
             continue
-        found |= {state.digest for state in kept.values() if state.kind == "file" and state.digest}
-    return found
+        digests |= {state.digest for state in states.values() if state.kind == "file" and state.digest}
+    return digests

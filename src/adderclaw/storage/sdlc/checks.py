@@ -92,7 +92,7 @@ def pending(store: Store, project: str) -> list[Check]:
 def last(store: Store, project: str) -> dict[str, Check]:
     """Scenario → what was last found of it."""
     rows = store.read(f"{_SELECT} WHERE project = ? AND verdict NOT IN ('', 'withdrawn') ORDER BY id", (project,))
-    return {one.scenario_id: one for one in _checks(rows)}
+    return {check.scenario_id: check for check in _checks(rows)}
 
 
 def of_run(store: Store, run_id: str) -> list[Check]:

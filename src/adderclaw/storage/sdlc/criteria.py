@@ -69,15 +69,17 @@ def parse(plan: str) -> tuple[Criterion, ...]:
         problems.append((title.number, f"no success criterion stands in this section: {fix}"))
     if len(items) > MOST:
         problems.append((items[MOST].line, f"{len(items)} criteria; a plan has at most {MOST}: split it"))
-    found = [_criterion(item, problems) for item in items[:MOST]]
+    criteria = [_criterion(item, problems) for item in items[:MOST]]
     seen: dict[str, int] = {}
-    for one in found:
-        first = seen.setdefault(one.id.casefold(), one.line)
-        if one.text and first != one.line:
-            problems.append((one.line, f"the id {one.id} stands in line {first} already: give each criterion its own"))
+    for criterion in criteria:
+        first = seen.setdefault(criterion.id.casefold(), criterion.line)
+        if criterion.text and first != criterion.line:
+            problems.append(
+                (criterion.line, f"the id {criterion.id} stands in line {first} already: give each criterion its own")
+            )
     if problems:
         raise BadPlan(sorted(problems))
-    return tuple(found)
+    return tuple(criteria)
 
 
 def _lines(plan: str) -> Iterator[_Line]:
@@ -127,12 +129,12 @@ def _items(title: _Line, lines: list[_Line]) -> Iterator[_Item]:
     for line in lines:
         if line.level and line.level <= (title.level or 6):
             break
-        found = None if line.fenced or line.level else _ITEM.match(line.text)
-        if found is not None and (item is None or len(found[1].expandtabs(4)) <= top + 1):
+        match = None if line.fenced or line.level else _ITEM.match(line.text)
+        if match is not None and (item is None or len(match[1].expandtabs(4)) <= top + 1):
             if item is not None:
                 yield item
-            top = len(found[1].expandtabs(4)) if item is None else top
-            item = _Item(line.number, (found[2] or "").strip(), [])
+            top = len(match[1].expandtabs(4)) if item is None else top
+            item = _Item(line.number, (match[2] or "").strip(), [])
         elif item is not None and (line.fenced or (not line.level and line.text.strip())):
             if blank and not line.text[:1].isspace():  # a paragraph of its own
                 yield item
@@ -181,9 +183,9 @@ def _fault(lines: list[_Line]) -> tuple[list[str], str | None]:
     fault: list[str] | None = None
     for line in lines:
         stripped = line.text.strip()
-        found = None if line.fenced or fault is not None else _FAULT.fullmatch(stripped)
-        if found is not None:
-            fault = [found[1] or ""]
+        fault_line = None if line.fenced or fault is not None else _FAULT.fullmatch(stripped)
+        if fault_line is not None:
+            fault = [fault_line[1] or ""]
         elif fault is None:
             text.append(stripped)
         elif not (line.fenced and _FENCE.match(line.text)):

@@ -183,11 +183,11 @@ def tests(store: Store, plan_id: int) -> list[Test]:
 
 def results(store: Store, plan_id: int) -> dict[int, list[Result]]:
     """Test → what came of it, oldest first."""
-    found: dict[int, list[Result]] = {}
+    by_test: dict[int, list[Result]] = {}
     where = "WHERE test_id IN (SELECT id FROM generated_tests WHERE plan_id = ?) ORDER BY id"
     for row in store.read(f"{_RESULT} {where}", (plan_id,)):
-        found.setdefault(row["test_id"], []).append(_result(row))
-    return found
+        by_test.setdefault(row["test_id"], []).append(_result(row))
+    return by_test
 
 
 def _test(row: sqlite3.Row) -> Test:

@@ -146,9 +146,9 @@ TABLE: dict[tuple[Phase, Phase], Rule] = {
 
 def named(text: str) -> Phase:
     """A phase by its name, as somebody gives it."""
-    if (found := _known(text)) is None:
+    if (phase := _known(text)) is None:
         raise UsageError(f"there is no phase {text[:40]!r}{meant(text, PHASES)}; there are {', '.join(PHASES)}")
-    return found
+    return phase
 
 
 def _known(text: str) -> Phase | None:
@@ -167,9 +167,9 @@ def phase_of(store: Store, conversation_id: str) -> Phase:
     rows = store.read("SELECT phase FROM conversations WHERE id = ?", (conversation_id,))
     if not rows:
         return "idle"
-    if (found := _known(rows[0][0])) is None:
+    if (phase := _known(rows[0][0])) is None:
         raise unknown(conversation_id, str(rows[0][0]))
-    return found
+    return phase
 
 
 def shown(store: Store, conversation_id: str) -> str:
@@ -224,8 +224,8 @@ def move(
     plan = plans.counted(cursor, conversation_id)
     rule = _rule(conversation_id, text, to, by)
     if reasons := _reasons(rule, Move(cursor, plan, by, tree, approves)):
-        said = reasons[0] if len(reasons) == 1 else "".join(f"\n- {reason}" for reason in reasons)
-        raise NotMoved(f"{text} → {to} is refused: {said}")
+        problems = reasons[0] if len(reasons) == 1 else "".join(f"\n- {reason}" for reason in reasons)
+        raise NotMoved(f"{text} → {to} is refused: {problems}")
     cursor.execute(
         "UPDATE conversations SET phase = ?, last_active = datetime('now') WHERE id = ? AND phase = ?",
         (to, conversation_id, text),

@@ -61,10 +61,10 @@ def altered(cursor: sqlite3.Cursor, plan: Plan) -> list[str]:
     if hash_of(plan.content) != plan.hash:
         return [f"plan {plan.id} is not the text that was approved (its hash differs): {again}"]
     try:
-        wanted = criteria.parse(plan.content)
+        expected = criteria.parse(plan.content)
     except criteria.BadPlan as error:
         return [f"the success criteria of plan {plan.id} cannot be read ({error}): {again}"]
-    if criteria.of(cursor, plan.id) != wanted:
+    if criteria.of(cursor, plan.id) != expected:
         return [f"the criteria kept for plan {plan.id} are not those of its text: {again}"]
     return []
 
@@ -76,7 +76,7 @@ def hash_of(content: str) -> str:
 def draft(cursor: sqlite3.Cursor, conversation_id: str, content: str) -> int:
     """A plan to be approved; an earlier draft is superseded. Raises BadPlan."""
     content = plain(content)
-    found = criteria.parse(content)
+    parsed = criteria.parse(content)
     cursor.execute(
         "UPDATE plans SET status = 'superseded' WHERE conversation_id = ? AND status = 'draft'", (conversation_id,)
     )
@@ -84,7 +84,7 @@ def draft(cursor: sqlite3.Cursor, conversation_id: str, content: str) -> int:
         "INSERT INTO plans(conversation_id, content, hash) VALUES (?, ?, ?) RETURNING id",
         (conversation_id, content, hash_of(content)),
     ).fetchone()
-    criteria.put(cursor, number, found)
+    criteria.put(cursor, number, parsed)
     return number
 
 

@@ -17,17 +17,17 @@ def open_reasons(cursor: sqlite3.Cursor, plan: Plan, tree: str) -> list[str]:
     """Why the coverage gate is closed; empty where it is open. `tree` is the digest of the workspace as it is now."""
     if not tree:
         return ["it is not known what the workspace holds now, so that no result can count for it"]
-    wanted = criteria.of(cursor, plan.id)
-    if not wanted:
+    required = criteria.of(cursor, plan.id)
+    if not required:
         return [
             f"plan {plan.id} has no success criteria, so that nothing can be proved: add them, and approve it again"
         ]
-    kept = baselines.get(cursor, plan.id)
-    if kept is None or not kept.digest:
+    baseline = baselines.get(cursor, plan.id)
+    if baseline is None or not baseline.digest:
         return [f"the workspace before plan {plan.id} is not kept, so that nothing is proved: approve the plan again"]
     tests = generated_tests.of_plan(cursor, plan.id)
-    gate = _Gate(cursor, plan, tree, kept.digest, tests)
-    return [reason for one in wanted for reason in gate.reasons(one)]
+    gate = _Gate(cursor, plan, tree, baseline.digest, tests)
+    return [reason for criterion in required for reason in gate.reasons(criterion)]
 
 
 REPORT = "report_written"
@@ -49,8 +49,12 @@ class _Gate:
         self._lent = lent_beside(tree)
 
     def reasons(self, criterion: Criterion) -> Iterator[str]:
-        own = [one for one in self._tests if one.criterion == criterion.id and one.status == "accepted"]
-        counted = [one for one in own if one.is_whole and one.plan_hash == self._plan.hash]
+        own = [
+            candidate
+            for candidate in self._tests
+            if candidate.criterion == criterion.id and candidate.status == "accepted"
+        ]
+        counted = [candidate for candidate in own if candidate.is_whole and candidate.plan_hash == self._plan.hash]
         for test in own:
             if not test.is_whole:
                 yield f"test {test.id} of {criterion.id} is not what was handed in: its row was changed"
@@ -63,12 +67,14 @@ class _Gate:
 
     def _of_test(self, criterion: Criterion, test: Test) -> Iterator[str]:
         name = f"test {test.id} of {criterion.id}"
-        came = [one for one in generated_tests.results_of(self._cursor, test.id) if one.test_hash == test.hash]
-        if any(not one.is_whole for one in came):
+        results = [
+            result for result in generated_tests.results_of(self._cursor, test.id) if result.test_hash == test.hash
+        ]
+        if any(not result.is_whole for result in results):
             yield f"a result of {name} is not what came of its run: its row was changed"
             return
-        yield from self._unproved(criterion, name, came)
-        now = [one for one in came if one.tree == "now"]
+        yield from self._unproved(criterion, name, results)
+        now = [result for result in results if result.tree == "now"]
         if not now:
             yield f"{name} was not run on the workspace as it is: {AGAIN}"
         elif now[-1].tree_digest != self._tree:
@@ -77,21 +83,29 @@ class _Gate:
             how = "did not end in time" if now[-1].timed_out else f"failed with status {now[-1].exit_code}"
             yield f"{name} {how}: `adderclaw sdlc report` shows what it printed; mend the change, then {AGAIN}"
         else:
-            yield from self._unnoticing(name, came)
+            yield from self._unnoticing(name, results)
 
-    def _unnoticing(self, name: str, came: list[Result]) -> Iterator[str]:
+    def _unnoticing(self, name: str, results: list[Result]) -> Iterator[str]:
         """Whether it failed where the programs that it starts print something else."""
-        last = {one.variant: one for one in came if one.variant and one.own_digest == self._tree}
+        last = {result.variant: result for result in results if result.variant and result.own_digest == self._tree}
         if "other" not in last:
             yield f"{name} was not run with the programs that it starts replaced: {AGAIN}"
-        elif any(one.passed for one in (last.get("status", last["other"]), last.get("empty")) if one is not None):
+        elif any(
+            result.passed for result in (last.get("status", last["other"]), last.get("empty")) if result is not None
+        ):
             yield f"{name} passes with the programs that it starts replaced, so that it proves nothing"
 
-    def _unproved(self, criterion: Criterion, name: str, came: list[Result]) -> Iterator[str]:
+    def _unproved(self, criterion: Criterion, name: str, results: list[Result]) -> Iterator[str]:
         """The mutation proof, from what the test did on the trees before."""
-        before = [one for one in came if one.tree == "baseline" and one.tree_digest.partition("+")[0] == self._before]
-        broken = [one for one in came if one.tree == "fault" and not one.variant] if criterion.keeps else []
-        if before and any(lent_beside(one.tree_digest) != self._lent for one in (before[-1], *broken[-1:])):
+        before = [
+            result
+            for result in results
+            if result.tree == "baseline" and result.tree_digest.partition("+")[0] == self._before
+        ]
+        broken = (
+            [result for result in results if result.tree == "fault" and not result.variant] if criterion.keeps else []
+        )
+        if before and any(lent_beside(result.tree_digest) != self._lent for result in (before[-1], *broken[-1:])):
             what = "what package managers installed in the workspace has changed"
             yield f"{what} since {name} was run on the workspace before the change: {AGAIN}"
         elif not before:

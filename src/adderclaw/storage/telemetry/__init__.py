@@ -47,10 +47,10 @@ def sink(
 
     `managed`: an administrator wants it, and variables of OpenTelemetry's own say only how to log in at the service.
     """
-    wanted = config.telemetry
-    if not wanted.enabled or wanted.protocol == "noop":
+    settings = config.telemetry
+    if not settings.enabled or settings.protocol == "noop":
         return None
-    if why := lacking(wanted.protocol):
+    if why := lacking(settings.protocol):
         raise UsageError(str(why))
     for name in [name for name in os.environ if managed and name.startswith("OTEL_") and not name.endswith(LOGIN)]:
         del os.environ[name]
@@ -58,7 +58,7 @@ def sink(
     def exporter(say: Callable[[str], None]) -> Exporter:
         return _exporter(config, session, say, open_file, managed=managed)
 
-    outbox = Outbox(exporter, complain, wanted.flush_seconds)
+    outbox = Outbox(exporter, complain, settings.flush_seconds)
     return outbox.put, outbox.close
 
 
@@ -82,25 +82,25 @@ def lacking(protocol: str) -> "Lacking | None":
 def _exporter(
     config: "Config", session: str, say: Callable[[str], None], open_file: OpenFile, *, managed: bool
 ) -> Exporter:
-    wanted = config.telemetry
-    if wanted.protocol == "otlp":
+    settings = config.telemetry
+    if settings.protocol == "otlp":
         from adderclaw.storage.telemetry.otlp import Otlp
 
         providers = {name: entry.kind for name, entry in config.providers.models.items()}
         return Otlp(
-            wanted.endpoint or "",
+            settings.endpoint or "",
             config.agent_id,
             providers,
             say,
-            include_content=wanted.include_content,
+            include_content=settings.include_content,
             keep_all=managed,
         )
     from adderclaw.storage.telemetry.records import File, Http, Records
 
-    made = Records(config.agent_id, session, include_content=wanted.include_content)
-    if wanted.protocol == "http":
-        return Http(wanted.endpoint or "", made)
-    return File(open_file(wanted.path or "telemetry.jsonl"), made)
+    records = Records(config.agent_id, session, include_content=settings.include_content)
+    if settings.protocol == "http":
+        return Http(settings.endpoint or "", records)
+    return File(open_file(settings.path or "telemetry.jsonl"), records)
 
 
 class Outbox:
@@ -143,7 +143,7 @@ class Outbox:
         while not ended:
             batch = self._batch()
             ended = batch[-1] is None
-            events = [one for one in batch if one is not None]
+            events = [record for record in batch if record is not None]
             try:
                 self._waiting = len(events)
                 exporter = exporter or self._make(self._say)

@@ -52,8 +52,8 @@ class Progress:
         self._follow(record.event_type, payload)
         if shown is None:
             return None
-        action, status, style, said = shown
-        text = plain(" ".join(said(payload).split()))
+        action, status, style, describe = shown
+        text = plain(" ".join(describe(payload).split()))
         return Row(
             sql_time(record.timestamp)[11:],
             record.trace_id.removeprefix("trace-")[:8],
@@ -103,13 +103,13 @@ def _word(value: Any) -> str:
 
 
 def _candidates(payload: Json) -> str:
-    found: list[Json] = payload.get("candidates", [])
-    named = ", ".join(f"{one['skill_name']} {one['score']:g}" for one in found[:5])
-    return f"{payload.get('strategy', '')}: {len(found)} candidates {named}"
+    candidates: list[Json] = payload.get("candidates", [])
+    named = ", ".join(f"{candidate['skill_name']} {candidate['score']:g}" for candidate in candidates[:5])
+    return f"{payload.get('strategy', '')}: {len(candidates)} candidates {named}"
 
 
 def _files(payload: Json) -> str:
-    paths = ", ".join(str(one["path"]) for one in payload.get("files", [])[:5])
+    paths = ", ".join(str(file["path"]) for file in payload.get("files", [])[:5])
     return f"stage {payload.get('stage')}: {paths} ({payload.get('bytes')} bytes, {payload.get('tokens')} tokens)"
 
 
@@ -180,13 +180,15 @@ def _lines(console: "Console", row: Row) -> "list[Text]":
         (f"{row.turn:<{TURN}} ", "bold"),
         (f"{f'{row.action} {row.status}':<{DONE}} ", row.style),
     )
-    said = Text.assemble((f"{row.skill} ", "bold") if row.skill else "", row.said)
+    description = Text.assemble((f"{row.skill} ", "bold") if row.skill else "", row.said)
     if row.spent:
-        said.append(f"{'  ' if said.plain else ''}{row.spent}", style="dim")
+        description.append(f"{'  ' if description.plain else ''}{row.spent}", style="dim")
     width = console.width - 1  # a terminal may break after its last column
     beside = console.width >= WIDE
     indent = head.cell_len if beside else 2
-    folded = list(said.wrap(console, max(10, width - indent), overflow="fold")) if said.plain.strip() else []
+    folded = (
+        list(description.wrap(console, max(10, width - indent), overflow="fold")) if description.plain.strip() else []
+    )
     first = head.copy()
     if beside and folded:
         first.append_text(folded.pop(0))

@@ -281,8 +281,8 @@ def _begun_elsewhere() -> "Context | None":
     """The span of the program that began this one, where it says so: a worker of a fleet, or a step of a CI."""
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    said = os.environ.get("TRACEPARENT", "")
-    return TraceContextTextMapPropagator().extract({"traceparent": said}) if said else None
+    parent = os.environ.get("TRACEPARENT", "")
+    return TraceContextTextMapPropagator().extract({"traceparent": parent}) if parent else None
 
 
 def _heard_by(say: Callable[[str], None], endpoint: str) -> None:
