@@ -64,8 +64,8 @@ def test_a_rule_covers_it_but_never_a_force() -> None:
 
 
 def test_always_is_not_offered_for_a_force() -> None:
-    assert grants.exact(case("git push origin main", ORIGIN)) == ("Bash(git push origin main)",)
-    assert grants.exact(case("git push --force origin main", FORCED)) == ()
+    assert grants.exact_rules(case("git push origin main", ORIGIN)) == ("Bash(git push origin main)",)
+    assert grants.exact_rules(case("git push --force origin main", FORCED)) == ()
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ class World:
     def proxy(self) -> Proxy:
         allowed = (f"files.test:{self.port}", "*.example.org", "gone.test")
         return Proxy(
-            lambda host, port, found: hosts.tunnel(host, port, found, allowed),
+            lambda host, port, found: hosts.tunnel_refusal(host, port, found, allowed),
             tell=lambda place, why: self.said.append(f"kept from {place}: {why}"),
             look_up=self.look_up,
             named=lambda host, port: is_named(host, port, allowed),

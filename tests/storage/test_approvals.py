@@ -128,10 +128,10 @@ def test_a_yes_that_was_left_counts_until_its_expiry(store: Store, word: approva
 def test_an_answer_is_used_once(store: Store) -> None:
     ask(store)
     with store.write() as cursor:
-        assert not approvals.use(cursor, "approval-1", 1001), "there is no answer yet"
+        assert not approvals.mark_used(cursor, "approval-1", 1001), "there is no answer yet"
     assert answer(store, "yes")
     with store.write() as cursor:
-        assert [approvals.use(cursor, "approval-1", 1001) for _ in range(2)] == [True, False]
+        assert [approvals.mark_used(cursor, "approval-1", 1001) for _ in range(2)] == [True, False]
     assert ask(store, "approval-2").id == "approval-2"
 
 

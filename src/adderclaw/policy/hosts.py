@@ -15,10 +15,10 @@ _NAME = rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*"
 
 def refusal(fact: HostFact, allowed: Iterable[str]) -> str | None:
     """Why a host may not be asked at all."""
-    return _malformed(fact) or _private(fact, allowed) or _why(odd_port(clean(fact.host), fact.port, allowed))
+    return _malformed(fact) or _private(fact, allowed) or _reason(odd_port(clean(fact.host), fact.port, allowed))
 
 
-def _why(unlisted: Unlisted | None) -> str | None:
+def _reason(unlisted: Unlisted | None) -> str | None:
     return None if unlisted is None else str(unlisted)
 
 
@@ -51,22 +51,22 @@ def _private(fact: HostFact, allowed: Iterable[str]) -> str | None:
     hint = f'add "{with_port(host, fact.port)}" to [security] allowed_domains'
     if re.fullmatch(LOCAL_NAMES, host):
         return f"{host} is a local name: {hint}"
-    kind = _address(host)
+    kind = _address_kind(host)
     if kind == "public":
         return None
     if kind is not None:
         return f"{host} is a {kind} address: {hint}"
-    if _numeric(host):
+    if _is_numeric_address(host):
         return f"{host} is an address in a form that hides what it is"
     return None if re.fullmatch(_NAME, host) else f"{host!r} is not a host name"
 
 
-def _numeric(host: str) -> bool:
+def _is_numeric_address(host: str) -> bool:
     """Whether inet_aton would take it: decimal, octal, hexadecimal, fewer than four parts."""
     return bool(re.fullmatch(r"(0x[0-9a-f]*|\d+)(\.(0x[0-9a-f]*|\d+))*", host))
 
 
-def _address(host: str) -> str | None:
+def _address_kind(host: str) -> str | None:
     """What kind of address a literal is; None if it is none."""
     import ipaddress
 
@@ -77,12 +77,12 @@ def _address(host: str) -> str | None:
     return "public" if is_public(host) else "private, loopback or link-local"
 
 
-def tunnel(host: str, port: int, addresses: Collection[str] | None, allowed: Collection[str]) -> str | None:
+def tunnel_refusal(host: str, port: int, addresses: Collection[str] | None, allowed: Collection[str]) -> str | None:
     """Why a command in the sandbox may not reach a host: first by its name alone, then with its addresses."""
     if not any(covers(pattern, host, port) for pattern in allowed):
         return f"{host} is not in security.allowed_domains, and no registry that was let in"
     fact = HostFact("CONNECT", f"https://{f'[{host}]' if ':' in host else host}:{port}/", host, port, "https")
-    return refusal(fact, allowed) or _why(connection(host, port, addresses or (), allowed))
+    return refusal(fact, allowed) or _reason(connection(host, port, addresses or (), allowed))
 
 
 def covers(pattern: str, host: str, port: int | None = None) -> bool:

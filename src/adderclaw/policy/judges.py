@@ -29,7 +29,7 @@ def permission_rules(case: Case) -> Opinion | None:
     for rule in (*policy.deny, *policy.ask):
         if forbids(rule, case):
             return Opinion("permission rules", rule.behaviour, f"{rule.behaviour} rule {rule.text}")
-    granted = _granted(policy.allow, case)
+    granted = _granting_rule(policy.allow, case)
     return Opinion("permission rules", "allow", f"allow rule {granted}") if granted else None
 
 
@@ -57,7 +57,7 @@ def forbids(rule: Rule, case: Case) -> bool:
             return rules.names_tool(rule, case.tool)
         case "path":
             named = rules.names_tool(rule, case.tool) and rules.matches_field(rule, case.arguments)
-            return named or any(rules.matches_path(rule, fact) for fact in _paths(rule, case))
+            return named or any(rules.matches_path(rule, fact) for fact in _covered_paths(rule, case))
         case "command":
             if case.tool != BASH:
                 return False
@@ -71,7 +71,7 @@ def forbids(rule: Rule, case: Case) -> bool:
             return matched and rules.names_tool(rule, case.tool)
 
 
-def _paths(rule: Rule, case: Case) -> Iterable[PathFact]:
+def _covered_paths(rule: Rule, case: Case) -> Iterable[PathFact]:
     """The paths that a rule speaks of. A denied read denies writes, too; commands are held to the same rules."""
     reads, writes = case.touch.reads, case.touch.writes
     if rule.tool == READ:
@@ -101,7 +101,7 @@ def spellings(command: Plan | Raw) -> Iterable[str]:
 # ------------------------------------------------------------------ allow: everything must match
 
 
-def _granted(allow: tuple[Rule, ...], case: Case) -> str | None:
+def _granting_rule(allow: tuple[Rule, ...], case: Case) -> str | None:
     command = case.touch.command
     if isinstance(command, Raw):
         return None
@@ -118,7 +118,7 @@ def _grants(rule: Rule, case: Case) -> bool:
     touch = case.touch
     match rule.subject:
         case "all":
-            return rule.tool == case.tool or traits(case.tool).scope != "domain" or not _sends(case)
+            return rule.tool == case.tool or traits(case.tool).scope != "domain" or not _sends_data(case)
         case "path":
             facts = (*touch.reads, *touch.writes)
             return bool(facts) and all(rules.matches_path(rule, fact) for fact in facts)
@@ -130,7 +130,7 @@ def _grants(rule: Rule, case: Case) -> bool:
             return False
 
 
-def _sends(case: Case) -> bool:
+def _sends_data(case: Case) -> bool:
     return any(host.method.upper() not in rules.PLAIN_METHODS for host in case.touch.hosts)
 
 
@@ -169,7 +169,7 @@ def _is_exact(rule: Rule) -> bool:
 def allows_simple(rule: Rule, simple: Simple) -> bool:
     if rule.subject == "all":
         return True
-    if rule.subject != "command" or ("*" in rule.specifier and _needs_all_said(simple)):
+    if rule.subject != "command" or ("*" in rule.specifier and _needs_exact_rule(simple)):
         return False
     # Words that are said exactly do not say the code that comes by standard input.
     if "*" not in rule.specifier and any(map(inline.comes_by_stdin, handed_on(simple.words))):
@@ -182,7 +182,7 @@ def allows_simple(rule: Rule, simple: Simple) -> bool:
 _ACTIONS = names("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")
 
 
-def _needs_all_said(simple: Simple) -> bool:
+def _needs_exact_rule(simple: Simple) -> bool:
     """Whether only a rule that says the whole command allows it: what a wildcard stands for could be anything."""
     program = _innermost(simple.words)
     name = program[0].rsplit("/", 1)[-1]

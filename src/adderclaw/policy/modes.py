@@ -7,7 +7,7 @@ from adderclaw.policy.legacy import inline
 from adderclaw.policy.legacy.commands import unknowable
 from adderclaw.policy.legacy.looking import has_look_room, is_harmless
 from adderclaw.policy.legacy.shell.planner import Plan, Raw, simples
-from adderclaw.policy.risk import Weighed
+from adderclaw.policy.risk import AssessedRisk
 
 BY_AUTONOMY: dict[Autonomy, dict[Risk, Verdict]] = {
     "readonly": {"low": "allow", "medium": "deny", "high": "deny"},
@@ -25,7 +25,7 @@ def is_readonly(policy: Policy) -> bool:
     return policy.mode == "plan" or policy.autonomy_now == "readonly"
 
 
-def decide(case: Case, weighed: Weighed) -> Opinion:
+def decide(case: Case, weighed: AssessedRisk) -> Opinion:
     policy, risk = case.policy, weighed.risk
     autonomy = policy.autonomy_now
     first = _by_autonomy(case, autonomy, risk)
@@ -40,7 +40,7 @@ def decide(case: Case, weighed: Weighed) -> Opinion:
 def _by_autonomy(case: Case, autonomy: Autonomy, risk: Risk) -> Verdict:
     command = case.touch.command
     if isinstance(command, Raw):
-        return _raw(case, autonomy, command)
+        return _raw_bash(case, autonomy, command)
     if autonomy == "full" and isinstance(command, Plan) and not case.policy.sandboxed and unknowable(command):
         return "deny"
     if autonomy == "readonly" and isinstance(command, Plan) and is_harmless(command) and risk == "medium":
@@ -48,7 +48,7 @@ def _by_autonomy(case: Case, autonomy: Autonomy, risk: Risk) -> Verdict:
     return BY_AUTONOMY[autonomy][risk]
 
 
-def _raw(case: Case, autonomy: Autonomy, command: Raw) -> Verdict:
+def _raw_bash(case: Case, autonomy: Autonomy, command: Raw) -> Verdict:
     """Raw bash is never granted: asked for each time at most, or run where a sandbox or `full` carries it."""
     if autonomy == "full" and (case.policy.sandboxed or not unknowable(command)):
         return "allow"
@@ -71,14 +71,14 @@ def _by_mode(case: Case, mode: PermissionMode, risk: Risk) -> Verdict:
             return "allow" if risk == "low" else "ask"
 
 
-def _opinion(case: Case, verdict: Verdict, mode: str, weighed: Weighed) -> Opinion:
+def _opinion(case: Case, verdict: Verdict, mode: str, weighed: AssessedRisk) -> Opinion:
     if verdict != "deny":
         return Opinion("mode", verdict, weighed.why)
-    fix = _fix(case, mode, weighed)
+    fix = _fix_hint(case, mode, weighed)
     return Opinion("mode", "deny", f"{weighed.why}: {weighed.risk} risk is denied in {mode}{fix}", weighed.denial)
 
 
-def _fix(case: Case, mode: str, weighed: Weighed) -> str:
+def _fix_hint(case: Case, mode: str, weighed: AssessedRisk) -> str:
     """The setting that would allow what the mode denies."""
     command = case.touch.command
     if mode == "full":

@@ -24,12 +24,12 @@ _IGNORABLE = (
 """Characters that some file systems leave out when they compare names."""
 
 
-def is_whole(path: str) -> bool:
+def is_normal_absolute(path: str) -> bool:
     """Absolute, with nothing left to fold: whatever else arrives here was not gathered as it should be."""
     return path.startswith("/") and "\0" not in path and not {".", ".."} & set(path.split("/"))
 
 
-def fold(name: str) -> str:
+def fold_name(name: str) -> str:
     """A name as the most forgiving file system compares it: case, trailing dots and blanks, streams, ignorables."""
     if not name.isascii():
         import unicodedata
@@ -41,8 +41,8 @@ def fold(name: str) -> str:
 
 
 @lru_cache(maxsize=2048)
-def folded(path: str) -> str:
-    return "/" + "/".join(fold(part) for part in path.split("/") if part)
+def fold_path(path: str) -> str:
+    return "/" + "/".join(fold_name(part) for part in path.split("/") if part)
 
 
 def forms(fact: PathFact) -> tuple[str, ...]:
@@ -54,16 +54,16 @@ def is_device(fact: PathFact) -> bool:
     return fact.path in DEVICES
 
 
-def among(path: str, folders: Iterable[str]) -> str | None:
+def containing_folder(path: str, folders: Iterable[str]) -> str | None:
     """The first of the folders that a path lies in, names compared as loosely as any file system would."""
-    loose = folded(path)
-    return next((folder for folder in folders if folder and beneath(loose, folded(folder))), None)
+    loose = fold_path(path)
+    return next((folder for folder in folders if folder and beneath(loose, fold_path(folder))), None)
 
 
-def holds(path: str, others: Iterable[str]) -> str | None:
+def contained_path(path: str, others: Iterable[str]) -> str | None:
     """The first of the others that lies beneath a path."""
-    loose = folded(path)
-    return next((other for other in others if other and beneath(folded(other), loose)), None)
+    loose = fold_path(path)
+    return next((other for other in others if other and beneath(fold_path(other), loose)), None)
 
 
 def root_of(path: str, roots: Iterable[str]) -> str | None:
@@ -84,13 +84,13 @@ def denied_name(path: str, roots: Iterable[str]) -> str | None:
 
 def _parts(path: str, roots: Iterable[str]) -> list[str]:
     root = root_of(path, roots)
-    return [fold(part) for part in (path[len(root) :] if root else path).split("/") if part]
+    return [fold_name(part) for part in (path[len(root) :] if root else path).split("/") if part]
 
 
 def is_run(path: str, folders: Iterable[str], roots: Iterable[str]) -> bool:
     """Whether a path is one of our runs' folders, or lies in one."""
     for folder in folders:
-        if not beneath(folded(path), folded(folder)):
+        if not beneath(fold_path(path), fold_path(folder)):
             continue
         rest = path[len(folder.rstrip("/")) + 1 :]
         if is_run_name(rest) or rest.rsplit("/", 1)[-1] == "events.jsonl" or (not rest and folder not in roots):
@@ -98,27 +98,27 @@ def is_run(path: str, folders: Iterable[str], roots: Iterable[str]) -> bool:
     return False
 
 
-def is_kernel_door(path: str) -> bool:
+def is_kernel_path(path: str) -> bool:
     """Paths that are not files: other processes' memory, descriptors and environment, devices, bash's sockets."""
     return bool(re.match(r"/proc/(\d+|self|thread-self|sys|kcore|sysrq-trigger)(/|$)|/dev(/|$)|/sys(/|$)", path)) and (
         path not in DEVICES and path != "/dev"
     )
 
 
-def mentioned(words: Iterable[str], home: str, base: str) -> Iterator[str]:
+def mentioned_paths(words: Iterable[str], home: str, base: str) -> Iterator[str]:
     """Paths that words name, alone or after an equals sign, a colon or an at sign, without looking at the disk."""
     for word in words:
         for part in re.split(r"[=:@,]", word):
             at_home = re.match(r"(?:~|\$HOME|\$\{HOME\})(?=/|$)", part)
             if at_home:
-                yield normal(f"{home}/{part[at_home.end() :]}")
+                yield normalize(f"{home}/{part[at_home.end() :]}")
             elif part.startswith("/"):
-                yield normal(part)
+                yield normalize(part)
             elif part:
-                yield normal(f"{base}/{part}")
+                yield normalize(f"{base}/{part}")
 
 
-def normal(path: str) -> str:
+def normalize(path: str) -> str:
     """Dots folded without looking at the disk."""
     parts: list[str] = []
     for part in path.split("/"):

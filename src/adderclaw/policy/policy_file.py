@@ -18,7 +18,7 @@ from adderclaw.policy.case import STRICTNESS, Case, Opinion
 from adderclaw.policy.legacy.commands import handed_on
 from adderclaw.policy.legacy.shell.loose import statements
 from adderclaw.policy.legacy.shell.planner import Plan, Raw, plan, simples
-from adderclaw.policy.paths import normal
+from adderclaw.policy.paths import normalize
 from adderclaw.policy.rules import Rule
 
 _OPERATORS = r"[|;&\n]"
@@ -64,7 +64,7 @@ class PolicyFile(NamedTuple):
 # ------------------------------------------------------------------ compiling
 
 
-class Place(NamedTuple):
+class PatternBase(NamedTuple):
     """Where `$WORKSPACE` and `~` lead, and how links are followed."""
 
     workspace: str
@@ -72,30 +72,32 @@ class Place(NamedTuple):
     real: Callable[[str], str]
 
 
-def compiled(
-    files: Sequence[Json], base: Place, aliases: Mapping[str, str] | None = None, known: Collection[str] = ()
+def compile_files(
+    files: Sequence[Json], base: PatternBase, aliases: Mapping[str, str] | None = None, known: Collection[str] = ()
 ) -> tuple[PolicyFile, ...]:
     """The files that `config` read, ready to judge; raises ConfigError with every problem, broken examples included."""
     problems: list[Problem] = []
-    policy_files = tuple(_file(file, base, aliases or {}, known, problems) for file in files)
+    policy_files = tuple(_compile_file(file, base, aliases or {}, known, problems) for file in files)
     if problems:
         raise ConfigError(problems)
     return policy_files
 
 
-def _file(
-    document: Json, base: Place, aliases: Mapping[str, str], known: Collection[str], problems: list[Problem]
+def _compile_file(
+    document: Json, base: PatternBase, aliases: Mapping[str, str], known: Collection[str], problems: list[Problem]
 ) -> PolicyFile:
     sections: dict[str, Section] = {}
     for name, table in document["sections"].items():
         tool, scope = of(name)
         tool = aliases.get(tool, tool)
         if known and tool not in known and name.lower() not in SECTIONS and not tool.startswith("mcp__"):
-            problems.append(Problem(document["file"], name, f"there is no tool named {name!r}{_near(name, known)}"))
+            problems.append(
+                Problem(document["file"], name, f"there is no tool named {name!r}{_suggestion(name, known)}")
+            )
         lists: dict[str, tuple[Rule, ...]] = {}
         for behaviour in ("allow", "deny"):
-            key = _key(scope, behaviour)
-            reading = _Reading(base, scope, tool)
+            key = _list_key(scope, behaviour)
+            reading = _PatternReader(base, scope, tool)
             lists[behaviour] = tuple(reading.rules(table[behaviour] or (), behaviour))
             problems += [Problem(document["file"], f"{name}.{key}{at}", why) for at, why in reading.problems]
         sections[tool] = Section(
@@ -110,22 +112,22 @@ def _file(
     return PolicyFile(document["file"], document["trusted"], document["default_deny"], sections)
 
 
-def _near(name: str, known: Collection[str]) -> str:
+def _suggestion(name: str, known: Collection[str]) -> str:
     from adderclaw.core.decode import nearest
 
     return nearest(name.lower(), [*SUGGESTED, *known])
 
 
-def _key(scope: Scope, behaviour: str) -> str:
+def _list_key(scope: Scope, behaviour: str) -> str:
     if scope == "command":
         return f"{behaviour}list"
     return "allow_domains" if scope == "domain" else behaviour
 
 
-class _Reading:
+class _PatternReader:
     """One list of patterns; what is wrong with it is gathered."""
 
-    def __init__(self, base: Place, scope: Scope, tool: str) -> None:
+    def __init__(self, base: PatternBase, scope: Scope, tool: str) -> None:
         self._place, self._tool = base, tool
         self._scope: Scope = scope
         self.problems: list[tuple[str, str]] = []
@@ -134,7 +136,7 @@ class _Reading:
         for index, entry in enumerate(patterns):
             try:
                 rule = self._rule(entry["pattern"], behaviour)
-            except rules.Invalid as error:
+            except rules.InvalidRule as error:
                 self.problems.append((f"[{index}]", f"{entry['pattern']!r}: {error}"))
                 continue
             for should_match, examples in ((True, entry["match"]), (False, entry["not_match"])):
@@ -153,12 +155,12 @@ class _Reading:
             case "domain":
                 return Rule(text, behaviour, self._tool, "domain", text, text.strip())
             case "none":
-                raise rules.Invalid("this tool takes no patterns")
+                raise rules.InvalidRule("this tool takes no patterns")
 
     def _matches(self, rule: Rule, example: str) -> bool:
         match self._scope:
             case "path":
-                path = normal(_anchored(example, self._place.workspace, self._place.home))
+                path = normalize(_make_absolute(example, self._place.workspace, self._place.home))
                 return rules.matches_path(rule, PathFact(example, path, self._place.real(path)))
             case "command":
                 command = plan(example, lambda name: name if name.startswith("/") else f"/usr/bin/{name}")
@@ -173,7 +175,7 @@ class _Reading:
                 return False
 
 
-def _anchored(text: str, workspace: str, home: str) -> str:
+def _make_absolute(text: str, workspace: str, home: str) -> str:
     """A path or pattern made absolute: `~`, `$WORKSPACE`, a leading `**` that floats, else beside the workspace."""
     for prefix, folder in (("$WORKSPACE", workspace), ("${WORKSPACE}", workspace), ("~", home)):
         if text == prefix or text.startswith(f"{prefix}/"):
@@ -183,17 +185,17 @@ def _anchored(text: str, workspace: str, home: str) -> str:
     return f"/{text}" if text.split("/")[0] == "**" else f"{workspace.rstrip('/')}/{text}"
 
 
-def path_pattern(text: str, pattern_base: Place) -> str:
+def path_pattern(text: str, pattern_base: PatternBase) -> str:
     """A regular expression over absolute paths: `*` is one segment or a part of it, `**` any depth."""
     text = text.strip()
     if re.match(r"~[^/]", text) or "$" in re.sub(_WORKSPACE, "", text):
-        raise rules.Invalid("only ~ and $WORKSPACE are filled in, and only at the beginning")
-    whole = _anchored(text, pattern_base.workspace, pattern_base.home)
+        raise rules.InvalidRule("only ~ and $WORKSPACE are filled in, and only at the beginning")
+    whole = _make_absolute(text, pattern_base.workspace, pattern_base.home)
     segments = [segment for segment in whole.split("/") if segment]
     if {".", ".."} & set(segments):
-        raise rules.Invalid("a path pattern has no . or .. in it")
+        raise rules.InvalidRule("a path pattern has no . or .. in it")
     if len(text) > glob_patterns.LONGEST:
-        raise rules.Invalid(f"it is longer than {glob_patterns.LONGEST:,} characters")
+        raise rules.InvalidRule(f"it is longer than {glob_patterns.LONGEST:,} characters")
     literal = next((i for i, segment in enumerate(segments) if re.search(r"[*?]", segment)), len(segments))
     literal_prefix = "/" + "/".join(segments[:literal])
     # A folder has the names of its links, too.
@@ -224,7 +226,7 @@ def opinion_of(file: PolicyFile, case: Case) -> Opinion | None:
     refusal = _refusal(file, section, case)
     if refusal:
         return Opinion("policy.toml", "deny", f"{file.file}: {refusal}")
-    if section is not None and (why := _granted(file, section, case)):
+    if section is not None and (why := _grant_reason(file, section, case)):
         return Opinion("policy.toml", "allow", f"{file.file}: {why}") if file.trusted else None
     if case.touch.inward:
         return None
@@ -238,7 +240,7 @@ def _not_allowed(section: Section | None, case: Case) -> str:
         return f"default_deny = true, and there is no section for {case.tool}"
     if section.scope == "none":
         return f"default_deny = true, and [{section.name}] does not say enabled = true"
-    key = _key(section.scope, "allow")
+    key = _list_key(section.scope, "allow")
     if isinstance(case.touch.command, Raw):
         return f"no {key} covers raw bash ({case.touch.command.reason})"
     return f"{key} under [{section.name}] does not cover {_subject(section, case)}"
@@ -327,16 +329,20 @@ def denied_command(rule: Rule, command: Plan | Raw, texts: Sequence[str]) -> boo
     pattern = " ".join(rule.text.split())
     parts = [part.strip() for part in pattern.split("|")]
     if len(parts) > 1 and all(parts):
-        if any(_pipes(parts, pipeline) for text in (command.text, command.shown) for pipeline in statements(text)):
+        if any(
+            _matches_pipeline(parts, pipeline)
+            for text in (command.text, command.shown)
+            for pipeline in statements(text)
+        ):
             return True
     elif any(rules.matches_text(rule, text) for text in texts):
         return True
     if not isinstance(command, Raw) and not re.search(_OPERATORS, pattern):
         return False
-    return _stands_in(pattern, " ".join(command.text.split()))
+    return _occurs_in(pattern, " ".join(command.text.split()))
 
 
-def _pipes(parts: list[str], pipeline: list[list[str]]) -> bool:
+def _matches_pipeline(parts: list[str], pipeline: list[list[str]]) -> bool:
     """Whether commands of a pipeline match the parts of a pattern in order."""
     remaining = [rules.command_pattern(part) for part in parts]
     for words in pipeline:
@@ -351,11 +357,11 @@ def _texts(words: tuple[str, ...]) -> Iterator[str]:
         yield " ".join((reached[0].rsplit("/", 1)[-1], *reached[1:]))
 
 
-_GAP = 2_000
+_MAX_STAR_CHARACTERS = 2_000
 """How many characters one star may match, so that no text makes a match slow."""
 
 
-def _stands_in(pattern: str, text: str) -> bool:
+def _occurs_in(pattern: str, text: str) -> bool:
     """Whether the pattern matches wherever a command could begin in a text that no plan was made of.
 
     Where a star could stand for more than is searched, the parts of the pattern in their order are enough.
@@ -366,14 +372,14 @@ def _stands_in(pattern: str, text: str) -> bool:
         if index < 0:
             return False
         at = index + len(part)
-    is_long = any(len(piece) >= _GAP for piece in re.split(r"[|;&]", text))
-    return is_long or re.search(_anywhere(pattern), text) is not None
+    is_long = any(len(piece) >= _MAX_STAR_CHARACTERS for piece in re.split(r"[|;&]", text))
+    return is_long or re.search(_occurrence_regex(pattern), text) is not None
 
 
-def _anywhere(pattern: str) -> str:
+def _occurrence_regex(pattern: str) -> str:
     text = re.sub(r" ?\| ?", "|", pattern.removesuffix(" *").lstrip("*"))
     first, *rest = (re.escape(part).replace(r"\|", r"\s?\|\s?") for part in re.split(r"\*+", text))
-    some = rf"[^|;&]{{0,{_GAP}}}?"
+    some = rf"[^|;&]{{0,{_MAX_STAR_CHARACTERS}}}?"
     body = first + "".join(f"(?>{some}{part})" for part in rest[:-1]) + "".join(some + part for part in rest[-1:])
     return rf"(?:^|[\s;&|(`'\"/]){body}(?=$|[\s;&|)`'\"])"
 
@@ -381,14 +387,14 @@ def _anywhere(pattern: str) -> str:
 # ---- grants: everything must match
 
 
-def _granted(file: PolicyFile, section: Section, case: Case) -> str | None:
+def _grant_reason(file: PolicyFile, section: Section, case: Case) -> str | None:
     """Why the file allows the call, if it does."""
     touch = case.touch
     if section.scope == "none":
         return f"[{section.name}] enabled = true" if section.enabled else None
     if not section.allow:
         return None
-    grant = f"{_key(section.scope, 'allow')} under [{section.name}]"
+    grant = f"{_list_key(section.scope, 'allow')} under [{section.name}]"
     match section.scope:
         case "path":
             facts = (*touch.reads, *touch.writes)

@@ -18,52 +18,58 @@ from adderclaw.policy.paths import forms, is_device
 ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2}
 
 
-class Weighed(NamedTuple):
+class AssessedRisk(NamedTuple):
     risk: Risk
     why: str
     denial: CommandDenial | None = None
     """Under which name a command is denied that is too great a risk."""
 
 
-def risk_of(case: Case) -> Weighed:
+def risk_of(case: Case) -> AssessedRisk:
     """The greatest risk among everything that the call touches; the first of that risk gives the reason."""
-    best = Weighed("low", case.touch.why or "touches no file, host or program")
-    for part in _parts(case):
+    best = AssessedRisk("low", case.touch.why or "touches no file, host or program")
+    for part in _assess_parts(case):
         # Where no sandbox is, what is not listed at all is named before what a sandbox would make a question.
         if ORDER[part.risk] > ORDER[best.risk] or (part.risk == "high" and best.denial == "no sandbox" != part.denial):
             best = part
     return best
 
 
-def _parts(case: Case) -> Iterator[Weighed]:
+def _assess_parts(case: Case) -> Iterator[AssessedRisk]:
     touch, policy = case.touch, case.policy
     if touch.beyond:
-        yield Weighed("medium", touch.beyond)
+        yield AssessedRisk("medium", touch.beyond)
     if touch.opaque:
-        yield Weighed("medium", touch.why or "what it touches is not known")
+        yield AssessedRisk("medium", touch.why or "what it touches is not known")
     if isinstance(touch.command, Raw):
-        yield Weighed("high", f"raw bash ({touch.command.reason})", "not listed" if policy.sandboxed else "no sandbox")
+        yield AssessedRisk(
+            "high", f"raw bash ({touch.command.reason})", "not listed" if policy.sandboxed else "no sandbox"
+        )
     elif isinstance(touch.command, Plan):
-        yield from _of_plan(case, touch.command)
+        yield from _assess_plan(case, touch.command)
     elif touch.command is not None:
-        yield Weighed("high", "a command of an unknown kind", "not listed")
+        yield AssessedRisk("high", "a command of an unknown kind", "not listed")
     for fact in touch.writes:
         if not is_device(fact):
             inside = is_inside(fact, policy.roots) or is_scratch(fact, case)
-            yield Weighed("medium", touch.why or "writes to the workspace") if inside else _outside("writes", fact)
+            yield (
+                AssessedRisk("medium", touch.why or "writes to the workspace")
+                if inside
+                else _outside_risk("writes", fact)
+            )
     for fact in touch.reads:
         known = is_device(fact) or is_inside(fact, policy.roots) or is_scratch(fact, case) or is_kept(fact, case)
         if not known:
-            yield Weighed("medium", f"reads {fact.path}, outside the workspace")
+            yield AssessedRisk("medium", f"reads {fact.path}, outside the workspace")
     for host in touch.hosts:
         yield _host_risk(host, policy.allowed_domains)
 
 
-def _outside(how: str, fact: PathFact) -> Weighed:
-    return Weighed("high", f"{how} {fact.path}", "outside")
+def _outside_risk(how: str, fact: PathFact) -> AssessedRisk:
+    return AssessedRisk("high", f"{how} {fact.path}", "outside")
 
 
-def _of_plan(case: Case, plan: Plan) -> Iterator[Weighed]:
+def _assess_plan(case: Case, plan: Plan) -> Iterator[AssessedRisk]:
     """What the lists say of a plan. What they are not sure of is a question in a sandbox, and denied without one."""
     touch, policy = case.touch, case.policy
     unsure: list[str] = []
@@ -72,19 +78,19 @@ def _of_plan(case: Case, plan: Plan) -> Iterator[Weighed]:
         if unlisted_command is not None and unlisted_command.denial == "no sandbox":
             unsure.append(unlisted_command.why)
         elif unlisted_command is not None:
-            yield Weighed("high", unlisted_command.why, unlisted_command.denial)
+            yield AssessedRisk("high", unlisted_command.why, unlisted_command.denial)
     folders = (folder for simple in simples(plan) for folder in folders_of(simple.env))
     scratch = {fact.given for fact in touch.reads if is_scratch(fact, case)}
     unsure += [f"code from {folder}, which is not the project's" for folder in folders if folder in scratch]
     unsure += (*unnamed(plan), *inline.brought(plan), *endless(plan))
     for why in unsure:
-        yield Weighed("medium", why) if policy.sandboxed else Weighed("high", why, "no sandbox")
+        yield AssessedRisk("medium", why) if policy.sandboxed else AssessedRisk("high", why, "no sandbox")
     if not unsure and has_look_room(case):
-        yield Weighed("low", touch.why or "only looks at the workspace")
+        yield AssessedRisk("low", touch.why or "only looks at the workspace")
     elif touch.looks and case.unmasked:
-        yield Weighed("medium", "could show what is denied to Read, which cannot be hidden from it now")
+        yield AssessedRisk("medium", "could show what is denied to Read, which cannot be hidden from it now")
     else:
-        yield Weighed("medium", touch.why or "runs a command")
+        yield AssessedRisk("medium", touch.why or "runs a command")
 
 
 def _is_project_code(program: str, case: Case) -> bool:
@@ -96,13 +102,13 @@ def _is_project_code(program: str, case: Case) -> bool:
     return "/" in program and bool(named) and all(is_inside(f, case.policy.roots) or is_scratch(f, case) for f in named)
 
 
-def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> Weighed:
+def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> AssessedRisk:
     method = fact.method.upper()
     if method not in PLAIN_METHODS:
-        return Weighed("high", f"sends {method} to {fact.host}")
+        return AssessedRisk("high", f"sends {method} to {fact.host}")
     if is_listed(fact, allowed):
-        return Weighed("low", f"asks {fact.host}")
-    return Weighed("medium", f"asks {fact.host}, which is not in [security] allowed_domains")
+        return AssessedRisk("low", f"asks {fact.host}")
+    return AssessedRisk("medium", f"asks {fact.host}, which is not in [security] allowed_domains")
 
 
 def is_kept(fact: PathFact, case: Case) -> bool:

@@ -16,7 +16,10 @@ type Subject = Literal["all", "command", "path", "domain", "name"]
 PRIMARY_FIELDS = frozenset({"command", "file_path", "path", "notebook_path", "url"})
 """Fields that a specifier of their own kind matches, never `field:value`."""
 
-_MEANT: dict[Scope, frozenset[str]] = {"path": PRIMARY_FIELDS - {"command", "url"}, "command": frozenset({"command"})}
+_IMPLIED_FIELDS: dict[Scope, frozenset[str]] = {
+    "path": PRIMARY_FIELDS - {"command", "url"},
+    "command": frozenset({"command"}),
+}
 """Those of them that a pattern of the scope means: naming one would match nothing, and deny nothing."""
 
 _RULE = r"(?s)([A-Za-z*?][\w*?.-]*)(?:\((.*)\))?"
@@ -51,7 +54,7 @@ class Rules(NamedTuple):
 NO_RULES = Rules()
 
 
-class Invalid(ValueError):
+class InvalidRule(ValueError):
     """Why a rule string is dropped."""
 
 
@@ -74,7 +77,7 @@ def parse_all(
         for text in texts:
             try:
                 rule = parse(text, behaviour, anchors, aliases)
-            except Invalid as error:
+            except InvalidRule as error:
                 warnings.append(f"permissions.{behaviour}: {text!r} is dropped: {error}")
                 continue
             rules.append(rule)
@@ -93,21 +96,21 @@ def parse_all(
 def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str, str] | None = None) -> Rule:
     """One rule; raises Invalid with the reason."""
     if len(text) > glob_patterns.LONGEST:
-        raise Invalid(f"it is longer than {glob_patterns.LONGEST:,} characters")
+        raise InvalidRule(f"it is longer than {glob_patterns.LONGEST:,} characters")
     match = re.fullmatch(_RULE, text.strip())
     if match is None:
-        raise Invalid("a rule is Tool or Tool(specifier)")
+        raise InvalidRule("a rule is Tool or Tool(specifier)")
     tool = with_server_name((aliases or {}).get(match[1], match[1]))
     if re.search(r"[*?]", tool) and behaviour == "allow" and not re.fullmatch(r"mcp__[^*?]+?__[^?]*", tool):
-        raise Invalid("an allow rule may use * only after mcp__<server>__")
+        raise InvalidRule("an allow rule may use * only after mcp__<server>__")
     specifier = match[2]
     if specifier is None or specifier.strip() == "*":
         return Rule(text, behaviour, tool, "all", "")
     specifier = specifier.strip()
     if not specifier:
-        raise Invalid("the parentheses are empty")
+        raise InvalidRule("the parentheses are empty")
     if "\0" in specifier:
-        raise Invalid("it holds a NUL character")
+        raise InvalidRule("it holds a NUL character")
     return _with_specifier(text, behaviour, tool, specifier, anchors)
 
 
@@ -124,8 +127,8 @@ def with_server_name(tool: str) -> str:
 def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, anchors: Anchors) -> Rule:
     field, _, value = (part.strip() for part in specifier.partition(":"))
     scope = traits(tool).scope
-    if field in _MEANT.get(scope, ()) and value not in ("", "*"):  # `command:*` is the program `command`
-        raise Invalid(f"{field} is not named: write {tool}({value})")
+    if field in _IMPLIED_FIELDS.get(scope, ()) and value not in ("", "*"):  # `command:*` is the program `command`
+        raise InvalidRule(f"{field} is not named: write {tool}({value})")
     if scope == "command":
         return Rule(text, behaviour, tool, "command", specifier, command_pattern(specifier))
     if scope == "path":
@@ -136,14 +139,14 @@ def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, an
         if behaviour != "allow" and ":" in specifier and field not in {"domain"} | PRIMARY_FIELDS:
             return Rule(text, behaviour, tool, "name", specifier)
         if not specifier.startswith("domain:") or not specifier[7:].strip():
-            raise Invalid(f"{tool} takes domain:<host>")
+            raise InvalidRule(f"{tool} takes domain:<host>")
         return Rule(text, behaviour, tool, "domain", specifier, specifier[7:].strip())
     if traits(tool).rule_field:
         return Rule(text, behaviour, tool, "name", specifier, command_pattern(specifier))
     if behaviour == "allow" or ":" not in specifier:
-        raise Invalid(f"{tool} takes no specifier" + (" in an allow rule" if behaviour == "allow" else ""))
+        raise InvalidRule(f"{tool} takes no specifier" + (" in an allow rule" if behaviour == "allow" else ""))
     if specifier.split(":", 1)[0].strip() in PRIMARY_FIELDS:
-        raise Invalid(f"{specifier.split(':', 1)[0].strip()} cannot be matched by name")
+        raise InvalidRule(f"{specifier.split(':', 1)[0].strip()} cannot be matched by name")
     return Rule(text, behaviour, tool, "name", specifier)
 
 
@@ -162,7 +165,7 @@ def command_pattern(specifier: str) -> str:
 def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
     """A regular expression over absolute paths for a gitignore pattern with our anchors."""
     if specifier.startswith("!"):
-        raise Invalid("a path pattern cannot be negated")
+        raise InvalidRule("a path pattern cannot be negated")
     if specifier.startswith("//"):
         base, rest = "", specifier[1:]
     elif specifier == "~" or specifier.startswith("~/"):
@@ -174,14 +177,14 @@ def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
         if specifier.startswith("./"):
             rest = "/" + rest
     if ".." in rest.split("/"):
-        raise Invalid("a path pattern cannot climb with ..")
+        raise InvalidRule("a path pattern cannot climb with ..")
     # `src/**` in a deny or ask rule means every src, in an allow rule only the one beside us.
     if not narrow and re.fullmatch(r"[^/*]+/\*\*", rest):
         rest = "**/" + rest
     try:
         return f"{re.escape(base.rstrip('/'))}/{glob_patterns.covering(rest)}"
     except glob_patterns.InvalidPattern as error:
-        raise Invalid(str(error)) from None
+        raise InvalidRule(str(error)) from None
 
 
 def literal_path(specifier: str, home: str) -> str | None:

@@ -7,7 +7,7 @@ from adderclaw.policy import guards, judges, modes
 from adderclaw.policy.case import STRICTNESS, Case, CommandDenial, Decision, Opinion
 from adderclaw.policy.legacy import remotes, removal
 from adderclaw.policy.legacy.shell.planner import Raw
-from adderclaw.policy.risk import Weighed, risk_of
+from adderclaw.policy.risk import AssessedRisk, risk_of
 
 names()  # read with this module, so that judging opens nothing
 
@@ -69,7 +69,7 @@ def judge(case: Case) -> Decision:
     # A rule that asks about raw bash does not lift what the mode denies: only `raw_bash` does.
     mode = [by_mode] if not judge_opinions or isinstance(case.touch.command, Raw) else []
     candidates = [*judge_opinions, *(opinion for _, opinion in questioned if opinion is not None), *mode]
-    strictest = _settled(case, max(candidates, key=_strictness))
+    strictest = _without_operator(case, max(candidates, key=_strictness))
     return _decision(case, weighed, strictest, opinions)
 
 
@@ -77,7 +77,7 @@ def _refusal(name: str, reason: str | None) -> Opinion:
     return Opinion(name, "deny", reason, DENIALS.get(name)) if reason else Opinion(name, None, "")
 
 
-def _decision(case: Case, weighed: Weighed, last: Opinion, opinions: tuple[Opinion, ...]) -> Decision:
+def _decision(case: Case, weighed: AssessedRisk, last: Opinion, opinions: tuple[Opinion, ...]) -> Decision:
     return Decision(last.verdict or "deny", weighed.risk, last.reason, last.by, opinions, case.tool, last.denial)
 
 
@@ -85,7 +85,7 @@ def _strictness(opinion: Opinion) -> int:
     return STRICTNESS[opinion.verdict] if opinion.verdict is not None else -1
 
 
-def room(case: Case) -> str:
+def sandbox_note(case: Case) -> str:
     """What who is asked about raw bash reads of its room in bubblewrap (X-90): the reason is compared by a replay."""
     offline = isinstance(case.touch.command, Raw) and case.policy.bubblewrap
     return "it runs with the network off" if offline else ""
@@ -96,7 +96,7 @@ def terminal_only(case: Case) -> bool:
     return isinstance(case.touch.command, Raw) and case.policy.raw_bash != "ask"
 
 
-def _settled(case: Case, opinion: Opinion) -> Opinion:
+def _without_operator(case: Case, opinion: Opinion) -> Opinion:
     """Where nobody may be asked, what would be asked is denied."""
     if opinion.verdict != "ask":
         return opinion

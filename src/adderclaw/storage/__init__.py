@@ -43,7 +43,7 @@ class Store:
         self._lock = threading.RLock()
         self._queue: list[tuple[str, tuple[Any, ...]]] = []
         self._soon: list[Callable[[sqlite3.Cursor], None]] = []
-        self._file = None if read_only or image is not None else _File(path, connection)
+        self._file = None if read_only or image is not None else _DatabaseFile(path, connection)
 
     @staticmethod
     def open(
@@ -68,14 +68,14 @@ class Store:
             return _open_files(path, migrations, read_only=read_only)
         if os.path.isdir(f"{path}.files"):
             files = _open_files(path, migrations, read_only=read_only)
-            return _said(files, "SQLite could not write its file when this began")
+            return _with_notice(files, "SQLite could not write its file when this began")
         if read_only:
             return _open_to_read(path, migrations)
         lost = wal_is_lost(path)
         try:
             store = _open_to_write(path, migrations, replaces_lost=replaces_lost)
         except Unwritable as error:
-            return _fallen_back(path, migrations, error)
+            return _fall_back_to_files(path, migrations, error)
         if lost:
             from adderclaw.storage import damage
 
@@ -114,7 +114,7 @@ class Store:
             return int(self.read("PRAGMA data_version")[0][0]), self._connection.total_changes
 
     @contextmanager
-    def looking(self) -> Generator[sqlite3.Cursor]:
+    def snapshot(self) -> Generator[sqlite3.Cursor]:
         """A cursor that sees one state of the database; what it would change is not kept."""
         with self._lock:
             try:
@@ -127,14 +127,14 @@ class Store:
             except sqlite3.Error as error:
                 raise explained(self.path, error) from error
 
-    def later(self, sql: str, params: tuple[Any, ...]) -> None:
+    def write_later(self, sql: str, params: tuple[Any, ...]) -> None:
         """A row that is not worth a transaction of its own: it rides along with the next one, or with close()."""
         self._queue.append((sql, params))
         if len(self._queue) >= QUEUE_LIMIT and not self._connection.in_transaction:
             with self.write():
                 pass
 
-    def soon(self, rows: Callable[[sqlite3.Cursor], None]) -> None:
+    def write_next(self, rows: Callable[[sqlite3.Cursor], None]) -> None:
         """Rows that open the next transaction. Whoever goes on to wait, or to do what rests on them, flushes first."""
         self._soon.append(rows)
 
@@ -164,7 +164,7 @@ class _Transaction:
         lock: threading.RLock,
         queue: list[tuple[str, tuple[Any, ...]]],
         soon: list[Callable[[sqlite3.Cursor], None]],
-        file: "_File | None" = None,
+        file: "_DatabaseFile | None" = None,
         image: "Image | None" = None,
     ) -> None:
         self._file, self._image = file, image
@@ -185,7 +185,7 @@ class _Transaction:
             for rows in self._soon[: self._opened]:
                 rows(cursor)
         except BaseException as error:
-            self._leave(error)
+            self._roll_back(error)
             raise
         return cursor
 
@@ -198,17 +198,17 @@ class _Transaction:
                     self._file.require_same()
                 self._connection.execute("COMMIT")
                 if self._image is not None:
-                    self._keep_image(self._image)
+                    self._write_image(self._image)
             except BaseException as failure:
-                self._leave(failure)
+                self._roll_back(failure)
                 raise
             del self._queue[: self._flushed]
             del self._soon[: self._opened]
             self._lock.release()
         else:
-            self._leave(error)
+            self._roll_back(error)
 
-    def _keep_image(self, image: "Image") -> None:
+    def _write_image(self, image: "Image") -> None:
         try:
             image.write(self._connection.serialize())
         except OSError as error:
@@ -223,11 +223,11 @@ class _Transaction:
             with suppress(sqlite3.IntegrityError, sqlite3.ProgrammingError, UnicodeEncodeError):
                 cursor.execute(sql, params)
 
-    def _leave(self, error: BaseException) -> None:
+    def _roll_back(self, error: BaseException) -> None:
         try:
             if self._connection.in_transaction and not isinstance(error, _Nested):
                 self._connection.execute("ROLLBACK")
-            if self._file is not None and isinstance(error, sqlite3.Error) and _primary(error) in BUSY:
+            if self._file is not None and isinstance(error, sqlite3.Error) and _primary_code(error) in BUSY:
                 self._file.wait_no_more()
         finally:
             self._lock.release()
@@ -235,15 +235,15 @@ class _Transaction:
             raise explained(self._path, error) from error
 
 
-class _File:
+class _DatabaseFile:
     """The database file that was opened: whether its name still leads to it, and how long its lock is waited for."""
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         self._path, self._connection = path, connection
-        self._identity = self._found()
+        self._identity = self._current_identity()
         self._waits = True
 
-    def _found(self) -> tuple[int, int] | None:
+    def _current_identity(self) -> tuple[int, int] | None:
         try:
             status = os.stat(self._path)
         except OSError:
@@ -252,7 +252,7 @@ class _File:
 
     def require_same(self) -> None:
         """What is committed to a file that has no name any more is lost, without a word from SQLite."""
-        identity = self._found()
+        identity = self._current_identity()
         if identity != self._identity or identity is None:
             what = "deleted" if identity is None else "replaced by another file"
             raise StoreError(
@@ -287,14 +287,14 @@ UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.S
 """What a file system without locks or shared memory makes SQLite say."""
 
 
-def _fallen_back(path: str, migrations: Migrations, error: Unwritable) -> Store:
+def _fall_back_to_files(path: str, migrations: Migrations, error: Unwritable) -> Store:
     """Keep the rows in files, unless the database holds some that would be lost from sight."""
     if os.path.exists(path) and os.path.getsize(path) > 0:
         raise error
-    return _said(_open_files(path, migrations, read_only=False), str(error))
+    return _with_notice(_open_files(path, migrations, read_only=False), str(error))
 
 
-def _said(store: Store, why: str) -> Store:
+def _with_notice(store: Store, why: str) -> Store:
     store.notice = (
         f"rows are kept as files in {store.path}.files and not in the database ({why}): "
         "this is slower, and one process at a time can use it"
@@ -306,7 +306,7 @@ def _open_files(path: str, migrations: Migrations, *, read_only: bool) -> Store:
     from adderclaw.storage import files
 
     try:
-        connection, image = files.connected(path, _connect, migrations, read_only=read_only)
+        connection, image = files.open_image(path, _connect, migrations, read_only=read_only)
     except OSError as error:
         raise StoreError(f"cannot write {path}.files: {error.strerror}: make its folder writable") from error
     except sqlite3.Error as error:
@@ -318,17 +318,17 @@ def _open_to_write(path: str, migrations: Migrations, *, replaces_lost: bool) ->
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        _create(path)
+        _create_file(path)
     except OSError as error:
         raise StoreError(
             f"cannot create {path}: {error.strerror}: make {folder} writable, or set [memory] path to another file"
         ) from error
     if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
         raise StoreError(f"{path} cannot be written: make the file and {folder} writable for this user")
-    return _patiently(path, lambda: _connected(path, migrations, replaces_lost=replaces_lost))
+    return _retry_while_busy(path, lambda: _connect_and_migrate(path, migrations, replaces_lost=replaces_lost))
 
 
-def _create(path: str) -> None:
+def _create_file(path: str) -> None:
     """The file with mode 0600; SQLite gives -wal and -shm the mode of their file."""
     # Never open an existing database file by hand: closing it would drop this process's SQLite locks on it.
     with suppress(FileExistsError):
@@ -342,7 +342,7 @@ def _close_to_others(path: str) -> None:
                 os.chmod(name, 0o600)
 
 
-def _connected(path: str, migrations: Migrations, *, replaces_lost: bool) -> Store:
+def _connect_and_migrate(path: str, migrations: Migrations, *, replaces_lost: bool) -> Store:
     connection = _connect(path)
     try:
         cursor = connection.cursor()
@@ -380,7 +380,7 @@ def _require_not_lost(path: str) -> None:
     if name == home_names.DATABASE and os.path.exists(log) and os.path.getsize(log):
         from adderclaw.storage import damage
 
-        raise StoreError(damage.lost(path, log))
+        raise StoreError(damage.lost_message(path, log))
 
 
 def wal_is_lost(path: str) -> bool:
@@ -392,13 +392,13 @@ def wal_is_lost(path: str) -> bool:
 def _open_to_read(path: str, migrations: Migrations) -> Store:
     if not os.path.exists(path):
         raise StoreError(f"there is no database at {path}: run `adderclaw init`")
-    return _patiently(path, lambda: _connected_to_read(path, migrations))
+    return _retry_while_busy(path, lambda: _connect_to_read(path, migrations))
 
 
-def _connected_to_read(path: str, migrations: Migrations) -> Store:
+def _connect_to_read(path: str, migrations: Migrations) -> Store:
     # Opening it as usual would create an empty -wal file, and hide from `doctor` and the next run that one was lost.
     how = "mode=ro&immutable=1" if wal_is_lost(path) else "mode=ro"
-    connection, missing = _looked_into(path, how, migrations)
+    connection, missing = _open_read_only(path, how, migrations)
     if missing is None:
         with closing(connection):
             _require_tables(connection.cursor(), path)
@@ -411,7 +411,7 @@ def _connected_to_read(path: str, migrations: Migrations) -> Store:
     return Store(path, connection, read_only=True)
 
 
-def _looked_into(path: str, how: str, migrations: Migrations) -> tuple[sqlite3.Connection, list[str] | None]:
+def _open_read_only(path: str, how: str, migrations: Migrations) -> tuple[sqlite3.Connection, list[str] | None]:
     from urllib.parse import quote
 
     connection = _connect(f"file:{quote(path)}?{how}", uri=True)
@@ -423,11 +423,11 @@ def _looked_into(path: str, how: str, migrations: Migrations) -> tuple[sqlite3.C
         closed = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
         if (
             isinstance(error, sqlite3.Error)
-            and _primary(error) in closed
+            and _primary_code(error) in closed
             and how == "mode=ro"
             and not os.path.exists(f"{path}-wal")
         ):
-            return _looked_into(path, "mode=ro&immutable=1", migrations)
+            return _open_read_only(path, "mode=ro&immutable=1", migrations)
         raise
 
 
@@ -441,19 +441,19 @@ def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _patiently(path: str, attempt: Callable[[], Store]) -> Store:
+def _retry_while_busy(path: str, attempt: Callable[[], Store]) -> Store:
     """SQLite's own busy handler is not asked when two processes turn a new file to WAL at once: try again here."""
     deadline = time.monotonic() + BUSY_MS / 1000
     while True:
         try:
             store = attempt()
         except sqlite3.Error as error:
-            if _primary(error) in UNWRITABLE:
+            if _primary_code(error) in UNWRITABLE:
                 raise Unwritable(str(explained(path, error))) from error
-            if _primary(error) not in BUSY or time.monotonic() > deadline:
+            if _primary_code(error) not in BUSY or time.monotonic() > deadline:
                 raise explained(path, error) from error
-            if not locks.work_in(folder := os.path.dirname(path)):
-                raise Unwritable(": ".join(locks.without(folder))) from error
+            if not locks.locks_work(folder := os.path.dirname(path)):
+                raise Unwritable(": ".join(locks.no_locks_message(folder))) from error
             time.sleep(0.01)
         else:
             store.wait()
@@ -478,9 +478,9 @@ def explained(path: str, error: sqlite3.Error) -> StoreError:
 
     if damage.is_damage(error):
         return StoreError(damage.message(path, error))
-    fix = _FIXES.get(_primary(error))
+    fix = _FIXES.get(_primary_code(error))
     return StoreError(f"{path} {fix} ({error})" if fix else f"{path}: {error}")
 
 
-def _primary(error: sqlite3.Error) -> int:
+def _primary_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

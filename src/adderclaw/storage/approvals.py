@@ -17,7 +17,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store, locks
 from adderclaw.storage.text import iso, plain
 
-type Word = Literal["yes", "no"]
+type Answer = Literal["yes", "no"]
 
 
 class Approval(NamedTuple):
@@ -34,7 +34,7 @@ class Approval(NamedTuple):
     """The process that waits for the answer."""
     created_at: str
     expires_at: str | None = None
-    answer: Word | None = None
+    answer: Answer | None = None
     answered_by: str | None = None
     answered_at: str | None = None
     comment: str | None = None
@@ -69,12 +69,12 @@ class Approval(NamedTuple):
         return not self.questions or bool(self.tool_use_id)
 
     @property
-    def given(self) -> dict[str, str] | None:
+    def reply_values(self) -> dict[str, str] | None:
         """What was answered to its questions."""
         return json.loads(self.replies) if self.replies else None
 
     @property
-    def about(self) -> tuple[str, ...]:
+    def question_identity(self) -> tuple[str, ...]:
         """Who asks, and about exactly what: a call that is resumed asks the same."""
         who = (self.session_id, self.tool_use_id, self.agent)
         marks = [word for word, there in (("terminal", self.terminal), ("step", self.kind == "step")) if there]
@@ -82,9 +82,9 @@ class Approval(NamedTuple):
         return (*who, self.plan_hash, self.tool, self.risk, self.reason, self.shown, *more)
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def signed_fields(self) -> tuple[str, ...]:
         """All that an answer is given to."""
-        return (self.id, self.expires_at or "", *self.about)
+        return (self.id, self.expires_at or "", *self.question_identity)
 
     def is_late(self, now: float) -> bool:
         return self.expires_at is not None and self.expires_at <= iso(now)
@@ -150,8 +150,8 @@ def ask(
         stays=int(stays),
         kind=kind,
     )
-    same = _left(cursor, new, ours, now, stays=stays)
-    _settle(cursor, new, ours, same)
+    same = _find_same(cursor, new, ours, now, stays=stays)
+    _settle_abandoned(cursor, new, ours, same)
     if same is not None:
         return same
     cursor.execute(
@@ -163,15 +163,17 @@ def ask(
     return new
 
 
-def _left(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], now: float, *, stays: bool) -> Approval | None:
+def _find_same(
+    cursor: sqlite3.Cursor, new: Approval, ours: Container[str], now: float, *, stays: bool
+) -> Approval | None:
     """The same question, as an ended process left it: its answer not used yet, and not too old for a yes."""
     sql = f"{_SELECT} WHERE session_id = ? AND used_at IS NULL ORDER BY rowid DESC"
     rows = [Approval(*row) for row in cursor.execute(sql, (new.session_id,))]
-    same = (row for row in rows if row.id not in ours and row.about == new.about)
+    same = (row for row in rows if row.id not in ours and row.question_identity == new.question_identity)
     return next((row for row in same if row.answer == "no" or stays or not row.is_late(now)), None)
 
 
-def _settle(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], same: Approval | None) -> None:
+def _settle_abandoned(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], same: Approval | None) -> None:
     """What ended processes of the session left can be used no more, but the one that is taken up."""
     rows = cursor.execute("SELECT id FROM approvals WHERE session_id = ? AND used_at IS NULL", (new.session_id,))
     for (id,) in rows.fetchall():
@@ -186,7 +188,7 @@ def _settle(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], same: A
             )
 
 
-def use(cursor: sqlite3.Cursor, id: str, now: float) -> bool:
+def mark_used(cursor: sqlite3.Cursor, id: str, now: float) -> bool:
     """Whether the answer is there to be acted on: it is once."""
     cursor.execute(
         "UPDATE approvals SET used_at = ? WHERE id = ? AND answer IS NOT NULL AND used_at IS NULL", (iso(now), id)
@@ -196,14 +198,14 @@ def use(cursor: sqlite3.Cursor, id: str, now: float) -> bool:
 
 def sign(key: bytes, asked: Approval, by: str, who: str = "", replies: str = "") -> str:
     """What a yes to exactly this question is signed with: to what runs, to what was shown of it, and who gave it."""
-    signed = canonical(["approval", *asked.asked, "yes", by, who, *([replies] if replies else [])])
+    signed = canonical(["approval", *asked.signed_fields, "yes", by, who, *([replies] if replies else [])])
     return hmac.new(key, signed.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def answer(
     cursor: sqlite3.Cursor,
     id: str,
-    word: Word,
+    word: Answer,
     *,
     by: str,
     comment: str,
@@ -246,7 +248,7 @@ def used_by_call(store: Store, session_id: str, tool_use_id: str) -> str:
     return str(rows[0][0]) if rows else ""
 
 
-def open_in(store: Store, session_id: str) -> Approval | None:
+def open_question(store: Store, session_id: str) -> Approval | None:
     """The last question of a session that stays, and that nobody acted on yet."""
     sql = f"{_SELECT} WHERE session_id = ? AND used_at IS NULL AND stays ORDER BY rowid DESC LIMIT 1"
     rows = store.read(sql, (session_id,))
@@ -283,16 +285,16 @@ def get(store: Store, id: str) -> Approval | None:
 
 
 def listing(
-    store: Store, *, everything: bool, limit: int, places: Sequence[str] = (), conversation: str | None = None
+    store: Store, *, everything: bool, limit: int, workspaces: Sequence[str] = (), conversation: str | None = None
 ) -> list[Approval]:
     """Those without an answer, or all; of `places` and of one conversation, if given; the oldest first."""
     conditions, values = ["1" if everything else "answer IS NULL"], list[str | int]()
-    if places or conversation is not None:
-        of = [f"c.project_dir IN ({', '.join('?' * len(places))})"] if places else []
+    if workspaces or conversation is not None:
+        of = [f"c.project_dir IN ({', '.join('?' * len(workspaces))})"] if workspaces else []
         of += ["c.id = ?"] if conversation is not None else []
         sessions = "SELECT s.session_id FROM sessions s JOIN conversations c ON c.id = s.conversation_id"
         conditions.append(f"session_id IN ({sessions} WHERE {' AND '.join(of)})")
-        values += [*map(plain, places), *([plain(conversation)] if conversation is not None else [])]
+        values += [*map(plain, workspaces), *([plain(conversation)] if conversation is not None else [])]
     sql = f"{_SELECT} WHERE {' AND '.join(conditions)} ORDER BY created_at DESC, rowid DESC LIMIT ?"
     rows = store.read(sql, (*values, limit))
     return [Approval(*row) for row in reversed(rows)]

@@ -103,7 +103,7 @@ def add(cursor: sqlite3.Cursor, draft: Draft, changes: Iterable[Change]) -> int:
     return checkpoint_id
 
 
-def keep(cursor: sqlite3.Cursor, blobs: Iterable[Blob]) -> None:
+def add_blobs(cursor: sqlite3.Cursor, blobs: Iterable[Blob]) -> None:
     cursor.executemany("INSERT OR IGNORE INTO checkpoint_blobs(digest, pack, start, size) VALUES (?, ?, ?, ?)", blobs)
 
 
@@ -111,7 +111,7 @@ def finish(cursor: sqlite3.Cursor, checkpoint: int) -> None:
     cursor.execute("UPDATE checkpoints SET status = 'done' WHERE id = ?", (checkpoint,))
 
 
-def forget(cursor: sqlite3.Cursor, before: str) -> int:
+def delete_older(cursor: sqlite3.Cursor, before: str) -> int:
     """Drop checkpoints older than a moment (`datetime` text, UTC); returns how many."""
     cursor.execute(
         "DELETE FROM checkpoint_changes WHERE checkpoint_id IN (SELECT id FROM checkpoints WHERE created_at < ?)",
@@ -152,7 +152,7 @@ def counts(store: Store) -> dict[int, int]:
     return {row[0]: row[1] for row in rows}
 
 
-class Since(NamedTuple):
+class PathChange(NamedTuple):
     """One change of a path with whose it was."""
 
     checkpoint: int
@@ -162,20 +162,20 @@ class Since(NamedTuple):
     change: Change
 
 
-def since(store: Store, root: str, first: int) -> dict[str, list[Since]]:
+def changes_since(store: Store, root: str, first: int) -> dict[str, list[PathChange]]:
     """Every change in a root from a checkpoint on, by path, oldest first."""
-    by_path: dict[str, list[Since]] = {}
+    by_path: dict[str, list[PathChange]] = {}
     for row in store.read(
         "SELECT c.id, c.conversation_id, c.kind, c.tool, h.path, h.before_json, h.after_json, h.sure FROM checkpoints c"
         " JOIN checkpoint_changes h ON h.checkpoint_id = c.id WHERE c.root = ? AND c.id >= ? ORDER BY c.id",
         (os.fsencode(root), first),
     ):
         change = _change(*row[4:])
-        by_path.setdefault(change.path, []).append(Since(row[0], row[1], row[2], row[3], change))
+        by_path.setdefault(change.path, []).append(PathChange(row[0], row[1], row[2], row[3], change))
     return by_path
 
 
-def pending(store: Store) -> list[Checkpoint]:
+def unfinished_restores(store: Store) -> list[Checkpoint]:
     """Restores that were begun and not finished."""
     rows = store.read(SELECT + " WHERE status = 'pending' ORDER BY id")
     return [_checkpoint(row) for row in rows]
@@ -191,11 +191,11 @@ def blob(store: Store, digest: str) -> Blob | None:
     return Blob(*tuple(rows[0])) if rows else None
 
 
-def named(store: Store) -> set[str]:
+def needed_digests(store: Store) -> set[str]:
     """Every digest that some change names, or the baseline of a plan that counts."""
     from adderclaw.storage.sdlc import baselines
 
-    digests = baselines.named(store)
+    digests = baselines.needed_digests(store)
     for row in store.read("SELECT before_json, after_json FROM checkpoint_changes"):
         digests |= {state.digest for state in map(_state, row) if state is not None and state.kind == "file"}
     return digests

@@ -9,7 +9,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store
 from adderclaw.storage.text import compact, plain
 
-type Word = Literal["kept", "set_aside"]
+type Answer = Literal["kept", "set_aside"]
 
 
 class Row(NamedTuple):
@@ -42,7 +42,7 @@ def state(store: Store, workspace: str) -> State | None:
     return State({path: mark for path, mark in items.items() if not path.endswith("/")}, further)
 
 
-def keep_state(cursor: sqlite3.Cursor, workspace: str, now: State) -> None:
+def store_state(cursor: sqlite3.Cursor, workspace: str, now: State) -> None:
     items = now.items | {f"{plain(path)}/": "" for path in now.further}
     cursor.execute(
         "INSERT OR REPLACE INTO later_state(workspace, items_json) VALUES (?, ?)",
@@ -105,7 +105,7 @@ def unapproved(store: Store) -> frozenset[str]:
     return frozenset(row[0] for row in store.read("SELECT DISTINCT path FROM later_changes WHERE answer IS NULL"))
 
 
-def was_kept(store: Store, workspace: str, path: str, mark: str) -> bool:
+def was_acknowledged(store: Store, workspace: str, path: str, mark: str) -> bool:
     """Whether the operator has acknowledged exactly this."""
     return bool(
         store.read(
@@ -115,7 +115,7 @@ def was_kept(store: Store, workspace: str, path: str, mark: str) -> bool:
     )
 
 
-def answer(cursor: sqlite3.Cursor, ids: Iterable[int], word: Word) -> None:
+def answer(cursor: sqlite3.Cursor, ids: Iterable[int], word: Answer) -> None:
     cursor.executemany(
         "UPDATE later_changes SET answer = ?, answered_at = datetime('now') WHERE id = ? AND answer IS NULL",
         [(word, number) for number in ids],

@@ -13,7 +13,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store
 from adderclaw.storage.text import plain
 
-MOST = 1000
+MAX_UNCONFIRMED = 1000
 """Notes of one project that nobody has confirmed."""
 
 
@@ -83,13 +83,13 @@ def get(store: Store, key: str, project: str | None = None) -> Memory | None:
     return _memory(rows[0]) if rows else None
 
 
-def crowded(store: Store, project: str | None) -> bool:
+def has_too_many_unconfirmed(store: Store, project: str | None) -> bool:
     """Whether a project has as many unconfirmed notes as it may have."""
     ((count,),) = store.read(
         "SELECT count(*) FROM unconfirmed_memories u JOIN memories m ON m.id = u.id WHERE m.project_scope IS ?",
         (project and plain(project),),
     )
-    return count >= MOST
+    return count >= MAX_UNCONFIRMED
 
 
 def listing(store: Store, project: str | None, limit: int) -> list[Memory]:

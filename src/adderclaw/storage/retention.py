@@ -17,7 +17,7 @@ from adderclaw.storage.transcript import INDEXED_CHARS, text_of
 
 KINDS = ("model_bodies", "logs", "runs", "conversations")
 OF_RUNS = KINDS[:3]
-AT_ONCE = 100
+BATCH_SIZE = 100
 """How many runs or conversations of a kind are removed after a run, each in its own transaction."""
 MARK = "retention_at"
 DAY = 86_400
@@ -120,7 +120,7 @@ class Limit(NamedTuple):
     megabytes: int
 
 
-class Old(NamedTuple):
+class Expired(NamedTuple):
     kind: str
     id: str
     bytes: int
@@ -132,16 +132,16 @@ def sizes(store: Store) -> dict[str, tuple[int, int]]:
     return {kind: (int(row[0]), int(row[1] or 0)) for kind, sql in _ALL.items() for row in store.read(sql)}
 
 
-def old(store: Store, kind: str, limit: Limit, most: int) -> list[Old]:
+def find_expired(store: Store, kind: str, limit: Limit, most: int) -> list[Expired]:
     """What is beyond the limit and may be removed, oldest first."""
-    before = moment(limit.days) if limit.days else ""
-    by_size = max(before, moment(1)) if limit.megabytes else before  # never what somebody may still work with
+    before = cutoff(limit.days) if limit.days else ""
+    by_size = max(before, cutoff(1)) if limit.megabytes else before  # never what somebody may still work with
     sql = f"{_OLD[kind]} ORDER BY 3, 1 LIMIT :most"
-    candidates = [Old(kind, *row) for row in store.read(sql, {"before": by_size, "most": most})]
+    candidates = [Expired(kind, *row) for row in store.read(sql, {"before": by_size, "most": most})]
     excess = 0
     if limit.megabytes:
         excess = int(store.read(_ALL[kind])[0][1] or 0) - (limit.megabytes << 20)
-    chosen: list[Old] = []
+    chosen: list[Expired] = []
     for candidate in candidates:
         if not (candidate.ended < before or excess > 0):
             break
@@ -150,11 +150,11 @@ def old(store: Store, kind: str, limit: Limit, most: int) -> list[Old]:
     return chosen
 
 
-def moment(days: float) -> str:
+def cutoff(days: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - days * DAY))
 
 
-def remove(store: Store, expired: Old) -> bool:
+def remove(store: Store, expired: Expired) -> bool:
     """Remove it, unless it was resumed in the meantime; whether it was removed."""
     event_range = runs.event_range(store, expired.id) if expired.kind == "logs" else (0, 0)
     with store.write() as cursor:
@@ -165,7 +165,7 @@ def remove(store: Store, expired: Old) -> bool:
         if cursor.execute(sql, (expired.id,)).fetchone() is None:
             return False
         if expired.kind == "conversations":
-            forget(store, cursor, expired.id)
+            delete_conversation(store, cursor, expired.id)
         elif expired.kind == "runs":
             cursor.execute(f"DELETE FROM tape AS t WHERE run_id = ? AND {_RECORDING}", (expired.id,))  # noqa: S608
             cursor.execute("DELETE FROM imprints WHERE run_id = ?", (expired.id,))
@@ -189,7 +189,7 @@ def is_body(name: str) -> bool:
     return _BODY.fullmatch(name) is not None
 
 
-def forget(store: Store, cursor: sqlite3.Cursor, conversation_id: str) -> None:
+def delete_conversation(store: Store, cursor: sqlite3.Cursor, conversation_id: str) -> None:
     """Remove what was said in a conversation; its receipts, permissions, hooks, runs and their costs stay."""
     entries = "SELECT id, entry_type, payload_json FROM transcript_entries WHERE session_id IN "
     for id, kind, payload in cursor.execute(entries + _SESSIONS, {"id": conversation_id}).fetchall():
@@ -220,7 +220,7 @@ def is_due(store: Store) -> bool:
     return True
 
 
-def completed(store: Store, run_id: str) -> bool:
+def is_completed(store: Store, run_id: str) -> bool:
     return bool(store.read("SELECT 1 FROM runs WHERE run_id = ? AND outcome = 'completed'", (run_id,)))
 
 

@@ -11,7 +11,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json, Phase
 from adderclaw.storage import Store
-from adderclaw.storage.text import compact, parsed, plain
+from adderclaw.storage.text import compact, parse_row, plain
 
 ENTRY_TYPES = frozenset(
     {
@@ -122,7 +122,7 @@ def open_turn(cursor: sqlite3.Cursor, session_id: str, sequence: int, turn_id: s
     )
 
 
-def keep_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks: list[Json]) -> None:
+def store_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks: list[Json]) -> None:
     """Blocks that only their provider understands, and images and documents, beside the entry that they came with."""
     cursor.execute(
         "INSERT INTO opaque_blocks(entry_id, blocks_json)"
@@ -202,7 +202,7 @@ def entries(store: Store, session_id: str) -> list[Entry]:
         (session_id,),
     )
     return [
-        Entry(row[0], row[1], row[2], parsed(row[3], f"transcript_entries row {row[0]}"), row[4], row[5])
+        Entry(row[0], row[1], row[2], parse_row(row[3], f"transcript_entries row {row[0]}"), row[4], row[5])
         for row in rows
     ]
 
@@ -216,7 +216,7 @@ def is_answered(store: Store, session_id: str) -> bool:
     )
     if not rows or rows[0][0] != "assistant":
         return False
-    return not any(block["type"] == "tool_use" for block in parsed(rows[0][1], f"session {session_id}")["content"])
+    return not any(block["type"] == "tool_use" for block in parse_row(rows[0][1], f"session {session_id}")["content"])
 
 
 def next_sequence(store: Store, session_id: str) -> int:
@@ -225,7 +225,7 @@ def next_sequence(store: Store, session_id: str) -> int:
     return int(store.read(sql, (session_id,))[0][0])
 
 
-def accepted(store: Store, session_id: str, tool: str) -> Json | None:
+def first_accepted_input(store: Store, session_id: str, tool: str) -> Json | None:
     """What the first call of a tool was given that ended well."""
     all_entries = entries(store, session_id)
     well = {
@@ -237,7 +237,7 @@ def accepted(store: Store, session_id: str, tool: str) -> Json | None:
     return next((call["input"] for call in calls if call["name"] == tool), None)
 
 
-def commands(store: Store, session_id: str) -> dict[str, bool]:
+def command_outcomes(store: Store, session_id: str) -> dict[str, bool]:
     """The commands that a session ran, and whether each succeeded the last time."""
     all_entries = entries(store, session_id)
     wrong = {
@@ -251,7 +251,7 @@ def commands(store: Store, session_id: str) -> dict[str, bool]:
     }
 
 
-def live(entries: list[Entry]) -> list[Entry]:
+def without_rewound(entries: list[Entry]) -> list[Entry]:
     """The entries that still count: a rewind leaves out what came between its place and itself."""
     remaining: list[Entry] = []
     for entry in entries:
@@ -262,14 +262,14 @@ def live(entries: list[Entry]) -> list[Entry]:
     return remaining
 
 
-def opaque(store: Store, session_id: str) -> dict[int, list[Json]]:
+def opaque_blocks(store: Store, session_id: str) -> dict[int, list[Json]]:
     """Sequence of an entry → its opaque blocks."""
     rows = store.read(
         "SELECT e.sequence, o.blocks_json FROM opaque_blocks o JOIN transcript_entries e ON e.id = o.entry_id"
         " WHERE e.session_id = ?",
         (session_id,),
     )
-    return {row[0]: parsed(row[1], f"opaque_blocks of entry {row[0]}") for row in rows}
+    return {row[0]: parse_row(row[1], f"opaque_blocks of entry {row[0]}") for row in rows}
 
 
 def sessions_of(store: Store, conversation_id: str) -> list[str]:
@@ -343,7 +343,7 @@ def last_conversation(store: Store, project_dir: str | None) -> str | None:
     return rows[0][0] if rows else None
 
 
-def is_begun(store: Store, session_id: str) -> bool:
+def has_messages(store: Store, session_id: str) -> bool:
     """Whether anything was said in a session."""
     sql = "SELECT 1 FROM transcript_entries WHERE session_id = ? AND entry_type = 'user' LIMIT 1"
     return bool(store.read(sql, (session_id,)))
@@ -377,9 +377,11 @@ def by_id(store: Store, id: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def conversations(store: Store, limit: int, places: Sequence[str] = (), *, begun: bool = False) -> list[Conversation]:
+def conversations(
+    store: Store, limit: int, workspaces: Sequence[str] = (), *, begun: bool = False
+) -> list[Conversation]:
     """Most recent first; of `places`, if any are given; `begun`: in which somebody said something."""
-    conditions = [f"c.project_dir IN ({', '.join('?' * len(places))})"] if places else []
+    conditions = [f"c.project_dir IN ({', '.join('?' * len(workspaces))})"] if workspaces else []
     if begun:
         conditions.append(
             "EXISTS (SELECT 1 FROM sessions s JOIN transcript_entries e USING (session_id)"
@@ -393,12 +395,12 @@ def conversations(store: Store, limit: int, places: Sequence[str] = (), *, begun
         "  WHERE s.conversation_id = c.id AND e.entry_type = 'user' ORDER BY e.id LIMIT 1),"
         " (SELECT value FROM state t WHERE t.conversation_id = c.id AND t.key = 'title')"
         f" FROM conversations c{where} ORDER BY c.last_active DESC, c.rowid DESC LIMIT ?",
-        (*map(plain, places), limit),
+        (*map(plain, workspaces), limit),
     )
     return [Conversation(*tuple(row)[:6], title=row[7] or beginning(row[6])) for row in rows]
 
 
-def entitle(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
+def set_title(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
     """A name of its own; an empty one takes it back."""
     cursor.execute("DELETE FROM state WHERE conversation_id = ? AND key = 'title'", (conversation_id,))
     if title:
@@ -407,7 +409,7 @@ def entitle(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
         )
 
 
-def give(cursor: sqlite3.Cursor, conversation_id: str, client: str) -> None:
+def set_client(cursor: sqlite3.Cursor, conversation_id: str, client: str) -> None:
     """Write down which client of a server opened a conversation: it may go on with it."""
     cursor.execute(
         "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'client', ?)",
@@ -421,13 +423,13 @@ def client_of(store: Store, conversation_id: str) -> str:
     return str(rows[0][0]) if rows else ""
 
 
-CHOSEN = ("profile", "provider", "model")
+CHOICES = ("profile", "provider", "model")
 """What a client may choose for a conversation."""
 
 
-def choose(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[str, str]) -> None:
+def store_choices(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[str, str]) -> None:
     """Write down what was chosen for a conversation: it goes on with that."""
-    for name in CHOSEN:
+    for name in CHOICES:
         if name in chosen:
             cursor.execute(
                 "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, ?, ?)",
@@ -437,10 +439,10 @@ def choose(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[str, st
             cursor.execute("DELETE FROM state WHERE conversation_id = ? AND key = ?", (conversation_id, name))
 
 
-def chosen(store: Store, conversation_id: str) -> dict[str, str]:
+def choices(store: Store, conversation_id: str) -> dict[str, str]:
     """What clients chose for a conversation; nothing of what they left to the operator."""
     rows = store.read("SELECT key, value FROM state WHERE conversation_id = ?", (conversation_id,))
-    return {str(key): str(value) for key, value in rows if key in CHOSEN}
+    return {str(key): str(value) for key, value in rows if key in CHOICES}
 
 
 def title(store: Store, conversation_id: str) -> str:
@@ -449,7 +451,7 @@ def title(store: Store, conversation_id: str) -> str:
     return str(rows[0][0]) if rows else ""
 
 
-def last_words(store: Store, conversation_id: str) -> str:
+def last_message_text(store: Store, conversation_id: str) -> str:
     """What was said last, by either side."""
     rows = store.read(
         "SELECT e.payload_json FROM transcript_entries e JOIN sessions s USING (session_id)"
@@ -484,7 +486,7 @@ _COLUMNS = (
     "SELECT s.conversation_id, e.session_id, e.id, e.entry_type, e.payload_json, e.created_at,"
     " julianday('now') - julianday(c.last_active) AS days"
 )
-_FOUND = (
+_BY_WORDS = (
     ", bm25(transcript_fts) AS rank FROM transcript_fts JOIN transcript_entries e ON e.id = transcript_fts.rowid"
     " JOIN sessions s USING (session_id) JOIN conversations c ON c.id = s.conversation_id"
     " WHERE transcript_fts MATCH :match"
@@ -520,7 +522,7 @@ def _by_words(store: Store, words: list[str], joined: str, limit: int, places: s
     # Words hold letters and digits only: quoted, none of them can be an operator.
     match = joined.join(f'"{word}"*' for word in words)
     params = {"match": match, "places": places, "limit": max(limit, _CANDIDATES)}
-    hits = [_hit(row, words) for row in store.read(_COLUMNS + _FOUND, params)]
+    hits = [_hit(row, words) for row in store.read(_COLUMNS + _BY_WORDS, params)]
     hits.sort(key=lambda hit: (hit.score, hit.entry_id), reverse=True)
     return hits[:limit]
 

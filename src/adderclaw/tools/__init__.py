@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.process import Starter
     from adderclaw.sandbox.proxy import Judge
     from adderclaw.storage import Store
-    from adderclaw.storage.sdlc.baselines import Taken
+    from adderclaw.storage.sdlc.baselines import TreeSnapshot
     from adderclaw.tools.background import Tasks
 
 CHECKER_FILES = (
@@ -114,7 +114,7 @@ class Kit:
     """The plugins that the operator trusts, by name."""
     skills: Skills | None = None
     """The skills of the operator and the project; None where there is no folder of skills."""
-    baseline: "Callable[[str], Taken] | None" = None
+    baseline: "Callable[[str], TreeSnapshot] | None" = None
     """Keeps what a workspace holds now, for the approval of a plan."""
     surfing: Surfing = field(default_factory=Surfing)
     """What the web tools share with those of child sessions."""

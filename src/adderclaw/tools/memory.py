@@ -91,9 +91,9 @@ def write(store: Store, arguments: MemoryWriteArguments, now: float, ctx: ToolCo
             f"the note {printable(key)!r} was confirmed by the operator, and is not replaced without asking them:"
             " keep this under another key."
         )
-    if not ctx.approved and before is None and memory.crowded(store, project):
+    if not ctx.approved and before is None and memory.has_too_many_unconfirmed(store, project):
         return rejected(
-            f"this project has {memory.MOST} notes that nobody has confirmed: write over one of them, or tell the"
+            f"this project has {memory.MAX_UNCONFIRMED} notes that nobody has confirmed: write over one of them, or tell the"
             " operator that `adderclaw memory notes` shows them and `adderclaw memory forget` removes one."
         )
     with store.write() as cursor:

@@ -45,7 +45,7 @@ class Later:
         left = _without_status(changes(before.items, now.items)) if killed and before is not None else []
         with self._store.write() as cursor:
             if before != now:
-                rows.keep_state(cursor, self._root, now)
+                rows.store_state(cursor, self._root, now)
             rows.end(cursor, self._root, killed)
             rows.begin(cursor, self._root, self._session)
         self._note(left)
@@ -58,7 +58,7 @@ class Later:
 
     def record_changes(self, changes: "Sequence[Change]", items: Mapping[str, str]) -> None:
         with self._store.write() as cursor:
-            rows.keep_state(cursor, self._root, self._state(items))
+            rows.store_state(cursor, self._root, self._state(items))
         self._note(changes)
 
     def _beside(self, roots: Sequence[str]) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Later:
         return set(before.items) if before is not None else set()
 
     def _note(self, found: "Sequence[Change]") -> None:
-        new = [one for one in found if not rows.was_kept(self._store, self._root, one.path, one.mark)]
+        new = [one for one in found if not rows.was_acknowledged(self._store, self._root, one.path, one.mark)]
         if not new:
             return
         with self._store.write() as cursor:
@@ -95,7 +95,9 @@ class Later:
         begun = rows.sessions(self._store, self._root)
         own = [] if self._began else [self._session]
         return [
-            one for one in begun if one in own or (one != self._session and not locks.holder(self._store.path, one))
+            one
+            for one in begun
+            if one in own or (one != self._session and not locks.run_in_session(self._store.path, one))
         ]
 
     # -------------------------------------------------------------- for the kernel
@@ -119,7 +121,9 @@ class Later:
         """Record that a tool changed instruction files; `approved`: a person saw this change and approved it."""
         found = [(path, mark) for path in paths if self._instructs(path) and (mark := _mark(path))]
         new = [
-            (path, "changed", mark) for path, mark in found if not rows.was_kept(self._store, self._root, path, mark)
+            (path, "changed", mark)
+            for path, mark in found
+            if not rows.was_acknowledged(self._store, self._root, path, mark)
         ]
         waited = {row.path for row in rows.unanswered(self._store, self._root)}
         if new:

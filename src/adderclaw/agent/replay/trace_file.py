@@ -18,7 +18,7 @@ from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store, runs
-from adderclaw.storage.runs import Event, Run, Traced
+from adderclaw.storage.runs import Event, Run, TraceRange
 
 LONGEST = 4 * 1024 * 1024
 """Bytes of one line; a longer one is no event."""
@@ -86,7 +86,7 @@ def checked(store: Store, run: Run, places: Sequence[WorkspacePath] = ()) -> Tra
         return _compared(place, store, run, known=bool(own))
 
 
-def _place(run_id: str, wrote: Sequence[Traced], places: Sequence[WorkspacePath]) -> WorkspacePath | None:
+def _place(run_id: str, wrote: Sequence[TraceRange], places: Sequence[WorkspacePath]) -> WorkspacePath | None:
     """Where the store says that it is; if that has gone, or it says nothing, in one of the folders."""
     for one in reversed(wrote):
         if workspace.is_named((place := WorkspacePath(one.root, one.way)).text):
@@ -106,7 +106,7 @@ def _digest(file: BinaryIO, start: int, until: int) -> str:
     return found.hexdigest() if not left else ""
 
 
-def _whole(place: WorkspacePath, file: BinaryIO, run: Run, wrote: Sequence[Traced]) -> Trace:
+def _whole(place: WorkspacePath, file: BinaryIO, run: Run, wrote: Sequence[TraceRange]) -> Trace:
     """What the store vouches for is there; what lies between and behind was written by a process that was killed
     before its rows were, or by somebody else."""
     size = os.fstat(file.fileno()).st_size

@@ -193,7 +193,7 @@ class Fetch:
         policy = self._fetches.ways.policy
 
         def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
-            return gate.unreachable(policy, host, port) or hosts.tunnel(host, port, addresses, allowed)
+            return gate.denied_host_reason(policy, host, port) or hosts.tunnel_refusal(host, port, addresses, allowed)
 
         def tell(place: str, why: str) -> None:
             said.append(f"it was kept from {place}: {why}")

@@ -206,7 +206,7 @@ def opened(
         _listen(runtime, store, stack, conversation_id, session_id)
         _send_notices(runtime, store, stack, kind, channel)
         runtime.bus.settled()
-        stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))
+        stack.enter_context(locks.session_lock(store.path, session_id, runtime.bus.run_id))
         if recording is not None:
             stack.callback(recording.imprint_late)
         provider = sessions.NoModelProvider() if kind == "tool" else None
@@ -274,10 +274,10 @@ def _check_trace(runtime: Runtime, store: Store, session_id: str) -> None:
 
 def _go_on_counting(session: Session, again: Resume) -> None:
     """Limits hold however often a run is interrupted: what was used up counts. A new message is a new run."""
-    if (own := runs.spent_by(session.store, session.bus.run_id)) is not None:
+    if (own := runs.usage_of_run(session.store, session.bus.run_id)) is not None:
         session.budget.restore(own.used)
         session.state.rounds = own.rounds if again.go_on else 0
-    elif again.go_on and (earlier := runs.spent_in(session.store, session.session_id)) is not None:
+    elif again.go_on and (earlier := runs.usage_in_session(session.store, session.session_id)) is not None:
         session.budget.owe(earlier.used)
         session.state.rounds = earlier.rounds
 
@@ -325,7 +325,7 @@ def _in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> c
 
 def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
     """An `effective` row that somebody else wrote is the operator's: it stands until `config reload`."""
-    own = settings.operators_own(store)
+    own = settings.operator_settings(store)
     if own is None:
         return runtime.loaded
     loaded = config.with_snapshot(runtime.loaded, own)

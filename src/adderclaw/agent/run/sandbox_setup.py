@@ -195,7 +195,7 @@ def _server_files(runtime: Runtime) -> tuple[str, ...]:
 def _own_files(store: str, receipts: str, key: str) -> tuple[str, ...]:
     """What we keep our word with: no command sees it."""
     files = (f"{path}{end}" for path in (store, receipts, key) for end in ("", "-wal", "-shm", ".lock", ".head"))
-    return (*files, locks.folder(store))
+    return (*files, locks.locks_folder(store))
 
 
 # ------------------------------------------------------------------ hosts
@@ -247,7 +247,7 @@ class SessionNetwork:
         from adderclaw.policy import hosts
 
         policy = self._in_force.policy
-        why = gate.unreachable(policy, host, port) or hosts.tunnel(host, port, addresses, self.domains)
+        why = gate.denied_host_reason(policy, host, port) or hosts.tunnel_refusal(host, port, addresses, self.domains)
         if why is not None:
             self.refused += 1
         return why
@@ -286,7 +286,7 @@ class SessionNetwork:
 
     def _may_be_reached(self, place: str) -> bool:
         host, _, port = place.rpartition(":") if re.search(r"[^:]:\d+$", place) else (place, "", "443")
-        return not gate.unreachable(self._in_force.policy, host, int(port))
+        return not gate.denied_host_reason(self._in_force.policy, host, int(port))
 
     def open(self, hosts: tuple[str, ...]) -> None:
         self._opened += hosts

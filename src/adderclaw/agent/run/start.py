@@ -182,7 +182,7 @@ def start(options: Options) -> Runtime:
     clock, secrets, ids = SystemClock(), Secrets(), ids_with_runs(loaded.config.logging.run_id_pattern)
     bus = Bus(clock, ids, secrets.clean, full_bodies=loaded.config.logging.debug_llm_bodies)
     level = options.log_level or loaded.config.logging.level
-    if options.live and not log.is_hushed():
+    if options.live and not log.is_silenced():
         from adderclaw.storage.telemetry import console
 
         bus.listen("console", console.sink(sys.stderr))
@@ -314,7 +314,7 @@ def _operators_row(path: str) -> Json | None:
     except StoreError:  # whoever opens it to write says what is wrong
         return None
     try:
-        return settings.operators_own(store)
+        return settings.operator_settings(store)
     finally:
         store.close()
 

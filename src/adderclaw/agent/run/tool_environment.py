@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.bubblewrap import SandboxSpec
     from adderclaw.sandbox.process import ProcessRequest, RunningProcess
-    from adderclaw.storage.sdlc.baselines import Taken
+    from adderclaw.storage.sdlc.baselines import TreeSnapshot
 from adderclaw.agent.run import configured_hooks
 from adderclaw.agent.run.sandbox_setup import SessionNetwork, WorkspaceContents, settings_files, skill_folders
 from adderclaw.agent.run.start import Runtime, warn
@@ -151,7 +151,7 @@ def _made_of(
         "scratch": "/tmp" if confinement == "bubblewrap" else "",
         "autonomy_set": not runtime.loaded.origins.get("security.autonomy", "default").startswith(UNCHOSEN),
         "own_files": [
-            *(runtime.key_path, locks.folder(runtime.config.memory.path)),
+            *(runtime.key_path, locks.locks_folder(runtime.config.memory.path)),
             *(file["file"] for file in runtime.loaded.policies),
         ],
         "kept": kept,
@@ -304,7 +304,7 @@ def _brought(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
     return plugin_tools.tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
 
 
-def _baseline(runtime: Runtime, store: Store, root: str) -> "Taken":
+def _baseline(runtime: Runtime, store: Store, root: str) -> "TreeSnapshot":
     from adderclaw.agent.legacy.plan_baseline import record_baseline
 
     return record_baseline(store, runtime.config, runtime.home, root, headless=runtime.options.headless)

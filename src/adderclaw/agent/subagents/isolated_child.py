@@ -68,7 +68,7 @@ def isolated_environment(
     keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
     denied = _rules(hidden_apart(place, runtime.traces(place.root, *place.extra), apart))
     made_of = {**above.policy_inputs, "kept": keep.folder, "real": dict(above.policy_inputs["real"])}
-    in_force = InForce(policy.tightened(_policy(parent, made_of, denied), order.mode))
+    in_force = InForce(policy.with_stricter_mode(_policy(parent, made_of, denied), order.mode))
     ways = above.ways_out if apart.network and isinstance(above.ways_out, SessionNetwork) else None
     furniture = WorkspaceContents(runtime, above.confinement, place, in_force, apart=apart)
     quarters = IsolatedChild(runtime, furniture, ways, denied)

@@ -311,12 +311,12 @@ def _store(path: str, log: str) -> Check:
     from adderclaw.storage.files import folder_of
 
     folder = os.path.dirname(path)
-    if os.path.isdir(folder) and not locks.work_in(folder) and not os.path.isdir(folder_of(path)):
-        return Check("store", "broken", *locks.without(folder))
+    if os.path.isdir(folder) and not locks.locks_work(folder) and not os.path.isdir(folder_of(path)):
+        return Check("store", "broken", *locks.no_locks_message(folder))
     fix = f"{damage.last_backup(path)}; else save what can be read: `sqlite3 {path} .recover`"
     if not Store.exists(path):
         if os.path.exists(log) and os.path.getsize(log):
-            return Check("store", "broken", damage.lost(path, log), damage.last_backup(path))
+            return Check("store", "broken", damage.lost_message(path, log), damage.last_backup(path))
         return Check("store", "ok", f"{path} will be created with the first use")
     try:
         store = Store.open(path, read_only=True)

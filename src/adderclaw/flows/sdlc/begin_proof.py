@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversation_id: str) -> ProofDriver:
     """The proof of the plan that counts for a conversation; `loaded` is the configuration of its project."""
-    with store.looking() as cursor:
-        plan = plans.counted(cursor, conversation_id)
-        altered = plans.altered(cursor, plan) if plan is not None else []
+    with store.snapshot() as cursor:
+        plan = plans.approved_plan(cursor, conversation_id)
+        altered = plans.alteration_reasons(cursor, plan) if plan is not None else []
         kept = baselines.get(cursor, plan.id) if plan is not None else None
     if plan is None:
         raise UsageError(f"conversation {conversation_id} has no approved plan, so that there is nothing to prove")

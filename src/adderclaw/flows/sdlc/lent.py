@@ -9,7 +9,7 @@ from adderclaw.core.errors import Refused
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage.checkpoints import State
-from adderclaw.storage.sdlc.generated_tests import beside_tree
+from adderclaw.storage.sdlc.generated_tests import with_lent_digest
 
 NAMES = frozenset({"node_modules", ".venv"})
 MARK = "pyvenv.cfg"
@@ -61,7 +61,7 @@ def with_lent(digest: str, root: str) -> str:
     for way in ways:
         for row in _rows(root, way):
             made.update(repr(row).encode())
-    return beside_tree(digest, made.hexdigest())
+    return with_lent_digest(digest, made.hexdigest())
 
 
 def _rows(root: str, way: str) -> Iterator[tuple[object, ...]]:

@@ -76,7 +76,7 @@ class Trees:
         for path, state in entries.items():
             if state.kind == "file" and (not state.digest or self._blobs.read(state.digest) is None):
                 what = f"{path!r} of the workspace before plan {self._plan} is not kept"
-                raise StoreError(f"{what}, so that nothing can be proved against it: {baselines.AGAIN}")
+                raise StoreError(f"{what}, so that nothing can be proved against it: {baselines.FIX}")
         for fault in faults:
             text = self.document(fault.path)
             if text is None:
@@ -91,7 +91,7 @@ class Trees:
         if taken.reason:
             raise AdderClawError(f"the workspace cannot be copied for its tests: {taken.reason}")
         with self._store.write() as cursor:
-            checkpoints.keep(cursor, taken.blobs)
+            checkpoints.add_blobs(cursor, taken.blobs)
         digest = baseline.counted(self._where.root, taken.entries, proof.reports(self._store, self._plan))
         return Tree(lent.with_lent(digest, self._where.root), taken.entries, is_before=False)
 

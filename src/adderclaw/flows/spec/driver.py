@@ -114,9 +114,9 @@ def _alone(session: Session, root: str) -> Generator[None]:
     """One run at a time works through the specification of a folder."""
     from adderclaw.storage import locks
 
-    if by := locks.holder(session.store.path, name := f"spec-{digest(root)[:16]}"):
+    if by := locks.run_in_session(session.store.path, name := f"spec-{digest(root)[:16]}"):
         raise UsageError(f"run {by} works through the specification of {root} already: wait for it, or end it")
-    with locks.held(session.store.path, name, session.bus.run_id):
+    with locks.session_lock(session.store.path, name, session.bus.run_id):
         yield
 
 

@@ -18,7 +18,7 @@ FORMAT = 1
 PART = 1 << 20
 MANIFEST_LIMIT = 256 << 20
 MAX_FILES = 2_000_000
-FREELY = 1 << 30
+ALWAYS_ALLOWED_BYTES = 1 << 30
 """Bytes that an archive may hold however small it is; beyond, what it holds is at most RATIO times its size."""
 RATIO = 200
 NAME_LIMIT, PART_LIMIT = 4096, 255
@@ -121,18 +121,18 @@ class Reader:
         size = os.fstat(file.fileno()).st_size
         try:
             self._zip = zipfile.ZipFile(file)
-            self._infos = self._checked_names()
+            self._infos = self._check_names()
             self.manifest = self._read_manifest()
         except (zipfile.BadZipFile, NotImplementedError, zlib.error, EOFError, OSError, ValueError) as error:
             raise BadArchive(
                 f"{path} is no backup that can be read ({error}): make another one, or use an older one"
             ) from error
-        self._agrees(size)
+        self._check_manifest(size)
 
     def _refused(self, why: str) -> BadArchive:
         return BadArchive(f"{self._path} is not restored: {why}. Nothing was written; use a backup that you trust")
 
-    def _checked_names(self) -> dict[str, zipfile.ZipInfo]:
+    def _check_names(self) -> dict[str, zipfile.ZipInfo]:
         infos: dict[str, zipfile.ZipInfo] = {}
         listed = self._zip.infolist()
         if len(listed) > MAX_FILES:
@@ -140,7 +140,7 @@ class Reader:
         for info in listed:
             name = info.filename
             kind = stat.S_IFMT(info.external_attr >> 16)
-            if why := bad_name(name):
+            if why := name_problem(name):
                 raise self._refused(f"{name[:200]!r} {why}")
             if kind not in (0, stat.S_IFREG) or info.is_dir():
                 what = "a link" if kind == stat.S_IFLNK else "no regular file"
@@ -187,7 +187,7 @@ class Reader:
             key, message = error.problems[0]
             raise self._refused(f"its {MANIFEST} is damaged: {key}: {message}") from error
 
-    def _agrees(self, archive_size: int) -> None:
+    def _check_manifest(self, archive_size: int) -> None:
         """The manifest and the archive speak of the same files, which are not larger than such an archive can hold."""
         names, total = set(self._infos) - {MANIFEST}, 0
         listed = self.manifest.files
@@ -201,7 +201,7 @@ class Reader:
             if not 0 <= entry.mode <= 0o777:
                 raise self._refused(f"{name!r} has the mode {entry.mode:o}")
             total += entry.size
-        if total > max(FREELY, RATIO * archive_size):
+        if total > max(ALWAYS_ALLOWED_BYTES, RATIO * archive_size):
             raise self._refused(f"it would grow to {total >> 20} MiB, {RATIO} times its size and more: that is a bomb")
         self.total = total
 
@@ -228,7 +228,7 @@ class Reader:
         return iter(self.manifest.files)
 
 
-def bad_name(name: str) -> str:
+def name_problem(name: str) -> str:
     """Why a name in an archive is not taken, or nothing."""
     if not name or len(name) > NAME_LIMIT or not name.isprintable() or "\\" in name:
         return "is no name of a file"

@@ -14,7 +14,7 @@ from adderclaw.storage.text import iso
 HEAD = r"([0-9]{1,18}):([0-9a-f]{64})"
 _MOST = 4096
 """Longest line that is looked at."""
-_LIMIT = 64 * 1024 * 1024
+_MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 class Anchor(NamedTuple):
@@ -34,7 +34,7 @@ class Anchors(NamedTuple):
     torn: bool
 
 
-def sealed(log_id: str, head: str, key: bytes, *, now: float) -> str:
+def signed_anchor(log_id: str, head: str, key: bytes, *, now: float) -> str:
     """One line: the head of a chain that verified, signed with the ledger's key."""
     seq, _, digest = head.partition(":")
     body: Json = {"log_id": log_id, "seq": int(seq), "hash": digest, "time": iso(now)}
@@ -66,13 +66,13 @@ def append(path: str, line: str) -> None:
 def read_anchors(path: str, key: bytes | None) -> Anchors:
     try:
         with open(path, "rb") as file:
-            lines = file.read(_LIMIT).split(b"\n")
+            lines = file.read(_MAX_FILE_BYTES).split(b"\n")
     except OSError as error:
         raise LedgerError(f"{path} cannot be read: {error.strerror}") from error
     last = lines.pop()
     anchors: list[Anchor] = []
     for number, line in enumerate(lines, start=1):
-        anchor, wrong = _read(f"{path} line {number}", line, key)
+        anchor, wrong = _parse_line(f"{path} line {number}", line, key)
         if wrong == TORN and number < len(lines):
             continue  # a crash tore it, and the next anchor began a line of its own
         if anchor is None:
@@ -86,7 +86,7 @@ def read_anchors(path: str, key: bytes | None) -> Anchors:
 TORN = "is torn"
 
 
-def _read(position: str, line: bytes, key: bytes | None) -> tuple[Anchor | None, str]:
+def _parse_line(position: str, line: bytes, key: bytes | None) -> tuple[Anchor | None, str]:
     if line and not line.endswith(b"}"):
         return None, TORN
     try:

@@ -116,11 +116,11 @@ _SESSIONS = """
     SELECT session_id FROM own"""
 
 
-def take(cursor: sqlite3.Cursor, run_id: str, since: Mapping[str, int]) -> None:
+def store_imprint(cursor: sqlite3.Cursor, run_id: str, since: Mapping[str, int]) -> None:
     """Keep the imprint of what a run has left since the tables went so far; what an earlier one says still counts."""
     sessions = compact([row[0] for row in cursor.execute(_SESSIONS, {"run": run_id})])
     before = cursor.execute("SELECT rows_json FROM imprints WHERE run_id = ?", (run_id,)).fetchone()
-    known = (_read(before[0]) if before is not None else None) or {}
+    known = (_parse_imprint(before[0]) if before is not None else None) or {}
     imprint: Imprint = {}
     for name, rows in _TABLES.items():
         after = " AND rowid > :after" if rows.grows else ""
@@ -132,7 +132,7 @@ def take(cursor: sqlite3.Cursor, run_id: str, since: Mapping[str, int]) -> None:
     cursor.execute("INSERT OR REPLACE INTO imprints VALUES (?, ?)", (run_id, compact(imprint)))
 
 
-def changed(
+def changed_rows(
     store: Store,
     run_id: str,
     *,
@@ -150,21 +150,21 @@ def changed(
         if ended:
             yield "imprint of the run", "missing"
         return
-    imprint = _read(rows[0][0])
+    imprint = _parse_imprint(rows[0][0])
     if imprint is None:
         yield "imprint of the run", "changed"
         return
     for name, digests in imprint.items():
         if ended or _TABLES[name].grows:  # whoever goes on with a run may change the others
-            yield from _compared(store, name, digests, moved if name in MOVING else None)
+            yield from _compare_rows(store, name, digests, moved if name in MOVING else None)
     if ended:
-        yield from _added(store, run_id, imprint, since or {})
+        yield from _added_rows(store, run_id, imprint, since or {})
 
 
-def _added(store: Store, run_id: str, imprint: Imprint, since: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+def _added_rows(store: Store, run_id: str, imprint: Imprint, since: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Rows of the run that no imprint has: they were put there later, or taken out of the imprint."""
     sessions = compact([row[0] for row in store.read(_SESSIONS, {"run": run_id})])
-    theirs = _of_others(store, run_id, sessions)
+    theirs = _imprint_of_others(store, run_id, sessions)
     for name, rows in _TABLES.items():
         if not rows.grows and rows.whose != _OF_RUN:  # what was left open may be settled by whoever comes later
             continue
@@ -178,7 +178,7 @@ def _added(store: Store, run_id: str, imprint: Imprint, since: Mapping[str, int]
                 yield f"{name} row {key}", ADDED
 
 
-def _of_others(store: Store, run_id: str, sessions: str) -> Imprint | None:
+def _imprint_of_others(store: Store, run_id: str, sessions: str) -> Imprint | None:
     """What other runs of the same sessions left; None where one has no imprint, so that nobody knows."""
     other_runs = store.read(
         "SELECT rows_json FROM runs LEFT JOIN imprints USING (run_id)"
@@ -187,14 +187,14 @@ def _of_others(store: Store, run_id: str, sessions: str) -> Imprint | None:
     )
     combined: Imprint = {}
     for (text,) in other_runs:
-        if text is None or (imprint := _read(text)) is None:
+        if text is None or (imprint := _parse_imprint(text)) is None:
             return None
         for name, digests in imprint.items():
             combined.setdefault(name, {}).update(digests)
     return combined
 
 
-def _read(text: str) -> Imprint | None:
+def _parse_imprint(text: str) -> Imprint | None:
     try:
         imprint: Any = json.loads(text)
     except ValueError:
@@ -205,21 +205,21 @@ def _read(text: str) -> Imprint | None:
     return cast(Imprint, imprint) if known else None
 
 
-def _compared(
+def _compare_rows(
     store: Store, name: str, digests: dict[str, str], moved: tuple[str, str] | None
 ) -> Iterator[tuple[str, str]]:
     rows = _TABLES[name]
     sql = f"SELECT {rows.key}, {rows.columns} FROM {name} WHERE {rows.key} IN (SELECT value FROM json_each(?))"  # noqa: S608
     now: dict[str, set[str]] = {}
     for row in store.read(sql, (compact(list(digests)),)):
-        row = row if moved is None else [was_at(value, *moved) for value in row]
+        row = row if moved is None else [path_before_move(value, *moved) for value in row]
         now.setdefault(str(row[0]), set()).add(_digest(row))  # an archived log and the one in use count from 1
     for key, digest in digests.items():
         if digest not in now.get(key, ()):
             yield f"{name} row {key}", "changed" if key in now else "missing"
 
 
-def was_at[T](value: T, now: str, then: str) -> T | str:
+def path_before_move[T](value: T, now: str, then: str) -> T | str:
     """A path of the workspace as it was before that moved."""
     if isinstance(value, str) and (value == now or value.startswith(f"{now}/")):
         return then + value[len(now) :]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
-from adderclaw.storage.ledger.chain import Broken, check
-from adderclaw.storage.runs import within
+from adderclaw.storage.ledger.chain import BrokenReceipt, parse_receipt
+from adderclaw.storage.runs import workspace_condition
 from adderclaw.storage.text import plain
 
 
@@ -42,9 +42,9 @@ _IN_LINE = {
 }
 
 
-def listing(store: Store, receipt_filter: ReceiptFilter, limit: int, places: Sequence[str] = ()) -> list[Mirrored]:
+def listing(store: Store, receipt_filter: ReceiptFilter, limit: int, workspaces: Sequence[str] = ()) -> list[Mirrored]:
     """`places`: of calls in these workspaces alone, if any are given."""
-    where, values = _held(places)
+    where, values = _in_workspaces(workspaces)
     for name, field in _IN_LINE.items():
         if (value := getattr(receipt_filter, name)) is not None:
             # A row that somebody changed may be no JSON: it is then none that was looked for, and no error.
@@ -59,34 +59,36 @@ def listing(store: Store, receipt_filter: ReceiptFilter, limit: int, places: Seq
     if receipt_filter.before is not None:
         where.append("seq < ?")
         values.append(receipt_filter.before)
-    return _read(store, f"{' AND '.join(where)} ORDER BY seq DESC LIMIT ?", (*values, limit))
+    return _select(store, f"{' AND '.join(where)} ORDER BY seq DESC LIMIT ?", (*values, limit))
 
 
-def around(store: Store, seq: int, places: Sequence[str] = ()) -> list[Mirrored]:
+def neighbors(store: Store, seq: int, workspaces: Sequence[str] = ()) -> list[Mirrored]:
     """A receipt with the one before and the one after it."""
-    where, values = _held(places)
-    return _read(store, f"{' AND '.join(where)} AND seq BETWEEN ? AND ? ORDER BY seq", (*values, seq - 1, seq + 1))
+    where, values = _in_workspaces(workspaces)
+    return _select(store, f"{' AND '.join(where)} AND seq BETWEEN ? AND ? ORDER BY seq", (*values, seq - 1, seq + 1))
 
 
-def _held(places: Sequence[str]) -> tuple[list[str], list[object]]:
-    if not places:
+def _in_workspaces(workspaces: Sequence[str]) -> tuple[list[str], list[object]]:
+    if not workspaces:
         return ["archive = ''"], []
-    here, held = within(places)
+    here, held = workspace_condition(workspaces)
     return ["archive = ''", f"session_id IN (SELECT session_id FROM sessions WHERE {here})"], [*held]  # noqa: S608
 
 
-def _read(store: Store, condition: str, values: Sequence[object]) -> list[Mirrored]:
+def _select(store: Store, condition: str, values: Sequence[object]) -> list[Mirrored]:
     sql = f"SELECT seq, line, session_id, tool_use_id, run_id FROM receipts WHERE {condition}"  # noqa: S608 - our own words
     return [Mirrored(*row) for row in store.read(sql, values)]
 
 
-def read(row: Mirrored, key: bytes | None) -> tuple[Json, str]:
+def parse_row(row: Mirrored, key: bytes | None) -> tuple[Json, str]:
     """What a receipt says, and what is wrong with it, or nothing."""
     try:
         if key is None:
-            raise Broken("the key is gone, so that no receipt can be told from a forged one")
-        return check(row.line.encode("utf-8", "replace"), seq=row.seq, previous_hash=None, key=key)._asdict(), ""
-    except Broken as broken:
+            raise BrokenReceipt("the key is gone, so that no receipt can be told from a forged one")
+        return parse_receipt(
+            row.line.encode("utf-8", "replace"), seq=row.seq, previous_hash=None, key=key
+        )._asdict(), ""
+    except BrokenReceipt as broken:
         try:
             body: object = json.loads(row.line)
         except (ValueError, RecursionError):

@@ -12,14 +12,14 @@ PAGE = 32
 """Rows that are in memory at a time: a result may have a megabyte, and images beside it."""
 
 
-class Changed(NamedTuple):
+class ChangedResult(NamedTuple):
     """A call whose arguments or result are not those that its receipt was written for."""
 
     seq: int
     reason: str
 
 
-class _Kept(NamedTuple):
+class _StoredResult(NamedTuple):
     """One result of the transcript."""
 
     hash: str
@@ -33,10 +33,10 @@ class _Session:
     def __init__(self, store: Store, session_id: str) -> None:
         self._store, self._id = store, session_id
         self._entries = _results(store, session_id)
-        self._ahead: dict[str, list[_Kept]] = {}
+        self._ahead: dict[str, list[_StoredResult]] = {}
         self._calls: dict[str, list[Json]] = {}
 
-    def found(self, use: str, result_hash: str) -> _Kept | None:
+    def find_result(self, use: str, result_hash: str) -> _StoredResult | None:
         """The call's result with this hash, else any other of the call: providers may use an id again."""
         while True:
             results = self._ahead.get(use, [])
@@ -52,9 +52,9 @@ class _Session:
             if kind == "tool_use":
                 self._calls.setdefault(use_id, []).append(_body(payload))
             else:
-                self._ahead.setdefault(use_id, []).append(_kept(payload, blocks))
+                self._ahead.setdefault(use_id, []).append(_stored_result(payload, blocks))
 
-    def called(self, use: str, tool: str, args_hash: str) -> bool:
+    def has_same_call(self, use: str, tool: str, args_hash: str) -> bool:
         """Whether the transcript has the call as it was; asked when its result was found, which stands behind it."""
         calls = self._calls.get(use, [])
         same = next((call for call in calls if _is_call(call, tool, args_hash)), None)
@@ -62,18 +62,18 @@ class _Session:
             calls.remove(same)
         return same is not None
 
-    def asked(self, use: str) -> bool:
+    def has_call(self, use: str) -> bool:
         """Whether the transcript has the call itself; one that was cleared has neither."""
         sql = "SELECT 1 FROM transcript_entries WHERE session_id = ? AND tool_use_id = ? LIMIT 1"
         return bool(self._store.read(sql, (self._id, use)))
 
 
-class Compared:
+class ResultComparison:
     """What a chain's receipts say of results, and what the transcript says."""
 
     def __init__(self, store: Store, archive: str, until: int) -> None:
         """`until` is the last receipt that is known to be intact."""
-        self.changed: list[Changed] = []
+        self.changed: list[ChangedResult] = []
         self.lost: list[str] = []
         """Notes on results that went with a process, so that a resumed session wrote another."""
         sessions: dict[str, _Session] = {}
@@ -81,19 +81,23 @@ class Compared:
             if session_id not in sessions:
                 sessions[session_id] = _Session(store, session_id)
             session, receipt = sessions[session_id], json.loads(line)
-            result = session.found(use, receipt["result_hash"])
+            result = session.find_result(use, receipt["result_hash"])
             call = f"the result of its call {use} ({receipt['tool']}, session {session_id})"
             if result is None:
-                if session.asked(use):
-                    self.changed.append(Changed(seq, f"{call} is gone from the transcript: the transcript was changed"))
+                if session.has_call(use):
+                    self.changed.append(
+                        ChangedResult(seq, f"{call} is gone from the transcript: the transcript was changed")
+                    )
             elif result.hash != receipt["result_hash"] and result.resumed:
                 self.lost.append(f"receipt {seq}: {call} was lost in a crash; the transcript says that it was")
             elif result.hash != receipt["result_hash"]:
-                self.changed.append(Changed(seq, f"{call} is not what the transcript says: the transcript was changed"))
-            elif not result.resumed and not session.called(use, receipt["tool"], receipt["args_hash"]):
+                self.changed.append(
+                    ChangedResult(seq, f"{call} is not what the transcript says: the transcript was changed")
+                )
+            elif not result.resumed and not session.has_same_call(use, receipt["tool"], receipt["args_hash"]):
                 asked = f"what its call {use} ({receipt['tool']}, session {session_id}) asked for"
                 self.changed.append(
-                    Changed(seq, f"{asked} is not what the transcript says: the transcript was changed")
+                    ChangedResult(seq, f"{asked} is not what the transcript says: the transcript was changed")
                 )
 
 
@@ -113,18 +117,18 @@ def _is_call(body: Json, tool: str, args_hash: str) -> bool:
     return str(body.get("name"))[:256] == tool and (lossy or args_hash in (digest(arguments), digest(raw)))
 
 
-def _kept(payload: str, blocks: str | None) -> _Kept:
+def _stored_result(payload: str, blocks: str | None) -> _StoredResult:
     """What cannot be read was not written by us, and has no hash."""
     try:
         body: Any = json.loads(payload)
         media: Any = json.loads(blocks) if blocks else []
     except (ValueError, RecursionError):
-        return _Kept("", resumed=False)
+        return _StoredResult("", resumed=False)
     if not isinstance(body, dict):
-        return _Kept("", resumed=False)
+        return _StoredResult("", resumed=False)
     content = cast(Json, body).get("content")
     resumed = bool(cast(Json, body).get("resumed"))
-    return _Kept(digest([content, *media] if media else content), resumed)
+    return _StoredResult(digest([content, *media] if media else content), resumed)
 
 
 def _results(store: Store, session_id: str) -> Iterator[tuple[str, str, str, str | None]]:

@@ -11,8 +11,8 @@ from adderclaw.storage import Store
 from adderclaw.storage.sdlc import faults
 from adderclaw.storage.text import plain
 
-MOST = 200
-LONGEST = 4_000
+MAX_CRITERIA = 200
+MAX_CHARACTERS = 4_000
 
 _ATX = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})\s*$")
@@ -67,9 +67,11 @@ def parse(plan: str) -> tuple[Criterion, ...]:
     if not items:
         fix = "give them as list items, `- [C1] what can be seen from outside`, or leave the section out"
         problems.append((title.number, f"no success criterion stands in this section: {fix}"))
-    if len(items) > MOST:
-        problems.append((items[MOST].line, f"{len(items)} criteria; a plan has at most {MOST}: split it"))
-    criteria = [_criterion(item, problems) for item in items[:MOST]]
+    if len(items) > MAX_CRITERIA:
+        problems.append(
+            (items[MAX_CRITERIA].line, f"{len(items)} criteria; a plan has at most {MAX_CRITERIA}: split it")
+        )
+    criteria = [_criterion(item, problems) for item in items[:MAX_CRITERIA]]
     seen: dict[str, int] = {}
     for criterion in criteria:
         first = seen.setdefault(criterion.id.casefold(), criterion.line)
@@ -163,8 +165,8 @@ def _criterion(item: _Item, problems: list[tuple[int, str]]) -> Criterion:
     text = plain("\n".join((rest.strip(), *more)).strip())
     if not text:
         problems.append((item.line, f"the criterion {own or 'here'} has no text: say what can be seen from outside"))
-    elif len(text) > LONGEST:
-        problems.append((item.line, f"the criterion has {len(text)} characters; at most {LONGEST}"))
+    elif len(text) > MAX_CHARACTERS:
+        problems.append((item.line, f"the criterion has {len(text)} characters; at most {MAX_CHARACTERS}"))
     if keeps and not (fault or "").strip():
         fix = "add a line beneath it, `fault: …`, with the change that its test has to notice"
         problems.append((item.line, f"the criterion {own or 'here'} is marked keeps and names no fault: {fix}"))
@@ -204,12 +206,12 @@ def put(cursor: sqlite3.Cursor, plan_id: int, criteria: tuple[Criterion, ...]) -
     )
 
 
-def exist(store: Store, plan_id: int) -> bool:
+def has_criteria(store: Store, plan_id: int) -> bool:
     """Whether a plan has criteria."""
     return bool(store.read("SELECT 1 FROM plan_criteria WHERE plan_id = ? LIMIT 1", (plan_id,)))
 
 
-def of(cursor: sqlite3.Cursor, plan_id: int) -> tuple[Criterion, ...]:
+def of_plan(cursor: sqlite3.Cursor, plan_id: int) -> tuple[Criterion, ...]:
     """The criteria of a plan, in its order."""
     rows = cursor.execute(
         "SELECT criterion, text, keeps, fault, line FROM plan_criteria WHERE plan_id = ? ORDER BY position", (plan_id,)

@@ -84,12 +84,12 @@ def hash_of(plan_hash: str, criterion: str, language: str, content: str) -> str:
     return hashlib.sha256(compact([plan_hash, criterion, language, content]).encode()).hexdigest()
 
 
-def beside_tree(digest: str, lent: str) -> str:
+def with_lent_digest(digest: str, lent: str) -> str:
     """The digest of a tree and, apart from it, of what was lent to the tests that ran on it."""
     return f"{digest}+{lent}"
 
 
-def lent_beside(digest: str) -> str:
+def lent_digest(digest: str) -> str:
     return digest.partition("+")[2]
 
 

@@ -49,13 +49,13 @@ def last_conversation(store: Store, project_dir: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def counted(cursor: sqlite3.Cursor, conversation_id: str) -> Plan | None:
+def approved_plan(cursor: sqlite3.Cursor, conversation_id: str) -> Plan | None:
     """The approved plan, which implementation, tests and report rest on."""
     row = cursor.execute(_LAST, (conversation_id, "approved")).fetchone()
     return None if row is None else Plan(*row)
 
 
-def altered(cursor: sqlite3.Cursor, plan: Plan) -> list[str]:
+def alteration_reasons(cursor: sqlite3.Cursor, plan: Plan) -> list[str]:
     """Why what stands in the store is not the plan that was approved; empty where it is."""
     again = "approve it again: `adderclaw sdlc transition planning`, then `sdlc plan` and `sdlc approve`"
     if hash_of(plan.content) != plan.hash:
@@ -64,7 +64,7 @@ def altered(cursor: sqlite3.Cursor, plan: Plan) -> list[str]:
         expected = criteria.parse(plan.content)
     except criteria.BadPlan as error:
         return [f"the success criteria of plan {plan.id} cannot be read ({error}): {again}"]
-    if criteria.of(cursor, plan.id) != expected:
+    if criteria.of_plan(cursor, plan.id) != expected:
         return [f"the criteria kept for plan {plan.id} are not those of its text: {again}"]
     return []
 
@@ -88,7 +88,7 @@ def draft(cursor: sqlite3.Cursor, conversation_id: str, content: str) -> int:
     return number
 
 
-def keep_as_draft(cursor: sqlite3.Cursor, number: int) -> None:
+def restore_draft(cursor: sqlite3.Cursor, number: int) -> None:
     """A draft that the begin of the phase planning superseded is still the one to be approved."""
     cursor.execute("UPDATE plans SET status = 'draft' WHERE id = ? AND status = 'superseded'", (number,))
 

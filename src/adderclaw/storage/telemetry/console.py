@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-LONGEST = 160
+MAX_CHARACTERS = 160
 """Characters of what a line says at its end."""
-WIDE = 80
+WIDE_COLUMNS = 80
 """Columns from which on what is said stands beside its head; on a narrower terminal it stands below."""
 TURN, DONE = 7, 18
 """Columns of the turn, and of action and status."""
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     action: str
     status: str
     spent: str
-    said: str
+    text: str
     style: Style
 
 
@@ -62,7 +62,7 @@ class Progress:
             plain(str(payload.get("action", action))),
             plain(str(payload.get("status") or payload.get("outcome") or status)),
             self._spent(),
-            text if len(text) <= LONGEST else text[:LONGEST] + "…",
+            text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "…",
             _style(style, payload),
         )
 
@@ -91,7 +91,7 @@ def _style(style: Style, payload: Json) -> Style:
     return "red" if status in ("failed", "timeout", "denied", "invalid", "aborted") else style
 
 
-def _all(*keys: str) -> Callable[[Json], str]:
+def _join_values(*keys: str) -> Callable[[Json], str]:
     def said(payload: Json) -> str:
         return " ".join(_word(payload[key]) for key in keys if payload.get(key) not in (None, "", []))
 
@@ -125,28 +125,28 @@ def _step(payload: Json) -> str:
 
 
 _SHOWN: dict[str, tuple[str, str, Style, Callable[[Json], str]]] = {
-    "run_started": ("run", "started", "bold", _all("task")),
+    "run_started": ("run", "started", "bold", _join_values("task")),
     "skill_catalog_loaded": ("load", "ok", "dim", lambda payload: f"{payload.get('skills')} skills"),
     "skill_prefilter_completed": ("route", "ok", "cyan", _candidates),
     "skill_disclosure_loaded": ("disclose", "ok", "dim", _files),
-    "llm_request_sent": ("think", "asked", "dim", _all("provider", "model")),
-    "llm_retry_scheduled": ("think", "retry", "yellow", _all("reason")),
-    "llm_response_received": ("think", "answered", "dim", _all("stop_reason")),
-    "llm_request_failed": ("think", "failed", "red", _all("reason")),
-    "llm_decision_decoded": ("decide", "", "cyan", _all("actions", "summary", "problems")),
+    "llm_request_sent": ("think", "asked", "dim", _join_values("provider", "model")),
+    "llm_retry_scheduled": ("think", "retry", "yellow", _join_values("reason")),
+    "llm_response_received": ("think", "answered", "dim", _join_values("stop_reason")),
+    "llm_request_failed": ("think", "failed", "red", _join_values("reason")),
+    "llm_decision_decoded": ("decide", "", "cyan", _join_values("actions", "summary", "problems")),
     "skill_invocation_started": ("select", "started", "cyan", _taken_over),
     "skill_step_executed": ("step", "", "green", _step),
-    "step_retry_scheduled": ("step", "retry", "yellow", _all("step_id", "reason")),
-    "skill_invocation_finished": ("leave", "", "dim", _all("reason")),
-    "approval_requested": ("approve", "asked", "yellow", _all("tool", "reason")),
-    "tool_requested": ("call", "", "green", _all("tool", "summary")),
-    "tool_denied": ("step", "denied", "red", _all("tool", "reason")),
-    "warning": ("note", "warning", "yellow", _all("message")),
-    "limit_reached": ("run", "limit", "red", _all("reason")),
-    "signal_received": ("run", "signal", "yellow", _all("signal")),
-    "graceful_shutdown_started": ("run", "ending", "yellow", _all("reason")),
-    "run_finished": ("run", "", "bold", _all("reason")),
-    "run_failed": ("run", "", "red", _all("message")),
+    "step_retry_scheduled": ("step", "retry", "yellow", _join_values("step_id", "reason")),
+    "skill_invocation_finished": ("leave", "", "dim", _join_values("reason")),
+    "approval_requested": ("approve", "asked", "yellow", _join_values("tool", "reason")),
+    "tool_requested": ("call", "", "green", _join_values("tool", "summary")),
+    "tool_denied": ("step", "denied", "red", _join_values("tool", "reason")),
+    "warning": ("note", "warning", "yellow", _join_values("message")),
+    "limit_reached": ("run", "limit", "red", _join_values("reason")),
+    "signal_received": ("run", "signal", "yellow", _join_values("signal")),
+    "graceful_shutdown_started": ("run", "ending", "yellow", _join_values("reason")),
+    "run_finished": ("run", "", "bold", _join_values("reason")),
+    "run_failed": ("run", "", "red", _join_values("message")),
 }
 
 
@@ -180,11 +180,11 @@ def _lines(console: "Console", row: Row) -> "list[Text]":
         (f"{row.turn:<{TURN}} ", "bold"),
         (f"{f'{row.action} {row.status}':<{DONE}} ", row.style),
     )
-    description = Text.assemble((f"{row.skill} ", "bold") if row.skill else "", row.said)
+    description = Text.assemble((f"{row.skill} ", "bold") if row.skill else "", row.text)
     if row.spent:
         description.append(f"{'  ' if description.plain else ''}{row.spent}", style="dim")
     width = console.width - 1  # a terminal may break after its last column
-    beside = console.width >= WIDE
+    beside = console.width >= WIDE_COLUMNS
     indent = head.cell_len if beside else 2
     folded = (
         list(description.wrap(console, max(10, width - indent), overflow="fold")) if description.plain.strip() else []

@@ -51,7 +51,7 @@ class Status:
         now, session = time.monotonic(), self._run.session
         if now - self._looked >= AGAIN:
             self._looked, self._branch = now, branch(root)
-            self._phase = phases.shown(session.store, session.conversation_id)
+            self._phase = phases.phase_text(session.store, session.conversation_id)
 
 
 def branch(root: str) -> str:

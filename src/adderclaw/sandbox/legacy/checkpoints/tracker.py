@@ -178,7 +178,7 @@ class Tracker:
         new = self.blobs.taken()
         if new:
             with self._store.write() as cursor:
-                rows.keep(cursor, new)
+                rows.add_blobs(cursor, new)
         if found.changes:
             saved_index.save(self.folder, root, found.now)
         self._say_left_out(root, found.left_out)
@@ -278,11 +278,11 @@ class Tracker:
         made = draft._replace(root=root)
 
         def write(cursor: Cursor) -> None:
-            rows.keep(cursor, new)
+            rows.add_blobs(cursor, new)
             if changes:
                 rows.add(cursor, made, changes)
 
-        self._store.soon(write)
+        self._store.write_next(write)
 
     def _give_up(self, error: Exception) -> None:
         """Better a call that cannot be undone, and is said to be so, than none."""
