@@ -90,7 +90,7 @@ def test_what_a_rule_keeps_from_the_model_a_command_does_not_find_either(world: 
     assert "ran" in seen[2]
     assert set(re.findall(r"word-\w[\w-]*", seen[0])) == {"word-in-the-open", "word-later"}, "the latter in later.sh"
     assert set(re.findall(r"word-\w[\w-]*", seen[3])) == {"word-in-the-open"}, "what came later is hidden, too"
-    assert "the sandbox was started again (what rules keep from commands has changed" in done.err
+    assert "the sandbox was restarted (the files that rules hide or protect have changed" in done.err
     assert (place / "deep" / "priv" / "p").exists(), "what is known by its place keeps it"
     assert (place / "a" / "b" / "c").exists()
     assert (place / "kept.txt").read_text() == "as it was\n"
@@ -316,8 +316,8 @@ def test_a_directory_that_is_added_is_seen_by_commands_when_nothing_else_runs(wo
     assert seen[1].strip() == "words from beside"
     assert "words from beside\nmore" in seen[3], "what was added before is still there"
     assert done.err.count("the sandbox was started again") == 1
-    assert f"the sandbox was started again ({beside} is added to it)" in done.err
-    assert done.err.count("the sandbox stays as it is while a server or a task runs in it") == 1
+    assert f"the sandbox was restarted ({beside} is added to it)" in done.err
+    assert done.err.count("the sandbox cannot change while a server or a task runs in it") == 1
     assert f"{further} is added to it, which counts for commands when that has ended" in done.err
 
 

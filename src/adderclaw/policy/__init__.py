@@ -1,4 +1,4 @@
-"""The gate: guards may only refuse, judges give opinions, and the mode decides where none speaks. No I/O."""
+"""The gate: guards can only deny, judges give opinions, and the mode decides where no judge has one. No I/O."""
 
 import os
 import re
@@ -32,27 +32,27 @@ __all__ = [
 
 
 def judge(case: Case) -> Decision:
-    """What becomes of a call; the guards and judges are imported with the first one, not before the first request."""
+    """Judge a call. Guards and judges are imported with the first call, to keep the start fast."""
     from adderclaw.policy.verdict import judge as judged
 
     return judged(case)
 
 
 def hidden_from_search(policy: Policy) -> Callable[[str], bool]:
-    """Whether a file that a search comes upon is one that may not be read: then what is in it is not shown."""
+    """Returns a test for files whose content a search must not show, because reading them is denied."""
     return _matches_any(_denied(policy, (READ, *(tool.name for tool in TOOLS if tool.searches_content))))
 
 
 def kept_from_deletion(policy: Policy) -> Callable[[str], bool]:
-    """Whether a file that a deletion comes upon is one that a rule keeps from being read or changed."""
+    """Returns a test for files that a deletion must not remove, because a rule denies reading or changing them."""
     rule = _combined_pattern(_denied(policy, (READ, EDIT, WRITE, DELETE)))
     return lambda path: rule is not None and rule.fullmatch(path) is not None
 
 
 def withholds_tool(policy: Policy, tool: str) -> bool:
-    """Whether every call of a tool is denied, whatever it says: then the model is not even told of it.
+    """Whether every call of a tool is denied, so that the model is not offered it.
 
-    The prompt is made once, so that what a session may still change (the mode, the phase) withholds nothing.
+    The prompt is written once, so conditions that a session can change (mode, phase) are not considered.
     """
     if any(rule.subject == "all" and names_tool(rule, tool) for rule in policy.rules.deny):
         return True
@@ -62,7 +62,7 @@ def withholds_tool(policy: Policy, tool: str) -> bool:
 
 
 def denied_host_reason(policy: Policy, host: str, port: int) -> str | None:
-    """Why no command may reach a host that is listed: what a rule denies to the web tools it denies to commands."""
+    """Why commands may not reach a listed host: rules that deny it to the web tools apply to commands, too."""
     for rule in policy.rules.deny:
         if rule.subject == "domain" and covers(rule.pattern, host, port):
             return f"deny rule {rule.text}"
@@ -70,20 +70,20 @@ def denied_host_reason(policy: Policy, host: str, port: int) -> str | None:
 
 
 def denied_patterns(policy: Policy) -> "Shut":
-    """What a sandbox keeps from what runs in it: no verdict on a command knows every file that it opens."""
+    """The files that a sandbox must hide or protect: the verdict on a command cannot know all files that it opens."""
     from adderclaw.config.denied_names import Shut
 
     return Shut(_combined_pattern(_denied(policy, (READ,))), _combined_pattern(_denied(policy, (EDIT, WRITE))))
 
 
 def denies_reads(policy: Policy) -> bool:
-    """Whether something in the workspace may not be read: by a rule, or by its place."""
+    """Whether a rule or `forbidden_paths` denies reading something in the workspace."""
     forbidden = (path for path in policy.forbidden_paths for root in policy.roots if beneath(path, root))
     return bool(_denied(policy, (READ,))) or any(forbidden)
 
 
 def denied_literal_paths(policy: Policy) -> list[str]:
-    """Whole names, outside of the workspace too, that rules deny to Read: those that need no look at the disk."""
+    """Literal paths, inside and outside the workspace, that rules deny to Read."""
     listed = [rule.specifier for rule in _listed_denials(policy, (READ,))]
     # policy.toml writes the root of the disk as one slash, a permission rule as two
     listed += [f"/{rule.text}" if rule.text.startswith("/") else rule.text for rule in _file_denials(policy, (READ,))]
@@ -104,7 +104,7 @@ def _file_denials(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
 
 
 def _combined_pattern(rules: list[Rule]) -> "re.Pattern[str] | None":
-    """As `_any_of`, in one expression: it is asked of every name of a workspace."""
+    """The rules as one expression: it is matched against every name of a workspace."""
     return re.compile("|".join(f"(?:{rule.pattern})" for rule in rules), re.DOTALL | re.IGNORECASE) if rules else None
 
 
@@ -142,7 +142,7 @@ def policy_of(
     policies: Sequence[Json] = (),
     real: Callable[[str], str] = followed,
 ) -> Policy:
-    """The operator's policy, made once at start: the only place here that may look at the disk, through `real`.
+    """The operator's policy, created once at start. Only this function may read the disk, through `real`.
 
     `profile` None follows `security.autonomy`. `sandboxed` says whether an OS sandbox really carries the commands,
     `bubblewrap` whether it is that one,
@@ -195,9 +195,9 @@ def policy_of(
 
 
 def with_permissions(policy: Policy, permissions: "Permissions", real: Callable[[str], str]) -> Policy:
-    """The policy that a session began with, after its permissions changed: rules, mode and further directories.
+    """The policy of a session after its permissions changed: rules, mode and further directories.
 
-    Another mode than it began with stands in place of the autonomy; `plan` only adds what it denies itself.
+    A mode other than the first one replaces the autonomy; `plan` only adds its own denials.
     """
     anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
     added = _with_real_paths(permissions.additionalDirectories, real)
@@ -212,7 +212,7 @@ def with_permissions(policy: Policy, permissions: "Permissions", real: Callable[
 
 
 def with_allowed(policy: Policy, texts: Iterable[str]) -> Policy:
-    """The policy with further allow rules; one that is invalid is left out, and one that is there stands once."""
+    """The policy with further allow rules, without invalid ones and duplicates."""
     anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
     added = parse_all((), (), texts, anchors, policy.aliases).allow
     rules = policy.rules._replace(allow=tuple(dict.fromkeys((*policy.rules.allow, *added))))
@@ -224,7 +224,7 @@ MODES: tuple[PermissionMode | None, ...] = ("bypassPermissions", "acceptEdits", 
 
 
 def with_stricter_mode(policy: Policy, mode: PermissionMode | None) -> Policy:
-    """The policy of a child that wants this mode: it counts where it is stricter, and loosens nothing."""
+    """The policy of a child with this mode, which applies only if it is stricter."""
     if mode is None or MODES.index(mode) <= MODES.index(policy.mode):
         return policy
     return replace(policy, mode=mode, autonomy=policy.autonomy_now, autonomy_set=True)
@@ -249,6 +249,6 @@ def _compile_files(
 
 
 def _with_real_paths(names: Collection[str], real: Callable[[str], str]) -> tuple[str, ...]:
-    """Each path as it is named and as it is with links followed."""
+    """Each path as it is named and with links followed."""
     absolute = [os.path.normpath(os.path.expanduser(name)) for name in names]
     return tuple(dict.fromkeys((*absolute, *map(real, absolute))))

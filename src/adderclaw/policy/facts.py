@@ -1,4 +1,4 @@
-"""What a call would touch as JSON and back, so that the gate can judge it again when the files are long gone."""
+"""Converts the facts of a call to JSON and back, so that the gate can judge it again when the files are gone."""
 
 from dataclasses import is_dataclass
 from typing import Any, cast
@@ -18,11 +18,11 @@ _PLAIN = frozenset({str, bool, int, float, type(None)})
 
 
 class InvalidFact(ValueError):
-    """Something that stands where a fact should, and is none."""
+    """A value that is not a valid fact."""
 
 
 def touch_to_json(touch: Touch) -> Json:
-    """A Touch as JSON values; what has its default is left out."""
+    """A Touch as JSON values, without empty fields."""
     return cast(Json, _to_json(touch))
 
 
@@ -34,7 +34,7 @@ def touch_from_json(body: Json) -> Touch:
 
 
 def _to_json(value: object) -> Any:
-    if type(value) in _PLAIN:  # asked first: this is what most values are
+    if type(value) in _PLAIN:  # checked first: most values are plain
         return value
     if isinstance(value, Live):
         return {_KIND: "Live", "text": str(value), "pieces": _to_json(value.pieces)}
@@ -69,4 +69,4 @@ def _from_json(value: Any) -> Any:
                 fact_class = _KINDS[kind]
                 return fact_class(**named)
     except (KeyError, TypeError) as error:
-        raise InvalidFact(f"{kind!r} is no kind of fact, or its fields do not fit") from error
+        raise InvalidFact(f"{kind!r} is not a kind of fact, or its fields do not match") from error

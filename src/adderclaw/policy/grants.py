@@ -1,4 +1,4 @@
-"""What "always allow" would grant: only rules that can be said exactly, and that allow this call and no wider one."""
+"""The rules that "always allow" would add: only exact ones, which allow this call and no wider one."""
 
 import re
 from dataclasses import replace
@@ -11,12 +11,12 @@ from adderclaw.policy.legacy.shell.planner import Plan, canonical_text, simples
 from adderclaw.policy.rules import Anchors, InvalidRule, Rule, parse
 
 _MOST = 4
-"""Commands of one plan: more rules than that, nobody reads before saying yes."""
+"""Commands of one plan: nobody reads more rules than this before a yes."""
 _JOINTS = r" (?:&&|\|\||\|) |; "
 
 
 def exact_rules(case: Case) -> tuple[str, ...]:
-    """Rules that would allow exactly this call; none where that cannot be said exactly, and never for raw bash."""
+    """Rules that would allow exactly this call; none if no exact rule exists, and never for raw bash."""
     command = case.touch.command
     if remotes.each_time(case):
         return ()
@@ -30,7 +30,7 @@ def exact_rules(case: Case) -> tuple[str, ...]:
 
 
 def describe_rules(rules: tuple[str, ...]) -> str:
-    """What such rules allow, for a person who is asked whether they count from now on."""
+    """A description of such rules for the person who decides whether they apply from now on."""
     clauses: list[str] = []
     for rule in rules:
         tool, _, rest = rule.removesuffix(")").partition("(")
@@ -39,13 +39,13 @@ def describe_rules(rules: tuple[str, ...]) -> str:
 
 
 def _rules_for_plan(command: Plan) -> tuple[str, ...]:
-    """Each command of a plan that is nothing but such commands, word for word."""
+    """A rule for each command of a plan of simple commands, word for word."""
     commands = simples(command)
     texts = [canonical_text(simple) for simple in commands]
     if not 0 < len(commands) <= _MOST or re.split(_JOINTS, command.shown) != texts:
         return ()
     if any(re.search(r"[*\0]|  |[^\S ]", text) for text in texts):
-        return ()  # a star would be a wildcard, and a rule's blanks are folded
+        return ()  # a star would be a wildcard, and rules fold spaces
     return tuple(f"{BASH}({text})" for text in dict.fromkeys(texts))
 
 
@@ -61,7 +61,7 @@ def _rules_for_path(case: Case) -> tuple[str, ...]:
 
 
 def _would_allow(texts: tuple[str, ...], case: Case) -> bool:
-    """Whether these rules, and nothing else, would make the gate allow the call."""
+    """Whether the gate would allow the call with these rules alone."""
     policy = case.policy
     anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
     try:

@@ -1,4 +1,4 @@
-"""Guards: each may only refuse, gives its reason, and is overruled by nothing."""
+"""Guards: each can only deny, with a reason, and nothing overrules it."""
 
 from collections.abc import Iterator
 
@@ -60,7 +60,7 @@ def readonly(case: Case) -> str | None:
 
 
 def protected(case: Case) -> str | None:
-    """AdderClaw's own files, the kernel's doors, and the files by which a project makes other programs run."""
+    """Protects AdderClaw's own files, interfaces of the kernel, and files that make other programs run."""
     for fact in _facts(case):
         reason = _malformed(fact) or _protected_always(case, fact)
         if reason:
@@ -92,14 +92,14 @@ def _protected_always(case: Case, fact: PathFact) -> str | None:
         if _is_own_file(case, path):
             return f"{path} belongs to AdderClaw itself"
         if paths.is_kernel_path(path):
-            return f"{path} is not a file but a door into the system"
+            return f"{path} is not a file but an interface of the system"
         if traits(case.tool).searches_content and paths.contained_path(path, (case.policy.home,)):
             return f"{path} holds AdderClaw's own folder: search a folder that does not"
     return None
 
 
 def _is_own_file(case: Case, path: str) -> bool:
-    """Whether a path is the database, the log, a key, or in our home and not meant for the model."""
+    """Whether a path is the database, the log, a key, or a file of AdderClaw's home that the model may not read."""
     policy = case.policy
     loose = paths.fold_path(path)
     for file in policy.own_files:
@@ -112,13 +112,13 @@ def _is_own_file(case: Case, path: str) -> bool:
         return False
     home = paths.fold_path(policy.home)
     first = loose[len(home) + 1 :].split("/", 1)[0]
-    if first == home_names.PLUGINS:  # those that the operator trusts are shown, and no other
+    if first == home_names.PLUGINS:  # only trusted plugins are readable
         return not any(beneath(path, folder) for folder in policy.shown)
     return first not in paths.READABLE_AT_HOME
 
 
 def _is_in_root_at_home(case: Case, path: str) -> bool:
-    """Whether a path lies in a workspace that somebody keeps inside of AdderClaw's own folder."""
+    """Whether a path is in a workspace inside AdderClaw's own folder."""
     home, loose = paths.fold_path(case.policy.home), paths.fold_path(path)
     roots = (root for root in map(paths.fold_path, case.policy.roots) if root != home and paths.beneath(root, home))
     return any(paths.beneath(loose, root) for root in roots)
@@ -143,14 +143,15 @@ def _protected_write(case: Case, path: str) -> str | None:
 
 
 def is_shown_before_write(case: Case, path: str) -> bool:
-    """Whether a tool that writes one file shows it to the operator first: in the workspace, and not git's or ours."""
+    """Whether the operator sees a write first: of a tool that writes one file in the workspace, not git's or
+    AdderClaw's."""
     roots = case.policy.roots
     inside = traits(case.tool).writes and paths.root_of(path, roots) is not None
     return inside and paths.denied_name(path, roots) is None
 
 
 def run_later(case: Case) -> Opinion | None:
-    """What other programs run later is written after a question, in every mode and whatever a rule allows."""
+    """Writing files that other programs run later needs approval in every mode, whatever a rule allows."""
     for fact in case.touch.writes if traits(case.tool).writes else ():
         for path in paths.forms(fact):
             if name := paths.protected_name(path, case.policy.roots):
@@ -159,7 +160,7 @@ def run_later(case: Case) -> Opinion | None:
 
 
 def forbidden_paths(case: Case) -> str | None:
-    """What the operator forbids, for reading as for writing."""
+    """Denies reading and writing in `forbidden_paths`."""
     listed = case.policy.forbidden_paths
     for fact in _facts(case):
         for path in paths.forms(fact):
@@ -177,11 +178,11 @@ def forbidden_paths(case: Case) -> str | None:
 
 def workspace(case: Case) -> str | None:
     policy = case.policy
-    # In a sandbox raw bash reaches nothing else anyway, and not every word that looks like a path is one.
+    # A sandbox confines raw bash anyway, and not every word that looks like a path is one.
     if policy.sandboxed and isinstance(case.touch.command, Raw):
         return None
     reads = () if case.free_reads else [fact for fact in case.touch.reads if not is_kept(fact, case)]
-    # The file tools open what they write beneath a root, whatever else is allowed (X-45).
+    # The file tools can only write beneath a root, whatever else is allowed.
     writes = case.touch.writes if policy.workspace_only or case.touch.command is None else ()
     for fact in (*(reads if policy.workspace_only else ()), *writes):
         if not paths.is_device(fact) and not is_inside(fact, policy.roots) and not is_scratch(fact, case):
@@ -199,7 +200,7 @@ def _facts(case: Case) -> Iterator[PathFact]:
 
 
 def _mentioned_paths(case: Case) -> Iterator[str]:
-    """Paths among the words of raw bash, and of code for an interpreter that no sandbox holds."""
+    """Paths among the words of raw bash, and of interpreter code without a sandbox."""
     command, policy = case.touch.command, case.policy
     words: list[str] = []
     if isinstance(command, Raw):

@@ -1,4 +1,4 @@
-"""Judges: each gives an opinion of a call or none; the strictest given stands."""
+"""Judges: each may give an opinion on a call; the strictest one counts."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from adderclaw.policy.rules import Rule
 
 
 def hook(case: Case) -> Opinion | None:
-    """What PreToolUse hooks said. Raw bash is asked for each time: no hook grants it."""
+    """The opinion of PreToolUse hooks. They cannot grant raw bash, which is asked about each time."""
     opinion = case.hook_opinion
     if opinion is not None and opinion.verdict == "allow" and isinstance(case.touch.command, Raw):
         return None
@@ -34,7 +34,7 @@ def permission_rules(case: Case) -> Opinion | None:
 
 
 def policy_files(case: Case) -> Opinion | None:
-    """What the policy.toml files say, if there are any."""
+    """The opinion of the policy.toml files, if there are any."""
     if not case.policy.files:
         return None
     from adderclaw.policy.policy_file import policy_files as judged
@@ -43,7 +43,7 @@ def policy_files(case: Case) -> Opinion | None:
 
 
 def other_projects(case: Case) -> Opinion | None:
-    """What was said in other projects is nobody's but the operator's to show, whatever a mode or rule allows."""
+    """Only the operator may show conversations of other projects, whatever a mode or rule allows."""
     return Opinion("other projects", "ask", case.touch.beyond) if case.touch.beyond else None
 
 
@@ -72,7 +72,7 @@ def forbids(rule: Rule, case: Case) -> bool:
 
 
 def _covered_paths(rule: Rule, case: Case) -> Iterable[PathFact]:
-    """The paths that a rule speaks of. A denied read denies writes, too; commands are held to the same rules."""
+    """The paths that a rule applies to, also for commands. A denied read denies writes, too."""
     reads, writes = case.touch.reads, case.touch.writes
     if rule.tool == READ:
         return (*reads, *writes) if rule.behaviour == "deny" else reads
@@ -89,7 +89,7 @@ def _command_matches(rule: Rule, case: Case) -> bool:
 
 
 def spellings(command: Plan | Raw) -> Iterable[str]:
-    """Every text that a refusing rule may know a command by: as written, unquoted, by its name, without wrappers."""
+    """All spellings that a deny or ask rule can match: as written, unquoted, by name, without wrappers."""
     yield " ".join(command.text.split())
     for simple in simples(command) if isinstance(command, Plan) else ():
         yield " ".join(simple.text.split())
@@ -111,7 +111,7 @@ def _granting_rule(allow: tuple[Rule, ...], case: Case) -> str | None:
 
 
 def _grants(rule: Rule, case: Case) -> bool:
-    # Who may change a file may also look at it.
+    # A rule that allows changing a file also allows reading it.
     implied = rule.tool == EDIT and rule.subject == "path" and traits(case.tool).family == READ
     if not implied and not rules.names_tool(rule, case.tool):
         return False
@@ -143,11 +143,11 @@ def _name_matches(rule: Rule, case: Case) -> bool:
 def plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | None:
     """Each simple command needs a rule of its own, and each file that a redirect writes an Edit rule."""
     used: list[str] = []
-    # Names that are only found when it runs are asked about each time.
+    # Names that are known only at run time are asked about each time.
     if any(simple.handed for simple in simples(command)):
         return None
     for simple in simples(command):
-        # Where no sandbox is on, code that stands in a command is allowed by a rule that says all of it (X-77).
+        # Without a sandbox, only a rule with the exact text allows a command that contains code.
         exact = not case.policy.sandboxed and inline.stands_in(simple)
         candidates = (rule for rule in allow if rule.tool == BASH and (not exact or _is_exact(rule)))
         rule = next((rule for rule in candidates if allows_simple(rule, simple)), None)
@@ -171,10 +171,10 @@ def allows_simple(rule: Rule, simple: Simple) -> bool:
         return True
     if rule.subject != "command" or ("*" in rule.specifier and _needs_exact_rule(simple)):
         return False
-    # Words that are said exactly do not say the code that comes by standard input.
+    # An exact rule does not cover code that comes from standard input.
     if "*" not in rule.specifier and any(map(inline.comes_by_stdin, handed_on(simple.words))):
         return False
-    # A program named by a path is not the program of that name: the text must say the path, too.
+    # A program named by a path may be another program: the rule must contain the path, too.
     texts = (" ".join(canonical_text(simple).split(" ")), _without_redirects(simple), *_unwrapped(simple))
     return any(rules.matches_text(rule, text) for text in texts)
 
@@ -183,7 +183,7 @@ _ACTIONS = names("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -f
 
 
 def _needs_exact_rule(simple: Simple) -> bool:
-    """Whether only a rule that says the whole command allows it: what a wildcard stands for could be anything."""
+    """Whether only an exact rule can allow the command, because a wildcard could match anything."""
     program = _innermost(simple.words)
     name = program[0].rsplit("/", 1)[-1]
     return name in those("whole") or (name == "find" and not _ACTIONS.isdisjoint(program))

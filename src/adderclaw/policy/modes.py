@@ -1,4 +1,4 @@
-"""The mode, where no judge speaks: autonomy and permission mode against risk, the stricter of the two."""
+"""The mode decides where no judge has an opinion: by risk, the stricter of autonomy and permission mode."""
 
 from adderclaw.core.tool_traits import BASH, traits
 from adderclaw.core.types import Autonomy, PermissionMode, Risk, Verdict
@@ -17,7 +17,7 @@ BY_AUTONOMY: dict[Autonomy, dict[Risk, Verdict]] = {
 
 
 def waits_for_plan(tool: str) -> bool:
-    """Whether a tool is not used before a plan is approved."""
+    """Whether a tool needs an approved plan while planning."""
     return tool == BASH or traits(tool).writes
 
 
@@ -49,7 +49,7 @@ def _by_autonomy(case: Case, autonomy: Autonomy, risk: Risk) -> Verdict:
 
 
 def _raw_bash(case: Case, autonomy: Autonomy, command: Raw) -> Verdict:
-    """Raw bash is never granted: asked for each time at most, or run where a sandbox or `full` carries it."""
+    """Raw bash runs in a sandbox or with `full` autonomy; elsewhere it is denied, or asked about each time."""
     if autonomy == "full" and (case.policy.sandboxed or not unknowable(command)):
         return "allow"
     asked = case.policy.raw_bash == "ask" or (case.policy.bubblewrap and case.at_terminal)
@@ -94,7 +94,8 @@ def _fix_hint(case: Case, mode: str, weighed: AssessedRisk) -> str:
     if weighed.denial == "no sandbox":
         rule_hint = ", and a rule in [permissions] allow that says all of it, without a star, would allow it"
         has_inline_code = isinstance(command, Plan) and any(map(inline.stands_in, simples(command)))
-        return f"; in a sandbox (bubblewrap or Landlock; see `adderclaw doctor`) you would be asked{rule_hint * has_inline_code}"
+        hint = rule_hint if has_inline_code else ""
+        return f"; in a sandbox (bubblewrap or Landlock; see `adderclaw doctor`) you would be asked{hint}"
     if any(rule_hint in weighed.why for rule_hint in ("allowed_commands", "allowed_domains", "not installed")):
         return ""
     if case.touch.hosts:

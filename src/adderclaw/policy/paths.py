@@ -1,4 +1,4 @@
-"""Paths as the gate compares them: folded names, what lies beneath what, and the names that nobody may write."""
+"""Paths as the gate compares them: folded names, containment, and protected names."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,20 +12,20 @@ from adderclaw.core.types import PathFact
 DEVICES = frozenset(
     ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 )
-"""Free for everybody: they keep nothing and lead nowhere."""
+"""Always allowed: they store nothing and lead nowhere."""
 
 READABLE_AT_HOME = frozenset({home_names.SKILLS, "workspace"})
-"""What of AdderClaw's own folder is meant for the model."""
+"""The entries of AdderClaw's own folder that the model may read."""
 
 _IGNORABLE = (
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff]"
 )
-"""Characters that some file systems leave out when they compare names."""
+"""Characters that some file systems ignore when they compare names."""
 
 
 def is_normal_absolute(path: str) -> bool:
-    """Absolute, with nothing left to fold: whatever else arrives here was not gathered as it should be."""
+    """Whether a path is absolute and normalized, as the gate requires."""
     return path.startswith("/") and "\0" not in path and not {".", ".."} & set(path.split("/"))
 
 
@@ -55,7 +55,7 @@ def is_device(fact: PathFact) -> bool:
 
 
 def containing_folder(path: str, folders: Iterable[str]) -> str | None:
-    """The first of the folders that a path lies in, names compared as loosely as any file system would."""
+    """The first folder that contains a path, with names compared as loosely as any file system does."""
     loose = fold_path(path)
     return next((folder for folder in folders if folder and beneath(loose, fold_path(folder))), None)
 
@@ -78,7 +78,7 @@ def protected_name(path: str, roots: Iterable[str]) -> str | None:
 
 
 def denied_name(path: str, roots: Iterable[str]) -> str | None:
-    """The part that makes it git's, the user's or our own: nobody writes that, whatever an operator answers."""
+    """The part of a path that belongs to git, the user or AdderClaw: it is never written, whatever the answer."""
     return names().is_denied(_parts(path, roots))
 
 
@@ -99,14 +99,14 @@ def is_run(path: str, folders: Iterable[str], roots: Iterable[str]) -> bool:
 
 
 def is_kernel_path(path: str) -> bool:
-    """Paths that are not files: other processes' memory, descriptors and environment, devices, bash's sockets."""
+    """Whether a path is not a file: processes' memory, descriptors and environment, devices, bash's sockets."""
     return bool(re.match(r"/proc/(\d+|self|thread-self|sys|kcore|sysrq-trigger)(/|$)|/dev(/|$)|/sys(/|$)", path)) and (
         path not in DEVICES and path != "/dev"
     )
 
 
 def mentioned_paths(words: Iterable[str], home: str, base: str) -> Iterator[str]:
-    """Paths that words name, alone or after an equals sign, a colon or an at sign, without looking at the disk."""
+    """Paths in words, alone or after an equals sign, colon or at sign, without reading the disk."""
     for word in words:
         for part in re.split(r"[=:@,]", word):
             at_home = re.match(r"(?:~|\$HOME|\$\{HOME\})(?=/|$)", part)
@@ -119,7 +119,7 @@ def mentioned_paths(words: Iterable[str], home: str, base: str) -> Iterator[str]
 
 
 def normalize(path: str) -> str:
-    """Dots folded without looking at the disk."""
+    """The path without `.` and `..`, without reading the disk."""
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":

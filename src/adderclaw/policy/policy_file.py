@@ -1,7 +1,7 @@
-"""policy.toml as a judge: sections of tools with what they may and may not touch, several files united.
+"""policy.toml as a judge: sections that allow and deny tools what they touch.
 
-Deny wins whatever the order. Each file gives its own opinion of a call and the strictest stands; of a file that is not
-trusted only the denials count. Patterns become the rules of `policy.rules`, so that both sources match alike.
+Deny wins whatever the order. Each file gives its own opinion and the strictest one counts; of an untrusted file only
+the denials count. Patterns become rules of `policy.rules`, so that both sources match in the same way.
 """
 
 import re
@@ -52,7 +52,7 @@ class PolicyFile(NamedTuple):
         return self.sections.get(tool) or self.sections.get(traits(tool).section_of)
 
     def withholds(self, tool: str) -> bool:
-        """Whether the file denies every call of a tool: `Call` is judged as the tool that it is about."""
+        """Whether the file denies every call of a tool; `Call` is judged as the tool that it calls."""
         section = self.section(tool)
         if section is not None and (section.enabled is False or section.rate_limit == 0):
             return True
@@ -75,7 +75,7 @@ class PatternBase(NamedTuple):
 def compile_files(
     files: Sequence[Json], base: PatternBase, aliases: Mapping[str, str] | None = None, known: Collection[str] = ()
 ) -> tuple[PolicyFile, ...]:
-    """The files that `config` read, ready to judge; raises ConfigError with every problem, broken examples included."""
+    """Compile the files that `config` has read. Raises ConfigError with all problems, failed examples included."""
     problems: list[Problem] = []
     policy_files = tuple(_compile_file(file, base, aliases or {}, known, problems) for file in files)
     if problems:
@@ -125,7 +125,7 @@ def _list_key(scope: Scope, behaviour: str) -> str:
 
 
 class _PatternReader:
-    """One list of patterns; what is wrong with it is gathered."""
+    """Reads one list of patterns and collects its problems."""
 
     def __init__(self, base: PatternBase, scope: Scope, tool: str) -> None:
         self._place, self._tool = base, tool
@@ -176,7 +176,7 @@ class _PatternReader:
 
 
 def _make_absolute(text: str, workspace: str, home: str) -> str:
-    """A path or pattern made absolute: `~`, `$WORKSPACE`, a leading `**` that floats, else beside the workspace."""
+    """Make a path or pattern absolute: `~`, `$WORKSPACE`, a floating leading `**`, else relative to the workspace."""
     for prefix, folder in (("$WORKSPACE", workspace), ("${WORKSPACE}", workspace), ("~", home)):
         if text == prefix or text.startswith(f"{prefix}/"):
             return folder.rstrip("/") + text[len(prefix) :]
@@ -189,11 +189,11 @@ def path_pattern(text: str, pattern_base: PatternBase) -> str:
     """A regular expression over absolute paths: `*` is one segment or a part of it, `**` any depth."""
     text = text.strip()
     if re.match(r"~[^/]", text) or "$" in re.sub(_WORKSPACE, "", text):
-        raise rules.InvalidRule("only ~ and $WORKSPACE are filled in, and only at the beginning")
+        raise rules.InvalidRule("only ~ and $WORKSPACE are expanded, and only at the beginning")
     whole = _make_absolute(text, pattern_base.workspace, pattern_base.home)
     segments = [segment for segment in whole.split("/") if segment]
     if {".", ".."} & set(segments):
-        raise rules.InvalidRule("a path pattern has no . or .. in it")
+        raise rules.InvalidRule("a path pattern cannot contain . or ..")
     if len(text) > glob_patterns.LONGEST:
         raise rules.InvalidRule(f"it is longer than {glob_patterns.LONGEST:,} characters")
     literal = next((i for i, segment in enumerate(segments) if re.search(r"[*?]", segment)), len(segments))
@@ -247,9 +247,9 @@ def _not_allowed(section: Section | None, case: Case) -> str:
 
 
 def _outside_lists(file: PolicyFile, section: Section | None, case: Case) -> str | None:
-    """Which file of a call is outside the allow lists for reading and writing, where the tool has no list of its own.
+    """Names a file outside the allow lists for reading and writing, for tools without a list of their own.
 
-    So a command, Grep or Delete does not reach what Read, Write and Edit may not.
+    So a command, Grep or Delete cannot reach what Read, Write and Edit may not.
     """
     own = section is not None and section.scope == "path"
     checks: list[tuple[tuple[str, ...], tuple[PathFact, ...]]] = []
@@ -268,12 +268,13 @@ def _outside_lists(file: PolicyFile, section: Section | None, case: Case) -> str
         ]
         for fact in facts if lists else ():
             if not any(rules.matches_path(rule, fact) for rule in rules_of):
-                return f"allow under [{'] and ['.join(tool_section.name for tool_section in lists)}] does not cover {fact.path}"
+                names = "] and [".join(tool_section.name for tool_section in lists)
+                return f"allow under [{names}] does not cover {fact.path}"
     return None
 
 
 def _subject(section: Section, case: Case) -> str:
-    """What of the call the list leaves out, as the operator would have to write it."""
+    """The part of the call that the list does not cover, as the operator would write it."""
     touch, allow = case.touch, section.allow or ()
     if isinstance(touch.command, Plan):
         uncovered = (
@@ -306,9 +307,9 @@ def _refusal(file: PolicyFile, section: Section | None, case: Case) -> str | Non
 
 
 def _denied_paths(file: PolicyFile, section: Section | None, case: Case) -> Iterator[tuple[str, Rule, PathFact]]:
-    """A file tool is held to its own section; whatever else reads or writes files, to those of reading and writing.
+    """File tools follow their own section; other tools that read or write files follow those for reading and writing.
 
-    What a search finds beneath the folder that it names, `gate.hides` keeps back.
+    `gate.hidden_from_search` filters what a search finds beneath its folder.
     """
     reads, writes = case.touch.reads, case.touch.writes
     own = section if section is not None and section.scope == "path" else None
@@ -325,7 +326,7 @@ def _denied_paths(file: PolicyFile, section: Section | None, case: Case) -> Iter
 
 
 def denied_command(rule: Rule, command: Plan | Raw, texts: Sequence[str]) -> bool:
-    """Whether a command, what it hands on, or one of its pipelines is what a denylist names."""
+    """Whether a denylist rule matches a command, a command that it starts, or one of its pipelines."""
     pattern = " ".join(rule.text.split())
     parts = [part.strip() for part in pattern.split("|")]
     if len(parts) > 1 and all(parts):
@@ -358,13 +359,13 @@ def _texts(words: tuple[str, ...]) -> Iterator[str]:
 
 
 _MAX_STAR_CHARACTERS = 2_000
-"""How many characters one star may match, so that no text makes a match slow."""
+"""Most characters that one star matches, so that no text makes a match slow."""
 
 
 def _occurs_in(pattern: str, text: str) -> bool:
-    """Whether the pattern matches wherever a command could begin in a text that no plan was made of.
+    """Whether the pattern matches anywhere a command could begin in a text that could not be parsed.
 
-    Where a star could stand for more than is searched, the parts of the pattern in their order are enough.
+    If a star could match more than is searched, finding the parts of the pattern in order is enough.
     """
     at = 0
     for part in re.split(r"[*|\s]+", pattern):

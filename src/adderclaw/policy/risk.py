@@ -1,4 +1,4 @@
-"""Risk of a call from what it touches: low, medium or high, with the clause that the operator reads."""
+"""The risk of a call from what it touches: low, medium or high, with the reason that the operator reads."""
 
 from collections.abc import Iterator
 
@@ -22,14 +22,14 @@ class AssessedRisk(NamedTuple):
     risk: Risk
     why: str
     denial: CommandDenial | None = None
-    """Under which name a command is denied that is too great a risk."""
+    """Why a command with this risk is denied."""
 
 
 def risk_of(case: Case) -> AssessedRisk:
     """The greatest risk among everything that the call touches; the first of that risk gives the reason."""
     best = AssessedRisk("low", case.touch.why or "touches no file, host or program")
     for part in _assess_parts(case):
-        # Where no sandbox is, what is not listed at all is named before what a sandbox would make a question.
+        # Without a sandbox, name an unlisted program before a problem that a sandbox would turn into a question.
         if ORDER[part.risk] > ORDER[best.risk] or (part.risk == "high" and best.denial == "no sandbox" != part.denial):
             best = part
     return best
@@ -70,7 +70,7 @@ def _outside_risk(how: str, fact: PathFact) -> AssessedRisk:
 
 
 def _assess_plan(case: Case, plan: Plan) -> Iterator[AssessedRisk]:
-    """What the lists say of a plan. What they are not sure of is a question in a sandbox, and denied without one."""
+    """The risks of a plan. Uncertain parts are asked about in a sandbox and denied without one."""
     touch, policy = case.touch, case.policy
     unsure: list[str] = []
     for simple in simples(plan):
@@ -81,23 +81,25 @@ def _assess_plan(case: Case, plan: Plan) -> Iterator[AssessedRisk]:
             yield AssessedRisk("high", unlisted_command.why, unlisted_command.denial)
     folders = (folder for simple in simples(plan) for folder in folders_of(simple.env))
     scratch = {fact.given for fact in touch.reads if is_scratch(fact, case)}
-    unsure += [f"code from {folder}, which is not the project's" for folder in folders if folder in scratch]
+    unsure += [f"code from {folder}, which does not belong to the project" for folder in folders if folder in scratch]
     unsure += (*unnamed(plan), *inline.brought(plan), *endless(plan))
     for why in unsure:
         yield AssessedRisk("medium", why) if policy.sandboxed else AssessedRisk("high", why, "no sandbox")
     if not unsure and has_look_room(case):
-        yield AssessedRisk("low", touch.why or "only looks at the workspace")
+        yield AssessedRisk("low", touch.why or "only reads the workspace")
     elif touch.looks and case.unmasked:
-        yield AssessedRisk("medium", "could show what is denied to Read, which cannot be hidden from it now")
+        yield AssessedRisk(
+            "medium", "could show files that are denied to Read, because they cannot be hidden from it now"
+        )
     else:
         yield AssessedRisk("medium", touch.why or "runs a command")
 
 
 def _is_project_code(program: str, case: Case) -> bool:
-    """Whether a program is named by a path that lies, and leads, inside of the workspace."""
+    """Whether a program is named by a path in the workspace that does not lead out of it."""
     named = [fact for fact in case.touch.reads if fact.given == program or fact.given.endswith(f"/{program}")]
     if program.endswith(".py") and not program.startswith(("/", ".")):
-        # The file of a module: there are two that it may be, and an installed module has the name of neither.
+        # A module can be one of two files; an installed module has the name of neither.
         named = [fact for fact in named if fact.identity is not None]
     return "/" in program and bool(named) and all(is_inside(f, case.policy.roots) or is_scratch(f, case) for f in named)
 
@@ -112,7 +114,7 @@ def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> AssessedRisk:
 
 
 def is_kept(fact: PathFact, case: Case) -> bool:
-    """Whether a skill of the operator's own is read, or by a tool of ours what this session kept of long outputs."""
+    """Whether the call reads a skill of the operator's, or stored long output of this session by a file tool."""
     if is_inside(fact, case.policy.shown):
         return True
     policy = case.policy
@@ -123,8 +125,8 @@ def is_kept(fact: PathFact, case: Case) -> bool:
 def is_scratch(fact: PathFact, case: Case) -> bool:
     """Whether a command names a place in the sandbox's own /tmp, which is empty when the session begins.
 
-    Where the workspace or the home lies in the /tmp outside, nothing of its neighbourhood counts: what is not there in
-    the sandbox is still somebody's, and a name that climbs is none of a place for scratch.
+    If the workspace or the home is in the real /tmp, its top folder does not count as scratch, and neither does a path
+    with `..`.
     """
     policy, written = case.policy, fact.given
     if not policy.scratch or case.touch.command is None or not beneath(fact.path, policy.scratch):
@@ -137,5 +139,5 @@ def is_scratch(fact: PathFact, case: Case) -> bool:
 
 
 def is_inside(fact: PathFact, roots: tuple[str, ...]) -> bool:
-    """Whether a path and where it leads both lie in the workspace or a further directory."""
+    """Whether a path and its target are both in the workspace or a further directory."""
     return all(any(beneath(path, root) for root in roots) for path in forms(fact))

@@ -20,7 +20,7 @@ _IMPLIED_FIELDS: dict[Scope, frozenset[str]] = {
     "path": PRIMARY_FIELDS - {"command", "url"},
     "command": frozenset({"command"}),
 }
-"""Those of them that a pattern of the scope means: naming one would match nothing, and deny nothing."""
+"""Fields that patterns of a scope match anyway: a rule that names one would match nothing, and deny nothing."""
 
 _RULE = r"(?s)([A-Za-z*?][\w*?.-]*)(?:\((.*)\))?"
 
@@ -41,7 +41,7 @@ class Rule(NamedTuple):
     subject: Subject
     specifier: str
     pattern: str = ""
-    """What `specifier` came to: a regular expression over command text or absolute paths, or a domain pattern."""
+    """The compiled specifier: a regular expression over command text or absolute paths, or a domain pattern."""
 
 
 class Rules(NamedTuple):
@@ -178,7 +178,7 @@ def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
             rest = "/" + rest
     if ".." in rest.split("/"):
         raise InvalidRule("a path pattern cannot climb with ..")
-    # `src/**` in a deny or ask rule means every src, in an allow rule only the one beside us.
+    # `src/**` in a deny or ask rule means every src, in an allow rule only the one in the base folder.
     if not narrow and re.fullmatch(r"[^/*]+/\*\*", rest):
         rest = "**/" + rest
     try:
@@ -188,7 +188,7 @@ def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
 
 
 def literal_path(specifier: str, home: str) -> str | None:
-    """The one path, with all that lies in it, that a pattern stands for; None where it is a pattern indeed."""
+    """The literal path that a pattern names, with everything beneath it; None if it has wildcards."""
     if specifier.startswith("//"):
         path = specifier[1:]
     elif specifier.startswith("~/"):
@@ -212,14 +212,14 @@ def matches_text(rule: Rule, text: str) -> bool:
 
 
 def matches_path(rule: Rule, fact: PathFact) -> bool:
-    """Allow needs the path and where it leads; deny and ask need either, and do not mind upper and lower case."""
+    """Allow must match the path and its target; deny and ask match either, and ignore case."""
     pattern = _compiled(rule.pattern, rule.behaviour != "allow")
     matches = [pattern.fullmatch(path) is not None for path in (fact.path, fact.real)]
     return all(matches) if rule.behaviour == "allow" else any(matches)
 
 
 def matches_host(rule: Rule, tool: str, fact: HostFact) -> bool:
-    # A rule for WebFetch, which only reads, does not allow Http to send something.
+    # A rule for WebFetch, which only reads, does not allow Http to send data.
     if rule.behaviour == "allow" and rule.tool != tool and fact.method.upper() not in PLAIN_METHODS:
         return False
     return covers(rule.pattern, fact.host, fact.port)

@@ -1,4 +1,4 @@
-"""The verdict on a call: every guard and judge is asked, and the mode decides where none of them speaks."""
+"""The verdict on a call: asks all guards and judges, and the mode if no judge has an opinion."""
 
 from collections.abc import Callable
 
@@ -9,12 +9,12 @@ from adderclaw.policy.legacy import remotes, removal
 from adderclaw.policy.legacy.shell.planner import Raw
 from adderclaw.policy.risk import AssessedRisk, risk_of
 
-names()  # read with this module, so that judging opens nothing
+names()  # read on import, so that judging opens no file
 
 type Guard = Callable[[Case], str | None]
 type Judge = Callable[[Case], Opinion | None]
 
-# Where several refuse, the first gives the reason: what no setting lifts stands before what one would.
+# If several deny, the first gives the reason: denials that no setting can lift come first.
 GUARDS: tuple[tuple[str, Guard], ...] = (
     ("estop", guards.estop),
     ("trust", guards.trust),
@@ -34,24 +34,24 @@ DENIALS: dict[str, CommandDenial] = {
     "protected": "protected",
     "workspace": "outside",
 }
-"""Guards of commands and files, and the reason that each of them stands for."""
+"""Guards of commands and files, with the denial of each."""
 JUDGES: tuple[tuple[str, Judge], ...] = (
     ("hook", judges.hook),
     ("permission rules", judges.permission_rules),
     ("policy.toml", judges.policy_files),
 )
-"""They speak for the operator: the strictest of them stands in the place of the mode."""
+"""Opinions of the operator: the strictest replaces the decision of the mode."""
 QUESTIONS: tuple[tuple[str, Judge], ...] = (
     ("checkpoint", removal.cannot_be_undone),
     ("run later", guards.run_later),
     ("other projects", judges.other_projects),
     ("git remote", remotes.remotes),
 )
-"""They add a question to what would be allowed; what is denied without them stays denied."""
+"""They turn an allowed call into a question; denied calls stay denied."""
 
 
 def judge(case: Case) -> Decision:
-    """Ask everybody: the first refusing guard decides, else the strictest judge, else the mode; questions are added."""
+    """The first guard that denies decides, else the strictest judge, else the mode; questions are added."""
     weighed = risk_of(case)
     refusals = [(name, guard(case)) for name, guard in GUARDS]
     judged = [(name, opinion(case)) for name, opinion in JUDGES]
@@ -86,18 +86,18 @@ def _strictness(opinion: Opinion) -> int:
 
 
 def sandbox_note(case: Case) -> str:
-    """What who is asked about raw bash reads of its room in bubblewrap (X-90): the reason is compared by a replay."""
+    """A note on the sandbox view for a question about raw bash; not part of the reason, which a replay compares."""
     offline = isinstance(case.touch.command, Raw) and case.policy.bubblewrap
     return "it runs with the network off" if offline else ""
 
 
 def terminal_only(case: Case) -> bool:
-    """Whether it is asked only since a person sits at the terminal (X-90): then nobody else may answer yes."""
+    """Whether raw bash is asked about only because a person is at the terminal: then only that person may say yes."""
     return isinstance(case.touch.command, Raw) and case.policy.raw_bash != "ask"
 
 
 def _without_operator(case: Case, opinion: Opinion) -> Opinion:
-    """Where nobody may be asked, what would be asked is denied."""
+    """Deny what would be asked if no operator can be asked."""
     if opinion.verdict != "ask":
         return opinion
     if case.policy.mode == "dontAsk":

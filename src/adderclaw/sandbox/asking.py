@@ -1,7 +1,7 @@
-"""What git in a sandbox starts in the place of ssh, or for a password: it asks the broker outside, and hands on bytes.
+"""The helper that git starts in a sandbox for ssh or for a password: it asks the broker outside and forwards bytes.
 
 Its text is run by `python -I -S -c`, with the number of the broker's socket in ADDERCLAW_BROKER. Its first word is
-`ssh` (the rest is what git gives ssh), `credential` (a credential helper) or `proxy` (prints the port of a way out).
+`ssh` (the rest are git's arguments for ssh), `credential` (a credential helper) or `proxy` (prints a proxy's port).
 """
 
 import errno
@@ -12,7 +12,7 @@ import sys
 
 
 def ask(kind: str, words: list[str], more: list[int]) -> tuple[socket.socket, bytes, list[int]]:
-    """The channel of this request, its answer, and the descriptors that came with it."""
+    """Send a request to the broker; returns the channel, the answer and the descriptors that came with it."""
     broker = socket.socket(fileno=os.dup(int(os.environ["ADDERCLAW_BROKER"])))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with broker, theirs:
@@ -64,9 +64,9 @@ def credential(words: list[str]) -> int:
 
 
 def proxy() -> int:
-    """Prints the port of a way out; then whether the port of a server on this machine could be had, too.
+    """Print the port of a proxy, and whether the port of a server on this machine could be bound as well.
 
-    git-lfs asks no proxy for such a server: what it sends there must reach us, and no command of the session.
+    git-lfs uses no proxy for such a server: what it sends there must reach the broker, and no command of the session.
     """
     listeners = [listen_on("127.0.0.1", 0)]
     port, port_state = os.environ.get("ADDERCLAW_NEAR", ""), "clear"
@@ -79,13 +79,13 @@ def proxy() -> int:
     _, answer, _ = ask("proxy", [port_state], [listener.fileno() for listener in listeners])
     if answer not in (b"clear", b"occupied"):
         return 1
-    print(listeners[0].getsockname()[1], answer.decode())  # another git of this call may have had it cleared before
+    print(listeners[0].getsockname()[1], answer.decode())  # another git of this call may have bound it before
     return 0
 
 
 def listen_on(address: str, port: int) -> socket.socket:
     server = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-    # Connections of a call before this one may linger; where somebody listens, it is refused all the same.
+    # Connections of an earlier call may linger; a port that another process listens on is still refused.
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.bind((address, port))
     server.listen(64)

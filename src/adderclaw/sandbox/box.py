@@ -1,4 +1,4 @@
-"""One sandbox per session, started with its first command; what lies in the workspace is looked at around each one."""
+"""One sandbox per session, started with its first command; the workspace is surveyed before and after each command."""
 
 import contextlib
 import os
@@ -21,42 +21,41 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.proxy import Proxy
 
 DEFERRED_CHANGE = (
-    "the sandbox stays as it is while a server or a task runs in it: {why}, which counts for commands when that "
-    "has ended"
+    "the sandbox cannot change while a server or a task runs in it: {why}. The change takes effect when that has ended"
 )
 TOO_LARGE = (
-    "the workspace is too large or too deep to be looked at whole: of what other programs run later, changes are "
-    "reported only for its first {folders:,} folders"
+    "the workspace is too large or too deep to be surveyed completely: changes of files that other programs run later "
+    "are reported only for its first {folders:,} folders"
 )
 NO_SUPERVISOR = (
-    "this kernel cannot ask a supervisor about system calls: no command can change modes, owners, times or extended "
-    "attributes of files, not even in the workspace; install bubblewrap"
+    "this kernel does not support a supervisor for system calls, so commands cannot change modes, owners, times or "
+    "extended attributes of files, not even in the workspace. Install bubblewrap to allow it"
 )
-UNMOUNTED = "{count} places that other programs run later are not read-only to commands: changes of them are reported"
-UNREACHABLE = "{root} is not there, or cannot be reached: no command sees it, and nothing in it is looked at"
-RESTARTED = "the sandbox was started again ({why}): its /tmp and home are empty"
+UNMOUNTED = "{count} paths that other programs run later are not read-only for commands; changes of them are reported"
+UNREACHABLE = "{root} does not exist or cannot be reached: commands do not see it, and it is not surveyed"
+RESTARTED = "the sandbox was restarted ({why}): its /tmp and home are empty"
 
 
 type Kind = Literal["bubblewrap", "landlock", "seatbelt"]
 
 
 class SandboxBackend(Protocol):
-    """Where a session's commands are started: `holder.Inside`, on macOS `seatbelt.Profiles`."""
+    """What starts a session's commands: `holder.LinuxBackend`, on macOS `seatbelt.SeatbeltBackend`."""
 
     spec: SandboxSpec
     running: int
     gits: int
-    """Commands that run in it, and those of them that are git's own."""
+    """How many commands run in it, and how many of them are git's own."""
     is_used: bool
-    """Whether a command ever did."""
+    """Whether a command ever ran in it."""
     refuses_file_changes: bool
     """Whether changes of modes, owners, times and attributes are refused everywhere."""
     env: dict[str, str]
     defaults: dict[str, str]
-    """What counts unless a command is given something else."""
+    """Variables that a command has unless its request sets them."""
 
     def wait_until_ready(self) -> None:
-        """Wait until it is ready, once. Raises AdderClawError where it does not start."""
+        """Wait until the backend is ready. Raises AdderClawError if it does not start."""
         ...
 
     def is_alive(self) -> bool: ...
@@ -64,13 +63,13 @@ class SandboxBackend(Protocol):
     def start(self, order: ProcessRequest, mark: str, roots: Sequence[str]) -> RunningProcess: ...
 
     def protect(self, everywhere: Mounts, for_git: Mounts) -> None:
-        """What of the workspace is read-only from now on: to every command, and to git."""
+        """Make these paths of the workspace read-only: for every command, and for git."""
         ...
 
     def forget_mounts(self) -> None: ...
 
     def send_order(self, *words: str) -> None:
-        """`hold`: pause what runs in it; `go`: continue it; `rest`: raises AdderClawError if it is in use."""
+        """`pause` and `resume` what runs in it; `is idle` raises AdderClawError if it is in use."""
         ...
 
     def close(self) -> None:
@@ -79,21 +78,21 @@ class SandboxBackend(Protocol):
 
 
 class SandboxContents(Protocol):
-    """Who says what a session's commands see, by what lies in the workspace now."""
+    """Decides what a session's commands see, from what the workspace holds now."""
 
     def outline(self) -> SandboxSpec:
-        """All that needs no look."""
+        """The part that does not depend on a survey."""
         ...
 
     def shut(self) -> Shut:
-        """What rules have the look note."""
+        """The names of denied files that the survey has to report."""
         ...
 
     def spec(self, outline: SandboxSpec, survey: Survey) -> SandboxSpec: ...
 
 
 class FixedContents:
-    """Nobody does: the room stays as it was given."""
+    """Contents that never change."""
 
     def __init__(self, room: SandboxSpec) -> None:
         self._spec = room
@@ -123,34 +122,34 @@ class Box:
     ) -> None:
         self.kind: Kind = kind
         self.requested: SandboxSpec = room
-        """As it was given; `room` has links followed."""
+        """As the caller set it; `spec` has links followed."""
         self._tell, self._told_messages = tell, set[str]()
         self.spec = self._resolve_spec(room)
         self._outline = room, self.spec
-        """What the next look is made by, as it was given and with links followed."""
+        """What the next survey covers, as it was set and with links followed."""
         self._contents: SandboxContents = FixedContents(room)
         self._proxy = proxy if kind == "bubblewrap" and not room.network else None
         self._backend: SandboxBackend | None = None
         self._calls = 0
         self._running = 0
-        """Commands whose end was not taken in yet, those of a sandbox that has ended as well."""
+        """Commands whose end was not processed yet, including those of a sandbox that has ended."""
         self._deferred_spec: SandboxSpec | None = None
         self._others_paused = False
-        """Whether all others are stopped meanwhile."""
+        """Whether all commands but git's are paused."""
         self._surveyor, self._recorder = surveyor or Surveyor(), recorder or protected_paths.Unrecorded()
         self._gits = ""
-        """Every git directory of the workspace, one in a line, as `printf %b` reads it."""
+        """Every git directory of the workspace, one per line, as `printf %b` reads it."""
         self._is_large = False
-        """Whether the workspace is too large to be looked at for what only looks."""
+        """Whether the workspace is too large to survey it for a git command that only reads."""
         self._items: Mapping[str, str] | None = None
-        """What other programs run later, as it was at the last look."""
+        """Files that other programs run later, with their fingerprints at the last survey."""
         self._surveyed_roots: tuple[str, ...] = ()
-        """The directories of that look."""
+        """The directories of that survey."""
         self._imported: frozenset[str] = frozenset()
-        """What instruction files imported at that look."""
+        """What instruction files imported at that survey."""
 
     def set_spec(self, room: SandboxSpec) -> None:
-        """What commands see from now on. Where the sandbox is open and idle, it is started again with the next one."""
+        """Set what commands see from now on. An idle sandbox is restarted with the next command."""
         self._contents = FixedContents(room)
         self._update_spec(room)
 
@@ -159,15 +158,15 @@ class Box:
             self.requested, self.spec = room, self._resolve_spec(room)
 
     def start(self, order: ProcessRequest, furniture: SandboxContents | None = None) -> "SandboxedCommand":
-        """Start a command inside; where nothing is inside yet, or no longer, that first."""
+        """Start a command in the sandbox, and the sandbox first if it does not run."""
         self._contents = furniture or self._contents
         self._calls += 1
-        # Where no namespace ends what a killed sandbox leaves behind, the watchdog finds it by its mark.
+        # No namespace ends what a killed Landlock sandbox leaves behind: the watchdog finds it by its mark.
         mark = watchdog().new_mark() if self.kind == "landlock" else f"{os.getpid()}.{id(self):x}.{self._calls}"
         try:
             held = self._start_command(order, mark)
         except (BrokenPipeError, ConnectionResetError):
-            self._backend.close() if self._backend is not None else None  # it ended in this very moment
+            self._backend.close() if self._backend is not None else None  # it ended at this moment
             held = self._start_command(order, mark)
         self._running += 1
         held.backend.running += 1
@@ -176,7 +175,7 @@ class Box:
         return held
 
     def _start_command(self, order: ProcessRequest, mark: str) -> "SandboxedCommand":
-        """One look, of which all that follows is made: what is hidden, what is read-only, what git is told."""
+        """Survey the workspace once, and derive from it what is hidden, what is read-only and what git is told."""
         inside = self._backend if self._backend is not None and self._backend.is_alive() else None
         outline = self._refresh_outline()
         watched = order.view != "read_only" and not outline.read_only
@@ -194,7 +193,7 @@ class Box:
             if order.view == "git":
                 order = order._replace(env={**order.env, "ADDERCLAW_GIT_DIRS": self._gits})
             if known.PLAIN_VARIABLE in order.env:
-                # While another git runs, which may change settings, nothing is known of them.
+                # While another git runs, which may change settings, they are not known.
                 git_settings = None if inside.gits else survey or self._survey_for_git()
                 order = order._replace(
                     env={**order.env, **known.git_environment(git_settings, order.cwd, self.spec.roots)}
@@ -210,7 +209,7 @@ class Box:
         return outline
 
     def would_hide_more(self, furniture: SandboxContents) -> bool:
-        """Whether the next command would see what is to be hidden by now: what runs keeps the sandbox as it is."""
+        """Whether the next command would still see files that are to be hidden by now, since the sandbox is in use."""
         inside = self._backend
         if inside is None or not inside.running or not inside.is_alive():
             return False
@@ -219,13 +218,14 @@ class Box:
         return not ({*next_room.hidden} <= {*inside.spec.hidden} and {*next_room.masked} <= {*inside.spec.masked})
 
     def _pause_others(self, inside: SandboxBackend) -> None:
-        """Stop all others, once."""
+        """Pause all commands but git's, once."""
         if not self._others_paused:
             self._others_paused = True
             inside.send_order("pause")
 
     def _survey_for_git(self) -> Survey | None:
-        """For git that only looks: nothing is held or reported for it, and where it costs more than it saves, None."""
+        """Survey for a git command that only reads: nothing is paused or reported. None if it costs more than it
+        saves."""
         if self._is_large:
             return None
         survey = self._surveyor.survey(self._outline[1].roots, (), known.MAX_FOLDERS, self._contents.shut())
@@ -233,7 +233,7 @@ class Box:
         return survey
 
     def _check_before(self, inside: SandboxBackend, survey: Survey) -> None:
-        """Where nothing else runs, what has changed since the last look is the operator's or a tool's own work."""
+        """Report and protect what the survey shows. If nothing else runs, changes are the operator's or a tool's."""
         self._add_directories(survey)
         if self._items is None:
             self._recorder.record_first(survey.items, self._surveyed_roots)
@@ -251,7 +251,7 @@ class Box:
         return protected_paths.without_own_folder(survey, room.own)
 
     def _add_directories(self, survey: Survey) -> None:
-        """What lies in a directory that was added since the last look was there before: no command could go there."""
+        """Take the files of newly added directories as known: no command could have changed them."""
         imported = frozenset(self._surveyor.imported)
         if self._items is not None and (new := imported - self._imported):
             there = {path: survey.items[path] for path in map(settled, new) if path in survey.items}
@@ -270,7 +270,7 @@ class Box:
             self._recorder.record_widened(self._items, roots)
 
     def _report(self, survey: Survey) -> str:
-        """Hand on what has changed since the last look; the line that says so."""
+        """Record what has changed since the last survey; returns the line that reports it."""
         self._add_directories(survey)
         changes = protected_paths.changes(self._items or {}, survey.items)
         if self._items != survey.items:
@@ -295,12 +295,14 @@ class Box:
             self._tell(message)
 
     def open(self) -> None:
-        """Start the program inside now."""
+        """Start the sandbox now."""
         self._ready_backend()
 
     def prestart(self, furniture: SandboxContents) -> None:
-        """Have the program inside start before its first command, and wait for nothing. Where rules have the workspace
-        looked at first, nothing is started. What has changed until the first command counts for that."""
+        """Start the sandbox ahead of its first command without waiting for it, unless rules need a survey first.
+
+        Changes until the first command take effect with that command.
+        """
         if self.kind != "bubblewrap" or self._backend is not None or furniture.shut().is_any:
             return
         self._contents = furniture
@@ -314,7 +316,7 @@ class Box:
             self._backend = None
 
     def stop_if_idle(self) -> None:
-        """End everything inside if no command runs and /tmp is empty, so that the next command sees no difference."""
+        """End the sandbox if no command runs and its /tmp is empty, so that the next command sees no difference."""
         inside = self._backend
         if self.kind != "bubblewrap" or inside is None or inside.running:
             return
@@ -323,7 +325,7 @@ class Box:
             self.close()
 
     def finish_command(self, inside: SandboxBackend, *, git: bool, watched: bool) -> str:
-        """A command is over; the line that says what of what other programs run later was changed meanwhile."""
+        """Process the end of a command; returns a line about changed files that other programs run later."""
         self._running -= 1
         inside.running -= 1
         inside.gits -= git
@@ -331,13 +333,13 @@ class Box:
         try:
             if watched:
                 survey = self._survey()
-                self._contents.spec(self._outline[0], survey)  # so that the next verdict knows what cannot be hidden
+                self._contents.spec(self._outline[0], survey)  # the next verdict has to know what cannot be hidden
                 note = self._report(survey)
                 if git:
-                    inside.forget_mounts()  # a file that git made anew has none
+                    inside.forget_mounts()  # a file that git has recreated has no mount
                     self._mount(inside, survey) if inside.is_alive() else None
         except (AdderClawError, OSError) as error:
-            self._tell(f"the sandbox was ended, since it could not be kept as it has to be: {error}")
+            self._tell(f"the sandbox was ended, because its protected paths could not be kept read-only: {error}")
             self.close()
         finally:
             self._resume_others(inside) if not inside.gits else None
@@ -365,7 +367,7 @@ class Box:
             return inside
         if inside is not None and inside.is_used:
             alive = inside.is_alive()
-            why = _difference(inside.spec, self.spec) if alive else "the program inside had ended"
+            why = _difference(inside.spec, self.spec) if alive else "it had ended"
             self._tell(RESTARTED.format(why=why))
         self.close()
         started = self._create_backend()
@@ -383,11 +385,11 @@ class Box:
         except AdderClawError:
             if inside.is_used:
                 raise
-            return False  # it was begun ahead: another may start
+            return False  # it was started ahead and failed: start another
         return True
 
     def _resolve_spec(self, room: SandboxSpec) -> SandboxSpec:
-        """With links followed, and without what is not there. Raises AdderClawError where it would protect nothing."""
+        """The spec with links followed and without missing roots. Raises AdderClawError if it would protect nothing."""
         resolved = {root: followed(root) for root in room.roots}
         roots = tuple(dict.fromkeys(real for real in resolved.values() if os.path.isdir(real)))
         if "/" in roots:
@@ -398,7 +400,7 @@ class Box:
         return replace(room, roots=roots, shown=shown, named=(*room.roots, *room.shown))
 
     def _tell_deferred_change(self, inside: SandboxBackend) -> None:
-        """What runs in there would end with it: so what has changed counts when it has ended. Said once."""
+        """Tell once that a change waits until what runs in the sandbox has ended."""
         if _is_unchanged(inside.spec, self.spec) or self._deferred_spec == self.spec:
             return
         self._deferred_spec = self.spec
@@ -406,19 +408,19 @@ class Box:
 
 
 def _is_unchanged(old: SandboxSpec, new: SandboxSpec) -> bool:
-    """What is to stay as it is may grow while a sandbox is open: it is mounted then."""
+    """Whether a running sandbox can stay: more protected paths can be mounted while it runs."""
     return old == replace(new, kept=old.kept, traces=old.traces) and {*old.kept} <= {*new.kept}
 
 
 def _difference(old: SandboxSpec, new: SandboxSpec) -> str:
     more = [path for path in new.roots if path not in old.roots]
     if more or old.roots != new.roots:
-        return f"{', '.join(more)} is added to it" if more else "a directory is taken from it"
-    return "what rules keep from commands has changed, or files that they name have come or gone"
+        return f"{', '.join(more)} is added to it" if more else "a directory is removed from it"
+    return "the files that rules hide or protect have changed"
 
 
 class SandboxedCommand:
-    """One command inside, and the look at the workspace when it has ended."""
+    """One command in the sandbox, and the survey of the workspace when it has ended."""
 
     def __init__(self, box: Box, inside: SandboxBackend, order: ProcessRequest, mark: str, *, watched: bool) -> None:
         self.note = ""

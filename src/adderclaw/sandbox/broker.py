@@ -1,8 +1,8 @@
-"""The broker: for one call of git, and for the remotes that it was approved for, it uses the operator's own keys.
+"""The broker: lets one git call use the operator's keys, for the remotes that were approved for it and no others.
 
-It runs in our process, outside of every sandbox. Git inside asks it over a socket that it inherits (`asking.py`), and
-gets bytes: of an ssh that the operator's agent and settings serve, or of connections to that one host. No key and no
-agent is seen inside. What is asked is compared with what was approved, whatever git's settings inside say.
+It runs in our process, outside every sandbox. Git in the sandbox asks it over an inherited socket (`asking.py`) and
+gets bytes: from an ssh that uses the operator's agent and settings, or from connections to that one host. No key and no
+agent is visible in the sandbox. Each request is compared with what was approved, whatever git's settings there say.
 """
 
 import array
@@ -30,7 +30,7 @@ type Service = Literal["git-upload-pack", "git-receive-pack"]
 
 FILL_SECONDS = 60.0
 OPTIONS = ("-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "PermitLocalCommand=no", "-o", "ClearAllForwardings=yes")
-"""Nothing is forwarded, and nobody is asked: what the agent holds, or nothing."""
+"""Forward nothing and never prompt: only the keys of the agent are used."""
 PASSED_VARIABLES = (
     "HOME",
     "LANG",
@@ -45,8 +45,8 @@ PASSED_TO_HELPERS = (*PASSED_VARIABLES, "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME",
 MAX_CERTIFICATES = 1 << 22
 MAX_PRINTED = 1 << 20
 MAX_ASKED, MAX_PROXIES = 64, 256
-"""Requests at the same time, and ways out of one call: what a process inside asks for costs us outside."""
-NO_BROKER = "git reaches no remote from here: the broker for keys works on Linux alone; let the operator fetch or push"
+"""Limits of concurrent requests and of proxies per call: each costs resources outside the sandbox."""
+NO_BROKER = "git cannot reach a remote here: the broker for keys works only on Linux. Let the operator fetch or push"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -57,9 +57,9 @@ class Grant(NamedTuple):
     user: str
     host: str
     port: int
-    """0 where ssh's own settings say which."""
+    """0: ssh's own settings decide."""
     path: str
-    """As git asks for it."""
+    """As git requests it."""
     service: Service
 
     @property
@@ -69,7 +69,7 @@ class Grant(NamedTuple):
 
     @property
     def large_files(self) -> str:
-        """Where this remote has its large files (LFS), as git-lfs finds it where no setting says otherwise."""
+        """The default LFS address of this remote, as git-lfs derives it; empty for ssh."""
         if self.scheme == "ssh":
             return ""
         who, path = f"{self.user}@" if self.user else "", self.path.rstrip("/").removesuffix(".git")
@@ -77,9 +77,9 @@ class Grant(NamedTuple):
 
 
 class Broker:
-    """`with Broker(grants, roots) as broker`: what is approved ends with it.
+    """`with Broker(grants, roots) as broker`: the approval ends with the block.
 
-    `roots`: the workspace, in which none of the programs that it starts outside of the sandbox is looked for.
+    `roots`: the workspace; programs that the broker starts outside the sandbox are never taken from it.
     """
 
     def __init__(
@@ -96,15 +96,15 @@ class Broker:
         self._running: set[Unconfined] = set()
         self._proxies: list[Proxy] = []
         self._is_clear = False
-        """Whether what git-lfs sends to a server on this machine comes to us, and to nobody else inside."""
-        if sys.platform != "linux":  # its socket and its certificates rest on Linux
+        """Whether the broker has the port of the local server, so that git-lfs reaches it and no other process."""
+        if sys.platform != "linux":  # its socket and its certificates need Linux
             raise AdderClawError(NO_BROKER)
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """What git and its children inherit."""
+        """The descriptors that git and its children inherit."""
         return self._theirs.fileno(), *((self._certificates,) if self._certificates >= 0 else ())
 
     @property
@@ -159,7 +159,7 @@ class Broker:
         task = asyncio.ensure_future(self._serve(sockets, message.decode("utf-8", "replace").split("\0")))
 
         def served(task: asyncio.Task[None]) -> None:
-            """Also of one that was cancelled before its first step."""
+            """Runs also for a task that was cancelled before its first step."""
             self._tasks.discard(task)
             _close(sockets)
 
@@ -181,13 +181,13 @@ class Broker:
                 case _:
                     _answer(channel, b"")
         except OSError:
-            pass  # whoever asked is gone
+            pass  # the requesting process is gone
 
     @contextlib.contextmanager
     def _start_program(
         self, argv: Sequence[str], names: tuple[str, ...], more: Mapping[str, str], stdin: int, stdout: int, stderr: int
     ) -> Generator[Unconfined]:
-        """A program of the operator's, until it has ended or we are closed."""
+        """Run a program of the operator's until it has ended or the broker is closed."""
         env = {**_environment(names, self._roots), **more}
         with Unconfined(argv, cwd=home(), env=env, stdin=stdin, stdout=stdout, stderr=stderr) as process:
             self._running.add(process)
@@ -201,7 +201,7 @@ class Broker:
     async def _ssh(self, channel: socket.socket, protocol: str, words: list[str]) -> None:
         grant, ssh = ssh_grant(words, self._grants), resolve("ssh", self._roots)
         if grant is None or ssh is None:
-            why = "ssh is not installed" if ssh is None else "only what was approved for this call is reached"
+            why = "ssh is not installed" if ssh is None else "only what was approved for this call can be reached"
             _answer(channel, f"adderclaw: not connected ({why}): {shlex.join(words)[:300]}".encode())
             return
         argv, more = (ssh, *_ssh_words(grant, protocol)), {"GIT_PROTOCOL": protocol} if protocol else {}
@@ -222,9 +222,9 @@ class Broker:
     # -------------------------------------------------------------- http
 
     def _serve_proxies(self, listener: socket.socket, *near: socket.socket) -> None:
-        """To the approved hosts and ports; inside it is a proxy, and for a server on this machine its own port.
+        """Serve a proxy to the approved hosts and ports, and the port of a server on this machine.
 
-        To what every command may reach, too: large files often lie at another host than the remote's own.
+        Hosts that every command may reach are included: large files are often on another host than the remote.
         """
         approved = {(grant.host.lower(), grant.port) for grant in self._grants if grant.scheme != "ssh"}
 
@@ -232,10 +232,10 @@ class Broker:
             if (host, port) in approved:
                 return None
             other = self._reach(host, port, addresses) if self._reach is not None else ""
-            return None if other is None else "only what was approved for this call is reached"
+            return None if other is None else "only what was approved for this call can be reached"
 
         proxy = Proxy(judge, tell=lambda _place, _why: None, named=lambda host, port: (host, port) in approved)
-        self._serve_proxy(proxy, listener)  # git says it itself
+        self._serve_proxy(proxy, listener)  # git reports a refusal itself
         for near_listener in near:
             if self._only is not None:
                 self._serve_proxy(FixedForward(judge, (self._only.host, self._only.port)), near_listener)
@@ -245,7 +245,7 @@ class Broker:
         self._proxies.append(way)
 
     async def _credential(self, text: str) -> bytes:
-        """What the operator's own helpers know for that host, as git inside asks for it; nothing for any other."""
+        """The user and password that the operator's credential helpers have for an approved host; else nothing."""
         fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         key = (fields.get("protocol"), fields.get("host", "").lower())
         grant = next((g for g in self._grants if (g.scheme, g.authority.lower()) == key), None)
@@ -270,7 +270,7 @@ class Broker:
 
 
 def _sockets(fds: list[int]) -> list[socket.socket]:
-    """What a process inside handed out, each as a socket; what is none is closed."""
+    """Received descriptors as sockets; those that are not sockets are closed."""
     sockets: list[socket.socket] = []
     for fd in fds:
         try:
@@ -286,15 +286,15 @@ def _close(sockets: list[socket.socket]) -> None:
 
 
 def _answer(channel: socket.socket, text: bytes, *fds: int) -> None:
-    """At once or not at all: the socket is that of whoever asks, who may have filled it, or made it wait."""
+    """Send at once or not at all: the requesting process may have filled the socket to make us wait."""
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     channel.sendmsg([text], ancillary, socket.MSG_DONTWAIT)
 
 
 async def certificates(grants: tuple[Grant, ...], roots: tuple[str, ...]) -> bytes:
-    """The authorities that the operator's own settings name for these servers; nothing where none or several are named.
+    """The CA file that the operator's git settings name for these servers; nothing if they name none or several.
 
-    Git inside reads no setting of the operator's, and the file lies where nothing inside can see it.
+    Git in the sandbox reads none of the operator's settings and does not see that file.
     """
     web, git = [grant for grant in grants if grant.scheme == "https"], resolve("git", roots)
     named: set[str] = set()
@@ -318,7 +318,7 @@ async def _git_setting(git: str, name: str, url: str, roots: tuple[str, ...]) ->
 
 
 async def _read_output(process: Unconfined) -> bytes:
-    """What it prints until its end; nothing where it takes too long."""
+    """The output of a program until its end; nothing if it takes too long."""
     try:
         async with asyncio.timeout(FILL_SECONDS):
             printed = await process.head(MAX_PRINTED)
@@ -329,7 +329,7 @@ async def _read_output(process: Unconfined) -> bytes:
 
 
 def ssh_grant(words: list[str], grants: tuple[Grant, ...]) -> Grant | None:
-    """The grant for what git asks of ssh: each word is one that git itself writes, and says what was approved."""
+    """The grant that matches git's ssh arguments; None if they have any word that git itself does not write."""
     rest, port = list(words), 0
     while rest and rest[0].startswith("-"):
         if rest[0] in ("-4", "-6"):

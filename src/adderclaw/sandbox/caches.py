@@ -1,4 +1,4 @@
-"""Package managers' caches: one folder of ours per project; it outlasts sessions, and only the sandbox uses it."""
+"""Caches of package managers: one folder per project, which outlives sessions and is used only in the sandbox."""
 
 import fcntl
 import hashlib
@@ -10,7 +10,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox.clearing import clear
 
 MOUNT_POINT = "/var/cache/adderclaw"
-"""Where it lies for commands in bubblewrap; Landlock shows it where it is."""
+"""Its path in a bubblewrap sandbox; with Landlock it has its real path."""
 
 
 class Cache(NamedTuple):
@@ -20,19 +20,19 @@ class Cache(NamedTuple):
 
 
 def folder_of(home: str, workspace: str, *, servers: bool = False) -> str:
-    """The folder of one project, or that of its MCP servers, which no command writes. It need not be there yet."""
+    """The cache folder of a project, or of its MCP servers, which commands cannot write to. It may not exist yet."""
     name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
     return os.path.join(home, home_names.CACHES, f"{name}-servers" if servers else name)
 
 
 def environment(folder: str) -> dict[str, str]:
-    """What tells package managers to keep their caches in a place."""
+    """Variables that point package managers to a cache folder."""
     return {
         "npm_config_cache": f"{folder}/npm",
         "YARN_CACHE_FOLDER": f"{folder}/yarn",
         "PIP_CACHE_DIR": f"{folder}/pip",
         "UV_CACHE_DIR": f"{folder}/uv",
-        "UV_LINK_MODE": "copy",  # it lies on another file system than the workspace
+        "UV_LINK_MODE": "copy",  # it is on another file system than the workspace
         "CARGO_HOME": f"{folder}/cargo",
         "GOCACHE": f"{folder}/go-build",
         "GOMODCACHE": f"{folder}/go-mod",
@@ -41,7 +41,7 @@ def environment(folder: str) -> dict[str, str]:
 
 
 def lock_cache(folder: str, workspace: str) -> int:
-    """Make it, and hold it as long as the descriptor is open: it is not cleared meanwhile."""
+    """Create the folder and lock it while the descriptor is open, so that it is not removed meanwhile."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     fd = os.open(f"{folder}.txt", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     fcntl.flock(fd, fcntl.LOCK_SH)
@@ -51,7 +51,7 @@ def lock_cache(folder: str, workspace: str) -> int:
 
 
 def project_caches(home: str) -> Iterator[Cache]:
-    """Every project's."""
+    """The caches of all projects."""
     top = os.path.join(home, home_names.CACHES)
     for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
         folder = os.path.join(top, name)
@@ -60,7 +60,7 @@ def project_caches(home: str) -> Iterator[Cache]:
 
 
 def remove_cache(folder: str) -> bool:
-    """Remove one, unless a session uses it now."""
+    """Remove a cache unless a session uses it; returns whether it was removed."""
     fd = os.open(f"{folder}.txt", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

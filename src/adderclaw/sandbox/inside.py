@@ -1,21 +1,21 @@
-"""The program inside a sandbox: it starts a session's commands, waits for them, and ends all that they leave behind.
+"""The program inside a sandbox: starts a session's commands, waits for them, and ends the processes that they leave.
 
-Its code, compiled, is the input of `python -I -S`, and it imports only what is there at once: no `os`, `socket` or
-`signal`, which would double the time that it takes to start. In bubblewrap it is process 1: when it ends, all else
-inside does.
+Its compiled code is the input of `python -I -S`, and it imports only built-in modules: `os`, `socket` and `signal`
+would double its start time. In bubblewrap it is process 1: when it ends, everything in the sandbox ends.
 
-It is given on its control socket, once per command, a payload (a long one as a file in memory), a channel, three
-streams and further descriptors. The channel then says `exit CODE ALONE` or `error ERRNO WHERE`, and takes `signal N`
-and `end`; it is closed when nothing of the command runs any more, or after `left COUNT`: so many were killed and are
-not dead yet.
+Its control socket brings, for each command, a payload (a long one as a file in memory), a channel, three streams and
+further descriptors. On the channel it sends `exit CODE ALONE` or `error ERRNO WHERE`, and receives `signal N` and
+`end`. It closes the channel when no process of the command runs any more, or after `left COUNT`: so many processes were
+killed and are not dead yet.
 
-In bubblewrap a command runs in a view, by a thread that starts it and has no rights but the command's: git's own; that
-of all others, in which what other programs run later is read-only; `own`, the same for a server that stays, which sees
-no process but its own, nor is seen; `offline`, the same for a command that reaches nobody; and `look`, in which nothing
-can be written and nobody reached. Each but git, which is among the others, has its own room: process numbers that begin
-with a process of ours. The first thread keeps the right to mount, for `keep`, which adds to what is read-only while
-commands run (`keep git` to git's view, by a thread that stays there); `hold` stops those others until `go`. `rest` asks
-whether we may be ended: nothing runs, and the session's own folders are as empty as they began.
+In bubblewrap each command runs in a view. A thread with no more rights than the command starts it there. `git` is for
+git alone. `all` is for all other commands: files that other programs run later are read-only. `server` is the same for
+a server that stays: it sees only its own processes, and others do not see it. `offline` is the same without a network.
+In `read_only` nothing can be written and there is no network. Each view except `git`, which shares that of `all`, has
+its own process namespace, whose first process is ours. The first thread keeps the right to mount, for the order
+`protect`, which makes more paths read-only while commands run (`protect git` does it in git's view, by a thread that
+stays there). `pause` stops all commands but git's until `resume`. `is idle` asks whether the sandbox may be ended:
+nothing runs, and the session's folders in memory are as empty as at the start.
 """
 
 import _warnings
@@ -55,15 +55,14 @@ from adderclaw.sandbox.inside_rights import apply_landlock, control_process, res
 from adderclaw.sandbox.inside_rooms import GIT_VIEW, KILL, PRIVATE_VIEWS, ProcessNamespace, View, Views
 
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
-"""How long a payload a message holds, and what stands for a longer one: `holder` says the same."""
+"""The longest payload of a message, and the message that announces a longer one; `holder` has the same values."""
 POLL_MILLISECONDS = 5
-"""Milliseconds between looks where the kernel tells nobody that a child has ended."""
+"""Milliseconds between checks for ended children on a kernel without pidfds."""
 ORDERS = (b"protect", b"protect git", b"pause", b"resume", b"is idle")
 KILL_SECONDS = 8
-"""Seconds that what is killed has to die in: less than `holder` waits for the end of a command. A busy machine needs
-more than one of them."""
+"""Seconds to wait for killed processes to die: less than `holder` waits for the end of a command."""
 PAUSE_SECONDS = 3
-"""Seconds that all others have to stop in: less than `holder` waits for an answer."""
+"""Seconds to wait for paused processes to stop: less than `holder` waits for an answer."""
 
 
 class Call:
@@ -82,16 +81,16 @@ class Call:
 
 class Holder:
     def __init__(self, control: socket, views: "Views | None", own: list[str]) -> None:
-        """`own`: folders of the session's own, in memory, which end with us."""
+        """`own`: the session's folders in memory, which are lost when this program ends."""
         self.control, self.views = control, views
         try:
             self.scratch, self.scratch_usage = own, memory_usage(own)
         except OSError:
-            self.scratch, self.scratch_usage = list[str](), list[tuple[int, int]]()  # it never rests
+            self.scratch, self.scratch_usage = list[str](), list[tuple[int, int]]()  # then it is never idle
         self.is_first_process = posix.getpid() == 1
         self.is_paused = False
         self.waiting: list[tuple[Call, list[bytes], list[int]]] = []
-        """Commands that were asked for while all but git is held."""
+        """Commands that were requested while all but git's are paused."""
         self.calls: dict[int, Call] = {}
         self.poller = select.poll()
         self.poller.register(control, select.POLLIN)
@@ -107,7 +106,7 @@ class Holder:
             self.reap()
 
     def patience(self) -> int | None:
-        """Orphans are ours, and their end wakes nobody: while something runs, they are looked for now and then."""
+        """Poll timeout: orphans become our children, and nothing signals their end, so they are checked regularly."""
         if not self.calls:
             return None
         return POLL_MILLISECONDS if any(call.running and call.pidfd < 0 for call in self.calls.values()) else 1000
@@ -131,7 +130,7 @@ class Holder:
         if self.is_paused and view != GIT_VIEW:
             self.waiting.append((self.register(channel, request, view), request, streams))
             return True
-        begun = self.spawn(view, request, streams)  # first of all: the rest is done while it runs
+        begun = self.spawn(view, request, streams)  # start it first: the rest is done while it runs
         self.record_start(self.register(channel, request, view), *begun)
         for fd in streams:
             posix.close(fd)
@@ -143,7 +142,7 @@ class Holder:
         return call
 
     def spawn(self, view: bytes, request: list[bytes], streams: list[int]) -> "tuple[View | None, int, bytes]":
-        """Where it was started and its number, or what is to be said instead."""
+        """Start a command; returns its view and process id, or the error message to send."""
         seen = None
         try:
             if self.views is None:
@@ -164,7 +163,7 @@ class Holder:
             self.watch(call)
 
     def carry_out(self, order: bytes, rest: bytes, channel: socket) -> None:
-        """Do it, and only then answer: the answer is empty, or what went wrong."""
+        """Carry out an order, then answer: nothing, or what failed."""
         failure = b""
         try:
             if order == b"protect" and self.views is not None:
@@ -187,7 +186,7 @@ class Holder:
         channel.close()
 
     def pause(self) -> None:
-        """Stop everything but git's own commands; nothing that is stopped starts anything or wakes anybody."""
+        """Stop all processes but those of git's commands, so that none of them changes the workspace meanwhile."""
         self.is_paused = True
         end, rounds = time.monotonic() + PAUSE_SECONDS, 0
         while time.monotonic() < end:
@@ -202,7 +201,7 @@ class Holder:
                 let_children_start({*moving})
             select.select((), (), (), 0.001 if rounds % 10 else 0.005)
         self.resume()
-        raise OSError(16, "what runs in the sandbox does not stop")
+        raise OSError(16, "the processes in the sandbox do not stop")
 
     def resume(self) -> None:
         self.is_paused = False
@@ -216,7 +215,7 @@ class Holder:
                 posix.close(fd)
 
     def other_processes(self) -> list[int]:
-        """All that runs and is not a command of git's, nor started by one."""
+        """All processes except git's commands and what they started."""
         table = processes()
         parents = {pid: parent for pid, (parent, _, _) in table.items()}
         gits = {call.pid for call in self.calls.values() if call.view == GIT_VIEW and call.running}
@@ -260,7 +259,7 @@ class Holder:
         return [] if self.views is None else [seen.processes for seen in self.views.current_views()]
 
     def reap(self) -> None:
-        """Take in whoever has ended. Where nobody else is left in its room, nothing of a command is."""
+        """Reap ended processes and report the ends of commands."""
         ended: dict[int, int] = {}
         alone = False
         while not alone:
@@ -281,7 +280,7 @@ class Holder:
                 if is_over:
                     self.forget(call)
         if self.views is not None and ended.keys() & self.views.required_processes():
-            leave_at_once()  # without the first of a room, nothing can be started in there any more
+            leave_at_once()  # without its first process, nothing can be started in a namespace
 
     def forget(self, call: Call) -> None:
         if call.view in PRIVATE_VIEWS and call.view_entered is not None:
@@ -299,7 +298,7 @@ class Holder:
             call.pidfd = -1
 
     def end(self, call: Call) -> None:
-        """Kill all that a call has started; then close its channel, which says that it is done."""
+        """Kill all processes of a call, then close its channel to report that they are gone."""
         call.running = False
         room = call.processes
         if call.pid < 0:
@@ -319,7 +318,7 @@ class Holder:
         self.forget(call)
 
     def close_view(self, seen: View) -> None:
-        """A room of its own ends as a whole. Its first process can end only when all others were taken in."""
+        """End a private view with its namespace. Its first process ends only after all others were reaped."""
         assert self.views is not None
         self.views.private.remove(seen)
         seen.close()
@@ -346,9 +345,9 @@ class Holder:
                 signal(pid, KILL)
 
     def end_among_others(self, call: Call) -> int:
-        """While other commands run, what is this one's is told by its session, its ancestors and its mark.
+        """Kill this command's processes while others run: they are known by session, ancestors and mark.
 
-        How many are left: in an uninterruptible sleep, or held by a debugger, the signal waits for its process.
+        Returns how many are left: the signal waits for a process in an uninterruptible sleep or under a debugger.
         """
         until, dying = time.monotonic() + KILL_SECONDS, set[int]()
         while time.monotonic() < until:
@@ -365,22 +364,24 @@ class Holder:
                 signal(pid, KILL)
             self.reap()
             dying = {pid for pid in dying.union(members) if stat_fields(str(pid))}
-            if not dying and not members:  # one that was found may have started another before it died
+            if not dying and not members:  # a killed process may have started another before it died
                 return 0
             select.select((), (), (), 0.0005)
         return len(dying)
 
 
 def memory_usage(folders: list[str]) -> list[tuple[int, int]]:
-    """How many files and blocks are used in each."""
+    """How many files and blocks each folder uses."""
     statuses = map(posix.statvfs, folders)
     return [(status.f_files - status.f_ffree, status.f_blocks - status.f_bfree) for status in statuses]
 
 
 def main(arguments: list[str]) -> None:
     parameters = dict(argument.split("=", 1) for argument in arguments)
-    _warnings.filters.insert(0, ("ignore", None, DeprecationWarning, None, 0))  # of forks by threads: each closes all
-    libc.signal(2, None)  # Python's own handler would end us with KeyboardInterrupt
+    _warnings.filters.insert(
+        0, ("ignore", None, DeprecationWarning, None, 0)
+    )  # about forks in threads: each child closes all descriptors
+    libc.signal(2, None)  # Python's handler would end this program with KeyboardInterrupt
     control_process(4, 0)  # PR_SET_DUMPABLE: no command reads or writes our memory
     control = socket(fileno=int(parameters["control"]))
     posix.set_inheritable(control.fileno(), False)

@@ -1,4 +1,4 @@
-"""The program inside a sandbox: processes, how one is started and how all are seen."""
+"""Part of the program inside a sandbox: starts processes and lists them."""
 
 import fcntl
 import posix
@@ -6,16 +6,16 @@ import posix
 from adderclaw.sandbox.inside_mounts import PROC, libc
 
 RESET = (13, 25)
-"""SIGPIPE and SIGXFSZ, which Python ignores: what it starts must not."""
+"""SIGPIPE and SIGXFSZ: Python ignores them, its children must not."""
 STOP, CONTINUE = 19, 18
 
 
 def spawn(request: list[bytes], fds: list[int]) -> int:
-    """The request is the payload: counts and targets, directory, arguments, environment, of which the mark is last."""
+    """Start a command. The request has counts and targets, directory, arguments, environment; the mark is last."""
     count, *targets = map(int, request[0].split())
     argv, env = request[2 : 2 + count], dict(pair.split(b"=", 1) for pair in request[2 + count :])
     numbers = [0, 1, 2, *targets]
-    # Far from every number that is to be used, so that no descriptor is overwritten before it is copied.
+    # Move them above every target number, so that no descriptor is overwritten before it is copied.
     most, above = max(numbers), list[int]()
     if min(fds) <= most:
         fds = above = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, most + 1) for fd in fds]
@@ -41,7 +41,7 @@ def signal(pid: int, number: int) -> None:
 
 
 def let_children_start(parents: set[int]) -> None:
-    """Who starts a program waits, and cannot stop, until its child has become that: a child stopped before goes on."""
+    """Continue children of these processes: a parent in vfork cannot stop before its child has called exec."""
     for pid, (parent, _, _) in processes().items():
         if parent in parents:
             signal(pid, CONTINUE)
@@ -54,7 +54,7 @@ def processes() -> dict[int, tuple[int, int, int]]:
         if not name.isdigit() or int(name) == posix.getpid():
             continue
         fields = stat_fields(name)
-        # One whose first thread has ended looks dead, and may have others.
+        # A process whose first thread has ended looks dead, but may have other threads.
         if fields and (fields[0] not in (b"Z", b"X") or len(threads(name)) > 1):
             table[int(name)] = (int(fields[1]), int(fields[2]), int(fields[3]))
     return table

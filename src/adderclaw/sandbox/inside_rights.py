@@ -1,4 +1,4 @@
-"""The program inside a sandbox: what it gives up, and lets no command do."""
+"""Part of the program inside a sandbox: drops rights and restricts commands."""
 
 import ctypes
 import posix
@@ -26,10 +26,10 @@ class Program(ctypes.Structure):
 
 
 def drop_capabilities(retained: int = 0b1011) -> None:
-    """All but what lets root work in a workspace that belongs to somebody else: CHOWN, DAC_OVERRIDE, FOWNER."""
+    """Drop all capabilities but CHOWN, DAC_OVERRIDE, FOWNER: root needs them in a workspace of another user."""
     for number in range(64):
         if not retained >> number & 1:
-            libc.prctl(24, ctypes.c_ulong(number), 0, 0, 0)  # PR_CAPBSET_DROP: refused to whoever has none
+            libc.prctl(24, ctypes.c_ulong(number), 0, 0, 0)  # PR_CAPBSET_DROP: fails without capabilities
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     if libc.capget(header, sets) == 0:
         left = [sets[0] & retained, sets[1] & retained, 0, 0, 0, 0]
@@ -37,7 +37,7 @@ def drop_capabilities(retained: int = 0b1011) -> None:
 
 
 def filter_calls(rules: bytes) -> None:
-    """For this thread, and what it starts."""
+    """Filter the system calls of this thread and of what it starts."""
     program = Program(len(rules) // 8, rules)
     control_process(22, 2, ctypes.addressof(program))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
@@ -50,7 +50,7 @@ def apply_landlock(ruleset: int) -> None:
 
 
 def restrict(ruleset: int, code: int, refused: int, install: int, supervisor: int) -> bytes:
-    """Landlock and seccomp, where no bubblewrap has done the like before us; what the answer says beside "ready"."""
+    """Apply Landlock and seccomp, where there is no bubblewrap; returns what is appended to the greeting "ready"."""
     control_process(36, 1)  # PR_SET_CHILD_SUBREAPER
     drop_capabilities()
     control_process(38, 1)  # PR_SET_NO_NEW_PRIVS
@@ -68,7 +68,7 @@ def restrict(ruleset: int, code: int, refused: int, install: int, supervisor: in
 
 
 def supervised_calls(install: int, rules: bytes) -> int:
-    """Filter calls, those apart that a supervisor is asked about: the descriptor to ask on; -1 if there is none."""
+    """Filter calls and pass some to a supervisor; returns the descriptor for those, or -1 without kernel support."""
     program = Program(len(rules) // 8, rules)
     for flags in (8 | 32, 8):  # SECCOMP_FILTER_FLAG_NEW_LISTENER, WAIT_KILLABLE_RECV
         arguments = (ctypes.c_uint(1), ctypes.c_uint(flags), ctypes.byref(program))  # SECCOMP_SET_MODE_FILTER

@@ -1,4 +1,4 @@
-"""The program inside a sandbox: views of the files, and rooms with process numbers of their own."""
+"""Part of the program inside a sandbox: views of the file system, and process namespaces."""
 
 import _thread
 import ctypes
@@ -24,9 +24,9 @@ from adderclaw.sandbox.inside_rights import drop_capabilities, filter_calls
 
 KILL = 9
 GIT_VIEW, ALL_VIEW, SERVER_VIEW, READ_ONLY_VIEW, OFFLINE_VIEW = b"git", b"all", b"server", b"read_only", b"offline"
-"""The views: `holder` says the same."""
+"""The views; `process.View` has the same names."""
 PRIVATE_VIEWS = SERVER_VIEW, OFFLINE_VIEW
-"""Those in which a command has a room to itself, which ends with it."""
+"""Views in which a command has its own process namespace, which ends with it."""
 NEW_CWD, NEW_MOUNTS, NEW_NUMBERS = 0x200, 0x20000, 0x20000000
 FRESH_BYTES = 1 << 28
 NEW_NETWORK, NEW_IPC = 0x40000000, 0x08000000
@@ -35,7 +35,7 @@ PLAIN = 2 | 4
 
 
 class ProcessNamespace:
-    """Process numbers that begin anew: made by the thread that starts commands in there, in its view of the files."""
+    """A process namespace, created by the thread that starts commands in it, in its view of the files."""
 
     def __init__(self, *, mounts: bool = True) -> None:
         self.control, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
@@ -53,11 +53,11 @@ class ProcessNamespace:
         self.listing = posix.open("/proc", flags | posix.O_DIRECTORY)
 
     def join(self) -> None:
-        """What this thread starts from now on is in there, too."""
+        """Start later children of this thread in this namespace."""
         check_result(libc.setns(self.numbers, NEW_NUMBERS), "setns")
 
     def send_order(self, order: bytes, about: bytes = b"") -> None:
-        """Have something done in there, and wait for it."""
+        """Send an order to the first process, and wait until it is carried out."""
         file = posix.memfd_create("", posix.MFD_CLOEXEC)
         try:
             posix.write(file, about)
@@ -69,14 +69,14 @@ class ProcessNamespace:
     def _expect_done(self) -> None:
         answer = self.control.recv(4096)
         if answer != b"done":
-            raise OSError(5, "the first process of a room does not do as it is told", answer)
+            raise OSError(5, "the first process of a namespace could not carry out an order", answer)
 
     def is_empty(self) -> bool:
-        """Whether nobody is in there but the first."""
+        """Whether only the first process is left."""
         return [name for name in posix.listdir(self.listing) if name.isdigit()] == ["1"]
 
     def close(self) -> None:
-        """Whoever is in there ends with the first."""
+        """Kill the first process; all others end with it."""
         signal(self.first, KILL)
         for fd in (self.numbers, self.listing):
             posix.close(fd)
@@ -84,13 +84,13 @@ class ProcessNamespace:
 
 
 def run_first_process(control: socket, *, mounts: bool) -> None:
-    """Take in the orphans of a room, and do what only its first process can, until the other side has gone."""
+    """Reap the orphans of a namespace and carry out orders, until the other side closes the socket."""
     posix.closerange(0, control.fileno())
     posix.closerange(control.fileno() + 1, 1 << 16)
-    libc.signal(17, ctypes.c_void_p(1))  # SIGCHLD: ignored, so that the dead are gone at once
+    libc.signal(17, ctypes.c_void_p(1))  # SIGCHLD ignored: ended children are reaped at once
     fresh, answer = FreshTmp(), b"done"
     try:
-        # Read-only: settings of the kernel ask for the user, not for capabilities.
+        # Read-only: kernel settings check the user, not capabilities.
         check_result(libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(PLAIN | 8 | 1), None), "mount /proc")
         posix.dup2(posix.open("/proc", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC), PROC)
         if not mounts:
@@ -118,7 +118,7 @@ def run_first_process(control: socket, *, mounts: bool) -> None:
 
 
 class FreshTmp:
-    """An empty /tmp over the one before it. What else is mounted in there stays where it is."""
+    """Mounts an empty /tmp over the previous one; other mounts in it stay in place."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -140,7 +140,7 @@ class FreshTmp:
 
 
 def mount_parents(top: bytes) -> list[bytes]:
-    """Those that only lead to what is mounted in there."""
+    """The folders that only lead to mounts beneath this folder."""
     below = [path for path in mount_points() if path.startswith(top + b"/")]
     parents = {b"/".join(path.split(b"/")[:count]) for path in below for count in range(3, len(path.split(b"/")))}
     return sorted(
@@ -149,13 +149,12 @@ def mount_parents(top: bytes) -> list[bytes]:
 
 
 def scratch_state(folders: list[bytes]) -> object:
-    """What changes with whatever is made, removed, renamed or given other attributes in there: how many files and
-    bytes the first of the folders holds with all that lies in it, and how each of them looks."""
+    """A value that changes with any change in these folders: the free space of the first, and the state of each."""
     try:
         space = posix.statvfs(folders[0])
         return space.f_bfree, space.f_ffree, [(folder_state(folder), posix.listdir(folder)) for folder in folders]
     except OSError:
-        return object()  # like nothing else
+        return object()  # equal to nothing else
 
 
 def folder_state(path: bytes) -> tuple[int, ...]:
@@ -164,7 +163,7 @@ def folder_state(path: bytes) -> tuple[int, ...]:
 
 
 def make_mount_point(path: bytes, *, is_folder: bool) -> None:
-    """Somewhere to mount what was there before."""
+    """Create the mount point for an earlier mount."""
     parts = path.split(b"/")
     for count in range(2, len(parts) + is_folder):
         try:
@@ -176,7 +175,7 @@ def make_mount_point(path: bytes, *, is_folder: bool) -> None:
 
 
 class View:
-    """A thread with a view of the files: what it starts sees what it sees, and may what it may."""
+    """A thread with a view of the files: its children have the same view and rights."""
 
     processes: ProcessNamespace
 
@@ -194,7 +193,7 @@ class View:
             raise self.result
 
     def enter(self) -> ProcessNamespace:
-        """The view of all others is that of our first thread, too."""
+        """Enter the view of ordinary commands, which the first thread has as well."""
         return ProcessNamespace(mounts=False)
 
     def work(self) -> None:
@@ -235,14 +234,14 @@ class View:
         return self.result
 
     def close(self) -> None:
-        """End the thread, and whoever is in its room."""
+        """End the thread and all processes of its namespace."""
         self.is_over = True
         self.asked.release()
         self.processes.close()
 
 
 class GitView(View):
-    """Git's own, beside all others."""
+    """The view of git, in the process namespace of ordinary commands."""
 
     def __init__(self, capabilities: int, rules: bytes, others: ProcessNamespace) -> None:
         self.others = others
@@ -254,7 +253,7 @@ class GitView(View):
 
 
 class ServerView(View):
-    """For one server, which is alone in its room."""
+    """The view of one server, with its own process namespace."""
 
     def enter(self) -> ProcessNamespace:
         check_result(libc.unshare(NEW_MOUNTS), "unshare")
@@ -262,7 +261,7 @@ class ServerView(View):
 
 
 class OfflineView(View):
-    """For one command, which is alone in its room and reaches nobody, not even by a socket that is a file."""
+    """The view of one command with its own process namespace and without a network, Unix sockets included."""
 
     def enter(self) -> ProcessNamespace:
         check_result(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
@@ -270,13 +269,13 @@ class OfflineView(View):
 
 
 class ReadOnlyView(View):
-    """In which nothing that is mounted can be written but an empty /tmp, and nobody is on the network.
+    """A view without a network, in which only an empty /tmp can be written.
 
-    Few programs that only look leave anything in there: it is made anew for the next only where it was touched.
+    Few read-only programs write to /tmp, so a new one is mounted for the next command only after a change.
     """
 
     is_first = True
-    """Whether nobody else is in the room."""
+    """Whether no other command runs in this view."""
 
     def enter(self) -> ProcessNamespace:
         check_result(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
@@ -286,7 +285,7 @@ class ReadOnlyView(View):
                 if not posix.statvfs(path).f_flag & READ_ONLY:
                     set_mount(path, READ_ONLY, whole=False)
             except OSError as error:
-                if error.errno not in (2, 22):  # another mount lies over it: nobody comes there by its name
+                if error.errno not in (2, 22):  # covered by another mount, so not reachable by name
                     raise
         room = ProcessNamespace()
         room.send_order(b"fresh")
@@ -302,10 +301,10 @@ class ReadOnlyView(View):
 
 
 class Mounter(View):
-    """A thread that makes git's view, and stays in it with the right to mount; it starts nothing."""
+    """A thread that creates git's view and stays in it with the right to mount; it starts no command."""
 
     git: View
-    """The thread that starts commands in it: whoever starts a thread hands on its view."""
+    """The thread that starts git in this view: a thread inherits the view of its creator."""
     paths: tuple[list[bytes], list[bytes]] = ([], [])
 
     def __init__(self, capabilities: int, rules: bytes, others: ProcessNamespace, roots: list[bytes]) -> None:
@@ -327,11 +326,11 @@ class Mounter(View):
 
 
 class Views:
-    """Those that are there from the beginning, those of who is alone, and that of whoever only looks."""
+    """The permanent views, the private ones, and the read-only view, which is created when it is first needed."""
 
     def __init__(self, capabilities: int, rules: bytes, looking: bytes, roots: list[bytes]) -> None:
         self.capabilities, self.rules, self.read_only_rules = capabilities, rules, looking
-        # Only in a namespace of our own may we mount as a user. It is that of all others but git.
+        # A user may mount only in a namespace of their own. All commands but git use this one.
         check_result(libc.unshare(NEW_MOUNTS), "unshare")
         self.all = View(capabilities, rules)
         self.mounter = Mounter(capabilities, rules, self.all.processes, roots)
@@ -339,7 +338,7 @@ class Views:
         self.private: list[View] = []
 
     def view_for(self, view: bytes, *, is_first: bool) -> View:
-        """The one that is asked for; whoever looks first, when nobody else does, finds an empty /tmp."""
+        """The view for a command; the first command in the read-only view finds an empty /tmp."""
         if view in PRIVATE_VIEWS:
             view_class = ServerView if view == SERVER_VIEW else OfflineView
             self.private.append(
@@ -357,14 +356,14 @@ class Views:
         return [self.all, *self.private, *([self.read_only] if self.read_only is not None else [])]
 
     def required_processes(self) -> set[int]:
-        """The first processes of the rooms that stay."""
+        """The first processes of the permanent namespaces."""
         return {self.all.processes.first, *([self.read_only.processes.first] if self.read_only is not None else [])}
 
 
 def forbid_workspace_programs(roots: list[bytes]) -> None:
-    """In git's view no file of the workspace is a program, nor one that could be written: no hook starts there.
+    """Forbid git's view to execute files of the workspace or any writable file, so that no hook starts.
 
-    A setting would not do: `git bisect` and others run hooks without having read `core.hooksPath`.
+    The setting `core.hooksPath` is not enough: `git bisect` and others run hooks without reading it.
     """
     for root in roots:
         set_mount(root, NO_PROGRAMS)
@@ -374,5 +373,5 @@ def forbid_workspace_programs(roots: list[bytes]) -> None:
             if beneath or not posix.statvfs(path).f_flag & READ_ONLY:
                 set_mount(path, NO_PROGRAMS, whole=False)
         except OSError as error:
-            if error.errno not in (2, 22):  # another mount lies over it: nobody comes there by its name
+            if error.errno not in (2, 22):  # covered by another mount, so not reachable by name
                 raise

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO, Any
 
-# One process of this program runs for each call of a test: what only the first one needs is imported there.
+# One process of this program runs for each call of a test, so imports that only the first needs are local.
 
 INTERPRETERS = ("python", "pypy", "node", "ruby", "perl", "php", "lua", "sh", "bash", "dash", "zsh", "ksh")
 RUNNERS = (
@@ -43,22 +43,22 @@ RUNNERS = (
     *("ts-node", "jest", "vitest", "mocha", "make", "just", "task", "cmake", "ctest", "ninja", "cargo", "go", "java"),
     *("mvn", "gradle", "dotnet", "rake", "bundle", "rspec", "composer", "phpunit", "swift", "mix", "deno", "bun"),
 )
-"""They start programs of the project that their arguments do not name."""
+"""They start programs of the project without naming them in their arguments."""
 RUNS = ("--test", "--run")
 """Options by which an interpreter (node) starts programs of the project that no argument names."""
 HELPERS = ("json.tool",)
 """Modules of Python that only format what they read."""
 MARK = "adderclaw recorded: "
 OTHER = "~^~ |~\n" * 13
-"""No letter and no digit: nothing that a test could look for."""
+"""Without letters and digits: nothing that a test could search for."""
 MAX_FILES = 2_000
 SKIPPED = (".git", "node_modules", "__pycache__")
 LATE = 0.5
-"""Seconds that are waited for what a program's own children still print after its end."""
+"""Seconds to wait for output of a program's children after its end."""
 
 
 def source() -> bytes:
-    """This program, to be written where a sandbox can read it."""
+    """The source of this program, to be written where a sandbox can read it."""
     with open(__file__, "rb") as file:
         return file.read()
 
@@ -125,7 +125,7 @@ def prelude(state: str, root: str, how: str, about: str, names: list[str]) -> st
             body = f'{{ {start} {quoted(name)} "$@"; }}'
             if "/" in name:
                 rows.append(f"function {name} {body}")
-            else:  # not in place of what the shell itself knows
+            else:  # does not replace shell builtins
                 rows.append(f"""case "$(type -t {name})" in file|'') function {name} {body} ;; esac""")
     path = os.path.join(state, "prelude")
     with open(path, "w", encoding="utf-8") as file:
@@ -170,7 +170,7 @@ def call(how: str, about: dict[str, str], words: list[str]) -> int:
     key += f":{count(os.path.join(about['state'], key))}"
     program = hashed(words[0])
     if how == "record":
-        record(about["state"], [key, program, None, False])  # one that the test ends says no more
+        record(about["state"], [key, program, None, False])  # a program that the test kills records nothing else
         status, printed = run_program(words)
         record(about["state"], [key, program, status, printed])
         return end(status)
@@ -184,7 +184,7 @@ def call(how: str, about: dict[str, str], words: list[str]) -> int:
             try:
                 stream.write(OTHER)
                 stream.flush()
-            except OSError:  # nobody reads it
+            except OSError:  # the reader is gone
                 pass
     return end(status)
 
@@ -195,7 +195,7 @@ def hashed(text: str) -> str:
 
 
 def count(path: str) -> int:
-    """How many calls of these words came before."""
+    """Count a call of these words; returns how many there were, this one included."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.write(fd, b".")
@@ -271,7 +271,7 @@ def pump(pipe: IO[bytes], fd: int, printed: list[bool]) -> None:
         try:
             while data:
                 data = data[os.write(fd, data) :]
-        except OSError:  # nobody reads it any more
+        except OSError:  # the reader is gone
             pipe.close()
             return
 

@@ -1,4 +1,4 @@
-"""Landlock: rules of the kernel for one process and what it starts, where no namespace can be had."""
+"""Landlock: kernel rules for a process and its children, for systems where namespaces are not available."""
 
 import ctypes
 import os
@@ -14,16 +14,16 @@ TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
 MAKE_DEVICES = 1 << 6 | 1 << 11
 READ = EXECUTE | READ_FILE | READ_DIR
 ALL_FILES = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
-"""Version of Landlock → every right to files that it knows."""
+"""Landlock version → all file rights that it knows."""
 FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
-"""The rights that a plain file can have; the others are a directory's."""
+"""The rights that a plain file can have; the others are for directories."""
 TCP = 0b11
 """Bind and connect."""
 PORT_RULE = 2
 """The kind of a rule."""
 ABSTRACT = 0b01
 SCOPES = 0b11
-"""Abstract Unix sockets and signals stay within."""
+"""Restrict abstract Unix sockets and signals to the sandbox."""
 SCOPE_VERSION = 6
 """The first version of Landlock that has scopes: Linux 6.12."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -31,14 +31,14 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 def version() -> int:
     """Which Landlock this kernel has; 0 if none."""
-    if sys.platform != "linux":  # the number means another call there, or ends the process
+    if sys.platform != "linux":  # the number is another call there, or ends the process
         return 0
     number = _syscall(CREATE, None, 0, 1)
     return max(number, 0)
 
 
 def ruleset(readable: Sequence[str], writable: Sequence[str], *, network: bool) -> int:
-    """A descriptor of the rules: read there, read and write there, nothing else. Raises OSError."""
+    """A ruleset descriptor: read some paths, read and write others, nothing else. Raises OSError."""
     known = version()
     if known < 1:
         raise OSError(0, "this kernel has no Landlock")
@@ -59,7 +59,7 @@ def ruleset(readable: Sequence[str], writable: Sequence[str], *, network: bool) 
 
 
 def read_ruleset(readable: Iterable[str]) -> int:
-    """A descriptor of rules by which files are read there alone; all else is as it was. Raises OSError."""
+    """A ruleset descriptor that restricts only reading files, to these paths. Raises OSError."""
     rules = _syscall(CREATE, struct.pack("=Q", READ_FILE), 8, 0)
     if rules < 0:
         raise _failure("landlock_create_ruleset")
@@ -82,10 +82,9 @@ def scope() -> int | None:
 
 
 def ports_except(shut: int) -> int:
-    """A descriptor of rules by which every TCP port is connected to and bound but one, and no abstract Unix socket of
-    others, where this kernel knows of them. Raises OSError.
+    """A ruleset descriptor that forbids one TCP port, and abstract Unix sockets of other processes if supported.
 
-    Rules only ever allow: so there is one for each of the other ports, which takes a tenth of a second.
+    Rules can only allow, so there is one for each other port, which takes a tenth of a second. Raises OSError.
     """
     attributes = struct.pack("=QQQ", 0, TCP, ABSTRACT)
     size = 16 if version() < SCOPE_VERSION else 24
@@ -101,7 +100,7 @@ def ports_except(shut: int) -> int:
 
 
 def _allow_path(rules: int, path: str, rights: int) -> None:
-    """What cannot be opened needs no rule."""
+    """Allow rights for a path; one that cannot be opened needs no rule."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -116,7 +115,7 @@ def _allow_path(rules: int, path: str, rights: int) -> None:
 
 
 def _failure(what: str) -> OSError:
-    """With the kernel's own words: whether a trial may be repeated is seen by them (`confinement.is_passing`)."""
+    """An error with the kernel's text, by which `confinement.is_transient` recognizes it."""
     number = ctypes.get_errno()
     return OSError(number, f"{os.strerror(number)}: {what}")
 
@@ -128,9 +127,9 @@ def _syscall(number: int, *arguments: int | bytes | None) -> int:
 
 
 def visible(hidden: Sequence[str], shown: Sequence[str], top: str = "/") -> Iterator[str]:
-    """The fewest paths that together hold everything but what is hidden; what is shown is held all the same.
+    """The fewest paths that cover everything except what is hidden; what is shown is covered in any case.
 
-    A rule of Landlock only ever adds, so a directory with something hidden in it is given entry by entry.
+    Landlock rules can only allow, so a directory with something hidden in it is listed entry by entry.
     """
     if is_inside(top, hidden):
         yield from (path for path in shown if is_inside(path, (top,)))

@@ -1,4 +1,4 @@
-"""What a session's commands may use up: processes, memory, space."""
+"""Limits of a session's commands: processes, memory, space."""
 
 import contextlib
 import os
@@ -12,16 +12,16 @@ FILE_BYTES = 8 << 30
 MIN_BYTES = 256 << 20
 GROUP = "adderclaw"
 KILL_ROUNDS = 100
-"""How often those in a group are killed whose children are made meanwhile."""
+"""How often a group is killed while its processes start new children."""
 
 
 def memory_bytes() -> int:
-    """What a session may take of this machine's memory: three quarters."""
+    """The memory that a session may use: three quarters of the machine's."""
     return max(MIN_BYTES, _physical() * 3 // 4)
 
 
 def scratch_bytes() -> int:
-    """The size of a session's /tmp, of its home and of its shared memory: each an eighth of the memory they lie in."""
+    """The size of a session's /tmp, home and shared memory: an eighth of the machine's memory each."""
     return max(MIN_BYTES, _physical() // 8)
 
 
@@ -32,11 +32,11 @@ def _physical() -> int:
 def process_limits(*, own_users: bool) -> dict[str, int]:
     """Limits that every process inside has, by their names in `resource`.
 
-    `own_users`: it is in a user namespace, in which recent kernels count its processes apart from all others of
-    the user. Elsewhere those count too, so that there must be room for them.
+    `own_users`: the process is in a user namespace, in which recent kernels count its processes separately. Elsewhere
+    all processes of the user count, so the limit is raised by their number.
     """
     others = 0 if own_users and _release() >= (5, 14) else _process_count()
-    # Not RLIMIT_AS: node, go and java reserve far more addresses than they ever use. Nor does RLIMIT_NPROC bind root.
+    # No RLIMIT_AS: node, go and java reserve far more addresses than they use. RLIMIT_NPROC does not apply to root.
     return {
         "RLIMIT_CORE": 0,
         "RLIMIT_NPROC": PROCESSES + others,
@@ -55,7 +55,7 @@ def _process_count() -> int:
 
 
 class Group:
-    """A control group for one sandbox, where we may make one: the only thing that bounds root's processes."""
+    """A control group for one sandbox, if we may create one: only this limits root's processes."""
 
     def __init__(self, pid: int) -> None:
         self._made: list[str] = []
@@ -78,11 +78,11 @@ class Group:
             self.close()
 
     def kill(self) -> None:
-        """End whoever is in it: nobody has to be found by what it is called or descends from."""
+        """Kill all processes of the group, without searching for them by name or ancestor."""
         for path in self._made:
             if _write(os.path.join(path, "cgroup.kill"), 1):
                 continue
-            for _ in range(KILL_ROUNDS):  # where the kernel cannot do it at once, until nobody comes after
+            for _ in range(KILL_ROUNDS):  # the kernel cannot do it at once: repeat until the group is empty
                 pids = [int(pid) for pid in _read_words(os.path.join(path, "cgroup.procs"))]
                 for pid in pids:
                     with contextlib.suppress(OSError):
@@ -91,7 +91,7 @@ class Group:
                     break
 
     def close(self) -> None:
-        """Remove it; whoever was in it is dead, or dying for a moment longer: then `sweep` removes it."""
+        """Remove the group; if processes are still dying, `sweep` removes it later."""
         for path in self._made:
             with contextlib.suppress(OSError):
                 os.rmdir(path)
@@ -110,7 +110,7 @@ def can_group() -> bool:
 
 
 def _parents() -> Iterator[str]:
-    """Where this process may make groups: beneath its own where version 2 has the controller there, or at the top."""
+    """Where this process may create groups: beneath its own group or at the top."""
     top = "/sys/fs/cgroup"
     for line in _read_lines("/proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -125,7 +125,7 @@ def _parents() -> Iterator[str]:
 
 
 def sweep() -> None:
-    """Remove the groups of programs that were killed before they could, and our own that were in use a moment ago."""
+    """Remove the groups of killed processes, and our own that could not be removed earlier."""
     for parent in _parents():
         with contextlib.suppress(OSError):
             for name in os.listdir(parent):

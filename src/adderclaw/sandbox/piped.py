@@ -1,7 +1,7 @@
-"""A child that stays: started where tools' children start, spoken to over pipes, and certainly ended.
+"""A child that stays and is used over pipes: for MCP servers over stdio and for plugins.
 
-For servers that are asked more than once: MCP over stdio, plugins. It lives in the session's sandbox with the same
-/tmp, home and network as all other commands, until `stop`, or until the session ends; its processes are its own.
+It runs in the session's sandbox with the same /tmp, home and network as other commands, but with its own process
+namespace, until `stop` or the end of the session.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from adderclaw.sandbox.process import (
 )
 
 LINE_BYTES = 16 << 20
-"""What a reader takes in before it is read; also the longest line that `readline` accepts."""
+"""The buffer of a reader; also the longest line that `readline` accepts."""
 KEPT_ERRORS = 65_536
-"""How much of what it says on stderr is kept: the end of it."""
+"""How many bytes of stderr are stored, counted from its end."""
 LEAVE_SECONDS = 2.0
-"""How long a child that has closed a pipe may take to its end: till then its exit code and last words are its own."""
+"""Seconds that a child that has closed a pipe has to end by itself, with its own exit code and last output."""
 
 
 class PipedProcess:
@@ -42,19 +42,19 @@ class PipedProcess:
         self._ended = asyncio.Event()
         self._complaints: FileIO | None = None
         self.on_first_output: Callable[[], object] = lambda: None
-        """Called when it has said something for the first time."""
+        """Called at its first output."""
         self._errors: deque[bytes] = deque()
         self._poll: asyncio.TimerHandle | None = None
         self._open: list[asyncio.BaseTransport] = [stdin.transport]
 
     def report_first_output(self) -> None:
-        """It said something: who waits for its first word hears of that."""
+        """Call `on_first_output`, once."""
         first, self.on_first_output = self.on_first_output, lambda: None
         first()
 
     @property
     def errors(self) -> str:
-        """The end of what it said on stderr."""
+        """The end of its output on stderr."""
         return b"".join(self._errors).decode("utf-8", "replace")[-KEPT_ERRORS:]
 
     async def wait_ended(self) -> int:
@@ -63,7 +63,7 @@ class PipedProcess:
         return -signal.SIGKILL if self.returncode is None else self.returncode
 
     async def stop(self, grace: float = TERM_GRACE) -> int:
-        """Close its input, ask it to end, make it end. What it has started ends too. May be called again."""
+        """Close its input, ask it to end, then kill it with all its children. May be called again."""
         leaves = self.stdout.at_eof() or self.stdin.is_closing()
         self.stdin.close()
         if leaves:
@@ -110,7 +110,7 @@ class PipedProcess:
             self._poll = self._loop.call_later(delay, self._check_ended_later, min(delay * 1.5, 0.1))
 
     def _finish(self) -> None:
-        """Take in its end. What it printed last is still in the pipe: the reader sees it, then the end."""
+        """Process its end. Its last output is still in the pipe: the reader gets it before the end."""
         if self._ended.is_set():
             return
         if self._started.fd is not None:
@@ -122,7 +122,7 @@ class PipedProcess:
         self._ended.set()
 
     def _read_remaining_errors(self) -> None:
-        """Whoever learns of its end asks for its last words at once: they may not have been read yet."""
+        """Read the rest of stderr, so that `errors` is complete when its end is reported."""
         left = DRAIN_BYTES
         while left > 0 and self._complaints is not None and not self._complaints.closed:
             if not (part := self._complaints.read(KEPT_ERRORS)):
@@ -131,7 +131,7 @@ class PipedProcess:
             left -= len(part)
 
     def abandon(self) -> None:
-        """The way out where nobody can wait any more: kill it, and give back every descriptor."""
+        """Kill it without waiting and close every descriptor."""
         if self._poll is not None:
             self._poll.cancel()
         self._finish()
@@ -160,9 +160,9 @@ class _Errors(asyncio.Protocol):
 async def start_piped(
     argv: Sequence[str], *, cwd: str, env: Mapping[str, str], start: Starter | None = None
 ) -> PipedProcess:
-    """Start a child and keep its three pipes. `start` is `Kit.start`; without it nothing confines the child.
+    """Start a child with three pipes. `start` is `Kit.start`; without it the child is unconfined.
 
-    Raises OSError where it cannot be started; a sandbox may notice that only later: then it ends at once, and
+    Raises OSError if it cannot be started. A sandbox may notice that only later: then the child ends at once, and
     `errors` says why.
     """
     theirs_in, ours_in = os.pipe()

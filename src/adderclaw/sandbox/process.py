@@ -1,7 +1,7 @@
-"""The one place where a child of a tool starts, and where it certainly ends.
+"""Starts the children of tools, and makes sure that they end.
 
-A child leads its own session and process group. What it leaves behind is found by that group, and, for what moved to
-another one, by a mark in its environment. When we are killed ourselves, a watchdog does the same for us.
+A child leads its own session and process group. Processes that it leaves behind are found by that group, or, after a
+move to another group, by a mark in their environment. If AdderClaw itself is killed, a watchdog does the same.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from adderclaw.sandbox.programs import search_path
 from adderclaw.sandbox.watchdog import CALL_MARK, watchdog
 
 MAX_BYTES = 1 << 20
-"""What is kept of each stream; the rest is read and dropped, so that the child does not block."""
+"""Bytes stored of each stream; the rest is read and dropped, so that the child does not block."""
 FLOOD_BYTES = 64 << 20
-"""A child of which only the head is wanted is killed when it writes more than this to one stream."""
+"""A child whose output is only stored is killed when it writes more than this to one stream."""
 DRAIN_BYTES = 2 << 20
-"""What is read of a pipe after its child's end, at most: more than a pipe holds."""
+"""Most bytes read from a pipe after its child's end: more than a pipe holds."""
 TERM_GRACE = 0.3
 """Seconds between asking a group to end and killing it."""
 LINGER_GRACE = 0.2
@@ -60,7 +60,7 @@ GIT_FIXED = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
-"""Settings by which a repository's own configuration could make git run a program: here they are fixed."""
+"""Settings with which a repository could make git run a program, with their fixed values."""
 _FIXED_VARIABLES = {
     "PAGER": "cat",
     "DEBIAN_FRONTEND": "noninteractive",
@@ -77,7 +77,7 @@ _FIXED_VARIABLES = {
 
 
 class StartFailed(OSError):
-    """Nothing of a command has run. Every other error may come after it began."""
+    """A command did not start at all. Any other error may come after its start."""
 
 
 def _start_failed(error: OSError) -> StartFailed:
@@ -101,7 +101,7 @@ class Finished(NamedTuple):
 
 
 def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequence[str]) -> dict[str, str]:
-    """What a tool's child sees of our environment: an allowlist, in which nothing is secret and nothing loads code."""
+    """The environment of a tool's child: an allowlist without secrets and without variables that load code."""
     host = os.environ
     env = {name: value for name in _PASSED_VARIABLES if (value := host.get(name)) is not None}
     env |= {name: host[name] for name in host if name.startswith("LC_")}
@@ -112,16 +112,16 @@ def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequ
 
 
 type View = Literal["all", "git", "server", "read_only", "offline"]
-"""What a command sees in a sandbox, and who sees it.
+"""The view of a command in a sandbox.
 
-all: as a rule. git: for git alone, which may change what no other command may. own: for a server that stays; it sees no
-process but its own, and no command sees it. look: for what only looks: nothing can be written and nobody reached.
-offline: as own, and nobody is reached.
+all: the usual one. git: for git alone, which may change protected files. server: for a server that stays; it sees only
+its own processes, and commands do not see it. read_only: nothing can be written, and there is no network. offline: as
+server, without a network.
 """
 
 
 class ProcessRequest(NamedTuple):
-    """What is to be started, and with which streams."""
+    """A process to start, with its streams and its view."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -132,7 +132,7 @@ class ProcessRequest(NamedTuple):
 
 
 class RunningProcess(Protocol):
-    """A running command, whoever started it: we ourselves, or a sandbox."""
+    """A running command, unconfined or in a sandbox."""
 
     @property
     def fd(self) -> int | None:
@@ -140,33 +140,33 @@ class RunningProcess(Protocol):
         ...
 
     def has_ended(self) -> bool:
-        """Raises OSError where it turns out only now that it could not be started."""
+        """Whether it has ended. Raises OSError if only now it turns out that it could not be started."""
         ...
 
     def signal(self, number: int) -> None:
-        """To its whole process group."""
+        """Send a signal to its whole process group."""
         ...
 
     def kill(self) -> None:
-        """It, its group, and what has left its group."""
+        """Kill it, its group, and processes that have left its group."""
         ...
 
     def close(self) -> int:
-        """Kill what is left, and take in its end: the return code."""
+        """Kill what is left and reap it; returns the return code."""
         ...
 
     @property
     def note(self) -> str:
-        """What is to be said of it beside what it printed, once it is closed; empty as a rule."""
+        """A note to append to its output, once it is closed; usually empty."""
         ...
 
 
 type Starter = Callable[[ProcessRequest], RunningProcess]
-"""A place that commands are started in: this system as it is, or a sandbox."""
+"""Starts a process: unconfined, or in a sandbox."""
 
 
 def in_view(start: Starter | None, view: View) -> Starter | None:
-    """The same place, with another view of the workspace."""
+    """The same starter with another view."""
     return None if start is None else lambda order: start(order._replace(view=view))
 
 
@@ -184,11 +184,11 @@ async def run(
     into: tuple[Capture, Capture] | None = None,
     on_output: Callable[[bytes], None] | None = None,
 ) -> Finished:
-    """Run a program to its end. However this call ends, nothing that it started goes on running.
+    """Run a program to its end. However this call ends, no process that it started keeps running.
 
-    A `sink` is given what is printed while it is, both streams in one. `into` is where stdout and stderr are kept,
-    behind what they hold already. With one of the two a program may print without end. `on_output` is called with
-    each piece of stdout as well, without any such change. Raises NotStarted.
+    `sink` receives the output of both streams while it is printed. `into` receives stdout and stderr after what it
+    holds already. With either of them the output has no limit. `on_output` is also called with each piece of stdout.
+    Raises StartFailed.
     """
     captures = into or (Capture(max_bytes), Capture(max_bytes))
     most = FLOOD_BYTES if sink is None and into is None else None
@@ -206,7 +206,7 @@ async def run(
         await child.stop()
         raise
     finally:
-        # Also the way out of a second cancellation, in the middle of the await above.
+        # A second cancellation during the await above ends here as well.
         returncode = child.close()
     if child.failure is not None:
         raise child.failure
@@ -221,7 +221,7 @@ def start_unconfined(order: ProcessRequest) -> RunningProcess:
 
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, but no longer than that; tells whether it came."""
+    """Wait for an event at most so long; returns whether it happened."""
     if event.is_set():
         return True
     with contextlib.suppress(TimeoutError):
@@ -231,7 +231,7 @@ async def _wait_for(event: asyncio.Event, seconds: float) -> bool:
 
 
 class _Stream:
-    """One pipe from a child, and who is given what comes out of it."""
+    """One pipe from a child, with the receivers of its output."""
 
     __slots__ = ("deliver", "fd", "listeners", "theirs", "total")
 
@@ -242,7 +242,7 @@ class _Stream:
         os.set_blocking(self.fd, False)
 
     def read(self) -> bool:
-        """Take what is there; False at the end of the stream."""
+        """Read what is available; False at the end of the stream."""
         try:
             chunk = os.read(self.fd, 65536)
         except BlockingIOError:
@@ -310,7 +310,7 @@ class _Child:
         self._end()
 
     def _check_ended_later(self, delay: float) -> None:
-        """Where the system has no pidfd: ask now and then, less and less often."""
+        """Without pidfds: check repeatedly, at growing intervals."""
         self._check_ended()
         if not self.ended.is_set():
             self._poll = self._loop.call_later(delay, self._check_ended_later, min(delay * 1.5, 0.05))
@@ -332,7 +332,7 @@ class _Child:
             self.done.set()
 
     def _drain(self) -> None:
-        """Read what the pipes hold now: a child's last words may arrive in the same moment as its end."""
+        """Read what the pipes still hold: a child's last output may arrive together with its end."""
         for stream in tuple(self._open):
             before, end = -1, stream.total + DRAIN_BYTES
             while stream in self._open and stream.total != before and stream.total <= end:
@@ -361,7 +361,7 @@ class _Child:
         return self._started.note
 
     def close(self) -> int:
-        """Kill what is left, reap the child, give back every descriptor."""
+        """Kill what is left, reap the child, close every descriptor."""
         if self._poll is not None:
             self._poll.cancel()
         if self._started.fd is not None and not self.ended.is_set():
@@ -386,7 +386,7 @@ class UnconfinedProcess:
         self._mark = self._dog.new_mark()
         stdin, out, err = order.streams
         try:
-            # No preexec_fn, so that the child is made by vfork, whose cost does not grow with our memory.
+            # Without preexec_fn the child is created by vfork, whose cost does not grow with our memory.
             self._process = Popen(
                 list(order.argv),
                 cwd=order.cwd,
@@ -400,7 +400,7 @@ class UnconfinedProcess:
         except BaseException:
             self._dog.kill_marked(self._mark)
             raise
-        # If we die right here, the group is not on the watchdog's list yet: it is then found by its leader's mark.
+        # If AdderClaw is killed here, the watchdog does not know the group yet, but finds it by its leader's mark.
         self._slot = self._dog.watch_group(self._process.pid)
         self.fd = pidfd(self._process.pid)
 
@@ -408,7 +408,7 @@ class UnconfinedProcess:
         return self.fd is not None or self._process.poll() is not None
 
     def signal(self, number: int) -> None:
-        # The leader is not reaped yet, so its number cannot belong to anybody else.
+        # The leader is not reaped yet, so its id cannot belong to another process.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 

@@ -132,7 +132,7 @@ class UsageSum(TypedDict):
 
 
 def _usage_sum(row: Iterable[Any]) -> UsageSum:
-    return cast("Used", dict(zip(UsageSum.__annotations__, row, strict=True)))
+    return cast("UsageSum", dict(zip(UsageSum.__annotations__, row, strict=True)))
 
 
 NO_USAGE = _usage_sum(("", 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0.0, 0.0))

@@ -93,8 +93,8 @@ def write(store: Store, arguments: MemoryWriteArguments, now: float, ctx: ToolCo
         )
     if not ctx.approved and before is None and memory.has_too_many_unconfirmed(store, project):
         return rejected(
-            f"this project has {memory.MAX_UNCONFIRMED} notes that nobody has confirmed: write over one of them, or tell the"
-            " operator that `adderclaw memory notes` shows them and `adderclaw memory forget` removes one."
+            f"this project has {memory.MAX_UNCONFIRMED} notes that nobody has confirmed: write over one of them, or "
+            "tell the operator that `adderclaw memory notes` shows them and `adderclaw memory forget` removes one."
         )
     with store.write() as cursor:
         memory.put(cursor, key, arguments.value, project=project, confirmed=ctx.approved, now=now)

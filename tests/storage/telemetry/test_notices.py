@@ -363,7 +363,7 @@ SENDER = """
 import sys, time
 from adderclaw.storage import Store, notices
 store = Store.open(sys.argv[1])
-assert notices.take(store, "hook", time.time(), 75) is not None
+assert notices.claim_due(store, "hook", time.time(), 75) is not None
 print("taken", flush=True)
 time.sleep(60)
 """

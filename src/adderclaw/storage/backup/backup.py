@@ -56,8 +56,8 @@ def _problem(verification: Verification) -> str:
     if verification.completeness.get("behind"):
         missing = verification.completeness["unmirrored"]
         return (
-            f"the database lacks {missing} of {verification.receipts} receipts: it was put back to an older state, its -wal "
-            "file was lost, or another database was in use. `adderclaw receipt verify` shows details"
+            f"the database lacks {missing} of {verification.receipts} receipts: it was put back to an older state, its "
+            "-wal file was lost, or another database was in use. `adderclaw receipt verify` shows details"
         )
     return ""
 
