@@ -17,14 +17,13 @@ from adderclaw.storage.migrations import MIGRATIONS, Migrations, apply, apply_or
 if TYPE_CHECKING:
     from adderclaw.storage.files import Image
 
-"""Names of the database and the receipts; by default both are in the same folder."""
 BUSY_MS = 30_000
 TRY_MS = 200
-"""How long one attempt to open waits before it is checked whether locks work here at all."""
+"""Milliseconds that one attempt to open waits before it is checked whether locks work here."""
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 QUEUE_LIMIT = 512
 CHECKPOINT_PAGES = 4_000
-"""How far the log beside the file may grow (16 MB) before it is copied into it: that waits for the disk twice."""
+"""Pages (16 MB) that the WAL may grow to before it is copied into the database, which waits for the disk twice."""
 
 
 class Store:
@@ -35,7 +34,7 @@ class Store:
     ) -> None:
         self.path = path
         self.image = image
-        """Where the rows are kept if SQLite cannot write its own file."""
+        """Stores the rows if SQLite cannot write its own file."""
         self.notice = ""
         """A warning for the operator about this store."""
         self.read_only = read_only
@@ -54,10 +53,10 @@ class Store:
         replaces_lost: bool = False,
         migrations: Migrations = MIGRATIONS,
     ) -> "Store":
-        """Creates and migrates the file, unless it is only to be read: then it must be there and be up to date.
+        """Create and migrate the file; with `read_only` it must exist and be up to date.
 
-        Where SQLite cannot write its file, or with `in_files`, the rows are kept in a folder beside it from then on.
-        A database that was lost is created again only with `replaces_lost`.
+        If SQLite cannot write its file, or with `in_files`, the rows are stored in a folder next to it from then on.
+        A lost database is created again only with `replaces_lost`.
         """
         path = os.path.abspath(path)
         if not replaces_lost and not Store.exists(path):
@@ -68,7 +67,7 @@ class Store:
             return _open_files(path, migrations, read_only=read_only)
         if os.path.isdir(f"{path}.files"):
             files = _open_files(path, migrations, read_only=read_only)
-            return _with_notice(files, "SQLite could not write its file when this began")
+            return _with_notice(files, "SQLite could not write its file when this store was created")
         if read_only:
             return _open_to_read(path, migrations)
         lost = wal_is_lost(path)
@@ -92,7 +91,7 @@ class Store:
         return False
 
     def write(self) -> AbstractContextManager[sqlite3.Cursor]:
-        """One transaction, held for as short as possible: never await inside it."""
+        """One transaction, which must be as short as possible: never await inside it."""
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
         return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon, self._file, self.image)
@@ -109,13 +108,13 @@ class Store:
                 raise explained(self.path, error) from error
 
     def version(self) -> tuple[int, int]:
-        """Another value once any process, or this one, has written something."""
+        """A value that changes when any process has written something."""
         with self._lock:
             return int(self.read("PRAGMA data_version")[0][0]), self._connection.total_changes
 
     @contextmanager
     def snapshot(self) -> Generator[sqlite3.Cursor]:
-        """A cursor that sees one state of the database; what it would change is not kept."""
+        """A cursor that sees one state of the database; its changes are rolled back."""
         with self._lock:
             try:
                 cursor = self._connection.cursor()
@@ -128,14 +127,14 @@ class Store:
                 raise explained(self.path, error) from error
 
     def write_later(self, sql: str, params: tuple[Any, ...]) -> None:
-        """A row that is not worth a transaction of its own: it rides along with the next one, or with close()."""
+        """Queue a row that is not worth its own transaction: it is written with the next one, or by close()."""
         self._queue.append((sql, params))
         if len(self._queue) >= QUEUE_LIMIT and not self._connection.in_transaction:
             with self.write():
                 pass
 
     def write_next(self, rows: Callable[[sqlite3.Cursor], None]) -> None:
-        """Rows that open the next transaction. Whoever goes on to wait, or to do what rests on them, flushes first."""
+        """Queue rows for the start of the next transaction. Call `flush` before waiting or relying on them."""
         self._soon.append(rows)
 
     def flush(self) -> None:
@@ -146,7 +145,7 @@ class Store:
     def close(self) -> None:
         with self._lock:
             if (self._queue or self._soon) and not self.read_only:
-                # Queued rows were only told, and the program is ending: no reason to fail.
+                # Queued rows are not essential, and the program is ending: do not fail.
                 with suppress(StoreError), self.write():
                     pass
             self._connection.close()
@@ -213,13 +212,13 @@ class _Transaction:
             image.write(self._connection.serialize())
         except OSError as error:
             raise StoreError(
-                f"{image.folder} cannot be written ({error.strerror}): what was just done is not kept"
+                f"{image.folder} cannot be written ({error.strerror}): the last change is not stored. Make it writable"
             ) from error
 
     def _flush(self, cursor: sqlite3.Cursor) -> None:
         self._flushed = len(self._queue)
         for sql, params in self._queue[: self._flushed]:
-            # A row that was only told is never worth the transaction that it rides with.
+            # A queued row must never fail the transaction that it is written with.
             with suppress(sqlite3.IntegrityError, sqlite3.ProgrammingError, UnicodeEncodeError):
                 cursor.execute(sql, params)
 
@@ -236,7 +235,7 @@ class _Transaction:
 
 
 class _DatabaseFile:
-    """The database file that was opened: whether its name still leads to it, and how long its lock is waited for."""
+    """The opened database file: checks that its name still leads to it, and how long to wait for its lock."""
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         self._path, self._connection = path, connection
@@ -251,17 +250,17 @@ class _DatabaseFile:
         return status.st_dev, status.st_ino
 
     def require_same(self) -> None:
-        """What is committed to a file that has no name any more is lost, without a word from SQLite."""
+        """Raise StoreError if the file was deleted or replaced: SQLite would lose a commit without an error."""
         identity = self._current_identity()
         if identity != self._identity or identity is None:
             what = "deleted" if identity is None else "replaced by another file"
             raise StoreError(
-                f"{self._path} was {what} while it was in use: nothing more can be kept in it. Put the file back, or "
-                "begin anew with `adderclaw init`"
+                f"{self._path} was {what} while it was in use: nothing more can be stored in it. Put the file back, "
+                "or create a new one with `adderclaw init`"
             )
 
     def wait_no_more(self) -> None:
-        """Its lock was waited for in vain: whoever still has a row to write does not wait as long again."""
+        """Stop waiting for the lock after a timeout, so that later rows do not wait as long again."""
         if self._waits:
             self._waits = False
             self._connection.execute("PRAGMA busy_timeout = 0")
@@ -273,22 +272,22 @@ class _DatabaseFile:
 
 
 class _Nested(StoreError):
-    """The transaction that is open belongs to somebody else."""
+    """Another caller's transaction is open."""
 
 
 # ------------------------------------------------------------------ opening
 
 
 class Unwritable(StoreError):
-    """SQLite cannot open its file for writing, though the folder is ours."""
+    """SQLite cannot open its file for writing, although the folder is writable."""
 
 
 UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOLFS})
-"""What a file system without locks or shared memory makes SQLite say."""
+"""SQLite's errors on a file system without locks or shared memory."""
 
 
 def _fall_back_to_files(path: str, migrations: Migrations, error: Unwritable) -> Store:
-    """Keep the rows in files, unless the database holds some that would be lost from sight."""
+    """Store the rows in files, unless the database has rows that would no longer be visible."""
     if os.path.exists(path) and os.path.getsize(path) > 0:
         raise error
     return _with_notice(_open_files(path, migrations, read_only=False), str(error))
@@ -296,8 +295,8 @@ def _fall_back_to_files(path: str, migrations: Migrations, error: Unwritable) ->
 
 def _with_notice(store: Store, why: str) -> Store:
     store.notice = (
-        f"rows are kept as files in {store.path}.files and not in the database ({why}): "
-        "this is slower, and one process at a time can use it"
+        f"rows are stored as files in {store.path}.files and not in the database ({why}): "
+        "this is slower, and only one process at a time can use it"
     )
     return store
 
@@ -346,7 +345,7 @@ def _connect_and_migrate(path: str, migrations: Migrations, *, replaces_lost: bo
     connection = _connect(path)
     try:
         cursor = connection.cursor()
-        missing = pending(cursor, path, migrations)  # first, so that a file of another program is not changed
+        missing = pending(cursor, path, migrations)  # checked first, so that a file of another program is not changed
         if missing is None and not replaces_lost:
             _require_tables(cursor, path)
         _close_to_others(path)
@@ -384,7 +383,7 @@ def _require_not_lost(path: str) -> None:
 
 
 def wal_is_lost(path: str) -> bool:
-    """Whether somebody removed the -wal file of a killed process: SQLite itself removes the -shm file first."""
+    """Whether the -wal file of a killed process was removed: SQLite itself removes the -shm file first."""
     wal = f"{path}-wal"
     return not os.path.exists(wal) and os.path.exists(f"{path}-shm") and not os.path.exists(wal)
 
@@ -396,7 +395,7 @@ def _open_to_read(path: str, migrations: Migrations) -> Store:
 
 
 def _connect_to_read(path: str, migrations: Migrations) -> Store:
-    # Opening it as usual would create an empty -wal file, and hide from `doctor` and the next run that one was lost.
+    # A normal open would create an empty -wal file, and hide from `doctor` and the next run that one was lost.
     how = "mode=ro&immutable=1" if wal_is_lost(path) else "mode=ro"
     connection, missing = _open_read_only(path, how, migrations)
     if missing is None:
@@ -419,7 +418,7 @@ def _open_read_only(path: str, how: str, migrations: Migrations) -> tuple[sqlite
         return connection, pending(connection.cursor(), path, migrations)
     except BaseException as error:
         connection.close()
-        # Reading in WAL mode makes a -shm file. Where we may not, and nobody else is at work, none is needed.
+        # Reading in WAL mode creates a -shm file. If that is forbidden and no process writes, none is needed.
         closed = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
         if (
             isinstance(error, sqlite3.Error)
@@ -442,7 +441,7 @@ def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
 
 
 def _retry_while_busy(path: str, attempt: Callable[[], Store]) -> Store:
-    """SQLite's own busy handler is not asked when two processes turn a new file to WAL at once: try again here."""
+    """Retry while busy: SQLite's busy handler does not cover two processes switching a new file to WAL."""
     deadline = time.monotonic() + BUSY_MS / 1000
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Who works in a session: a lock beside the database, which goes with its process however that ends."""
+"""Session locks: a lock file next to the database, which is released however its process ends."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ def no_locks_message(folder: str) -> tuple[str, str]:
 
 
 def run_in_session(store_path: str, session_id: str) -> str:
-    """The run that works in a session now; empty: none. A process id would not say so, for it is used again."""
+    """The run that works in a session now; empty: none. A process id could have been reused."""
     import fcntl
 
     try:
@@ -96,7 +96,7 @@ def session_lock(store_path: str, session_id: str, run_id: str) -> Generator[Non
 
 
 def _is_only_read_locked(descriptor: int) -> bool:
-    """Whether nobody works in the session: at most somebody looks whether one does (`holder`)."""
+    """Whether no run works in the session: at most another process is checking it (`run_in_session`)."""
     import fcntl
 
     try:

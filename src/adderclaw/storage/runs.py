@@ -1,4 +1,4 @@
-"""Headless runs: when each began, and the one outcome that it ended with."""
+"""Headless runs: when each began, and its outcome."""
 
 import json
 import os
@@ -39,7 +39,7 @@ _COLUMNS = (
 
 
 def begin(cursor: sqlite3.Cursor, *, run_id: str, kind: str, conversation_id: str, session_id: str, pid: int) -> None:
-    """A run that is resumed under its id begins again: its earlier outcome is no longer the last word."""
+    """Store the start of a run; a resumed run begins again and loses its earlier outcome."""
     began = compact(table_positions(cursor.execute, session_id))
     cursor.execute(
         "INSERT INTO runs(run_id, kind, conversation_id, session_id, pid, began_json) VALUES (?, ?, ?, ?, ?, ?)"
@@ -50,7 +50,7 @@ def begin(cursor: sqlite3.Cursor, *, run_id: str, kind: str, conversation_id: st
 
 
 def table_positions(execute: Callable[..., Any], session_id: str) -> Json:
-    """Where each table of a session goes on."""
+    """The position in each table at which a session continues."""
     (row,) = execute(
         "SELECT (SELECT coalesce(max(sequence) + 1, 0) FROM transcript_entries WHERE session_id = ?),"
         " (SELECT coalesce(max(id), 0) FROM model_calls),"
@@ -63,7 +63,7 @@ def table_positions(execute: Callable[..., Any], session_id: str) -> Json:
 
 
 def next_run_positions(store: Store, run_id: str, session_id: str) -> Json | None:
-    """Where the next run of the same session began, whatever came of it."""
+    """The table positions at which the next run of the same session began."""
     rows = store.read(
         "SELECT began_json FROM runs WHERE session_id = ? AND began_json IS NOT NULL"
         " AND rowid > (SELECT rowid FROM runs WHERE run_id = ?) ORDER BY rowid LIMIT 1",
@@ -73,7 +73,7 @@ def next_run_positions(store: Store, run_id: str, session_id: str) -> Json | Non
 
 
 def record_usage(cursor: sqlite3.Cursor, run_id: str, used: list[float], rounds: int | None) -> None:
-    """Keep what a run has used up so far, so that its limits hold when it is resumed; `rounds` are its own turn's."""
+    """Store what a run has used so far, so that its limits hold after a resume; `rounds` are those of its turn."""
     if rounds is None:
         cursor.execute("UPDATE runs SET used_json = ? WHERE run_id = ?", (compact(used), run_id))
     else:
@@ -81,19 +81,19 @@ def record_usage(cursor: sqlite3.Cursor, run_id: str, used: list[float], rounds:
 
 
 class RunUsage(NamedTuple):
-    """What a run had used up, as its budget counts it, and the rounds of tool calls of its last turn."""
+    """What a run had used of its budget, and the rounds of tool calls of its last turn."""
 
     used: list[float]
     rounds: int
 
 
 def usage_of_run(store: Store, run_id: str) -> RunUsage | None:
-    """What a run that is resumed under its id used up before."""
+    """What a resumed run used before."""
     return _usage(store, "run_id = ?", run_id)
 
 
 def usage_in_session(store: Store, session_id: str) -> RunUsage | None:
-    """What the last run in a session used up."""
+    """What the last run in a session used."""
     return _usage(store, "session_id = ?", session_id)
 
 
@@ -124,25 +124,25 @@ def finish(
 
 
 def get(store: Store, run_id: str, workspaces: Sequence[str] = ()) -> Run | None:
-    """The run with this id, or the only one whose id begins so; of `places`, if any are given."""
+    """The run with this id or unique prefix; only of these workspaces, if any are given."""
     run_id = plain(run_id)
     here, values = workspace_condition(workspaces)
     rows = store.read(f"{_COLUMNS} WHERE run_id = ? AND {here}", (run_id, *values))
     if not rows and run_id:
         rows = store.read(f"{_COLUMNS} WHERE instr(run_id, ?) = 1 AND {here} LIMIT 4", (run_id, *values))
     if len(rows) > 1:
-        raise UsageError(f"{run_id!r} begins several runs ({', '.join(row[0] for row in rows)}): give more of the one")
+        raise UsageError(f"{run_id!r} matches several runs ({', '.join(row[0] for row in rows)}). Use a longer prefix")
     return _run(store, rows[0]) if rows else None
 
 
 def last_of(store: Store, session_id: str) -> Run | None:
-    """The run that a session was last in."""
+    """The last run of a session."""
     rows = store.read(f"{_COLUMNS} WHERE session_id = ? ORDER BY rowid DESC LIMIT 1", (session_id,))
     return _run(store, rows[0]) if rows else None
 
 
 def last_manual_conversation(store: Store, project_dir: str) -> str | None:
-    """The conversation in which a tool was last run by hand in a workspace; one that a model took part in is not it."""
+    """The last conversation in a workspace that has only manually run tools and no model."""
     rows = store.read(
         "SELECT r.conversation_id FROM runs r JOIN conversations c ON c.id = r.conversation_id"  # noqa: S608 - no input
         f" WHERE r.kind = 'tool' AND c.project_dir = ? AND c.phase IN ({', '.join('?' * len(PHASES))})"
@@ -154,7 +154,7 @@ def last_manual_conversation(store: Store, project_dir: str) -> str | None:
 
 
 def listing(store: Store, limit: int, workspaces: Sequence[str] = ()) -> list[Run]:
-    """Most recent first; of `places`, if any are given."""
+    """Most recent first; only of these workspaces, if any are given."""
     here, values = workspace_condition(workspaces)
     sql = f"{_COLUMNS} WHERE {here} ORDER BY started_at DESC, rowid DESC LIMIT ?"
     return [_run(store, row) for row in store.read(sql, (*values, limit))]
@@ -170,8 +170,8 @@ def search(
     limit: int = 50,
     workspaces: Sequence[str] = (),
 ) -> list[Run]:
-    """Most recent first, of those with this status, kind and workspace; `before`: what was begun before that run;
-    `places`: of these workspaces alone, if any are given."""
+    """Runs with this status, kind and project, most recent first; `before`: only runs that began before that one;
+    `workspaces`: only of these, if any are given."""
     here, held = workspace_condition(workspaces)
     conditions, values = [here], list[str | int](held)
     for sql, value in (
@@ -194,11 +194,11 @@ def search(
 
 
 MAX_WITHOUT_OUTCOME = 1_000
-"""So many runs without an outcome are looked at for those that a process works in."""
+"""Most runs without an outcome that are checked for a working process."""
 
 
 def workspace_condition(workspaces: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """A condition on `conversation_id`, with its values: it was held in one of these workspaces."""
+    """A condition on `conversation_id`, with its values: the conversation is in one of these workspaces."""
     if not workspaces:
         return "1", ()
     marks = ", ".join("?" * len(workspaces))
@@ -207,13 +207,13 @@ def workspace_condition(workspaces: Sequence[str]) -> tuple[str, tuple[str, ...]
 
 
 def receipts(store: Store, run_id: str, limit: int) -> list[Json]:
-    """Of all sessions of a run, in the log that is written now; the latest first."""
+    """The receipts of a run in the current log, latest first."""
     sql = "SELECT line FROM receipts WHERE run_id = ? AND archive = '' ORDER BY seq DESC LIMIT ?"
     return [json.loads(row[0]) for row in store.read(sql, (run_id, limit))]
 
 
 def receipts_in(store: Store, workspaces: Sequence[str], limit: int) -> list[Json]:
-    """Of all conversations in these workspaces, in the log that is written now; the latest first."""
+    """The receipts of these workspaces in the current log, latest first."""
     where, values = workspace_condition(workspaces)
     sql = (
         "SELECT line FROM receipts WHERE archive = '' AND session_id IN"  # noqa: S608
@@ -267,7 +267,7 @@ def events(store: Store, run_id: str) -> list[Event]:
 
 
 def events_of_types(store: Store, run: Run, types: Sequence[str], limit: int) -> list[Event]:
-    """The events of a run with one of these types, in order. Only what was told while it went on is looked at."""
+    """The events of a run with one of these types, in order. Only the range of the run is searched."""
     first, last = event_range(store, run.run_id)
     rows = store.read(
         "SELECT event_type, session_id, timestamp, detail FROM events WHERE id > ? AND id <= ?"
@@ -279,7 +279,7 @@ def events_of_types(store: Store, run: Run, types: Sequence[str], limit: int) ->
 
 
 def has_unplayed_steps(store: Store, run: Run) -> bool:
-    """Whether a run failed only because its scripted model had steps left over."""
+    """Whether a run failed only because its scripted model had steps left."""
     failed = events_of_types(store, run, ("run_failed",), 10_000) if run.outcome == "error" else []
     return bool(failed) and failed[-1].payload["reason"] == "unplayed"
 
@@ -292,7 +292,7 @@ def event_range(store: Store, run_id: str) -> tuple[int, int]:
 
 
 def _last_event_until(store: Store, first: int, finished_at: str | None) -> int:
-    """A row behind all that was told until a minute after a run: rows come nearly in the order of their time."""
+    """A row id after all events until a minute after a run: rows are nearly in the order of their time."""
     (row,) = store.read("SELECT coalesce(max(id), 0) FROM events")
     low, high = first, int(row[0])
     if finished_at is None:

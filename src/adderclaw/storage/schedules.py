@@ -1,7 +1,7 @@
-"""Schedules as rows: what begins when, how far each was looked at, and what became of every due time.
+"""Schedules as rows: what starts when, how far each was processed, and the result of every due time.
 
-The row of a schedule holds an HMAC over all that it says, so that a program that can only write the database can have
-nothing begin by itself.
+The row of a schedule has an HMAC over its content, so that a program that can only write to the database cannot
+schedule anything.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ class Schedule(NamedTuple):
     mac: str
     paused_at: str | None = None
     until: float = 0.0
-    """Everything that was due up to this instant is dealt with."""
+    """Everything that was due until this time is processed."""
     next_at: float | None = None
     """The next due time; None: nothing that a clock says."""
 
@@ -65,7 +65,7 @@ class Schedule(NamedTuple):
 
 
 class ScheduleRun(NamedTuple):
-    """A due time, and what became of it."""
+    """A due time and its result."""
 
     id: int
     schedule_id: str
@@ -140,7 +140,7 @@ def _columns(schedule: Schedule) -> tuple[Any, ...]:
 
 
 def approve(store: Store, schedule: Schedule) -> None:
-    """What it begins, pinned anew, and signed so."""
+    """Store the new pin of a schedule with its signature."""
     with store.write() as cursor:
         sql = "UPDATE schedules SET pin = ?, mac = ? WHERE id = ?"
         cursor.execute(sql, (schedule.pin, schedule.mac, schedule.id))
@@ -199,7 +199,7 @@ def next_time(store: Store) -> float | None:
 
 
 def advance(cursor: sqlite3.Cursor, schedule: Schedule, until: float, next_at: float | None) -> bool:
-    """Note how far it was looked at; False where another process has done that since the row was read."""
+    """Store how far a schedule was processed; False if another process has done so since the row was read."""
     sql = "UPDATE schedules SET until = ?, next_at = ? WHERE id = ? AND until = ? AND paused_at IS NULL"
     return cursor.execute(sql, (until, next_at, schedule.id, schedule.until)).rowcount == 1
 
@@ -219,7 +219,7 @@ def record_seen_files(cursor: sqlite3.Cursor, schedule_id: str, state: Json, bef
 
 
 def _schedule(row: sqlite3.Row) -> Schedule:
-    """A row whose JSON somebody broke is no schedule that the operator's key made, and begins nothing."""
+    """Read a row. With damaged JSON its signature does not match, so it starts nothing."""
     fields = list(row)
     for index, otherwise in ((3, {"kind": "webhook", "zone": "UTC"}), (4, {}), (5, {})):
         try:
@@ -262,7 +262,7 @@ def claim(
     reserved: float = 0.0,
     begins: int = 0,
 ) -> int | None:
-    """The row of a due time; None where it has one already: nothing is begun twice."""
+    """Create the row of a due time; None if it exists already, so that nothing starts twice."""
     done = now if state not in OPEN else None
     inserted = cursor.execute(
         "INSERT INTO schedule_runs(schedule_id, due, cause, state, reason, inputs_json, ticker, reserved, claimed_at,"

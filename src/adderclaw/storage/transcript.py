@@ -33,12 +33,12 @@ ENTRY_TYPES = frozenset(
     }
 )
 INDEXED_CHARS = {"user": 8192, "assistant": 8192, "tool_result": 2048}
-"""Of one entry; what stands further back is found by the slower substring search. Of a tool's result it is little:
-a page of source text costs more to index than all the rest of its row."""
+"""Indexed characters of an entry; the slower substring search finds the rest. Tool results get few: indexing a page of
+source text costs more than the rest of its row."""
 
 
 OPAQUE = frozenset({"opaque", "media"})
-"""Blocks that are kept in our own table beside the entry, since the entries' own blocks are a closed set."""
+"""Blocks that are stored in a separate table, because the blocks of entries are a closed set."""
 
 
 class Entry(NamedTuple):
@@ -58,7 +58,7 @@ class Conversation(NamedTuple):
     phase: str
     entries: int
     title: str
-    """Its name; where it has none, the beginning of its first user message."""
+    """Its title, or else the beginning of its first user message."""
 
 
 class Hit(NamedTuple):
@@ -75,7 +75,7 @@ class Hit(NamedTuple):
 
 
 def begin(cursor: sqlite3.Cursor, *, conversation_id: str, session_id: str, project_dir: str) -> None:
-    """The rows that the entries of a session hang on; what is there already stays as it is."""
+    """Create the rows of a session and its conversation, unless they exist."""
     cursor.execute(
         "INSERT INTO conversations(id, project_dir) VALUES (?, ?)"
         " ON CONFLICT(id) DO UPDATE SET last_active = datetime('now')",
@@ -94,7 +94,7 @@ def append(
     tool_use_id: str | None = None,
     parent: int | None = None,
 ) -> int:
-    """Adds the next entry of a session and returns its sequence. What it costs does not grow with the table."""
+    """Add the next entry of a session and return its sequence. The cost does not grow with the table."""
     if entry_type not in ENTRY_TYPES:
         raise StoreError(f"{entry_type!r} is no type of transcript entry: one of {', '.join(sorted(ENTRY_TYPES))}")
     text_json = compact({"_t": entry_type, **payload})
@@ -116,14 +116,14 @@ def append(
 
 
 def open_turn(cursor: sqlite3.Cursor, session_id: str, sequence: int, turn_id: str) -> None:
-    """A turn begins with this entry, and goes on until the next one does."""
+    """Begin a turn with this entry; it lasts until the next turn begins."""
     cursor.execute(
         "INSERT INTO turns(turn_id, session_id, first_sequence) VALUES (?, ?, ?)", (turn_id, session_id, sequence)
     )
 
 
 def store_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks: list[Json]) -> None:
-    """Blocks that only their provider understands, and images and documents, beside the entry that they came with."""
+    """Store the provider-specific blocks, images and documents of an entry."""
     cursor.execute(
         "INSERT INTO opaque_blocks(entry_id, blocks_json)"
         " SELECT id, ? FROM transcript_entries WHERE session_id = ? AND sequence = ?",
@@ -132,7 +132,7 @@ def store_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks:
 
 
 def copy(cursor: sqlite3.Cursor, source: str, session_id: str) -> None:
-    """A session begins as the copy of another: each entry names the one that it is of, to which its receipt belongs."""
+    """Copy a session; each entry refers to its original, which has the receipt."""
     cursor.execute(
         "INSERT INTO transcript_entries(session_id, sequence, parent_entry_id, entry_type, payload_json)"
         " SELECT ?, sequence, id, entry_type, payload_json FROM transcript_entries WHERE session_id = ?"
@@ -148,7 +148,7 @@ def copy(cursor: sqlite3.Cursor, source: str, session_id: str) -> None:
 
 
 def clear(store: Store) -> int:
-    """Deletes transcripts and memories, bytes included, and returns how many conversations; ledger rows stay."""
+    """Delete transcripts and memories, bytes included; returns how many conversations. Ledger rows stay."""
     store.read("PRAGMA secure_delete = ON")
     with store.write() as cursor:
         (count,) = cursor.execute("SELECT count(*) FROM conversations").fetchone()
@@ -208,7 +208,7 @@ def entries(store: Store, session_id: str) -> list[Entry]:
 
 
 def is_answered(store: Store, session_id: str) -> bool:
-    """Whether the last turn of a session ended with an answer, so that nothing of it is left to do."""
+    """Whether the last turn of a session ended with an answer."""
     rows = store.read(
         "SELECT entry_type, payload_json FROM transcript_entries WHERE session_id = ?"
         " AND entry_type IN ('user', 'assistant', 'tool_use', 'tool_result') ORDER BY sequence DESC LIMIT 1",
@@ -226,7 +226,7 @@ def next_sequence(store: Store, session_id: str) -> int:
 
 
 def first_accepted_input(store: Store, session_id: str, tool: str) -> Json | None:
-    """What the first call of a tool was given that ended well."""
+    """The input of the first successful call of a tool."""
     all_entries = entries(store, session_id)
     well = {
         entry.tool_use_id
@@ -252,7 +252,7 @@ def command_outcomes(store: Store, session_id: str) -> dict[str, bool]:
 
 
 def without_rewound(entries: list[Entry]) -> list[Entry]:
-    """The entries that still count: a rewind leaves out what came between its place and itself."""
+    """The entries that still count: a rewind removes those between its target and itself."""
     remaining: list[Entry] = []
     for entry in entries:
         if entry.entry_type == "system" and entry.payload.get("subtype") == "rewind":
@@ -310,7 +310,7 @@ def state(store: Store, conversation_id: str, key: str) -> str | None:
 
 
 def results_of(store: Store, session_id: str, tool_use_id: str) -> list[str]:
-    """What the results of a call said; an id can come again."""
+    """The results of a call; an id can be used again."""
     rows = store.read(
         "SELECT json_extract(payload_json, '$.content') FROM transcript_entries"
         " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_result' ORDER BY sequence",
@@ -320,7 +320,7 @@ def results_of(store: Store, session_id: str, tool_use_id: str) -> list[str]:
 
 
 def outcomes_of(store: Store, session_id: str, tool_use_id: str) -> list[tuple[str, str | None]]:
-    """The outcome of each result of a call, and what denied it; an id can come again."""
+    """The outcome of each result of a call, and what denied it; an id can be used again."""
     rows = store.read(
         "SELECT json_extract(payload_json, '$.outcome'), json_extract(payload_json, '$.denied_by')"
         " FROM transcript_entries"
@@ -331,7 +331,7 @@ def outcomes_of(store: Store, session_id: str, tool_use_id: str) -> list[tuple[s
 
 
 def last_conversation(store: Store, project_dir: str | None) -> str | None:
-    """The one that was last spoken in, of one project or of all; tools that were run by hand are none."""
+    """The conversation with the last message, of one project or of all; manually run tools do not count."""
     rows = store.read(
         "SELECT s.conversation_id FROM transcript_entries e JOIN sessions s USING (session_id)"
         " JOIN conversations c ON c.id = s.conversation_id"
@@ -344,7 +344,7 @@ def last_conversation(store: Store, project_dir: str | None) -> str | None:
 
 
 def has_messages(store: Store, session_id: str) -> bool:
-    """Whether anything was said in a session."""
+    """Whether a session has a user message."""
     sql = "SELECT 1 FROM transcript_entries WHERE session_id = ? AND entry_type = 'user' LIMIT 1"
     return bool(store.read(sql, (session_id,)))
 
@@ -367,12 +367,12 @@ def conversation_of(store: Store, name: str) -> str | None:
         (name, name, name),
     )
     if len(rows) > 1:
-        raise UsageError(f"{name!r} begins several ids ({', '.join(row[0] for row in rows)}): give more of the one")
+        raise UsageError(f"{name!r} matches several ids ({', '.join(row[0] for row in rows)}). Use a longer prefix")
     return rows[0][0] if rows else None
 
 
 def by_id(store: Store, id: str) -> str | None:
-    """The conversation with exactly this id: who may not see others learns nothing of theirs."""
+    """The conversation with exactly this id, without prefixes, which could reveal other conversations."""
     rows = store.read("SELECT id FROM conversations WHERE id = ?", (plain(id),))
     return rows[0][0] if rows else None
 
@@ -380,7 +380,7 @@ def by_id(store: Store, id: str) -> str | None:
 def conversations(
     store: Store, limit: int, workspaces: Sequence[str] = (), *, begun: bool = False
 ) -> list[Conversation]:
-    """Most recent first; of `places`, if any are given; `begun`: in which somebody said something."""
+    """Most recent first; only of these workspaces, if any are given; `begun`: only those with a message."""
     conditions = [f"c.project_dir IN ({', '.join('?' * len(workspaces))})"] if workspaces else []
     if begun:
         conditions.append(
@@ -401,7 +401,7 @@ def conversations(
 
 
 def set_title(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
-    """A name of its own; an empty one takes it back."""
+    """Set the title of a conversation; an empty one removes it."""
     cursor.execute("DELETE FROM state WHERE conversation_id = ? AND key = 'title'", (conversation_id,))
     if title:
         cursor.execute(
@@ -410,7 +410,7 @@ def set_title(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
 
 
 def set_client(cursor: sqlite3.Cursor, conversation_id: str, client: str) -> None:
-    """Write down which client of a server opened a conversation: it may go on with it."""
+    """Store which client of a server opened a conversation: that client may continue it."""
     cursor.execute(
         "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'client', ?)",
         (conversation_id, plain(client)),
@@ -428,7 +428,7 @@ CHOICES = ("profile", "provider", "model")
 
 
 def store_choices(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[str, str]) -> None:
-    """Write down what was chosen for a conversation: it goes on with that."""
+    """Store what was chosen for a conversation, for its later turns."""
     for name in CHOICES:
         if name in chosen:
             cursor.execute(
@@ -440,19 +440,19 @@ def store_choices(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[
 
 
 def choices(store: Store, conversation_id: str) -> dict[str, str]:
-    """What clients chose for a conversation; nothing of what they left to the operator."""
+    """What clients chose for a conversation, without what they left to the operator."""
     rows = store.read("SELECT key, value FROM state WHERE conversation_id = ?", (conversation_id,))
     return {str(key): str(value) for key, value in rows if key in CHOICES}
 
 
 def title(store: Store, conversation_id: str) -> str:
-    """The name that it was given; empty where it has none of its own."""
+    """The title that was set; empty if there is none."""
     rows = store.read("SELECT value FROM state WHERE conversation_id = ? AND key = 'title'", (conversation_id,))
     return str(rows[0][0]) if rows else ""
 
 
 def last_message_text(store: Store, conversation_id: str) -> str:
-    """What was said last, by either side."""
+    """The text of the last message of either side."""
     rows = store.read(
         "SELECT e.payload_json FROM transcript_entries e JOIN sessions s USING (session_id)"
         " WHERE s.conversation_id = ? AND e.entry_type IN ('user', 'assistant') ORDER BY e.id DESC LIMIT 8",
@@ -462,12 +462,12 @@ def last_message_text(store: Store, conversation_id: str) -> str:
 
 
 def beginning(payload_json: str | None) -> str:
-    """The first words of a message, which are the name of a conversation that has none."""
+    """The first words of a message: the default title of a conversation."""
     return " ".join(text_of(json.loads(payload_json)).split())[:80] if payload_json else ""
 
 
 def text_of(payload: Json) -> str:
-    """What a person would read of an entry."""
+    """The readable text of an entry."""
     content: Any = payload.get("content")
     if isinstance(content, str):
         return content

@@ -1,4 +1,4 @@
-"""What seed 001 wants kept of a conversation: one line a message, with its turn, its calls and the model it is from."""
+"""The message log of a conversation: one line per message, with its turn, its calls and its model."""
 
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json

@@ -1,4 +1,4 @@
-"""Telemetry: what a run did, told to another service; off unless configured, and never in the run's way.
+"""Telemetry: sends the events of a run to another service; off unless configured, and never delays the run.
 
 Events are put into a bounded queue and sent by a thread of its own. A service that is slow or gone costs events,
 which are counted, and nothing else.
@@ -127,7 +127,7 @@ class Outbox:
             self.dropped += 1
 
     def close(self) -> None:
-        """Wait a little for what is left; what a service does not take by then is lost, and that is said."""
+        """Wait briefly until the queue is sent; report events that are lost."""
         ends = time.monotonic() + (
             min(FAILED_SERVICE_SECONDS, self._flush_seconds) if self._complained.locked() else self._flush_seconds
         )
