@@ -353,11 +353,11 @@ def test_a_pattern_knows_a_folder_by_its_links(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_search_keeps_back(policy: dict[str, Any], path: str, hidden: bool) -> None:
-    assert gate.hides(build(policy=policy).policy)(path) is hidden
+    assert gate.hidden_from_search(build(policy=policy).policy)(path) is hidden
 
 
 def test_a_search_keeps_back_what_a_rule_denies() -> None:
-    assert gate.hides(build(deny=("Read(**/.env)",)).policy)(f"{WS}/a/.env")
+    assert gate.hidden_from_search(build(deny=("Read(**/.env)",)).policy)(f"{WS}/a/.env")
 
 
 # ------------------------------------------------------------------ files that are wrong

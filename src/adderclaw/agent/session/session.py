@@ -157,7 +157,7 @@ class ToolEnvironment:
         """Let searches pass over what may not be read: by the rules, and our own files under any other name."""
         from adderclaw import policy as gate
 
-        self.context.hidden = _hidden(gate.hides(self.policy), self.protected_ids)
+        self.context.hidden = _hidden(gate.hidden_from_search(self.policy), self.protected_ids)
         self.context.unchanged = gate.kept_from_deletion(self.policy)
 
     @property

@@ -270,7 +270,7 @@ class PersistentApprovals:
 
     def _claim(self, id: str, given: Answer) -> Answer:
         """The answer given here, if it is the first; else the one that was."""
-        word: approvals.Word = "yes" if given.approved else "no"
+        word: approvals.Answer = "yes" if given.approved else "no"
         comment, now = self._scrub(given.comment), self._clock.now()
         if given.by == "operator" and self._channel:
             given = given._replace(who=given.who or person(self._channel))

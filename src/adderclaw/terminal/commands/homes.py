@@ -111,5 +111,5 @@ def uninstall(
     from adderclaw.terminal import uninstall as made
 
     done = made.uninstall(home(), really=yes and not dry_run)
-    said(clean(done.as_json()), clean("\n".join(made.said(done))), output_format)
+    said(clean(done.as_json()), clean("\n".join(made.describe(done))), output_format)
     raise typer.Exit(0 if done.complete else 1)
