@@ -204,7 +204,7 @@ def test_no_line_of_the_log_commands_the_runner(tmp_path: Path) -> None:
 def test_a_container_without_namespaces_runs_commands_only_where_landlock_is_accepted(
     where: str, tmp_path: Path
 ) -> None:
-    if why := confinement.trial("landlock", ()):
+    if why := confinement.try_confinement("landlock", ()):
         pytest.skip(f"no Landlock here: {why}")
     workspace = tmp_path / "workspace"
     workspace.mkdir()

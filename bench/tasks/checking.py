@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.sandbox import confinement, workspace
 from adderclaw.sandbox.box import Box
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.sandbox.process import Finished, View, environment, in_view, run
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from bench.tasks.catalogue import FOLDER, Probe, Task
 
 SECONDS = 30.0
@@ -66,7 +66,7 @@ class Workspace:
             try:
                 _copy(left, self.root)
                 for name in probe.same:
-                    if workspace.read(Place(self.root, name), MOST).decode("utf-8", "replace") != task.files[name]:
+                    if workspace.read(WorkspacePath(self.root, name), MOST).decode("utf-8", "replace") != task.files[name]:
                         return f"{name} was changed"
                 self._put({name: task.files[name] for name in probe.back} | (probe.put or {}))
             except (OSError, Refused) as error:
@@ -79,7 +79,7 @@ class Workspace:
 
     def _put(self, files: Mapping[str, str]) -> None:
         for name, text in files.items():
-            place = Place(self.root, name)
+            place = WorkspacePath(self.root, name)
             workspace.make_folders(place.parent)
             workspace.write(place, text.encode(), mode=0o755 if text.startswith("#!") else 0o644)
 
@@ -97,7 +97,7 @@ class Workspace:
 
 
 def sandbox(root: str) -> Box:
-    return confinement.box(confinement.required((root,)), Room(roots=(root,), hidden=(FOLDER,)))
+    return confinement.create_box(confinement.require_confinement((root,)), SandboxSpec(roots=(root,), hidden=(FOLDER,)))
 
 
 def _argv(probe: Probe) -> list[str] | None:
@@ -134,7 +134,7 @@ def lacking(task: Task) -> list[str]:
 
 def empty(folder: str) -> None:
     """Remove a workspace with all that a run left in it, through no link."""
-    workspace.remove_tree(Place(os.path.dirname(folder), os.path.basename(folder)))
+    workspace.remove_tree(WorkspacePath(os.path.dirname(folder), os.path.basename(folder)))
 
 
 def _copy(left: str, root: str) -> None:

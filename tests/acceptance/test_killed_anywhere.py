@@ -18,7 +18,7 @@ from adderclaw.flows.schedules.terms import Terms
 from adderclaw.flows.schedules.when import When
 from adderclaw.storage import Store
 from adderclaw.storage import schedules as rows
-from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.storage.schedules import Schedule
 from adderclaw.storage.text import iso
 from tests.acceptance.test_tasks import command, decision, finish
@@ -141,9 +141,9 @@ def due_now(world: World, name: str, at: Path) -> None:
         now - 2,
         now - 1,
     )
-    key = operators_key(str(world.cli.data / "receipt.key"))
+    key = read_or_create_key(str(world.cli.data / "receipt.key"))
     store = Store.open(str(world.database))
-    rows.add(store, rows.signed(one, key))
+    rows.add(store, rows.sign(one, key))
     store.close()
 
 

@@ -35,7 +35,7 @@ def test_a_path_is_followed_as_python_follows_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["a\0b", "\0", "a\ud800/b"])
 def test_what_no_file_can_be_called_leads_nowhere(path: str, tmp_path: Path) -> None:
     assert followed(str(tmp_path / path)) == UNRESOLVED
-    assert not programs.inside(followed(str(tmp_path / path)), [str(tmp_path)])
+    assert not programs.is_inside(followed(str(tmp_path / path)), [str(tmp_path)])
     with pytest.raises(OSError, match="it is not known where it leads"):
         settled(str(tmp_path / path))
 

@@ -16,12 +16,12 @@ from adderclaw.flows.sdlc import begin_proof
 from adderclaw.sandbox.legacy.checkpoints import baseline
 from adderclaw.storage import Store, transcript
 from adderclaw.storage.sdlc import generated_tests, phases, plans
-from adderclaw.storage.sdlc.phases import By
+from adderclaw.storage.sdlc.phases import Mover
 from adderclaw.storage.sdlc.proof import open_reasons
 from tests.scripted import ScriptedModel, Step
 
 CONVERSATION = "conversation"
-ANN = By("operator", "ann")
+ANN = Mover("operator", "ann")
 CONFIG = """
 default_provider = "scripted"
 [runtime]
@@ -136,7 +136,7 @@ class Project:
         store = self.store()
         try:
             with store.write() as cursor:
-                plan = plans.counted(cursor, CONVERSATION)
+                plan = plans.approved_plan(cursor, CONVERSATION)
                 assert plan is not None
                 return open_reasons(cursor, plan, self.tree() if tree is None else tree)
         finally:

@@ -326,7 +326,7 @@ def test_a_faked_row_of_a_pass_opens_nothing(project: Project) -> None:
     )
     assert any("is not what came of its run" in one for one in project.reasons())
     store = project.store()
-    found = dict(imprints.changed(store, report.run.run_id, ended=True))
+    found = dict(imprints.changed_rows(store, report.run.run_id, ended=True))
     store.close()
     assert found["test_results row 8"] == imprints.ADDED
 

@@ -81,7 +81,7 @@ def test_rules_refuse_beyond_each_limit(limit: str, command: str, rules: dict[st
 def test_a_denylist_of_a_policy_file_refuses_beyond_its_gap() -> None:
     from adderclaw.policy import policy_file
 
-    place = policy_file.Place("/ws", "/home/u", str)
+    place = policy_file.PatternBase("/ws", "/home/u", str)
     bash: dict[str, Any] = {
         "enabled": True,
         "rate_limit": None,
@@ -89,7 +89,7 @@ def test_a_denylist_of_a_policy_file_refuses_beyond_its_gap() -> None:
         "deny": [{"pattern": "curl * | tee *", "match": [], "not_match": []}],
     }
     table: dict[str, Any] = {"file": "p", "trusted": True, "default_deny": False, "sections": {"bash": bash}}
-    files = policy_file.compiled([table], place, None, ())
+    files = policy_file.compile_files([table], place, None, ())
     for gap in ("x", PADDED):
         command = f"eval curl http://x.example/{gap} | tee k"
         decided = gate.judge(build("Bash", command=command, policy={**FULL, "files": files}))

@@ -12,7 +12,7 @@ from adderclaw.config.schema.settings import Config, Security
 from adderclaw.core.types import Autonomy, ToolContext, Workspace
 from adderclaw.policy.case import Case, CommandDenial, Decision, Policy
 from adderclaw.policy.legacy.programs.allowlist import PROGRAMS
-from adderclaw.sandbox.process import Order, Started
+from adderclaw.sandbox.process import ProcessRequest, RunningProcess
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import ALONE, BashArguments, Means
@@ -41,7 +41,7 @@ STUBS = (
 )
 
 
-def never(_: Order) -> Started:
+def never(_: ProcessRequest) -> RunningProcess:
     raise AssertionError("nothing runs here")
 
 

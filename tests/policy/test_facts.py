@@ -26,12 +26,12 @@ FULL = Touch(
 
 @pytest.mark.parametrize("kept", [{}, {"_": "Touch", "nothing": 1}, {"_": "PathFact"}, {"_": "Path"}])
 def test_what_is_no_touch_is_refused(kept: Json) -> None:
-    with pytest.raises(facts.Unreadable):
-        facts.heard(kept)
+    with pytest.raises(facts.InvalidFact):
+        facts.touch_from_json(kept)
 
 
 def test_every_fact_comes_back_as_it_was() -> None:
     empty = Touch()
     unset = [one.name for one in fields(Touch) if getattr(FULL, one.name) == getattr(empty, one.name)]
     assert unset == ["command"], "a field that is not tried here; plans are tried by the replay of commands"
-    assert facts.heard(facts.told(FULL)) == FULL
+    assert facts.touch_from_json(facts.touch_to_json(FULL)) == FULL

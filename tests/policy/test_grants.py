@@ -37,7 +37,7 @@ NOT_OFFERED: list[tuple[str, dict[str, Any]]] = [
 
 @rows("facts", [row[1] for row in NOT_OFFERED], ids=[row[0] for row in NOT_OFFERED])
 def test_is_not_offered(facts: dict[str, Any]) -> None:
-    assert grants.exact(build(**facts)) == ()
+    assert grants.exact_rules(build(**facts)) == ()
 
 
 OFFERED: list[tuple[dict[str, Any], tuple[str, ...], list[dict[str, Any]]]] = [
@@ -78,7 +78,7 @@ def granted(case: Case, texts: tuple[str, ...]) -> Case:
 def test_grants_this_and_no_more(facts: dict[str, Any], texts: tuple[str, ...], others: list[dict[str, Any]]) -> None:
     case = build(**facts)
     assert gate.judge(case).verdict == "ask"
-    assert grants.exact(case) == texts
+    assert grants.exact_rules(case) == texts
     assert gate.judge(granted(case, texts)).verdict == "allow"
     for other in others:
         assert gate.judge(granted(build(**{**facts, **other}), texts)).verdict != "allow", other

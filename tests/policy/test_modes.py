@@ -261,7 +261,7 @@ def test_who_is_asked_about_raw_bash_reads_of_its_room() -> None:
         policy = {"sandboxed": True, "bubblewrap": bubblewrap, "raw_bash": "ask"}
         case = build("Bash", command=command, policy=policy)
         assert gate.judge(case).verdict == "ask" or not told
-        assert verdict.room(case) == "it runs with the network off" * told
+        assert verdict.sandbox_note(case) == "it runs with the network off" * told
 
 
 LOOKS = (

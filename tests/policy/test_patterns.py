@@ -18,7 +18,7 @@ from adderclaw.core.types import PathFact
 from adderclaw.policy import rules
 from adderclaw.policy.hosts import covers
 from adderclaw.policy.legacy.shell import patterns, values
-from adderclaw.policy.rules import Anchors, Invalid
+from adderclaw.policy.rules import Anchors, InvalidRule
 from adderclaw.sandbox.workspace import globs
 from adderclaw.tools.hooks.matching import matches as hook_matches
 from adderclaw.tools.mcp import definitions
@@ -111,7 +111,7 @@ def _rule(text: str) -> None:
 def _policy(text: str) -> None:
     from adderclaw.policy import policy_file
 
-    found = policy_file.path_pattern(text, policy_file.Place("/ws", "/home/u", str))
+    found = policy_file.path_pattern(text, policy_file.PatternBase("/ws", "/home/u", str))
     re.fullmatch(found, f"/ws/{LONG}")
 
 
@@ -208,7 +208,7 @@ def test_a_shell_with_many_words_is_planned_at_once() -> None:
 
 
 def test_a_rule_that_is_too_long_is_invalid() -> None:
-    with pytest.raises(Invalid, match="longer than"):
+    with pytest.raises(InvalidRule, match="longer than"):
         rules.parse(f"Read({'**/' * 2_000}x)", "deny", HERE)
 
 

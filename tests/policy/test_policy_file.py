@@ -16,7 +16,7 @@ from adderclaw.core import glob_patterns
 from adderclaw.core.errors import ConfigError
 from adderclaw.policy import policy_file
 from adderclaw.policy.case import Decision
-from adderclaw.policy.policy_file import Place, PolicyFile
+from adderclaw.policy.policy_file import PatternBase, PolicyFile
 from tests.policy.conftest import HOME, WS, build
 from tests.rows import rows
 
@@ -74,7 +74,7 @@ enabled = true
 
 def compiled(text: str, *, trusted: bool = True, name: str = "/p/policy.toml") -> PolicyFile:
     given = reading.parse(name, text.encode(), trusted=trusted)
-    (made,) = policy_file.compiled((given,), Place(WS, "/home/u", str))
+    (made,) = policy_file.compile_files((given,), PatternBase(WS, "/home/u", str))
     return made
 
 
@@ -91,7 +91,7 @@ def of_policy(*files: PolicyFile, **facts: Any) -> str | None:
 
 
 def path_pattern(text: str) -> str:
-    return policy_file.path_pattern(text, Place(WS, "/home/u", str))
+    return policy_file.path_pattern(text, PatternBase(WS, "/home/u", str))
 
 
 # ------------------------------------------------------------------ refusals first
@@ -337,8 +337,8 @@ def test_a_pattern_knows_a_folder_by_its_links(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "real")
     given = reading.parse("/p/policy.toml", b'[read]\ndeny = ["~/secret"]', trusted=True)
-    place = Place(WS, str(tmp_path / "home"), os.path.realpath)
-    (made,) = policy_file.compiled((given,), place)
+    place = PatternBase(WS, str(tmp_path / "home"), os.path.realpath)
+    (made,) = policy_file.compile_files((given,), place)
     for name in ("home", "real"):
         assert of_policy(made, tool="Read", reads=(str(tmp_path / name / "secret"),)) == "deny"
 
@@ -353,11 +353,11 @@ def test_a_pattern_knows_a_folder_by_its_links(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_search_keeps_back(policy: dict[str, Any], path: str, hidden: bool) -> None:
-    assert gate.hides(build(policy=policy).policy)(path) is hidden
+    assert gate.hidden_from_search(build(policy=policy).policy)(path) is hidden
 
 
 def test_a_search_keeps_back_what_a_rule_denies() -> None:
-    assert gate.hides(build(deny=("Read(**/.env)",)).policy)(f"{WS}/a/.env")
+    assert gate.hidden_from_search(build(deny=("Read(**/.env)",)).policy)(f"{WS}/a/.env")
 
 
 # ------------------------------------------------------------------ files that are wrong
@@ -426,7 +426,7 @@ def test_examples_that_hold() -> None:
 def test_a_section_of_no_tool_is_told() -> None:
     given = reading.parse("/p/policy.toml", b"[reed]\nenabled = false\n[mcp__a__b]\n[time]", trusted=True)
     with pytest.raises(ConfigError, match="no tool named 'reed'"):
-        policy_file.compiled((given,), Place(WS, "/h", str), {"time": "Time"}, ("Read", "Time"))
+        policy_file.compile_files((given,), PatternBase(WS, "/h", str), {"time": "Time"}, ("Read", "Time"))
 
 
 # ------------------------------------------------------------------ patterns that would take for ever

@@ -13,7 +13,7 @@ from adderclaw.core.types import ToolContext, Touch, Workspace
 from adderclaw.policy.case import Case, Decision
 from adderclaw.policy.legacy.shell.plan import Plan
 from adderclaw.policy.legacy.shell.planner import render
-from adderclaw.sandbox.process import Order, Started
+from adderclaw.sandbox.process import ProcessRequest, RunningProcess
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import BashArguments, Means
@@ -21,7 +21,7 @@ from adderclaw.tools.shell import BashArguments, Means
 CODE = "a[$(touch pwned)]"
 
 
-def never(_: Order) -> Started:
+def never(_: ProcessRequest) -> RunningProcess:
     raise AssertionError("nothing runs here")
 
 

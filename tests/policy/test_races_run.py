@@ -15,7 +15,7 @@ from adderclaw.config.schema.settings import Config, Security
 from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.policy.case import Case
 from adderclaw.sandbox import confinement
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
 from adderclaw.tools.shell import BashArguments, Means
@@ -124,7 +124,7 @@ def test_in_the_sandbox_nothing_outside_is_read_or_changed(
     """The files outside have the same names as those inside: only the sandbox stands between."""
     needs("bwrap")
     land = Land(tmp_path / "ws", tmp_path / "out").planted("b.txt")
-    box = confinement.box("bubblewrap", Room(roots=(str(land.root),)))
+    box = confinement.create_box("bubblewrap", SandboxSpec(roots=(str(land.root),)))
     try:
         with land.swapping():
             ran = asyncio.run(played(land, (*READING, *WRITING), soak.of(ROUNDS), Means(box.start), sandboxed=True))

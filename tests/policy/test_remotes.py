@@ -9,7 +9,7 @@ from adderclaw.policy import grants, judge
 from adderclaw.policy.case import Case, Policy
 from adderclaw.policy.legacy.shell.planner import Plan, plan
 from adderclaw.policy.rules import Anchors, Rules, parse
-from adderclaw.sandbox.broker import Grant, granted_ssh
+from adderclaw.sandbox.broker import Grant, ssh_grant
 from adderclaw.tools.legacy.remotes import FORCED as OVERWRITES
 from adderclaw.tools.legacy.remotes import Repository, address, reached
 from tests.policy.conftest import resolve
@@ -64,8 +64,8 @@ def test_a_rule_covers_it_but_never_a_force() -> None:
 
 
 def test_always_is_not_offered_for_a_force() -> None:
-    assert grants.exact(case("git push origin main", ORIGIN)) == ("Bash(git push origin main)",)
-    assert grants.exact(case("git push --force origin main", FORCED)) == ()
+    assert grants.exact_rules(case("git push origin main", ORIGIN)) == ("Bash(git push origin main)",)
+    assert grants.exact_rules(case("git push --force origin main", FORCED)) == ()
 
 
 @pytest.fixture
@@ -136,12 +136,12 @@ def test_another_repository_is_not_the_workspaces(repository: str, tmp_path: Pat
     ],
 )
 def test_ssh_for_anything_else_is_refused(words: list[str]) -> None:
-    assert granted_ssh(words, (GRANT,)) is None
+    assert ssh_grant(words, (GRANT,)) is None
 
 
 def test_ssh_for_what_was_approved() -> None:
     words = ["-o", "SendEnv=GIT_PROTOCOL", "git@host.example", "git-upload-pack 'me/project.git'"]
-    assert granted_ssh(words, (GRANT,)) == GRANT
+    assert ssh_grant(words, (GRANT,)) == GRANT
 
 
 @pytest.mark.parametrize(

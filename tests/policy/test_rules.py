@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from adderclaw.core.glob_patterns import covering
 from adderclaw.policy import rules
 from adderclaw.policy.case import Decision
-from adderclaw.policy.rules import Anchors, Invalid, Rule
+from adderclaw.policy.rules import Anchors, InvalidRule, Rule
 from tests.rows import rows
 
 ANCHORS = Anchors("/ws", "/ws", "/home/u")
@@ -55,7 +55,7 @@ def parse(text: str, behaviour: Any = "deny") -> Rule:
     ],
 )
 def test_invalid_rules_are_dropped_with_a_warning(text: str, behaviour: Any) -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidRule):
         parse(text, behaviour)
     sets = {"deny": (), "ask": (), "allow": ()} | {behaviour: (text, "Time")}
     read = rules.parse_all(sets["deny"], sets["ask"], sets["allow"], ANCHORS)

@@ -34,7 +34,7 @@ def root(tmp_path: Path, needs: Callable[[str], str]) -> Path:
 
 
 def told(root: Path, cwd: str = ".") -> dict[str, str]:
-    return known.told(Surveyor().survey([str(root)]), str(root / cwd), [str(root)])
+    return known.git_environment(Surveyor().survey([str(root)]), str(root / cwd), [str(root)])
 
 
 def test_a_plain_repository_is_known(root: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from adderclaw.models.http.addresses import is_named
 from adderclaw.policy import hosts
 from adderclaw.sandbox import confinement
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.sandbox.proxy import Proxy
 from tests.company import LOGIN, company
 from tests.rows import rows
@@ -60,7 +60,7 @@ class World:
     def proxy(self) -> Proxy:
         allowed = (f"files.test:{self.port}", "*.example.org", "gone.test")
         return Proxy(
-            lambda host, port, found: hosts.tunnel(host, port, found, allowed),
+            lambda host, port, found: hosts.tunnel_refusal(host, port, found, allowed),
             tell=lambda place, why: self.said.append(f"kept from {place}: {why}"),
             look_up=self.look_up,
             named=lambda host, port: is_named(host, port, allowed),
@@ -280,7 +280,9 @@ def test_from_inside_the_sandbox(home: Path, tmp_path: Path) -> None:
 
     async def inside() -> tuple[list[bytes], World]:
         async with running() as world:
-            box = confinement.box("bubblewrap", Room((str(root),)), proxy=world.proxy(), tell=world.said.append)
+            box = confinement.create_box(
+                "bubblewrap", SandboxSpec((str(root),)), proxy=world.proxy(), tell=world.said.append
+            )
             good = await escapes.bash(f"{fetch} http://files.test:{world.port}/", box, root)
             bad = await escapes.bash(f"{fetch} http://other.test/ 2>&1 | tail -1", box, root)
             around = f"exec 3<>/dev/tcp/127.0.0.1/{world.port} || NO_PROXY='*' {fetch} http://127.0.0.1:{world.port}/"

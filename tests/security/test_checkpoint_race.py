@@ -93,7 +93,7 @@ def _drafted(field: Field) -> int:
     ]
     draft = Draft(str(field.root), "c", "s", "s", 1, "call", "Bash", "t", "")
     with field.shop.store.write() as cursor:
-        rows.keep(cursor, field.shop.blobs.taken())
+        rows.add_blobs(cursor, field.shop.blobs.taken())
         return rows.add(cursor, draft, changes)
 
 

@@ -13,7 +13,7 @@ import pytest
 from adderclaw.config import safe_open
 from adderclaw.core.errors import Refused
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from tests.program import Soak
 from tests.security.swapping import swapping
 
@@ -26,8 +26,8 @@ class Ground(NamedTuple):
     root: Path
     outside: Path
 
-    def place(self, way: str) -> Place:
-        return Place(str(self.root), way)
+    def place(self, way: str) -> WorkspacePath:
+        return WorkspacePath(str(self.root), way)
 
     def untouched(self) -> None:
         found = {str(path.relative_to(self.outside)) for path in self.outside.rglob("*")}
@@ -72,41 +72,41 @@ def test_no_place_leads_up(ground: Ground, way: str) -> None:
 
 
 def test_of_roots_in_each_other_the_outermost_counts() -> None:
-    found = workspace.inside("/w/a/b", ("/w/a", "/w"))
-    assert found == Place("/w", "a/b")
-    assert workspace.inside("/wide/a", ("/w",)) is None
-    assert workspace.inside("/x/y", ("/",)) == Place("/", "x/y")
+    found = workspace.within_roots("/w/a/b", ("/w/a", "/w"))
+    assert found == WorkspacePath("/w", "a/b")
+    assert workspace.within_roots("/wide/a", ("/w",)) is None
+    assert workspace.within_roots("/x/y", ("/",)) == WorkspacePath("/", "x/y")
 
 
 # ------------------------------------------------------------------ links
 
 
-def _overwrite(place: Place) -> None:
+def _overwrite(place: WorkspacePath) -> None:
     workspace.write(place, b"x")
 
 
-def _status(place: Place) -> object:
+def _status(place: WorkspacePath) -> object:
     return workspace.status(place / "secret.txt")
 
 
-CALLS: dict[str, Callable[[Place], object]] = {
+CALLS: dict[str, Callable[[WorkspacePath], object]] = {
     "read": lambda place: workspace.read(place / "secret.txt"),
-    "start": lambda place: workspace.start(place / "secret.txt", 10),
+    "start": lambda place: workspace.read_head(place / "secret.txt", 10),
     "open a file": lambda place: os.close(workspace.open_file(place / "secret.txt")),
     "open a folder": lambda place: os.close(workspace.open_folder(place)),
     "status": _status,
     "entries": workspace.entries,
-    "current": lambda place: workspace.current(place / "secret.txt"),
+    "current": lambda place: workspace.read_replaceable(place / "secret.txt"),
     "write": lambda place: workspace.write(place / "secret.txt", b"x"),
     "write a new file": lambda place: workspace.write(place / "new.txt", b"x"),
-    "replace": lambda place: workspace.replace(place / "new.txt", b"x", None),
+    "replace": lambda place: workspace.replace_unchanged(place / "new.txt", b"x", None),
     "make folders": lambda place: workspace.make_folders(place / "new/deeper"),
     "chmod a file": lambda place: workspace.chmod(place / "secret.txt", 0o666),
     "chmod a folder": lambda place: workspace.chmod(place / "sub", 0o777),
     "remove": lambda place: workspace.remove(place / "secret.txt"),
     "remove a tree": lambda place: workspace.remove_tree(place / "sub"),
-    "rename from there": lambda place: workspace.rename(place / "secret.txt", Place(place.root, "stolen")),
-    "rename to there": lambda place: workspace.rename(Place(place.root, "mine"), place / "new.txt"),
+    "rename from there": lambda place: workspace.rename(place / "secret.txt", WorkspacePath(place.root, "stolen")),
+    "rename to there": lambda place: workspace.rename(WorkspacePath(place.root, "mine"), place / "new.txt"),
     "put a link": lambda place: workspace.put_link(place / "new", "/etc/passwd"),
     "readlink": lambda place: workspace.readlink(place / "secret.txt"),
 }
@@ -124,14 +124,14 @@ def test_nothing_goes_through_a_link_on_the_way(ground: Ground, name: str) -> No
 @pytest.mark.parametrize("target", ["/", "..", "../outside", "/proc/self/root", "/proc/self/cwd"])
 def test_nor_does_a_walk(ground: Ground, target: str) -> None:
     (ground.root / "link").symlink_to(target)
-    found = {entry.place.way for entry in workspace.walk(ground.place("."))}
+    found = {entry.path.relative for entry in workspace.walk(ground.place("."))}
     assert found == {"link", "door", "door/sub", "door/secret.txt", "door/sub/secret.txt"}
     assert workspace.readlink(ground.place("link")) == target
 
 
 def test_a_link_itself_is_neither_read_nor_written_over(ground: Ground) -> None:
     (ground.root / "link").symlink_to(ground.outside / "secret.txt")
-    for call in (workspace.read, workspace.current, _overwrite, workspace.open_file):
+    for call in (workspace.read, workspace.read_replaceable, _overwrite, workspace.open_file):
         with pytest.raises(Refused):
             call(ground.place("link"))
     workspace.put_link(ground.place("link"), "door/secret.txt")
@@ -188,12 +188,12 @@ def test_a_write_keeps_the_mode_and_leaves_nothing_beside(ground: Ground) -> Non
 
 def test_a_file_that_others_changed_is_not_replaced(ground: Ground) -> None:
     place = ground.place("door/secret.txt")
-    old = workspace.current(place)
+    old = workspace.read_replaceable(place)
     (ground.root / "door" / "secret.txt").write_text("others\n")
     with pytest.raises(Refused, match="changed by somebody else"):
-        workspace.replace(place, b"x", old)
+        workspace.replace_unchanged(place, b"x", old)
     with pytest.raises(Refused):
-        workspace.replace(place, b"x", None)
+        workspace.replace_unchanged(place, b"x", None)
     assert workspace.read(place) == b"others\n"
 
 
@@ -203,7 +203,7 @@ def test_limits_hold(ground: Ground) -> None:
     with pytest.raises(OSError, match="large"):
         workspace.read(place, 4999)
     assert len(workspace.read(place, 5000)) == 5000
-    assert workspace.start(place, 7) == (b"xxxxxxx", 5000)
+    assert workspace.read_head(place, 7) == (b"xxxxxxx", 5000)
 
 
 def test_the_root_itself_stays(ground: Ground) -> None:
@@ -235,7 +235,7 @@ def test_what_is_moved_out_lies_in_our_folder_alone(ground: Ground, tmp_path: Pa
         with pytest.raises(FileExistsError):
             workspace.move_out(ground.place("door"), str(ours), "aside")
     finally:
-        workspace.remove_tree(Place(str(ours.parent), ours.name))
+        workspace.remove_tree(WorkspacePath(str(ours.parent), ours.name))
     ground.untouched()
 
 

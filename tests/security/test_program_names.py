@@ -156,12 +156,12 @@ def test_a_planted_program_is_not_found(
         (planted.root / ".venv/pyvenv.cfg").touch()
         planted.folders[2].chmod(0o777)
     if where == "elsewhere, after a session":
-        programs.remember([str(planted.root)])
+        programs.remember_workspaces([str(planted.root)])
     for name in names():
-        assert is_outside(programs.on_system(name), planted), name
+        assert is_outside(programs.resolve_outside_sessions(name), planted), name
         if where == "elsewhere, after a session":
             assert is_outside(programs.resolve(name, [str(own_home / "other")]), planted), name
-    assert programs.on_system("sh") in ("/usr/bin/sh", "/bin/sh")
+    assert programs.resolve_outside_sessions("sh") in ("/usr/bin/sh", "/bin/sh")
 
 
 def test_a_link_into_a_workspace_of_another_session_is_not_followed(
@@ -172,7 +172,7 @@ def test_a_link_into_a_workspace_of_another_session_is_not_followed(
     (links / "git").symlink_to(planted.folders[0] / "git")
     monkeypatch.setenv("PATH", str(links))
     assert programs.resolve("git", []) == str(links / "git")
-    programs.remember([str(planted.root)])
+    programs.remember_workspaces([str(planted.root)])
     assert programs.resolve("git", []) is None
     assert programs.workspaces() == {str(planted.root)}
 
@@ -180,7 +180,7 @@ def test_a_link_into_a_workspace_of_another_session_is_not_followed(
 @pytest.mark.parametrize("root", ["/", "/usr", "/usr/bin"])
 def test_a_session_in_the_systems_own_folders_hides_no_program(own_home: Path, root: str) -> None:
     """Else one session in `/` would leave all later ones without bubblewrap and git."""
-    programs.remember([root, str(own_home / "project")])
+    programs.remember_workspaces([root, str(own_home / "project")])
     assert programs.workspaces() == {str(own_home / "project")}
     (own_home / ".adderclaw/workspaces").write_bytes(f"{root}\0".encode())
     assert programs.workspaces() == frozenset()

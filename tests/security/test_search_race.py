@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from adderclaw.agent.session.instructions import Instructions
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.sandbox.workspace.globs import Patterns
-from adderclaw.sandbox.workspace.matching import matching
+from adderclaw.sandbox.workspace.matching import find_matching
 from tests.acceptance.world import call, text
 from tests.program import Soak
 from tests.security.swapping import swapping
@@ -68,7 +68,7 @@ def test_no_glob_finds_what_lies_outside(tmp_path: Path, soak: Soak) -> None:
     seen: set[str] = set()
     with swapping(root / "sub" / "door", root / "sub" / "bad") as swapper:
         for _ in soak.of(24_000):
-            found = matching(Place(str(root)), Patterns(["**/*"]), 1000, lambda: False)
+            found = find_matching(WorkspacePath(str(root)), Patterns(["**/*"]), 1000, lambda: False)
             seen |= {path.rpartition("/")[2] for path in found.newest()}
     assert swapper.count > 100
     assert seen == {"inside"}

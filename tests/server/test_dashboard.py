@@ -39,7 +39,7 @@ def SEED(home: Path, workspace: Path) -> list[str]:
                 transcript.append(cursor, session, "tool_use", use, tool_use_id=use["id"])
                 result = {"tool_use_id": use["id"], "content": short, "is_error": False}
                 transcript.append(cursor, session, "tool_result", result, tool_use_id=use["id"])
-            transcript.entitle(cursor, conversation, HOSTILE[number])
+            transcript.set_title(cursor, conversation, HOSTILE[number])
     store.close()
     return made
 

@@ -121,7 +121,7 @@ def test_a_token_may_open_its_folders_alone(server: Server, tmp_path: Path) -> N
     (Path(project) / "way-out").symlink_to(other)
     granted = server.ask("GET", "/status", server.token("read", folders=[str(other)], name="elsewhere")).json()
     assert granted["workspaces"] == []
-    client = clients.found(house.store, house.key, server.token("operate", name="here"), time.time())
+    client = clients.authenticate(house.store, house.key, server.token("operate", name="here"), time.time())
     assert client is not None
     from adderclaw.server.authentication import client_of
     from adderclaw.server.refusal import Refusal
@@ -327,9 +327,9 @@ def test_clients_that_ended_are_forgotten_and_what_they_did_is_not(server: Serve
     server.ask("POST", "/estop", server.token("operate", name="short", seconds=60))
     _cookie(server, "read")
     clients.revoke(store, "browser", now)
-    clients.clear(store, now + 120)
+    clients.delete_ended(store, now + 120)
     assert [row.name for row in clients.listing(store, logins=True)] == ["short", "browser"]
-    clients.clear(store, now + 60 + clients.FORGOTTEN)
+    clients.delete_ended(store, now + 60 + clients.FORGET_SECONDS)
     assert clients.listing(store, logins=True) == []
     assert server.events("client_request")[0]["client"] == "short"
 

@@ -29,7 +29,7 @@ def test_what_is_written_while_a_slow_page_is_sent_to_is_not_missed(server: Serv
             with another.write() as cursor:
                 transcript.begin(cursor, conversation_id="c-1", session_id="s-1", project_dir=str(workspace))
                 transcript.append(cursor, "s-1", "user", {"uuid": "u", "content": [{"type": "text", "text": "hi"}]})
-                transcript.entitle(cursor, "c-1", "Meanwhile")
+                transcript.set_title(cursor, "c-1", "Meanwhile")
             another.close()
         said.append(text)
         if "Meanwhile" in text:

@@ -13,7 +13,7 @@ from adderclaw.flows.schedules.terms import Terms
 from adderclaw.flows.schedules.when import webhook
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.storage import Store, schedules
-from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.storage.schedules import Schedule
 from tests.acceptance.world import text
 from tests.server.signed_client import SECRET, Got, OnPort, github, headers, post
@@ -42,13 +42,13 @@ class Hooked(OnPort):
         self._added("nightly", "")
 
     def _added(self, name: str, scheme: str) -> str:
-        store, key = Store.open(str(self.home / "memory.sqlite")), operators_key(str(self.home / "receipt.key"))
+        store, key = Store.open(str(self.home / "memory.sqlite")), read_or_create_key(str(self.home / "receipt.key"))
         when: Any = webhook("UTC", scheme).as_json() if scheme else {"kind": "every", "zone": "UTC", "seconds": 9e6}
         id, what = schedules.fresh_id(), {"message": "Look at this:"}
         made = Schedule(
             id, name, str(self.workspace), when, what, Terms(overlap="allow").as_json(), "", "now", "me", ""
         )
-        schedules.add(store, schedules.signed(made, key))
+        schedules.add(store, schedules.sign(made, key))
         store.close()
         webhook_secrets.make(str(self.home), f"trigger:{id}", time.time(), text=SECRET)
         return id

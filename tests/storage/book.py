@@ -99,7 +99,7 @@ def call(ledger: Ledger, tool_use_id: str, **changes: Any) -> Receipt:
         result = {"tool_use_id": tool_use_id, "content": "x", "is_error": False}
         transcript.append(cursor, "session", "tool_result", result, tool_use_id)
 
-    ledger.ready()
+    ledger.require_ready()
     return ledger.append(draft(tool_use_id, **changes), rows)
 
 

@@ -28,7 +28,7 @@ def anchor(book: Book, path: Path) -> None:
     key = log_files.read_key(str(book.key))
     assert key is not None
     head = verify.head(str(book.log), book.store, str(book.key))
-    anchors.append(str(path), anchors.sealed(verify.log_id(str(book.log)), head, key, now=1_778_594_400.0))
+    anchors.append(str(path), anchors.signed_anchor(verify.log_id(str(book.log)), head, key, now=1_778_594_400.0))
 
 
 def alone(book: Book, *more: str, key: bool = True) -> dict[str, Any]:

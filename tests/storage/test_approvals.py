@@ -55,7 +55,9 @@ def ask(
         )
 
 
-def answer(store: Store, word: approvals.Word, *, by: str = "me", now: float = 1001.0, id: str = "approval-1") -> bool:
+def answer(
+    store: Store, word: approvals.Answer, *, by: str = "me", now: float = 1001.0, id: str = "approval-1"
+) -> bool:
     with store.write() as cursor:
         return approvals.answer(cursor, id, word, by=by, comment="", now=now)
 
@@ -119,7 +121,7 @@ def test_the_same_call_takes_up_the_row_that_was_left(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("word", "id"), [("yes", "approval-new"), ("no", "approval-old")])
-def test_a_yes_that_was_left_counts_until_its_expiry(store: Store, word: approvals.Word, id: str) -> None:
+def test_a_yes_that_was_left_counts_until_its_expiry(store: Store, word: approvals.Answer, id: str) -> None:
     left(store, seconds=60)
     assert answer(store, word, id="approval-old")
     assert ask(store, "approval-new", now=1060).id == id
@@ -128,10 +130,10 @@ def test_a_yes_that_was_left_counts_until_its_expiry(store: Store, word: approva
 def test_an_answer_is_used_once(store: Store) -> None:
     ask(store)
     with store.write() as cursor:
-        assert not approvals.use(cursor, "approval-1", 1001), "there is no answer yet"
+        assert not approvals.mark_used(cursor, "approval-1", 1001), "there is no answer yet"
     assert answer(store, "yes")
     with store.write() as cursor:
-        assert [approvals.use(cursor, "approval-1", 1001) for _ in range(2)] == [True, False]
+        assert [approvals.mark_used(cursor, "approval-1", 1001) for _ in range(2)] == [True, False]
     assert ask(store, "approval-2").id == "approval-2"
 
 

@@ -106,4 +106,4 @@ def test_what_must_go_on_working_names_its_fault(store: Store) -> None:
     )
     assert parse(HEAD + KEEPS) == wanted
     with store.write() as cursor:
-        assert criteria.of(cursor, plans.draft(cursor, "conversation", HEAD + KEEPS)) == wanted
+        assert criteria.of_plan(cursor, plans.draft(cursor, "conversation", HEAD + KEEPS)) == wanted

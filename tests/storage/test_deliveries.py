@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.storage import Store, deliveries
-from adderclaw.storage.deliveries import Claim, TooMany
+from adderclaw.storage.deliveries import Claim, DailyLimitReached
 
 NOW = 1_800_000_000.0
 
@@ -73,7 +73,7 @@ def test_what_began_with_it_is_known(tmp_path: Path) -> None:
     store = Store.open(str(tmp_path / "a.db"))
     claims = [Claim("channel:chat", "w1"), Claim("channel:chat:alice", "m1")]
     deliveries.claim(store, claims, NOW)
-    deliveries.begun(store, claims, "turn-1")
+    deliveries.record_start(store, claims, "turn-1")
     for one in claims:
         earlier = deliveries.claim(store, [one], NOW)
         assert earlier is not None
@@ -94,7 +94,7 @@ def test_a_door_takes_so_many_a_day_and_a_refused_one_costs_nothing(tmp_path: Pa
     path = str(tmp_path / "a.db")
     door = "channel:chat:alice"
     assert all(claimed(path, [Claim("channel:chat", f"w{n}"), Claim(door, f"m{n}")], NOW, 2) for n in range(2))
-    with pytest.raises(TooMany):
+    with pytest.raises(DailyLimitReached):
         claimed(path, [Claim("channel:chat", "w3"), Claim(door, "m3")], NOW + 3_600, 2)
     assert claimed(path, [Claim("channel:chat", "w4"), Claim("channel:chat:bob", "m3")], NOW + 3_600, 2)
     assert claimed(path, [Claim("channel:chat", "w3"), Claim(door, "m3")], NOW + deliveries.DAY + 1, 2)

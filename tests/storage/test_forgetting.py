@@ -90,8 +90,8 @@ def test_no_word_of_a_conversation_is_left(store: Store, way: Callable[[Store], 
 
 def test_a_text_that_another_recording_needs_stays(store: Store) -> None:
     with store.write() as cursor:
-        shared, own = tape.keep_text(cursor, "shared"), tape.keep_text(cursor, "own")
-        tape.append(cursor, "run", "session", 1, tape.encoded([("fact", {"kept": shared}), ("f", {"kept": own})]), "")
-        tape.append(cursor, "other", "elsewhere", 1, tape.encoded([("fact", {"kept": shared})]), "")
+        shared, own = tape.store_text(cursor, "shared"), tape.store_text(cursor, "own")
+        tape.append(cursor, "run", "session", 1, tape.encode([("fact", {"kept": shared}), ("f", {"kept": own})]), "")
+        tape.append(cursor, "other", "elsewhere", 1, tape.encode([("fact", {"kept": shared})]), "")
     forget(store)
     assert [row[0] for row in store.read("SELECT digest FROM tape_texts")] == [shared]

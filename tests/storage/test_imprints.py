@@ -73,8 +73,8 @@ def left(tmp_path: Path) -> Iterator[Store]:
         for table, (_, row) in FILLED.items():
             marks = ", ".join("?" * len(row))
             cursor.execute(f"INSERT INTO {table}({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
-        imprints.take(cursor, "r", {})
-    assert list(imprints.changed(store, "r", ended=True)) == []
+        imprints.store_imprint(cursor, "r", {})
+    assert list(imprints.changed_rows(store, "r", ended=True)) == []
     yield store
     store.close()
 
@@ -94,7 +94,7 @@ def test_a_change_of_any_column_is_found_and_the_row_named(left: Store) -> None:
             other.execute(
                 f"UPDATE {table} SET {column} = ?", (before + 1 if isinstance(before, int) else f"{before}x",)
             )
-            found = list(imprints.changed(left, "r", ended=True))
+            found = list(imprints.changed_rows(left, "r", ended=True))
             other.execute(f"UPDATE {table} SET {column} = ?", (before,))
             if column in MUTABLE.get(table, ()):
                 assert found == [], (table, column)
@@ -107,15 +107,15 @@ def test_a_change_of_any_column_is_found_and_the_row_named(left: Store) -> None:
 def test_a_row_or_the_imprint_that_is_gone_is_named(left: Store) -> None:
     with left.write() as cursor:
         cursor.execute("DELETE FROM hook_invocations")
-    assert list(imprints.changed(left, "r", ended=True)) == [("hook_invocations row 1", "missing")]
+    assert list(imprints.changed_rows(left, "r", ended=True)) == [("hook_invocations row 1", "missing")]
     for text in ("{", "[]", '{"eventz":{}}', '{"events":[]}'):
         with left.write() as cursor:
             cursor.execute("UPDATE imprints SET rows_json = ?", (text,))
-        assert list(imprints.changed(left, "r", ended=True)) == [("imprint of the run", "changed")], text
+        assert list(imprints.changed_rows(left, "r", ended=True)) == [("imprint of the run", "changed")], text
     with left.write() as cursor:
         cursor.execute("DELETE FROM imprints")
-    assert list(imprints.changed(left, "r", ended=True)) == [("imprint of the run", "missing")]
-    assert list(imprints.changed(left, "r", ended=False)) == []
+    assert list(imprints.changed_rows(left, "r", ended=True)) == [("imprint of the run", "missing")]
+    assert list(imprints.changed_rows(left, "r", ended=False)) == []
 
 
 def test_a_row_that_is_added_and_an_imprint_that_is_emptied_are_named(left: Store) -> None:
@@ -132,11 +132,11 @@ def test_a_row_that_is_added_and_an_imprint_that_is_emptied_are_named(left: Stor
             marks = ", ".join("?" * len(row))
             cursor.execute(f"INSERT INTO {table}({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
     rows = ("events row 2", "hook_invocations row 2", "workflow_results row r 2 (step)")
-    assert list(imprints.changed(left, "r", ended=True)) == [(row, "not in the imprint") for row in rows]
-    assert list(imprints.changed(left, "r", ended=False)) == []
+    assert list(imprints.changed_rows(left, "r", ended=True)) == [(row, "not in the imprint") for row in rows]
+    assert list(imprints.changed_rows(left, "r", ended=False)) == []
     with left.write() as cursor:
         cursor.execute("UPDATE imprints SET rows_json = '{}'")
-    named = {row for row, _ in imprints.changed(left, "r", ended=True)}
+    named = {row for row, _ in imprints.changed_rows(left, "r", ended=True)}
     assert named >= {f"{table} row {FILLED[table][0]}" for table in (*growing, "receipts", "runs", "workflows")}
 
 
@@ -146,12 +146,12 @@ def test_what_another_run_of_the_session_left_was_not_added(left: Store) -> None
             "INSERT INTO runs(run_id, kind, conversation_id, session_id, pid) VALUES ('n','agent','c','s',1)"
         )
         cursor.execute("INSERT INTO events(conversation_id, session_id, event_type, detail) VALUES ('c','s','w','{}')")
-    assert list(imprints.changed(left, "r", ended=True)) == [], "nobody knows what a run without an imprint left"
+    assert list(imprints.changed_rows(left, "r", ended=True)) == [], "nobody knows what a run without an imprint left"
     with left.write() as cursor:
-        imprints.take(cursor, "n", {"events": 1})
-        assert list(imprints.changed(left, "r", ended=True)) == []
+        imprints.store_imprint(cursor, "n", {"events": 1})
+        assert list(imprints.changed_rows(left, "r", ended=True)) == []
         cursor.execute("INSERT INTO events(conversation_id, session_id, event_type, detail) VALUES ('c','s','w','{}')")
-    assert list(imprints.changed(left, "r", ended=True)) == [("events row 3", "not in the imprint")]
+    assert list(imprints.changed_rows(left, "r", ended=True)) == [("events row 3", "not in the imprint")]
 
 
 def test_going_on_with_a_run_blesses_no_change(left: Store) -> None:
@@ -163,13 +163,13 @@ def test_going_on_with_a_run_blesses_no_change(left: Store) -> None:
             "INSERT INTO hook_invocations SELECT 2, session_id, conversation_id, hook_event, 1, matcher,"
             " command, NULL, NULL, input_json, 0, '', '', started_at, NULL, NULL FROM hook_invocations"
         )
-    assert list(imprints.changed(left, "r", ended=False)) == [("events row 1", "changed")]
+    assert list(imprints.changed_rows(left, "r", ended=False)) == [("events row 1", "changed")]
     with left.write() as cursor:
-        imprints.take(cursor, "r", {})
-    assert list(imprints.changed(left, "r", ended=True)) == [("events row 1", "changed")]
+        imprints.store_imprint(cursor, "r", {})
+    assert list(imprints.changed_rows(left, "r", ended=True)) == [("events row 1", "changed")]
     with left.write() as cursor:
         cursor.execute("UPDATE hook_invocations SET stdout_text = 'other' WHERE id = 2")
-    assert ("hook_invocations row 2", "changed") in list(imprints.changed(left, "r", ended=True))
+    assert ("hook_invocations row 2", "changed") in list(imprints.changed_rows(left, "r", ended=True))
 
 
 def test_rows_of_others_and_of_before_are_not_the_runs(left: Store) -> None:
@@ -178,9 +178,9 @@ def test_rows_of_others_and_of_before_are_not_the_runs(left: Store) -> None:
         cursor.execute(
             "INSERT INTO events(conversation_id, session_id, event_type, detail) VALUES ('c', 'x', 'w', '{}')"
         )
-        imprints.take(cursor, "r", {"events": 1, "transcript_entries": 1})
+        imprints.store_imprint(cursor, "r", {"events": 1, "transcript_entries": 1})
     with left.write() as cursor:
         cursor.execute("UPDATE events SET timestamp = 'other'")
         cursor.execute("UPDATE transcript_entries SET created_at = 'other'")
     since = {"events": 1, "transcript_entries": 1}
-    assert list(imprints.changed(left, "r", ended=True, since=since)) == []
+    assert list(imprints.changed_rows(left, "r", ended=True, since=since)) == []

@@ -147,7 +147,7 @@ def test_no_tool_runs_once_the_log_is_spoiled(book: Book, spoil: Callable[[Book]
         call(ledger, f"t{number}")
     spoil(book)
     with pytest.raises(LedgerError, match=said):
-        ledger.ready()
+        ledger.require_ready()
     with pytest.raises(LedgerError, match=said):
         ledger.append(draft(), nothing)
     assert book.mirrored() == 3
@@ -160,7 +160,7 @@ def test_a_log_that_was_put_back_under_another_inode_is_refused(book: Book) -> N
     book.log.rename(book.log.with_name("old"))
     book.log.write_bytes(copy)
     with pytest.raises(LedgerError, match="was replaced"):
-        ledger.ready()
+        ledger.require_ready()
 
 
 def test_a_receipt_that_cannot_be_written_leaves_the_log_as_it_was(book: Book) -> None:
@@ -196,14 +196,14 @@ def test_a_full_disk_stops_the_tool_before_it_runs(needs: Callable[[str], str], 
         store = Store.open(str(tmp_path / "store" / "memory.sqlite"))
         log = disk / "receipts.log"
         ledger = Ledger.open(str(log), store, str(tmp_path / "key"), clock=Ticking(), ids=numbered())
-        ledger.ready()
+        ledger.require_ready()
         ledger.append(draft(), nothing)
         fill(disk / "hog")
         ledger.append(draft(), nothing)  # the space was set aside before
         ledger.close()
         again = Ledger.open(str(log), store, str(tmp_path / "key"), clock=Ticking(), ids=numbered())
         with pytest.raises(LedgerError, match="No space left"):
-            again.ready()
+            again.require_ready()
         assert verify(str(log), store, str(tmp_path / "key")).valid
     finally:
         subprocess.run([needs("umount"), "-l", str(disk)], check=True)
@@ -218,7 +218,7 @@ def test_a_held_lock_is_waited_for(book: Book) -> None:
         assert book.log.read_bytes() == b""
         fcntl.flock(held, fcntl.LOCK_UN)
     assert codes([pid]) == [0]
-    ledger.ready()
+    ledger.require_ready()
     assert book.verify().receipts == 1
 
 
@@ -351,7 +351,7 @@ def test_a_crash_of_another_is_repaired_while_we_run(book: Book) -> None:
         theirs.append(draft("t1"), lambda cursor: cursor.execute("DELETE FROM nowhere") and None)
     with book.log.open("ab") as file:
         file.write(b'{"torn')
-    ours.ready()
+    ours.require_ready()
     assert len(ours.repairs) == 2
     call(ours, "t2")
     call(theirs, "t3")
@@ -372,12 +372,12 @@ def test_another_store_for_the_same_log_catches_up(book: Book, tmp_path: Path) -
 
 def test_catching_up_costs_the_same_however_much_others_wrote(book: Book) -> None:
     ours, theirs = book.ledger(), _again(book)
-    ours.ready()  # sets disk aside, once
+    ours.require_ready()  # sets disk aside, once
     done: list[int] = []
     for number in (2, 50):
         for turn in range(number):
             call(theirs, f"{number}-{turn}")
-        done.append(_calls(ours.ready))
+        done.append(_calls(ours.require_ready))
         assert call(ours, f"after {number}").seq == book.mirrored()
     assert done[0] == done[1]
     found = book.verify()
@@ -390,7 +390,7 @@ def test_what_others_cut_is_found_before_a_tool_runs(book: Book) -> None:
         call(theirs, f"t{number}")
     cut_last(book)
     with pytest.raises(LedgerError, match="the store knows 5 receipts, the log ends earlier"):
-        ours.ready()
+        ours.require_ready()
 
 
 def _calls(work: Callable[[], object]) -> int:

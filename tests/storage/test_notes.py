@@ -70,11 +70,11 @@ def test_the_context_is_small_marked_as_data_and_one_line_a_note(store: Store) -
 @pytest.mark.parametrize("project", [None, "/p"])
 def test_unconfirmed_notes_are_bounded(store: Store, project: str | None) -> None:
     with store.write() as cursor:
-        for number in range(memory.MOST):
+        for number in range(memory.MAX_UNCONFIRMED):
             memory.put(cursor, f"key {number}", "x", project=project, confirmed=False)
         memory.put(cursor, "mine", "x", project=project)
-    assert memory.crowded(store, project)
-    assert not memory.crowded(store, "/another")
+    assert memory.has_too_many_unconfirmed(store, project)
+    assert not memory.has_too_many_unconfirmed(store, "/another")
     assert memory.context(store, project).splitlines()[1:] == ["- mine: x"]
 
 
@@ -94,7 +94,7 @@ def effective(store: Store, text: str) -> None:
 def test_a_row_that_is_no_object_is_refused_with_the_fix(store: Store, text: str) -> None:
     effective(store, text)
     with pytest.raises(StoreError, match="config reload"):
-        settings.operators_own(store)
+        settings.operator_settings(store)
     with pytest.raises(StoreError, match="'effective'"):
         settings.read(store, "effective")
 
@@ -105,13 +105,13 @@ def imported(store: Store, value: Json, *, replace: bool = False) -> bool:
 
 
 def test_what_we_imported_is_ours_and_may_be_replaced(store: Store) -> None:
-    assert settings.operators_own(store) is None
+    assert settings.operator_settings(store) is None
     assert imported(store, {"a": 1})
     assert imported(store, {"a": 1})
-    assert settings.operators_own(store) is None
+    assert settings.operator_settings(store) is None
     assert imported(store, {"a": 2})
     assert settings.read(store, "effective") == {"a": 2}
-    assert settings.operators_own(store) is None
+    assert settings.operator_settings(store) is None
 
 
 @pytest.mark.parametrize("imported_before", [False, True])
@@ -119,11 +119,11 @@ def test_the_operators_own_row_stands_until_it_is_to_be_replaced(store: Store, i
     if imported_before:
         imported(store, {"a": 1})
     effective(store, json.dumps({"a": "mine"}))
-    assert settings.operators_own(store) == {"a": "mine"}
+    assert settings.operator_settings(store) == {"a": "mine"}
     assert not imported(store, {"a": 2})
     assert settings.read(store, "effective") == {"a": "mine"}
     assert imported(store, {"a": 2}, replace=True)
-    assert settings.operators_own(store) is None
+    assert settings.operator_settings(store) is None
     assert settings.read(store, "effective") == {"a": 2}
 
 
@@ -160,28 +160,28 @@ def test_a_run_ends_in_one_outcome(store: Store, outcome: Outcome, code: int) ->
 def test_a_run_that_never_ended_is_running_or_interrupted(store: Store) -> None:
     begin(store, "dead", os.getpid())  # a process id that is used again says nothing
     begin(store, "mine", os.getpid())
-    with locks.held(store.path, "s", "mine"):
+    with locks.session_lock(store.path, "s", "mine"):
         assert {run.run_id: run.status for run in runs.listing(store, 5)} == {"mine": "running", "dead": "interrupted"}
         with pytest.raises(AdderClawError, match="session s is in use"):
-            locks.held(store.path, "s", "another").__enter__()
+            locks.session_lock(store.path, "s", "another").__enter__()
     assert [run.status for run in runs.listing(store, 5)] == ["interrupted", "interrupted"]
 
 
 def test_whoever_looks_at_a_lock_keeps_nobody_from_work(store: Store) -> None:
-    path = Path(locks.folder(store.path)) / "s.lock"
+    path = Path(locks.locks_folder(store.path)) / "s.lock"
     path.parent.mkdir()
     over = threading.Event()
 
     def look() -> None:
         while not over.is_set():
-            locks.holder(store.path, "s")
+            locks.run_in_session(store.path, "s")
 
     looking = threading.Thread(target=look)
     looking.start()
     try:
         for _ in range(200):
             path.touch()  # as a process that was killed leaves it
-            with locks.held(store.path, "s", "mine"):
+            with locks.session_lock(store.path, "s", "mine"):
                 pass
     finally:
         over.set()

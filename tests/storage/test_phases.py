@@ -10,9 +10,9 @@ from adderclaw.core.errors import StoreError, UsageError
 from adderclaw.core.types import Phase
 from adderclaw.storage import Store
 from adderclaw.storage.sdlc import phases, plans
-from adderclaw.storage.sdlc.phases import MODEL, PHASES, By, NotMoved, move
+from adderclaw.storage.sdlc.phases import MODEL, PHASES, Mover, TransitionRefused, move
 
-ANN = By("operator", "ann")
+ANN = Mover("operator", "ann")
 PLAN = "# Plan\n\nGo.\n\n## Success criteria\n\n- [C1] `tool` prints 1\n"
 NEW = ["idle", "planning", "implement", "test", "verify", "done"]
 REFUSED = {
@@ -39,7 +39,7 @@ def at(store: Store, phase: str, plan: str = "") -> None:
             assert plans.approve(cursor, plans.draft(cursor, "conversation", plan), "ann")
 
 
-def moved(store: Store, to: Phase, by: By = ANN, **given: object) -> phases.Moved:
+def moved(store: Store, to: Phase, by: Mover = ANN, **given: object) -> phases.Transition:
     with store.write() as cursor:
         return move(cursor, "conversation", to, by=by, **given)  # pyright: ignore[reportArgumentType]
 
@@ -71,7 +71,7 @@ def test_d77_the_table_has_every_pair() -> None:
 def test_d77_d82_every_transition_of_a_conversation_without_a_plan(store: Store, before: Phase, to: Phase) -> None:
     at(store, before)
     if to in REFUSED[before] or (before, to) in CONDITION:
-        with pytest.raises(NotMoved, match=f"^{before} → {to} is refused: ") as refused:
+        with pytest.raises(TransitionRefused, match=f"^{before} → {to} is refused: ") as refused:
             moved(store, to, approves=False)
         assert CONDITION.get((before, to), phases.TABLE[before, to].text) in str(refused.value)
         assert (phase(store), events(store)) == (before, [])
@@ -85,13 +85,13 @@ def test_d77_d82_every_transition_of_a_conversation_without_a_plan(store: Store,
     assert found["why"]
 
 
-@pytest.mark.parametrize("by", [MODEL, By("operator", "")])
+@pytest.mark.parametrize("by", [MODEL, Mover("operator", "")])
 @pytest.mark.parametrize("approves", [True, False])
-def test_d81_done_is_for_an_operator_with_a_name(store: Store, by: By, approves: bool) -> None:
+def test_d81_done_is_for_an_operator_with_a_name(store: Store, by: Mover, approves: bool) -> None:
     at(store, "verify", PLAN)
-    with pytest.raises(NotMoved, match="the operator has to approve the report"):
+    with pytest.raises(TransitionRefused, match="the operator has to approve the report"):
         moved(store, "done", by, approves=approves, tree="t")
-    with pytest.raises(NotMoved, match="the operator has to approve the report"):
+    with pytest.raises(TransitionRefused, match="the operator has to approve the report"):
         moved(store, "done", tree="t")
     assert phase(store) == "verify"
 
@@ -99,10 +99,10 @@ def test_d81_done_is_for_an_operator_with_a_name(store: Store, by: By, approves:
 def test_d81_neither_gate_opens_without_proof(store: Store) -> None:
     at(store, "test", PLAN)
     for tree in ("", "t"):
-        with pytest.raises(NotMoved, match="test → verify is refused: "):
+        with pytest.raises(TransitionRefused, match="test → verify is refused: "):
             moved(store, "verify", tree=tree)
     at(store, "verify")
-    with pytest.raises(NotMoved, match="verify → done is refused: "):
+    with pytest.raises(TransitionRefused, match="verify → done is refused: "):
         moved(store, "done", tree="t", approves=True)
 
 
@@ -110,7 +110,7 @@ def test_a_plan_without_criteria_never_opens_verify(store: Store) -> None:
     at(store, "planning", "# Plan\nDo it.")
     assert "verify` stays closed" in moved(store, "implement", MODEL).notice
     assert "verify` stays closed" in moved(store, "test", MODEL).notice
-    with pytest.raises(NotMoved, match="has no success criteria"):
+    with pytest.raises(TransitionRefused, match="has no success criteria"):
         moved(store, "verify", tree="t")
 
 
@@ -142,7 +142,7 @@ def test_a_plan_that_was_edited_after_its_approval_opens_nothing(
     at(store, before, PLAN)
     with store.write() as cursor:
         cursor.execute(forged)
-    with pytest.raises(NotMoved, match=said):
+    with pytest.raises(TransitionRefused, match=said):
         moved(store, to, tree="t", approves=True)
     assert phase(store) == before
 
@@ -152,12 +152,12 @@ def test_one_plan_counts_and_a_new_cycle_supersedes_it(store: Store) -> None:
     at(store, "planning", PLAN + "- more\n")
     assert rows(store, "SELECT status FROM plans ORDER BY id") == [("superseded",), ("approved",)]
     with store.write() as cursor:
-        found = plans.counted(cursor, "conversation")
+        found = plans.approved_plan(cursor, "conversation")
     assert found is not None
     assert (found.id, found.version) == (2, 2)
     moved(store, "planning")
     assert rows(store, "SELECT status FROM plans ORDER BY id") == [("superseded",), ("superseded",)]
-    with pytest.raises(NotMoved, match="no plan of this conversation is approved"):
+    with pytest.raises(TransitionRefused, match="no plan of this conversation is approved"):
         moved(store, "implement")
 
 
@@ -183,7 +183,7 @@ def test_what_is_not_there_is_named(store: Store) -> None:
     with pytest.raises(UsageError, match="there is no conversation 'nobody'"), store.write() as cursor:
         move(cursor, "nobody", "planning", by=ANN)
     with pytest.raises(UsageError, match="did you mean verify"):
-        phases.named("verfy")
+        phases.phase_named("verfy")
     assert phases.phase_of(store, "nobody") == "idle"
 
 
@@ -196,9 +196,9 @@ def test_of_two_processes_one_moves(store: Store) -> None:
     assert phases.phase_of(other, "conversation") == "implement"
     moved(store, "test", seen="implement")
     for seen in (None, "implement"):
-        with pytest.raises(NotMoved):
+        with pytest.raises(TransitionRefused):
             moved(other, "test", seen=seen)
-    with pytest.raises(NotMoved, match="another process moved it on"):
+    with pytest.raises(TransitionRefused, match="another process moved it on"):
         moved(other, "planning", seen="implement")
     assert events(store) == ["phase_changed", "implementation_complete"]
     other.close()

@@ -241,7 +241,7 @@ INSERT_STATE = "INSERT INTO state(conversation_id, key, value) VALUES (?, ?, ?)"
 
 
 def test_later_rows_ride_along_with_the_next_transaction(store: Store) -> None:
-    store.later(INSERT_STATE, ("c", "a", "1"))
+    store.write_later(INSERT_STATE, ("c", "a", "1"))
     assert store.read("SELECT * FROM state") == []
     with store.write():
         pass
@@ -249,11 +249,11 @@ def test_later_rows_ride_along_with_the_next_transaction(store: Store) -> None:
 
 
 def test_later_rows_survive_a_rollback_and_a_bad_one_harms_nobody(store: Store) -> None:
-    store.later(INSERT_STATE, ("c", "a", "1"))
-    store.later(INSERT_STATE, ("c", "a", "same key"))
-    store.later("INSERT INTO state(conversation_id, key) VALUES (?, ?)", ("c", None))
-    store.later(INSERT_STATE, ("c", "b", "\ud800"))
-    store.later(INSERT_STATE, ("c", "z", "last"))
+    store.write_later(INSERT_STATE, ("c", "a", "1"))
+    store.write_later(INSERT_STATE, ("c", "a", "same key"))
+    store.write_later("INSERT INTO state(conversation_id, key) VALUES (?, ?)", ("c", None))
+    store.write_later(INSERT_STATE, ("c", "b", "\ud800"))
+    store.write_later(INSERT_STATE, ("c", "z", "last"))
     abandoned(store, lambda _: None)
     assert store.read("SELECT * FROM state") == []
     store.close()
@@ -263,7 +263,7 @@ def test_later_rows_survive_a_rollback_and_a_bad_one_harms_nobody(store: Store) 
 
 def test_later_does_not_grow_without_end(store: Store) -> None:
     for number in range(1000):
-        store.later(INSERT_STATE, ("c", str(number), ""))
+        store.write_later(INSERT_STATE, ("c", str(number), ""))
     assert store.read("SELECT count(*) FROM state")[0][0] >= 512
 
 

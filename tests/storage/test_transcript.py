@@ -81,8 +81,8 @@ def test_opaque_blocks_come_back_with_their_entry(store: Store) -> None:
     say(store, "session", "x")
     with store.write() as cursor:
         sequence = transcript.append(cursor, "session", "assistant", {"content": []})
-        transcript.keep_opaque(cursor, "session", sequence, blocks)
-    assert transcript.opaque(store, "session") == {1: blocks}
+        transcript.store_opaque(cursor, "session", sequence, blocks)
+    assert transcript.opaque_blocks(store, "session") == {1: blocks}
     assert "thinking" not in json.dumps([entry.payload for entry in transcript.entries(store, "session")])
 
 
@@ -139,7 +139,7 @@ def test_clearing_takes_transcripts_and_memories_and_leaves_the_ledger(book: Boo
     say(store, "session", "unforgettable")
     with store.write() as cursor:
         sequence = transcript.append(cursor, "session", "assistant", {})
-        transcript.keep_opaque(cursor, "session", sequence, [{"x": 1}])
+        transcript.store_opaque(cursor, "session", sequence, [{"x": 1}])
         memory.put(cursor, "k", "unforgettable")
         permissions.log(cursor, session_id="session", tool_use_id="t", tool_name="Read", decision="allow", reason={})
         model_calls.record(

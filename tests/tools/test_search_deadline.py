@@ -25,11 +25,11 @@ def test_both_searches_together_have_one_limit(bench: Bench) -> None:
     os.mkfifo(bench.root / ".gitignore")
     loop, started = Ahead(), list[str]()
 
-    def start(order: process.Order) -> process.Started:
+    def start(order: process.ProcessRequest) -> process.RunningProcess:
         """A search that finds nothing and never ends: 15 seconds pass in the first one, 6 in the second."""
         loop.call_soon(loop.put, 6 if started else 15)
         started.append("--no-ignore" if "--no-ignore" in order.argv else "")
-        return process.bare(order._replace(argv=("/bin/sleep", "600")))
+        return process.start_unconfined(order._replace(argv=("/bin/sleep", "600")))
 
     found = find(builtin(Kit(bench.config, None, FixedClock(), start=start)), "Grep")
     assert found

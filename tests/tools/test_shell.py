@@ -13,7 +13,7 @@ from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.policy.legacy.shell import planner as planner
 from adderclaw.policy.legacy.shell.planner import Plan, Raw
 from adderclaw.sandbox import confinement
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.tools import arguments_of, find, shell
 from adderclaw.tools.identity import NOBODY
 from adderclaw.tools.legacy import hardened_git
@@ -529,7 +529,7 @@ def test_in_the_sandbox_the_directory_carries_over_and_the_system_is_read_only(
     ctx: ToolContext, home: Path, needs: Callable[[str], str]
 ) -> None:
     needs("bwrap")
-    box = confinement.box("bubblewrap", Room((ctx.workspace.root,)))
+    box = confinement.create_box("bubblewrap", SandboxSpec((ctx.workspace.root,)))
 
     def confined(command: str) -> ToolResult:
         return result_of(shell.prepare(BashArguments(command=command), ctx, shell.Means(box.start)))

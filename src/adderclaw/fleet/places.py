@@ -90,10 +90,10 @@ def protocols(*, local: bool) -> tuple[str, ...]:
 
 def found_git() -> tuple[str, str]:
     """Git, and the PATH on which it finds ssh: never in a folder that a run may write to."""
-    git = programs.on_system("git")
+    git = programs.resolve_outside_sessions("git")
     if git is None:
         raise UsageError("git is not found on PATH outside of projects: install it")
-    return git, os.pathsep.join(programs.search_path(programs.outside_sessions()))
+    return git, os.pathsep.join(programs.search_path(programs.roots_outside_sessions()))
 
 
 def split(given: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from adderclaw.fleet.database import Database
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Objects
 from adderclaw.fleet.requests import signed_text
-from adderclaw.storage.ledger.chain import ZERO, Broken, check
+from adderclaw.storage.ledger.chain import ZERO, BrokenReceipt, parse_receipt
 
 
 class Wrong(NamedTuple):
@@ -49,7 +49,7 @@ def verify(database: Database, objects: Objects, key: Key) -> Verified:
             continue
         try:
             receipts += _receipts(objects, key.receipts(id), saved, entry)
-        except Broken as error:
+        except BrokenReceipt as error:
             wrong.append(Wrong("receipts", id, str(error)))
         except (AdderClawError, zlib.error, ValueError) as error:
             wrong.append(Wrong("state", id, str(error)))
@@ -156,10 +156,12 @@ def _receipts(objects: Objects, key: bytes, saved: str, entry: Json) -> int:
         if not line:
             continue
         seq += 1
-        receipt: Any = check(line, seq=seq, previous_hash=previous, key=key)
+        receipt: Any = parse_receipt(line, seq=seq, previous_hash=previous, key=key)
         previous = receipt.receipt_hash
         if seq == entry["receipts"]:
             at_entry = previous
     if at_entry != entry["head"]:
-        raise Broken(f"receipt {entry['receipts']} is not the one that was signed: the log was cut or written anew")
+        raise BrokenReceipt(
+            f"receipt {entry['receipts']} is not the one that was signed: the log was cut or written anew"
+        )
     return seq

@@ -12,7 +12,7 @@ from adderclaw.flows.agentfile.load import load
 from adderclaw.flows.agentfile.workflow import InvalidAgentfile
 from adderclaw.flows.task.driver import TaskDriver
 from adderclaw.storage import Store, runs, transcript, workflows
-from adderclaw.storage.workflows import Begun
+from adderclaw.storage.workflows import WorkflowStart
 
 
 def resumed(options: Options, run_id: str, rounds: int | None = None) -> Driver:
@@ -39,7 +39,7 @@ def resumed(options: Options, run_id: str, rounds: int | None = None) -> Driver:
     return AgentfileDriver(options, workflow, begun.inputs, rounds, again=begun.run_id)
 
 
-def _begun(options: Options, run_id: str) -> tuple[Begun, str, str]:
+def _begun(options: Options, run_id: str) -> tuple[WorkflowStart, str, str]:
     """What a run began with, the workspace that it was held in, and its kind."""
     from adderclaw import config
 

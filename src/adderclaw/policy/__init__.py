@@ -1,4 +1,4 @@
-"""The gate: guards may only refuse, judges give opinions, and the mode decides where none speaks. No I/O."""
+"""The gate: guards can only deny, judges give opinions, and the mode decides where no judge has one. No I/O."""
 
 import os
 import re
@@ -22,37 +22,37 @@ __all__ = [
     "Decision",
     "Opinion",
     "Policy",
-    "hides",
+    "hidden_from_search",
     "judge",
     "policy_of",
-    "tightened",
     "with_permissions",
-    "withholds",
+    "with_stricter_mode",
+    "withholds_tool",
 ]
 
 
 def judge(case: Case) -> Decision:
-    """What becomes of a call; the guards and judges are imported with the first one, not before the first request."""
+    """Judge a call. Guards and judges are imported with the first call, to keep the start fast."""
     from adderclaw.policy.verdict import judge as judged
 
     return judged(case)
 
 
-def hides(policy: Policy) -> Callable[[str], bool]:
-    """Whether a file that a search comes upon is one that may not be read: then what is in it is not shown."""
-    return _any_of(_denied(policy, (READ, *(tool.name for tool in TOOLS if tool.searches_content))))
+def hidden_from_search(policy: Policy) -> Callable[[str], bool]:
+    """Returns a test for files whose content a search must not show, because reading them is denied."""
+    return _matches_any(_denied(policy, (READ, *(tool.name for tool in TOOLS if tool.searches_content))))
 
 
-def keeps(policy: Policy) -> Callable[[str], bool]:
-    """Whether a file that a deletion comes upon is one that a rule keeps from being read or changed."""
-    rule = _one_of(_denied(policy, (READ, EDIT, WRITE, DELETE)))
+def kept_from_deletion(policy: Policy) -> Callable[[str], bool]:
+    """Returns a test for files that a deletion must not remove, because a rule denies reading or changing them."""
+    rule = _combined_pattern(_denied(policy, (READ, EDIT, WRITE, DELETE)))
     return lambda path: rule is not None and rule.fullmatch(path) is not None
 
 
-def withholds(policy: Policy, tool: str) -> bool:
-    """Whether every call of a tool is denied, whatever it says: then the model is not even told of it.
+def withholds_tool(policy: Policy, tool: str) -> bool:
+    """Whether every call of a tool is denied, so that the model is not offered it.
 
-    The prompt is made once, so that what a session may still change (the mode, the phase) withholds nothing.
+    The prompt is written once, so conditions that a session can change (mode, phase) are not considered.
     """
     if any(rule.subject == "all" and names_tool(rule, tool) for rule in policy.rules.deny):
         return True
@@ -61,54 +61,54 @@ def withholds(policy: Policy, tool: str) -> bool:
     return any(file.withholds(tool) for file in policy.files)
 
 
-def unreachable(policy: Policy, host: str, port: int) -> str | None:
-    """Why no command may reach a host that is listed: what a rule denies to the web tools it denies to commands."""
+def denied_host_reason(policy: Policy, host: str, port: int) -> str | None:
+    """Why commands may not reach a listed host: rules that deny it to the web tools apply to commands, too."""
     for rule in policy.rules.deny:
         if rule.subject == "domain" and covers(rule.pattern, host, port):
             return f"deny rule {rule.text}"
     return None
 
 
-def shuts(policy: Policy) -> "Shut":
-    """What a sandbox keeps from what runs in it: no verdict on a command knows every file that it opens."""
+def denied_patterns(policy: Policy) -> "Shut":
+    """The files that a sandbox must hide or protect: the verdict on a command cannot know all files that it opens."""
     from adderclaw.config.denied_names import Shut
 
-    return Shut(_one_of(_denied(policy, (READ,))), _one_of(_denied(policy, (EDIT, WRITE))))
+    return Shut(_combined_pattern(_denied(policy, (READ,))), _combined_pattern(_denied(policy, (EDIT, WRITE))))
 
 
 def denies_reads(policy: Policy) -> bool:
-    """Whether something in the workspace may not be read: by a rule, or by its place."""
+    """Whether a rule or `forbidden_paths` denies reading something in the workspace."""
     forbidden = (path for path in policy.forbidden_paths for root in policy.roots if beneath(path, root))
     return bool(_denied(policy, (READ,))) or any(forbidden)
 
 
-def unseen_elsewhere(policy: Policy) -> list[str]:
-    """Whole names, outside of the workspace too, that rules deny to Read: those that need no look at the disk."""
-    listed = [rule.specifier for rule in _listed(policy, (READ,))]
+def denied_literal_paths(policy: Policy) -> list[str]:
+    """Literal paths, inside and outside the workspace, that rules deny to Read."""
+    listed = [rule.specifier for rule in _listed_denials(policy, (READ,))]
     # policy.toml writes the root of the disk as one slash, a permission rule as two
-    listed += [f"/{rule.text}" if rule.text.startswith("/") else rule.text for rule in _in_files(policy, (READ,))]
+    listed += [f"/{rule.text}" if rule.text.startswith("/") else rule.text for rule in _file_denials(policy, (READ,))]
     return [path for text in listed if (path := literal_path(text, policy.user_home)) is not None]
 
 
 def _denied(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
-    return [*_listed(policy, tools), *_in_files(policy, tools)]
+    return [*_listed_denials(policy, tools), *_file_denials(policy, tools)]
 
 
-def _listed(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
+def _listed_denials(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
     return [rule for rule in policy.rules.deny if rule.subject == "path" and rule.tool in tools]
 
 
-def _in_files(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
+def _file_denials(policy: Policy, tools: tuple[str, ...]) -> list[Rule]:
     sections = (file.sections.get(name) for file in policy.files for name in tools)
     return [rule for section in sections if section is not None for rule in section.deny]
 
 
-def _one_of(rules: list[Rule]) -> "re.Pattern[str] | None":
-    """As `_any_of`, in one expression: it is asked of every name of a workspace."""
+def _combined_pattern(rules: list[Rule]) -> "re.Pattern[str] | None":
+    """The rules as one expression: it is matched against every name of a workspace."""
     return re.compile("|".join(f"(?:{rule.pattern})" for rule in rules), re.DOTALL | re.IGNORECASE) if rules else None
 
 
-def _any_of(rules: list[Rule]) -> Callable[[str], bool]:
+def _matches_any(rules: list[Rule]) -> Callable[[str], bool]:
     return lambda path: any(matches_path(rule, PathFact(path, path, path)) for rule in rules)
 
 
@@ -132,7 +132,7 @@ def policy_of(
     aliases: Mapping[str, str] | None = None,
     known: Collection[str] = (),
     own_files: Collection[str] = (),
-    kept: str = "",
+    outputs_folder: str = "",
     shown: tuple[str, ...] = (),
     started: Collection[str] = (),
     hooked: Collection[str] = (),
@@ -142,7 +142,7 @@ def policy_of(
     policies: Sequence[Json] = (),
     real: Callable[[str], str] = followed,
 ) -> Policy:
-    """The operator's policy, made once at start: the only place here that may look at the disk, through `real`.
+    """The operator's policy, created once at start. Only this function may read the disk, through `real`.
 
     `profile` None follows `security.autonomy`. `sandboxed` says whether an OS sandbox really carries the commands,
     `bubblewrap` whether it is that one,
@@ -169,9 +169,9 @@ def policy_of(
         aliases=aliases or {},
         autonomy=PROFILES[profile] if profile is not None else security.autonomy,
         autonomy_set=autonomy_set or profile is not None,
-        mode=_mode(permissions),
+        mode=_effective_mode(permissions),
         workspace_only=security.workspace_only and profile != "permissive",
-        forbidden_paths=_both(security.forbidden_paths, real),
+        forbidden_paths=_with_real_paths(security.forbidden_paths, real),
         forbidden_commands=tuple(security.forbidden_commands),
         allowed_commands=tuple(security.allowed_commands),
         allowed_domains=tuple(security.allowed_domains),
@@ -179,29 +179,29 @@ def policy_of(
         rules=parse_all(permissions.deny, permissions.ask, permissions.allow, anchors, aliases, known),
         home=real(home),
         user_home=user_home,
-        own_files=_both(own, real),
-        started=_both(started, real),
-        hooked=_both(hooked, real),
-        settings=_both(settings, real),
-        run_folders=_both((os.path.join(workspace, config.logging.jsonl_dir),), real),
-        traces=_both(traces, real),
-        kept=kept,
+        own_files=_with_real_paths(own, real),
+        started=_with_real_paths(started, real),
+        hooked=_with_real_paths(hooked, real),
+        settings=_with_real_paths(settings, real),
+        run_folders=_with_real_paths((os.path.join(workspace, config.logging.jsonl_dir),), real),
+        traces=_with_real_paths(traces, real),
+        kept=outputs_folder,
         shown=shown,
         sandboxed=sandboxed,
         bubblewrap=sandboxed and bubblewrap,
         scratch=scratch,
-        files=_files(policies, workspace, user_home, real, aliases, known) if policies else (),
+        files=_compile_files(policies, workspace, user_home, real, aliases, known) if policies else (),
     )
 
 
 def with_permissions(policy: Policy, permissions: "Permissions", real: Callable[[str], str]) -> Policy:
-    """The policy that a session began with, after its permissions changed: rules, mode and further directories.
+    """The policy of a session after its permissions changed: rules, mode and further directories.
 
-    Another mode than it began with stands in place of the autonomy; `plan` only adds what it denies itself.
+    A mode other than the first one replaces the autonomy; `plan` only adds its own denials.
     """
     anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
-    added = _both(permissions.additionalDirectories, real)
-    mode = _mode(permissions)
+    added = _with_real_paths(permissions.additionalDirectories, real)
+    mode = _effective_mode(permissions)
     return replace(
         policy,
         rules=parse_all(permissions.deny, permissions.ask, permissions.allow, anchors, policy.aliases),
@@ -212,7 +212,7 @@ def with_permissions(policy: Policy, permissions: "Permissions", real: Callable[
 
 
 def with_allowed(policy: Policy, texts: Iterable[str]) -> Policy:
-    """The policy with further allow rules; one that is invalid is left out, and one that is there stands once."""
+    """The policy with further allow rules, without invalid ones and duplicates."""
     anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
     added = parse_all((), (), texts, anchors, policy.aliases).allow
     rules = policy.rules._replace(allow=tuple(dict.fromkeys((*policy.rules.allow, *added))))
@@ -223,19 +223,19 @@ MODES: tuple[PermissionMode | None, ...] = ("bypassPermissions", "acceptEdits", 
 """From the loosest to the strictest."""
 
 
-def tightened(policy: Policy, mode: PermissionMode | None) -> Policy:
-    """The policy of a child that wants this mode: it counts where it is stricter, and loosens nothing."""
+def with_stricter_mode(policy: Policy, mode: PermissionMode | None) -> Policy:
+    """The policy of a child with this mode, which applies only if it is stricter."""
     if mode is None or MODES.index(mode) <= MODES.index(policy.mode):
         return policy
     return replace(policy, mode=mode, autonomy=policy.autonomy_now, autonomy_set=True)
 
 
-def _mode(permissions: "Permissions") -> PermissionMode | None:
+def _effective_mode(permissions: "Permissions") -> PermissionMode | None:
     disabled = permissions.defaultMode == "bypassPermissions" and permissions.disableBypassPermissionsMode
     return "default" if disabled else permissions.defaultMode
 
 
-def _files(
+def _compile_files(
     policies: Sequence[Json],
     workspace: str,
     user_home: str,
@@ -245,10 +245,10 @@ def _files(
 ) -> "tuple[PolicyFile, ...]":
     from adderclaw.policy import policy_file
 
-    return policy_file.compiled(policies, policy_file.Place(workspace, user_home, real), aliases, known)
+    return policy_file.compile_files(policies, policy_file.PatternBase(workspace, user_home, real), aliases, known)
 
 
-def _both(names: Collection[str], real: Callable[[str], str]) -> tuple[str, ...]:
-    """Each path as it is named and as it is with links followed."""
+def _with_real_paths(names: Collection[str], real: Callable[[str], str]) -> tuple[str, ...]:
+    """Each path as it is named and with links followed."""
     absolute = [os.path.normpath(os.path.expanduser(name)) for name in names]
     return tuple(dict.fromkeys((*absolute, *map(real, absolute))))

@@ -1,4 +1,4 @@
-"""What is judged and what comes out: the operator's policy, one call with its facts, and the decision."""
+"""Input and output of the gate: the operator's policy, one call with its facts, and the decision."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from adderclaw.policy.policy_file import PolicyFile
 
 type CommandDenial = Literal["forbidden", "destructive", "protected", "outside", "no sandbox", "not listed"]
-"""Why a command is denied: there is no other reason."""
+"""All reasons why a command can be denied."""
 
 STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class Opinion(NamedTuple):
-    """What one guard or judge says of a call; `verdict` None means that it has no opinion."""
+    """The opinion of one guard or judge on a call; `verdict` None: it has none."""
 
     by: str
     verdict: Verdict | None
     reason: str
     denial: CommandDenial | None = None
-    """Which of the reasons it denies a command for."""
+    """Why it denies a command."""
 
 
 @record
@@ -37,7 +37,7 @@ class Policy:
     """The workspace and the further directories, each as it is named and as it is with links followed."""
     autonomy: Autonomy = "supervised"
     autonomy_set: bool = True
-    """Whether the autonomy was chosen beside the mode: then the stricter of the two decides, else the mode alone."""
+    """Whether the autonomy was chosen explicitly: then the stricter of autonomy and mode decides, else the mode."""
     mode: PermissionMode | None = None
     workspace_only: bool = True
     forbidden_paths: tuple[str, ...] = ()
@@ -55,40 +55,39 @@ class Policy:
     started: tuple[str, ...] = ()
     """Files that the operator's hooks, or a trusted project's hooks, servers and helpers run: read, never written."""
     hooked: tuple[str, ...] = ()
-    """Those of them that a hook of the operator's own settings names."""
+    """Those that a hook in the operator's own settings names."""
     settings: tuple[str, ...] = ()
     """The files that say for this project what is denied, there or not: read, never written."""
     run_folders: tuple[str, ...] = ()
-    """Where runs may keep their traces: what is called like one is not written."""
+    """Folders in which runs may store traces: files with the names of traces are not written."""
     traces: tuple[str, ...] = ()
-    """Of these, the folders that are ours as a whole."""
-    """Where the folders of our runs are kept."""
+    """Those of them that belong to AdderClaw as a whole."""
     shown: tuple[str, ...] = ()
     """Folders elsewhere that may be read and started from, but not written: the operator's own skills."""
     kept: str = ""
-    """Where this session's long outputs are kept: tools may read there, and nothing else."""
+    """The folder with this session's long outputs: tools may read there, and do nothing else."""
     sandboxed: bool = False
     """Whether commands really run inside an OS sandbox."""
     bubblewrap: bool = False
-    """Whether that sandbox is bubblewrap: it has a room for looking, and carries raw bash that a person allows."""
+    """Whether that sandbox is bubblewrap: it has a read-only view, and runs raw bash that a person allows."""
     scratch: str = ""
-    """A folder that the sandbox gives each session empty, under this name: nothing in it is anybody else's."""
+    """The path of a folder that is empty at the start of each sandbox and belongs to the session alone."""
     fixed_roots: tuple[str, ...] = ()
-    """Those of `roots` that no change of permissions takes away."""
+    """The roots that no change of permissions removes."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     """Other names of tools → the canonical ones, for rules that are added while a session runs."""
     files: "tuple[PolicyFile, ...]" = ()
-    """Every policy.toml that counts."""
+    """Every policy.toml that applies."""
 
     @property
     def autonomy_now(self) -> Autonomy:
-        """The autonomy that counts: the mode's, where that stands in its place."""
+        """The effective autonomy: the mode's, if the autonomy was not set explicitly."""
         return self.autonomy if self.autonomy_set or self.mode is None else MODE_AUTONOMY[self.mode]
 
 
 @record
 class Case:
-    """One call with every fact that the gate needs; nothing else is looked at."""
+    """One call with all facts that the gate uses."""
 
     tool: str
     """Canonical name."""
@@ -102,15 +101,15 @@ class Case:
     trusted: bool = True
     """False when the tool itself comes from project content that the operator has not trusted."""
     interactive: bool = True
-    """Whether somebody can answer; if not, what would be asked is denied."""
+    """Whether a person can answer; if not, what would be asked is denied."""
     free_reads: bool = False
     """The operator named the file by hand: reads may leave the workspace."""
     protected_ids: frozenset[tuple[int, int]] = frozenset()
     """(device, inode) of the files that are protected under every name."""
     at_terminal: bool = False
-    """Whether who answers is a person at the interactive terminal: not a pipe, and no client of ours."""
+    """Whether a person at the interactive terminal answers, not a pipe or a client."""
     unmasked: bool = False
-    """Whether the command could see what a rule denies to Read, for all that the sandbox hides."""
+    """Whether the command could see files that a rule denies to Read, because the sandbox cannot hide them now."""
     hook_opinion: Opinion | None = None
     recent: int = 0
     """How many calls of this tool and its relatives ran within the last minute."""
@@ -125,7 +124,7 @@ class Decision:
     opinions: tuple[Opinion, ...] = ()
     tool: str = ""
     denial: CommandDenial | None = None
-    """Which of the reasons a command is denied for."""
+    """Why a command is denied."""
 
     def as_json(self) -> Json:
         return {

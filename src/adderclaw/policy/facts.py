@@ -1,4 +1,4 @@
-"""What a call would touch as JSON and back, so that the gate can judge it again when the files are long gone."""
+"""Converts the facts of a call to JSON and back, so that the gate can judge it again when the files are gone."""
 
 from dataclasses import is_dataclass
 from typing import Any, cast
@@ -17,47 +17,47 @@ _KIND = "_"
 _PLAIN = frozenset({str, bool, int, float, type(None)})
 
 
-class Unreadable(ValueError):
-    """Something that stands where a fact should, and is none."""
+class InvalidFact(ValueError):
+    """A value that is not a valid fact."""
 
 
-def told(touch: Touch) -> Json:
-    """A Touch as JSON values; what has its default is left out."""
-    return cast(Json, _told(touch))
+def touch_to_json(touch: Touch) -> Json:
+    """A Touch as JSON values, without empty fields."""
+    return cast(Json, _to_json(touch))
 
 
-def heard(kept: Json) -> Touch:
-    made = _heard(kept)
-    if not isinstance(made, Touch):
-        raise Unreadable("it is not a Touch")
-    return made
+def touch_from_json(body: Json) -> Touch:
+    touch = _from_json(body)
+    if not isinstance(touch, Touch):
+        raise InvalidFact("it is not a Touch")
+    return touch
 
 
-def _told(value: object) -> Any:
-    if type(value) in _PLAIN:  # asked first: this is what most values are
+def _to_json(value: object) -> Any:
+    if type(value) in _PLAIN:  # checked first: most values are plain
         return value
     if isinstance(value, Live):
-        return {_KIND: "Live", "text": str(value), "pieces": _told(value.pieces)}
+        return {_KIND: "Live", "text": str(value), "pieces": _to_json(value.pieces)}
     if is_dataclass(value) and not isinstance(value, type):
         named = vars(value).items()
-        return {_KIND: type(value).__name__, **{name: _told(item) for name, item in named if item != ()}}
+        return {_KIND: type(value).__name__, **{name: _to_json(item) for name, item in named if item != ()}}
     if isinstance(value, tuple):
         items = cast(tuple[Any, ...], value)
         if hasattr(items, "_fields"):
             named = cast(Any, items)._asdict()
-            return {_KIND: type(items).__name__, **{name: _told(item) for name, item in named.items()}}
-        return [_told(item) for item in items]
+            return {_KIND: type(items).__name__, **{name: _to_json(item) for name, item in named.items()}}
+        return [_to_json(item) for item in items]
     if isinstance(value, frozenset):
-        return {_KIND: "frozenset", "items": sorted(map(_told, cast(frozenset[Any], value)))}
+        return {_KIND: "frozenset", "items": sorted(map(_to_json, cast(frozenset[Any], value)))}
     return value
 
 
-def _heard(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_heard(item) for item in cast(list[Any], value))
+        return tuple(_from_json(item) for item in cast(list[Any], value))
     if not isinstance(value, dict):
         return value
-    named = {str(name): _heard(item) for name, item in cast(Json, value).items()}
+    named = {str(name): _from_json(item) for name, item in cast(Json, value).items()}
     kind = named.pop(_KIND, None)
     try:
         match kind:
@@ -66,7 +66,7 @@ def _heard(value: Any) -> Any:
             case "frozenset":
                 return frozenset(named["items"])
             case _:
-                made = _KINDS[kind]
-                return made(**named)
+                fact_class = _KINDS[kind]
+                return fact_class(**named)
     except (KeyError, TypeError) as error:
-        raise Unreadable(f"{kind!r} is no kind of fact, or its fields do not fit") from error
+        raise InvalidFact(f"{kind!r} is not a kind of fact, or its fields do not match") from error

@@ -1,4 +1,4 @@
-"""Guards: each may only refuse, gives its reason, and is overruled by nothing."""
+"""Guards: each can only deny, with a reason, and nothing overrules it."""
 
 from collections.abc import Iterator
 
@@ -60,7 +60,7 @@ def readonly(case: Case) -> str | None:
 
 
 def protected(case: Case) -> str | None:
-    """AdderClaw's own files, the kernel's doors, and the files by which a project makes other programs run."""
+    """Protects AdderClaw's own files, interfaces of the kernel, and files that make other programs run."""
     for fact in _facts(case):
         reason = _malformed(fact) or _protected_always(case, fact)
         if reason:
@@ -71,8 +71,8 @@ def protected(case: Case) -> str | None:
             if reason:
                 return reason
     writing = isinstance(case.touch.command, Raw) and may_write(case.touch.command)
-    for path in _mentioned(case):
-        if _own(case, path) or paths.is_kernel_door(path) or (writing and _protected_write(case, path)):
+    for path in _mentioned_paths(case):
+        if _is_own_file(case, path) or paths.is_kernel_path(path) or (writing and _protected_write(case, path)):
             return f"the command names {path}, which is protected"
     return removal.protected(case)
 
@@ -80,7 +80,7 @@ def protected(case: Case) -> str | None:
 def _malformed(fact: PathFact) -> str | None:
     if fact.path == UNRESOLVED:
         return "the command changes directory in too many ways to check its paths: use paths from the workspace"
-    if paths.is_whole(fact.path) and paths.is_whole(fact.real):
+    if paths.is_normal_absolute(fact.path) and paths.is_normal_absolute(fact.real):
         return None
     return f"{fact.given!r} did not come to an absolute path"
 
@@ -89,68 +89,69 @@ def _protected_always(case: Case, fact: PathFact) -> str | None:
     if fact.identity is not None and fact.identity in case.protected_ids:
         return f"{fact.path} is one of AdderClaw's own files under another name"
     for path in paths.forms(fact):
-        if _own(case, path):
+        if _is_own_file(case, path):
             return f"{path} belongs to AdderClaw itself"
-        if paths.is_kernel_door(path):
-            return f"{path} is not a file but a door into the system"
-        if traits(case.tool).searches_content and paths.holds(path, (case.policy.home,)):
+        if paths.is_kernel_path(path):
+            return f"{path} is not a file but an interface of the system"
+        if traits(case.tool).searches_content and paths.contained_path(path, (case.policy.home,)):
             return f"{path} holds AdderClaw's own folder: search a folder that does not"
     return None
 
 
-def _own(case: Case, path: str) -> bool:
-    """Whether a path is the database, the log, a key, or in our home and not meant for the model."""
+def _is_own_file(case: Case, path: str) -> bool:
+    """Whether a path is the database, the log, a key, or a file of AdderClaw's home that the model may not read."""
     policy = case.policy
-    loose = paths.folded(path)
+    loose = paths.fold_path(path)
     for file in policy.own_files:
-        own = paths.folded(file)
+        own = paths.fold_path(file)
         if any(paths.beneath(loose, own + ending) for ending in ("", *OWN_ENDINGS)):
             return True
-    if not policy.home or not paths.among(path, (policy.home,)):
+    if not policy.home or not paths.containing_folder(path, (policy.home,)):
         return False
-    if _root_at_home(case, path) or (policy.kept and beneath(path, policy.kept)):
+    if _is_in_root_at_home(case, path) or (policy.kept and beneath(path, policy.kept)):
         return False
-    home = paths.folded(policy.home)
+    home = paths.fold_path(policy.home)
     first = loose[len(home) + 1 :].split("/", 1)[0]
-    if first == home_names.PLUGINS:  # those that the operator trusts are shown, and no other
+    if first == home_names.PLUGINS:  # only trusted plugins are readable
         return not any(beneath(path, folder) for folder in policy.shown)
     return first not in paths.READABLE_AT_HOME
 
 
-def _root_at_home(case: Case, path: str) -> bool:
-    """Whether a path lies in a workspace that somebody keeps inside of AdderClaw's own folder."""
-    home, loose = paths.folded(case.policy.home), paths.folded(path)
-    roots = (root for root in map(paths.folded, case.policy.roots) if root != home and paths.beneath(root, home))
+def _is_in_root_at_home(case: Case, path: str) -> bool:
+    """Whether a path is in a workspace inside AdderClaw's own folder."""
+    home, loose = paths.fold_path(case.policy.home), paths.fold_path(path)
+    roots = (root for root in map(paths.fold_path, case.policy.roots) if root != home and paths.beneath(root, home))
     return any(paths.beneath(loose, root) for root in roots)
 
 
 def _protected_write(case: Case, path: str) -> str | None:
     policy = case.policy
-    if paths.among(path, policy.traces):
+    if paths.containing_folder(path, policy.traces):
         return f"{path} is where the traces of runs are kept ([logging] jsonl_dir): AdderClaw alone writes there"
     if paths.is_run(path, policy.run_folders, policy.roots):
         return f"{path} is the record of a run"
-    if policy.home and paths.among(path, (policy.home,)) and not _root_at_home(case, path):
+    if policy.home and paths.containing_folder(path, (policy.home,)) and not _is_in_root_at_home(case, path):
         return f"{path} belongs to AdderClaw itself"
-    if paths.among(path, policy.started):
-        own = paths.among(path, policy.hooked)
+    if paths.containing_folder(path, policy.started):
+        own = paths.containing_folder(path, policy.hooked)
         by = "a hook of your own settings" if own else "this project's trusted settings (hooks, MCP servers)"
         return f"{path} is run by {by}: change it yourself"
-    if paths.among(path, policy.settings):
+    if paths.containing_folder(path, policy.settings):
         return f"{path} is protected: as this project's settings it can say what is denied; change it yourself"
-    name = None if is_asked(case, path) else paths.protected_name(path, policy.roots)
+    name = None if is_shown_before_write(case, path) else paths.protected_name(path, policy.roots)
     return f"{path} is protected: {name} decides what other programs run" if name else None
 
 
-def is_asked(case: Case, path: str) -> bool:
-    """Whether a tool that writes one file shows it to the operator first: in the workspace, and not git's or ours."""
+def is_shown_before_write(case: Case, path: str) -> bool:
+    """Whether the operator sees a write first: of a tool that writes one file in the workspace, not git's or
+    AdderClaw's."""
     roots = case.policy.roots
     inside = traits(case.tool).writes and paths.root_of(path, roots) is not None
     return inside and paths.denied_name(path, roots) is None
 
 
 def run_later(case: Case) -> Opinion | None:
-    """What other programs run later is written after a question, in every mode and whatever a rule allows."""
+    """Writing files that other programs run later needs approval in every mode, whatever a rule allows."""
     for fact in case.touch.writes if traits(case.tool).writes else ():
         for path in paths.forms(fact):
             if name := paths.protected_name(path, case.policy.roots):
@@ -159,17 +160,17 @@ def run_later(case: Case) -> Opinion | None:
 
 
 def forbidden_paths(case: Case) -> str | None:
-    """What the operator forbids, for reading as for writing."""
+    """Denies reading and writing in `forbidden_paths`."""
     listed = case.policy.forbidden_paths
     for fact in _facts(case):
         for path in paths.forms(fact):
-            folder = paths.among(path, listed)
+            folder = paths.containing_folder(path, listed)
             if folder is None and traits(case.tool).searches_content:
-                folder = paths.holds(path, listed)
+                folder = paths.contained_path(path, listed)
             if folder:
                 return f"{path} is forbidden: {folder} is in [security] forbidden_paths"
-    for path in _mentioned(case):
-        folder = paths.among(path, listed)
+    for path in _mentioned_paths(case):
+        folder = paths.containing_folder(path, listed)
         if folder:
             return f"the command names {path}, and {folder} is in [security] forbidden_paths"
     return removal.forbidden(case)
@@ -177,11 +178,11 @@ def forbidden_paths(case: Case) -> str | None:
 
 def workspace(case: Case) -> str | None:
     policy = case.policy
-    # In a sandbox raw bash reaches nothing else anyway, and not every word that looks like a path is one.
+    # A sandbox confines raw bash anyway, and not every word that looks like a path is one.
     if policy.sandboxed and isinstance(case.touch.command, Raw):
         return None
     reads = () if case.free_reads else [fact for fact in case.touch.reads if not is_kept(fact, case)]
-    # The file tools open what they write beneath a root, whatever else is allowed (X-45).
+    # The file tools can only write beneath a root, whatever else is allowed.
     writes = case.touch.writes if policy.workspace_only or case.touch.command is None else ()
     for fact in (*(reads if policy.workspace_only else ()), *writes):
         if not paths.is_device(fact) and not is_inside(fact, policy.roots) and not is_scratch(fact, case):
@@ -198,15 +199,15 @@ def _facts(case: Case) -> Iterator[PathFact]:
     return (fact for fact in (*case.touch.reads, *case.touch.writes) if not paths.is_device(fact))
 
 
-def _mentioned(case: Case) -> Iterator[str]:
-    """Paths among the words of raw bash, and of code for an interpreter that no sandbox holds."""
+def _mentioned_paths(case: Case) -> Iterator[str]:
+    """Paths among the words of raw bash, and of interpreter code without a sandbox."""
     command, policy = case.touch.command, case.policy
     words: list[str] = []
     if isinstance(command, Raw):
         words += command.words
     elif isinstance(command, Plan) and not policy.sandboxed:
         words += commands.code_words(command)
-    for path in paths.mentioned(words, policy.user_home, policy.workspace):
+    for path in paths.mentioned_paths(words, policy.user_home, policy.workspace):
         if path not in paths.DEVICES:
             yield path
 

@@ -1,4 +1,4 @@
-"""Hosts: which addresses are nobody's business, and whether a domain pattern covers a host."""
+"""Hosts: which are never requested, and whether a domain pattern covers a host."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -14,11 +14,11 @@ _NAME = rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*"
 
 
 def refusal(fact: HostFact, allowed: Iterable[str]) -> str | None:
-    """Why a host may not be asked at all."""
-    return _malformed(fact) or _private(fact, allowed) or _why(odd_port(clean(fact.host), fact.port, allowed))
+    """Why a host may not be requested at all."""
+    return _malformed(fact) or _private(fact, allowed) or _reason(odd_port(clean(fact.host), fact.port, allowed))
 
 
-def _why(unlisted: Unlisted | None) -> str | None:
+def _reason(unlisted: Unlisted | None) -> str | None:
     return None if unlisted is None else str(unlisted)
 
 
@@ -38,7 +38,7 @@ def _malformed(fact: HostFact) -> str | None:
     if not fact.host.isascii() or not authority.isascii():
         return f"the host {fact.host!r} is not ASCII: write it in its xn-- form"
     if clean(re.sub(r":\d*$", "", authority)) != clean(fact.host):
-        return "the URL's host is not the one that would be asked"
+        return "the URL's host is not the one that would be requested"
     if not 0 < fact.port < 65536:
         return f"port {fact.port} does not exist"
     return None
@@ -51,23 +51,23 @@ def _private(fact: HostFact, allowed: Iterable[str]) -> str | None:
     hint = f'add "{with_port(host, fact.port)}" to [security] allowed_domains'
     if re.fullmatch(LOCAL_NAMES, host):
         return f"{host} is a local name: {hint}"
-    kind = _address(host)
+    kind = _address_kind(host)
     if kind == "public":
         return None
     if kind is not None:
         return f"{host} is a {kind} address: {hint}"
-    if _numeric(host):
+    if _is_numeric_address(host):
         return f"{host} is an address in a form that hides what it is"
     return None if re.fullmatch(_NAME, host) else f"{host!r} is not a host name"
 
 
-def _numeric(host: str) -> bool:
-    """Whether inet_aton would take it: decimal, octal, hexadecimal, fewer than four parts."""
+def _is_numeric_address(host: str) -> bool:
+    """Whether inet_aton would accept it: decimal, octal, hexadecimal, fewer than four parts."""
     return bool(re.fullmatch(r"(0x[0-9a-f]*|\d+)(\.(0x[0-9a-f]*|\d+))*", host))
 
 
-def _address(host: str) -> str | None:
-    """What kind of address a literal is; None if it is none."""
+def _address_kind(host: str) -> str | None:
+    """The kind of a literal address; None if the host is not an address."""
     import ipaddress
 
     try:
@@ -77,12 +77,12 @@ def _address(host: str) -> str | None:
     return "public" if is_public(host) else "private, loopback or link-local"
 
 
-def tunnel(host: str, port: int, addresses: Collection[str] | None, allowed: Collection[str]) -> str | None:
+def tunnel_refusal(host: str, port: int, addresses: Collection[str] | None, allowed: Collection[str]) -> str | None:
     """Why a command in the sandbox may not reach a host: first by its name alone, then with its addresses."""
     if not any(covers(pattern, host, port) for pattern in allowed):
-        return f"{host} is not in security.allowed_domains, and no registry that was let in"
+        return f"{host} is neither in security.allowed_domains nor an allowed registry"
     fact = HostFact("CONNECT", f"https://{f'[{host}]' if ':' in host else host}:{port}/", host, port, "https")
-    return refusal(fact, allowed) or _why(connection(host, port, addresses or (), allowed))
+    return refusal(fact, allowed) or _reason(connection(host, port, addresses or (), allowed))
 
 
 def covers(pattern: str, host: str, port: int | None = None) -> bool:

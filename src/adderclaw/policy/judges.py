@@ -1,4 +1,4 @@
-"""Judges: each gives an opinion of a call or none; the strictest given stands."""
+"""Judges: each may give an opinion on a call; the strictest one counts."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from adderclaw.policy.rules import Rule
 
 
 def hook(case: Case) -> Opinion | None:
-    """What PreToolUse hooks said. Raw bash is asked for each time: no hook grants it."""
+    """The opinion of PreToolUse hooks. They cannot grant raw bash, which is asked about each time."""
     opinion = case.hook_opinion
     if opinion is not None and opinion.verdict == "allow" and isinstance(case.touch.command, Raw):
         return None
@@ -29,12 +29,12 @@ def permission_rules(case: Case) -> Opinion | None:
     for rule in (*policy.deny, *policy.ask):
         if forbids(rule, case):
             return Opinion("permission rules", rule.behaviour, f"{rule.behaviour} rule {rule.text}")
-    granted = _granted(policy.allow, case)
+    granted = _granting_rule(policy.allow, case)
     return Opinion("permission rules", "allow", f"allow rule {granted}") if granted else None
 
 
 def policy_files(case: Case) -> Opinion | None:
-    """What the policy.toml files say, if there are any."""
+    """The opinion of the policy.toml files, if there are any."""
     if not case.policy.files:
         return None
     from adderclaw.policy.policy_file import policy_files as judged
@@ -43,7 +43,7 @@ def policy_files(case: Case) -> Opinion | None:
 
 
 def other_projects(case: Case) -> Opinion | None:
-    """What was said in other projects is nobody's but the operator's to show, whatever a mode or rule allows."""
+    """Only the operator may show conversations of other projects, whatever a mode or rule allows."""
     return Opinion("other projects", "ask", case.touch.beyond) if case.touch.beyond else None
 
 
@@ -57,7 +57,7 @@ def forbids(rule: Rule, case: Case) -> bool:
             return rules.names_tool(rule, case.tool)
         case "path":
             named = rules.names_tool(rule, case.tool) and rules.matches_field(rule, case.arguments)
-            return named or any(rules.matches_path(rule, fact) for fact in _paths(rule, case))
+            return named or any(rules.matches_path(rule, fact) for fact in _covered_paths(rule, case))
         case "command":
             if case.tool != BASH:
                 return False
@@ -71,8 +71,8 @@ def forbids(rule: Rule, case: Case) -> bool:
             return matched and rules.names_tool(rule, case.tool)
 
 
-def _paths(rule: Rule, case: Case) -> Iterable[PathFact]:
-    """The paths that a rule speaks of. A denied read denies writes, too; commands are held to the same rules."""
+def _covered_paths(rule: Rule, case: Case) -> Iterable[PathFact]:
+    """The paths that a rule applies to, also for commands. A denied read denies writes, too."""
     reads, writes = case.touch.reads, case.touch.writes
     if rule.tool == READ:
         return (*reads, *writes) if rule.behaviour == "deny" else reads
@@ -89,7 +89,7 @@ def _command_matches(rule: Rule, case: Case) -> bool:
 
 
 def spellings(command: Plan | Raw) -> Iterable[str]:
-    """Every text that a refusing rule may know a command by: as written, unquoted, by its name, without wrappers."""
+    """All spellings that a deny or ask rule can match: as written, unquoted, by name, without wrappers."""
     yield " ".join(command.text.split())
     for simple in simples(command) if isinstance(command, Plan) else ():
         yield " ".join(simple.text.split())
@@ -101,7 +101,7 @@ def spellings(command: Plan | Raw) -> Iterable[str]:
 # ------------------------------------------------------------------ allow: everything must match
 
 
-def _granted(allow: tuple[Rule, ...], case: Case) -> str | None:
+def _granting_rule(allow: tuple[Rule, ...], case: Case) -> str | None:
     command = case.touch.command
     if isinstance(command, Raw):
         return None
@@ -111,14 +111,14 @@ def _granted(allow: tuple[Rule, ...], case: Case) -> str | None:
 
 
 def _grants(rule: Rule, case: Case) -> bool:
-    # Who may change a file may also look at it.
+    # A rule that allows changing a file also allows reading it.
     implied = rule.tool == EDIT and rule.subject == "path" and traits(case.tool).family == READ
     if not implied and not rules.names_tool(rule, case.tool):
         return False
     touch = case.touch
     match rule.subject:
         case "all":
-            return rule.tool == case.tool or traits(case.tool).scope != "domain" or not _sends(case)
+            return rule.tool == case.tool or traits(case.tool).scope != "domain" or not _sends_data(case)
         case "path":
             facts = (*touch.reads, *touch.writes)
             return bool(facts) and all(rules.matches_path(rule, fact) for fact in facts)
@@ -130,7 +130,7 @@ def _grants(rule: Rule, case: Case) -> bool:
             return False
 
 
-def _sends(case: Case) -> bool:
+def _sends_data(case: Case) -> bool:
     return any(host.method.upper() not in rules.PLAIN_METHODS for host in case.touch.hosts)
 
 
@@ -143,14 +143,14 @@ def _name_matches(rule: Rule, case: Case) -> bool:
 def plan_granted(allow: tuple[Rule, ...], case: Case, command: Plan) -> str | None:
     """Each simple command needs a rule of its own, and each file that a redirect writes an Edit rule."""
     used: list[str] = []
-    # Names that are only found when it runs are asked about each time.
+    # Names that are known only at run time are asked about each time.
     if any(simple.handed for simple in simples(command)):
         return None
     for simple in simples(command):
-        # Where no sandbox is on, code that stands in a command is allowed by a rule that says all of it (X-77).
+        # Without a sandbox, only a rule with the exact text allows a command that contains code.
         exact = not case.policy.sandboxed and inline.stands_in(simple)
-        said = (rule for rule in allow if rule.tool == BASH and (not exact or _is_exact(rule)))
-        rule = next((rule for rule in said if allows_simple(rule, simple)), None)
+        candidates = (rule for rule in allow if rule.tool == BASH and (not exact or _is_exact(rule)))
+        rule = next((rule for rule in candidates if allows_simple(rule, simple)), None)
         if rule is None:
             return None
         used.append(rule.text)
@@ -169,12 +169,12 @@ def _is_exact(rule: Rule) -> bool:
 def allows_simple(rule: Rule, simple: Simple) -> bool:
     if rule.subject == "all":
         return True
-    if rule.subject != "command" or ("*" in rule.specifier and _needs_all_said(simple)):
+    if rule.subject != "command" or ("*" in rule.specifier and _needs_exact_rule(simple)):
         return False
-    # Words that are said exactly do not say the code that comes by standard input.
+    # An exact rule does not cover code that comes from standard input.
     if "*" not in rule.specifier and any(map(inline.comes_by_stdin, handed_on(simple.words))):
         return False
-    # A program named by a path is not the program of that name: the text must say the path, too.
+    # A program named by a path may be another program: the rule must contain the path, too.
     texts = (" ".join(canonical_text(simple).split(" ")), _without_redirects(simple), *_unwrapped(simple))
     return any(rules.matches_text(rule, text) for text in texts)
 
@@ -182,8 +182,8 @@ def allows_simple(rule: Rule, simple: Simple) -> bool:
 _ACTIONS = names("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")
 
 
-def _needs_all_said(simple: Simple) -> bool:
-    """Whether only a rule that says the whole command allows it: what a wildcard stands for could be anything."""
+def _needs_exact_rule(simple: Simple) -> bool:
+    """Whether only an exact rule can allow the command, because a wildcard could match anything."""
     program = _innermost(simple.words)
     name = program[0].rsplit("/", 1)[-1]
     return name in those("whole") or (name == "find" and not _ACTIONS.isdisjoint(program))

@@ -1,4 +1,4 @@
-"""The mode, where no judge speaks: autonomy and permission mode against risk, the stricter of the two."""
+"""The mode decides where no judge has an opinion: by risk, the stricter of autonomy and permission mode."""
 
 from adderclaw.core.tool_traits import BASH, traits
 from adderclaw.core.types import Autonomy, PermissionMode, Risk, Verdict
@@ -7,7 +7,7 @@ from adderclaw.policy.legacy import inline
 from adderclaw.policy.legacy.commands import unknowable
 from adderclaw.policy.legacy.looking import has_look_room, is_harmless
 from adderclaw.policy.legacy.shell.planner import Plan, Raw, simples
-from adderclaw.policy.risk import Weighed
+from adderclaw.policy.risk import AssessedRisk
 
 BY_AUTONOMY: dict[Autonomy, dict[Risk, Verdict]] = {
     "readonly": {"low": "allow", "medium": "deny", "high": "deny"},
@@ -17,7 +17,7 @@ BY_AUTONOMY: dict[Autonomy, dict[Risk, Verdict]] = {
 
 
 def waits_for_plan(tool: str) -> bool:
-    """Whether a tool is not used before a plan is approved."""
+    """Whether a tool needs an approved plan while planning."""
     return tool == BASH or traits(tool).writes
 
 
@@ -25,7 +25,7 @@ def is_readonly(policy: Policy) -> bool:
     return policy.mode == "plan" or policy.autonomy_now == "readonly"
 
 
-def decide(case: Case, weighed: Weighed) -> Opinion:
+def decide(case: Case, weighed: AssessedRisk) -> Opinion:
     policy, risk = case.policy, weighed.risk
     autonomy = policy.autonomy_now
     first = _by_autonomy(case, autonomy, risk)
@@ -40,7 +40,7 @@ def decide(case: Case, weighed: Weighed) -> Opinion:
 def _by_autonomy(case: Case, autonomy: Autonomy, risk: Risk) -> Verdict:
     command = case.touch.command
     if isinstance(command, Raw):
-        return _raw(case, autonomy, command)
+        return _raw_bash(case, autonomy, command)
     if autonomy == "full" and isinstance(command, Plan) and not case.policy.sandboxed and unknowable(command):
         return "deny"
     if autonomy == "readonly" and isinstance(command, Plan) and is_harmless(command) and risk == "medium":
@@ -48,8 +48,8 @@ def _by_autonomy(case: Case, autonomy: Autonomy, risk: Risk) -> Verdict:
     return BY_AUTONOMY[autonomy][risk]
 
 
-def _raw(case: Case, autonomy: Autonomy, command: Raw) -> Verdict:
-    """Raw bash is never granted: asked for each time at most, or run where a sandbox or `full` carries it."""
+def _raw_bash(case: Case, autonomy: Autonomy, command: Raw) -> Verdict:
+    """Raw bash runs in a sandbox or with `full` autonomy; elsewhere it is denied, or asked about each time."""
     if autonomy == "full" and (case.policy.sandboxed or not unknowable(command)):
         return "allow"
     asked = case.policy.raw_bash == "ask" or (case.policy.bubblewrap and case.at_terminal)
@@ -71,14 +71,14 @@ def _by_mode(case: Case, mode: PermissionMode, risk: Risk) -> Verdict:
             return "allow" if risk == "low" else "ask"
 
 
-def _opinion(case: Case, verdict: Verdict, mode: str, weighed: Weighed) -> Opinion:
+def _opinion(case: Case, verdict: Verdict, mode: str, weighed: AssessedRisk) -> Opinion:
     if verdict != "deny":
         return Opinion("mode", verdict, weighed.why)
-    fix = _fix(case, mode, weighed)
+    fix = _fix_hint(case, mode, weighed)
     return Opinion("mode", "deny", f"{weighed.why}: {weighed.risk} risk is denied in {mode}{fix}", weighed.denial)
 
 
-def _fix(case: Case, mode: str, weighed: Weighed) -> str:
+def _fix_hint(case: Case, mode: str, weighed: AssessedRisk) -> str:
     """The setting that would allow what the mode denies."""
     command = case.touch.command
     if mode == "full":
@@ -92,10 +92,11 @@ def _fix(case: Case, mode: str, weighed: Weighed) -> str:
             'raw_bash = "ask" under [security] to be asked each time'
         )
     if weighed.denial == "no sandbox":
-        said = ", and a rule in [permissions] allow that says all of it, without a star, would allow it"
-        brings = isinstance(command, Plan) and any(map(inline.stands_in, simples(command)))
-        return f"; in a sandbox (bubblewrap or Landlock; see `adderclaw doctor`) you would be asked{said * brings}"
-    if any(said in weighed.why for said in ("allowed_commands", "allowed_domains", "not installed")):
+        rule_hint = ", and a rule in [permissions] allow that says all of it, without a star, would allow it"
+        has_inline_code = isinstance(command, Plan) and any(map(inline.stands_in, simples(command)))
+        hint = rule_hint if has_inline_code else ""
+        return f"; in a sandbox (bubblewrap or Landlock; see `adderclaw doctor`) you would be asked{hint}"
+    if any(rule_hint in weighed.why for rule_hint in ("allowed_commands", "allowed_domains", "not installed")):
         return ""
     if case.touch.hosts:
         return f'; add "{case.tool}(domain:{case.touch.hosts[0].host})" to [permissions] allow'

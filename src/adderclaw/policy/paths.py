@@ -1,4 +1,4 @@
-"""Paths as the gate compares them: folded names, what lies beneath what, and the names that nobody may write."""
+"""Paths as the gate compares them: folded names, containment, and protected names."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,24 +12,24 @@ from adderclaw.core.types import PathFact
 DEVICES = frozenset(
     ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 )
-"""Free for everybody: they keep nothing and lead nowhere."""
+"""Always allowed: they store nothing and lead nowhere."""
 
 READABLE_AT_HOME = frozenset({home_names.SKILLS, "workspace"})
-"""What of AdderClaw's own folder is meant for the model."""
+"""The entries of AdderClaw's own folder that the model may read."""
 
 _IGNORABLE = (
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff]"
 )
-"""Characters that some file systems leave out when they compare names."""
+"""Characters that some file systems ignore when they compare names."""
 
 
-def is_whole(path: str) -> bool:
-    """Absolute, with nothing left to fold: whatever else arrives here was not gathered as it should be."""
+def is_normal_absolute(path: str) -> bool:
+    """Whether a path is absolute and normalized, as the gate requires."""
     return path.startswith("/") and "\0" not in path and not {".", ".."} & set(path.split("/"))
 
 
-def fold(name: str) -> str:
+def fold_name(name: str) -> str:
     """A name as the most forgiving file system compares it: case, trailing dots and blanks, streams, ignorables."""
     if not name.isascii():
         import unicodedata
@@ -41,8 +41,8 @@ def fold(name: str) -> str:
 
 
 @lru_cache(maxsize=2048)
-def folded(path: str) -> str:
-    return "/" + "/".join(fold(part) for part in path.split("/") if part)
+def fold_path(path: str) -> str:
+    return "/" + "/".join(fold_name(part) for part in path.split("/") if part)
 
 
 def forms(fact: PathFact) -> tuple[str, ...]:
@@ -54,16 +54,16 @@ def is_device(fact: PathFact) -> bool:
     return fact.path in DEVICES
 
 
-def among(path: str, folders: Iterable[str]) -> str | None:
-    """The first of the folders that a path lies in, names compared as loosely as any file system would."""
-    loose = folded(path)
-    return next((folder for folder in folders if folder and beneath(loose, folded(folder))), None)
+def containing_folder(path: str, folders: Iterable[str]) -> str | None:
+    """The first folder that contains a path, with names compared as loosely as any file system does."""
+    loose = fold_path(path)
+    return next((folder for folder in folders if folder and beneath(loose, fold_path(folder))), None)
 
 
-def holds(path: str, others: Iterable[str]) -> str | None:
+def contained_path(path: str, others: Iterable[str]) -> str | None:
     """The first of the others that lies beneath a path."""
-    loose = folded(path)
-    return next((other for other in others if other and beneath(folded(other), loose)), None)
+    loose = fold_path(path)
+    return next((other for other in others if other and beneath(fold_path(other), loose)), None)
 
 
 def root_of(path: str, roots: Iterable[str]) -> str | None:
@@ -78,19 +78,19 @@ def protected_name(path: str, roots: Iterable[str]) -> str | None:
 
 
 def denied_name(path: str, roots: Iterable[str]) -> str | None:
-    """The part that makes it git's, the user's or our own: nobody writes that, whatever an operator answers."""
+    """The part of a path that belongs to git, the user or AdderClaw: it is never written, whatever the answer."""
     return names().is_denied(_parts(path, roots))
 
 
 def _parts(path: str, roots: Iterable[str]) -> list[str]:
     root = root_of(path, roots)
-    return [fold(part) for part in (path[len(root) :] if root else path).split("/") if part]
+    return [fold_name(part) for part in (path[len(root) :] if root else path).split("/") if part]
 
 
 def is_run(path: str, folders: Iterable[str], roots: Iterable[str]) -> bool:
     """Whether a path is one of our runs' folders, or lies in one."""
     for folder in folders:
-        if not beneath(folded(path), folded(folder)):
+        if not beneath(fold_path(path), fold_path(folder)):
             continue
         rest = path[len(folder.rstrip("/")) + 1 :]
         if is_run_name(rest) or rest.rsplit("/", 1)[-1] == "events.jsonl" or (not rest and folder not in roots):
@@ -98,28 +98,28 @@ def is_run(path: str, folders: Iterable[str], roots: Iterable[str]) -> bool:
     return False
 
 
-def is_kernel_door(path: str) -> bool:
-    """Paths that are not files: other processes' memory, descriptors and environment, devices, bash's sockets."""
+def is_kernel_path(path: str) -> bool:
+    """Whether a path is not a file: processes' memory, descriptors and environment, devices, bash's sockets."""
     return bool(re.match(r"/proc/(\d+|self|thread-self|sys|kcore|sysrq-trigger)(/|$)|/dev(/|$)|/sys(/|$)", path)) and (
         path not in DEVICES and path != "/dev"
     )
 
 
-def mentioned(words: Iterable[str], home: str, base: str) -> Iterator[str]:
-    """Paths that words name, alone or after an equals sign, a colon or an at sign, without looking at the disk."""
+def mentioned_paths(words: Iterable[str], home: str, base: str) -> Iterator[str]:
+    """Paths in words, alone or after an equals sign, colon or at sign, without reading the disk."""
     for word in words:
         for part in re.split(r"[=:@,]", word):
             at_home = re.match(r"(?:~|\$HOME|\$\{HOME\})(?=/|$)", part)
             if at_home:
-                yield normal(f"{home}/{part[at_home.end() :]}")
+                yield normalize(f"{home}/{part[at_home.end() :]}")
             elif part.startswith("/"):
-                yield normal(part)
+                yield normalize(part)
             elif part:
-                yield normal(f"{base}/{part}")
+                yield normalize(f"{base}/{part}")
 
 
-def normal(path: str) -> str:
-    """Dots folded without looking at the disk."""
+def normalize(path: str) -> str:
+    """The path without `.` and `..`, without reading the disk."""
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":

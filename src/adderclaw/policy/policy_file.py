@@ -1,7 +1,7 @@
-"""policy.toml as a judge: sections of tools with what they may and may not touch, several files united.
+"""policy.toml as a judge: sections that allow and deny tools what they touch.
 
-Deny wins whatever the order. Each file gives its own opinion of a call and the strictest stands; of a file that is not
-trusted only the denials count. Patterns become the rules of `policy.rules`, so that both sources match alike.
+Deny wins whatever the order. Each file gives its own opinion and the strictest one counts; of an untrusted file only
+the denials count. Patterns become rules of `policy.rules`, so that both sources match in the same way.
 """
 
 import re
@@ -18,7 +18,7 @@ from adderclaw.policy.case import STRICTNESS, Case, Opinion
 from adderclaw.policy.legacy.commands import handed_on
 from adderclaw.policy.legacy.shell.loose import statements
 from adderclaw.policy.legacy.shell.planner import Plan, Raw, plan, simples
-from adderclaw.policy.paths import normal
+from adderclaw.policy.paths import normalize
 from adderclaw.policy.rules import Rule
 
 _OPERATORS = r"[|;&\n]"
@@ -52,7 +52,7 @@ class PolicyFile(NamedTuple):
         return self.sections.get(tool) or self.sections.get(traits(tool).section_of)
 
     def withholds(self, tool: str) -> bool:
-        """Whether the file denies every call of a tool: `Call` is judged as the tool that it is about."""
+        """Whether the file denies every call of a tool; `Call` is judged as the tool that it calls."""
         section = self.section(tool)
         if section is not None and (section.enabled is False or section.rate_limit == 0):
             return True
@@ -64,7 +64,7 @@ class PolicyFile(NamedTuple):
 # ------------------------------------------------------------------ compiling
 
 
-class Place(NamedTuple):
+class PatternBase(NamedTuple):
     """Where `$WORKSPACE` and `~` lead, and how links are followed."""
 
     workspace: str
@@ -72,32 +72,34 @@ class Place(NamedTuple):
     real: Callable[[str], str]
 
 
-def compiled(
-    files: Sequence[Json], place: Place, aliases: Mapping[str, str] | None = None, known: Collection[str] = ()
+def compile_files(
+    files: Sequence[Json], base: PatternBase, aliases: Mapping[str, str] | None = None, known: Collection[str] = ()
 ) -> tuple[PolicyFile, ...]:
-    """The files that `config` read, ready to judge; raises ConfigError with every problem, broken examples included."""
+    """Compile the files that `config` has read. Raises ConfigError with all problems, failed examples included."""
     problems: list[Problem] = []
-    made = tuple(_file(file, place, aliases or {}, known, problems) for file in files)
+    policy_files = tuple(_compile_file(file, base, aliases or {}, known, problems) for file in files)
     if problems:
         raise ConfigError(problems)
-    return made
+    return policy_files
 
 
-def _file(
-    given: Json, place: Place, aliases: Mapping[str, str], known: Collection[str], problems: list[Problem]
+def _compile_file(
+    document: Json, base: PatternBase, aliases: Mapping[str, str], known: Collection[str], problems: list[Problem]
 ) -> PolicyFile:
     sections: dict[str, Section] = {}
-    for name, table in given["sections"].items():
+    for name, table in document["sections"].items():
         tool, scope = of(name)
         tool = aliases.get(tool, tool)
         if known and tool not in known and name.lower() not in SECTIONS and not tool.startswith("mcp__"):
-            problems.append(Problem(given["file"], name, f"there is no tool named {name!r}{_near(name, known)}"))
+            problems.append(
+                Problem(document["file"], name, f"there is no tool named {name!r}{_suggestion(name, known)}")
+            )
         lists: dict[str, tuple[Rule, ...]] = {}
         for behaviour in ("allow", "deny"):
-            key = _key(scope, behaviour)
-            read = _Reading(place, scope, tool)
-            lists[behaviour] = tuple(read.rules(table[behaviour] or (), behaviour))
-            problems += [Problem(given["file"], f"{name}.{key}{at}", why) for at, why in read.problems]
+            key = _list_key(scope, behaviour)
+            reading = _PatternReader(base, scope, tool)
+            lists[behaviour] = tuple(reading.rules(table[behaviour] or (), behaviour))
+            problems += [Problem(document["file"], f"{name}.{key}{at}", why) for at, why in reading.problems]
         sections[tool] = Section(
             name,
             tool,
@@ -107,41 +109,41 @@ def _file(
             None if table["allow"] is None else lists["allow"],
             lists["deny"],
         )
-    return PolicyFile(given["file"], given["trusted"], given["default_deny"], sections)
+    return PolicyFile(document["file"], document["trusted"], document["default_deny"], sections)
 
 
-def _near(name: str, known: Collection[str]) -> str:
+def _suggestion(name: str, known: Collection[str]) -> str:
     from adderclaw.core.decode import nearest
 
     return nearest(name.lower(), [*SUGGESTED, *known])
 
 
-def _key(scope: Scope, behaviour: str) -> str:
+def _list_key(scope: Scope, behaviour: str) -> str:
     if scope == "command":
         return f"{behaviour}list"
     return "allow_domains" if scope == "domain" else behaviour
 
 
-class _Reading:
-    """One list of patterns; what is wrong with it is gathered."""
+class _PatternReader:
+    """Reads one list of patterns and collects its problems."""
 
-    def __init__(self, place: Place, scope: Scope, tool: str) -> None:
-        self._place, self._tool = place, tool
+    def __init__(self, base: PatternBase, scope: Scope, tool: str) -> None:
+        self._place, self._tool = base, tool
         self._scope: Scope = scope
         self.problems: list[tuple[str, str]] = []
 
     def rules(self, patterns: Sequence[Json], behaviour: Verdict) -> Iterator[Rule]:
-        for index, given in enumerate(patterns):
+        for index, entry in enumerate(patterns):
             try:
-                rule = self._rule(given["pattern"], behaviour)
-            except rules.Invalid as error:
-                self.problems.append((f"[{index}]", f"{given['pattern']!r}: {error}"))
+                rule = self._rule(entry["pattern"], behaviour)
+            except rules.InvalidRule as error:
+                self.problems.append((f"[{index}]", f"{entry['pattern']!r}: {error}"))
                 continue
-            for wanted, examples in ((True, given["match"]), (False, given["not_match"])):
+            for should_match, examples in ((True, entry["match"]), (False, entry["not_match"])):
                 for example in examples:
-                    if self._matches(rule, example) != wanted:
-                        said = "does not match" if wanted else "matches"
-                        self.problems.append((f"[{index}]", f"{rule.text!r} {said} its example {example!r}"))
+                    if self._matches(rule, example) != should_match:
+                        verb = "does not match" if should_match else "matches"
+                        self.problems.append((f"[{index}]", f"{rule.text!r} {verb} its example {example!r}"))
             yield rule
 
     def _rule(self, text: str, behaviour: Verdict) -> Rule:
@@ -153,26 +155,28 @@ class _Reading:
             case "domain":
                 return Rule(text, behaviour, self._tool, "domain", text, text.strip())
             case "none":
-                raise rules.Invalid("this tool takes no patterns")
+                raise rules.InvalidRule("this tool takes no patterns")
 
     def _matches(self, rule: Rule, example: str) -> bool:
         match self._scope:
             case "path":
-                path = normal(_anchored(example, self._place.workspace, self._place.home))
+                path = normalize(_make_absolute(example, self._place.workspace, self._place.home))
                 return rules.matches_path(rule, PathFact(example, path, self._place.real(path)))
             case "command":
                 command = plan(example, lambda name: name if name.startswith("/") else f"/usr/bin/{name}")
                 if rule.behaviour == "deny":
                     return denied_command(rule, command, tuple(judges.spellings(command)))
-                return isinstance(command, Plan) and all(judges.allows_simple(rule, one) for one in simples(command))
+                return isinstance(command, Plan) and all(
+                    judges.allows_simple(rule, simple) for simple in simples(command)
+                )
             case "domain":
                 return rules.covers(rule.pattern, example)
             case "none":
                 return False
 
 
-def _anchored(text: str, workspace: str, home: str) -> str:
-    """A path or pattern made absolute: `~`, `$WORKSPACE`, a leading `**` that floats, else beside the workspace."""
+def _make_absolute(text: str, workspace: str, home: str) -> str:
+    """Make a path or pattern absolute: `~`, `$WORKSPACE`, a floating leading `**`, else relative to the workspace."""
     for prefix, folder in (("$WORKSPACE", workspace), ("${WORKSPACE}", workspace), ("~", home)):
         if text == prefix or text.startswith(f"{prefix}/"):
             return folder.rstrip("/") + text[len(prefix) :]
@@ -181,26 +185,26 @@ def _anchored(text: str, workspace: str, home: str) -> str:
     return f"/{text}" if text.split("/")[0] == "**" else f"{workspace.rstrip('/')}/{text}"
 
 
-def path_pattern(text: str, place: Place) -> str:
+def path_pattern(text: str, pattern_base: PatternBase) -> str:
     """A regular expression over absolute paths: `*` is one segment or a part of it, `**` any depth."""
     text = text.strip()
     if re.match(r"~[^/]", text) or "$" in re.sub(_WORKSPACE, "", text):
-        raise rules.Invalid("only ~ and $WORKSPACE are filled in, and only at the beginning")
-    whole = _anchored(text, place.workspace, place.home)
+        raise rules.InvalidRule("only ~ and $WORKSPACE are expanded, and only at the beginning")
+    whole = _make_absolute(text, pattern_base.workspace, pattern_base.home)
     segments = [segment for segment in whole.split("/") if segment]
     if {".", ".."} & set(segments):
-        raise rules.Invalid("a path pattern has no . or .. in it")
+        raise rules.InvalidRule("a path pattern cannot contain . or ..")
     if len(text) > glob_patterns.LONGEST:
-        raise rules.Invalid(f"it is longer than {glob_patterns.LONGEST:,} characters")
+        raise rules.InvalidRule(f"it is longer than {glob_patterns.LONGEST:,} characters")
     literal = next((i for i, segment in enumerate(segments) if re.search(r"[*?]", segment)), len(segments))
-    named = "/" + "/".join(segments[:literal])
+    literal_prefix = "/" + "/".join(segments[:literal])
     # A folder has the names of its links, too.
-    bases = dict.fromkeys((named, place.real(named)))
+    bases = dict.fromkeys((literal_prefix, pattern_base.real(literal_prefix)))
     return "(?:" + "|".join(_regex(base, segments[literal:]) for base in bases) + ")"
 
 
 def _regex(base: str, segments: list[str]) -> str:
-    names = [None if one == "**" else glob_patterns.rule_name(one) for one in segments]
+    names = [None if segment == "**" else glob_patterns.rule_name(segment) for segment in segments]
     within = bool(names) and names[-1] is None
     while names and names[-1] is None:
         names.pop()
@@ -213,8 +217,8 @@ def _regex(base: str, segments: list[str]) -> str:
 
 def policy_files(case: Case) -> Opinion | None:
     """The strictest opinion of all files."""
-    given = [opinion for file in case.policy.files if (opinion := opinion_of(file, case)) is not None]
-    return max(given, key=lambda opinion: STRICTNESS[opinion.verdict or "allow"], default=None)
+    opinions = [opinion for file in case.policy.files if (opinion := opinion_of(file, case)) is not None]
+    return max(opinions, key=lambda opinion: STRICTNESS[opinion.verdict or "allow"], default=None)
 
 
 def opinion_of(file: PolicyFile, case: Case) -> Opinion | None:
@@ -222,7 +226,7 @@ def opinion_of(file: PolicyFile, case: Case) -> Opinion | None:
     refusal = _refusal(file, section, case)
     if refusal:
         return Opinion("policy.toml", "deny", f"{file.file}: {refusal}")
-    if section is not None and (why := _granted(file, section, case)):
+    if section is not None and (why := _grant_reason(file, section, case)):
         return Opinion("policy.toml", "allow", f"{file.file}: {why}") if file.trusted else None
     if case.touch.inward:
         return None
@@ -236,38 +240,47 @@ def _not_allowed(section: Section | None, case: Case) -> str:
         return f"default_deny = true, and there is no section for {case.tool}"
     if section.scope == "none":
         return f"default_deny = true, and [{section.name}] does not say enabled = true"
-    key = _key(section.scope, "allow")
+    key = _list_key(section.scope, "allow")
     if isinstance(case.touch.command, Raw):
         return f"no {key} covers raw bash ({case.touch.command.reason})"
     return f"{key} under [{section.name}] does not cover {_subject(section, case)}"
 
 
 def _outside_lists(file: PolicyFile, section: Section | None, case: Case) -> str | None:
-    """Which file of a call is outside the allow lists for reading and writing, where the tool has no list of its own.
+    """Names a file outside the allow lists for reading and writing, for tools without a list of their own.
 
-    So a command, Grep or Delete does not reach what Read, Write and Edit may not.
+    So a command, Grep or Delete cannot reach what Read, Write and Edit may not.
     """
     own = section is not None and section.scope == "path"
-    held: list[tuple[tuple[str, ...], tuple[PathFact, ...]]] = []
+    checks: list[tuple[tuple[str, ...], tuple[PathFact, ...]]] = []
     if not own or traits(case.tool).searches_content:
-        held.append(((READ,), case.touch.reads))
+        checks.append(((READ,), case.touch.reads))
     if not own:
-        held.append(((WRITE, EDIT), case.touch.writes))
-    for tools, facts in held:
-        lists = [one for tool in tools if (one := file.sections.get(tool)) is not None and one.restricts]
-        rules_of = [rule for one in lists if one.enabled is not False for rule in one.allow or ()]
+        checks.append(((WRITE, EDIT), case.touch.writes))
+    for tools, facts in checks:
+        lists = [
+            tool_section
+            for tool in tools
+            if (tool_section := file.sections.get(tool)) is not None and tool_section.restricts
+        ]
+        rules_of = [
+            rule for tool_section in lists if tool_section.enabled is not False for rule in tool_section.allow or ()
+        ]
         for fact in facts if lists else ():
             if not any(rules.matches_path(rule, fact) for rule in rules_of):
-                return f"allow under [{'] and ['.join(one.name for one in lists)}] does not cover {fact.path}"
+                names = "] and [".join(tool_section.name for tool_section in lists)
+                return f"allow under [{names}] does not cover {fact.path}"
     return None
 
 
 def _subject(section: Section, case: Case) -> str:
-    """What of the call the list leaves out, as the operator would have to write it."""
+    """The part of the call that the list does not cover, as the operator would write it."""
     touch, allow = case.touch, section.allow or ()
     if isinstance(touch.command, Plan):
-        left = (one.text for one in simples(touch.command) if not any(judges.allows_simple(r, one) for r in allow))
-        return repr(next(left, "a file that the command writes"))
+        uncovered = (
+            simple.text for simple in simples(touch.command) if not any(judges.allows_simple(r, simple) for r in allow)
+        )
+        return repr(next(uncovered, "a file that the command writes"))
     for fact in (*touch.reads, *touch.writes):
         if not any(rules.matches_path(rule, fact) for rule in allow):
             return fact.path
@@ -294,18 +307,18 @@ def _refusal(file: PolicyFile, section: Section | None, case: Case) -> str | Non
 
 
 def _denied_paths(file: PolicyFile, section: Section | None, case: Case) -> Iterator[tuple[str, Rule, PathFact]]:
-    """A file tool is held to its own section; whatever else reads or writes files, to those of reading and writing.
+    """File tools follow their own section; other tools that read or write files follow those for reading and writing.
 
-    What a search finds beneath the folder that it names, `gate.hides` keeps back.
+    `gate.hidden_from_search` filters what a search finds beneath its folder.
     """
     reads, writes = case.touch.reads, case.touch.writes
     own = section if section is not None and section.scope == "path" else None
-    held: list[tuple[Section | None, tuple[PathFact, ...]]] = [(own, (*reads, *writes))]
+    checks: list[tuple[Section | None, tuple[PathFact, ...]]] = [(own, (*reads, *writes))]
     if own is None or traits(case.tool).searches_content:
-        held.append((file.sections.get(READ), reads))
+        checks.append((file.sections.get(READ), reads))
     if own is None:
-        held += [(file.sections.get(name), writes) for name in (WRITE, EDIT)]
-    for listed, facts in held:
+        checks += [(file.sections.get(name), writes) for name in (WRITE, EDIT)]
+    for listed, facts in checks:
         for rule in listed.deny if listed is not None else ():
             for fact in facts:
                 if rules.matches_path(rule, fact):
@@ -313,26 +326,30 @@ def _denied_paths(file: PolicyFile, section: Section | None, case: Case) -> Iter
 
 
 def denied_command(rule: Rule, command: Plan | Raw, texts: Sequence[str]) -> bool:
-    """Whether a command, what it hands on, or one of its pipelines is what a denylist names."""
+    """Whether a denylist rule matches a command, a command that it starts, or one of its pipelines."""
     pattern = " ".join(rule.text.split())
     parts = [part.strip() for part in pattern.split("|")]
     if len(parts) > 1 and all(parts):
-        if any(_pipes(parts, pipeline) for text in (command.text, command.shown) for pipeline in statements(text)):
+        if any(
+            _matches_pipeline(parts, pipeline)
+            for text in (command.text, command.shown)
+            for pipeline in statements(text)
+        ):
             return True
     elif any(rules.matches_text(rule, text) for text in texts):
         return True
     if not isinstance(command, Raw) and not re.search(_OPERATORS, pattern):
         return False
-    return _stands_in(pattern, " ".join(command.text.split()))
+    return _occurs_in(pattern, " ".join(command.text.split()))
 
 
-def _pipes(parts: list[str], pipeline: list[list[str]]) -> bool:
+def _matches_pipeline(parts: list[str], pipeline: list[list[str]]) -> bool:
     """Whether commands of a pipeline match the parts of a pattern in order."""
-    wanted = [rules.command_pattern(part) for part in parts]
+    remaining = [rules.command_pattern(part) for part in parts]
     for words in pipeline:
-        if wanted and any(re.fullmatch(wanted[0], text, re.DOTALL) for text in _texts(tuple(words))):
-            del wanted[0]
-    return not wanted
+        if remaining and any(re.fullmatch(remaining[0], text, re.DOTALL) for text in _texts(tuple(words))):
+            del remaining[0]
+    return not remaining
 
 
 def _texts(words: tuple[str, ...]) -> Iterator[str]:
@@ -341,29 +358,29 @@ def _texts(words: tuple[str, ...]) -> Iterator[str]:
         yield " ".join((reached[0].rsplit("/", 1)[-1], *reached[1:]))
 
 
-_GAP = 2_000
-"""How many characters one star may match, so that no text makes a match slow."""
+_MAX_STAR_CHARACTERS = 2_000
+"""Most characters that one star matches, so that no text makes a match slow."""
 
 
-def _stands_in(pattern: str, text: str) -> bool:
-    """Whether the pattern matches wherever a command could begin in a text that no plan was made of.
+def _occurs_in(pattern: str, text: str) -> bool:
+    """Whether the pattern matches anywhere a command could begin in a text that could not be parsed.
 
-    Where a star could stand for more than is searched, the parts of the pattern in their order are enough.
+    If a star could match more than is searched, finding the parts of the pattern in order is enough.
     """
     at = 0
     for part in re.split(r"[*|\s]+", pattern):
-        found = text.find(part, at)
-        if found < 0:
+        index = text.find(part, at)
+        if index < 0:
             return False
-        at = found + len(part)
-    is_long = any(len(piece) >= _GAP for piece in re.split(r"[|;&]", text))
-    return is_long or re.search(_anywhere(pattern), text) is not None
+        at = index + len(part)
+    is_long = any(len(piece) >= _MAX_STAR_CHARACTERS for piece in re.split(r"[|;&]", text))
+    return is_long or re.search(_occurrence_regex(pattern), text) is not None
 
 
-def _anywhere(pattern: str) -> str:
+def _occurrence_regex(pattern: str) -> str:
     text = re.sub(r" ?\| ?", "|", pattern.removesuffix(" *").lstrip("*"))
     first, *rest = (re.escape(part).replace(r"\|", r"\s?\|\s?") for part in re.split(r"\*+", text))
-    some = rf"[^|;&]{{0,{_GAP}}}?"
+    some = rf"[^|;&]{{0,{_MAX_STAR_CHARACTERS}}}?"
     body = first + "".join(f"(?>{some}{part})" for part in rest[:-1]) + "".join(some + part for part in rest[-1:])
     return rf"(?:^|[\s;&|(`'\"/]){body}(?=$|[\s;&|)`'\"])"
 
@@ -371,14 +388,14 @@ def _anywhere(pattern: str) -> str:
 # ---- grants: everything must match
 
 
-def _granted(file: PolicyFile, section: Section, case: Case) -> str | None:
+def _grant_reason(file: PolicyFile, section: Section, case: Case) -> str | None:
     """Why the file allows the call, if it does."""
     touch = case.touch
     if section.scope == "none":
         return f"[{section.name}] enabled = true" if section.enabled else None
     if not section.allow:
         return None
-    said = f"{_key(section.scope, 'allow')} under [{section.name}]"
+    grant = f"{_list_key(section.scope, 'allow')} under [{section.name}]"
     match section.scope:
         case "path":
             facts = (*touch.reads, *touch.writes)
@@ -389,7 +406,7 @@ def _granted(file: PolicyFile, section: Section, case: Case) -> str | None:
             covered = bool(touch.hosts) and all(
                 any(rules.matches_host(rule, case.tool, host) for rule in section.allow) for host in touch.hosts
             )
-    return said if covered else None
+    return grant if covered else None
 
 
 def _plan_covered(file: PolicyFile, allow: tuple[Rule, ...], case: Case, command: Plan) -> bool:

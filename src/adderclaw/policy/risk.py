@@ -1,4 +1,4 @@
-"""Risk of a call from what it touches: low, medium or high, with the clause that the operator reads."""
+"""The risk of a call from what it touches: low, medium or high, with the reason that the operator reads."""
 
 from collections.abc import Iterator
 
@@ -18,95 +18,103 @@ from adderclaw.policy.paths import forms, is_device
 ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2}
 
 
-class Weighed(NamedTuple):
+class AssessedRisk(NamedTuple):
     risk: Risk
     why: str
     denial: CommandDenial | None = None
-    """Under which name a command is denied that is too great a risk."""
+    """Why a command with this risk is denied."""
 
 
-def risk_of(case: Case) -> Weighed:
+def risk_of(case: Case) -> AssessedRisk:
     """The greatest risk among everything that the call touches; the first of that risk gives the reason."""
-    best = Weighed("low", case.touch.why or "touches no file, host or program")
-    for part in _parts(case):
-        # Where no sandbox is, what is not listed at all is named before what a sandbox would make a question.
+    best = AssessedRisk("low", case.touch.why or "touches no file, host or program")
+    for part in _assess_parts(case):
+        # Without a sandbox, name an unlisted program before a problem that a sandbox would turn into a question.
         if ORDER[part.risk] > ORDER[best.risk] or (part.risk == "high" and best.denial == "no sandbox" != part.denial):
             best = part
     return best
 
 
-def _parts(case: Case) -> Iterator[Weighed]:
+def _assess_parts(case: Case) -> Iterator[AssessedRisk]:
     touch, policy = case.touch, case.policy
     if touch.beyond:
-        yield Weighed("medium", touch.beyond)
+        yield AssessedRisk("medium", touch.beyond)
     if touch.opaque:
-        yield Weighed("medium", touch.why or "what it touches is not known")
+        yield AssessedRisk("medium", touch.why or "what it touches is not known")
     if isinstance(touch.command, Raw):
-        yield Weighed("high", f"raw bash ({touch.command.reason})", "not listed" if policy.sandboxed else "no sandbox")
+        yield AssessedRisk(
+            "high", f"raw bash ({touch.command.reason})", "not listed" if policy.sandboxed else "no sandbox"
+        )
     elif isinstance(touch.command, Plan):
-        yield from _of_plan(case, touch.command)
+        yield from _assess_plan(case, touch.command)
     elif touch.command is not None:
-        yield Weighed("high", "a command of an unknown kind", "not listed")
+        yield AssessedRisk("high", "a command of an unknown kind", "not listed")
     for fact in touch.writes:
         if not is_device(fact):
             inside = is_inside(fact, policy.roots) or is_scratch(fact, case)
-            yield Weighed("medium", touch.why or "writes to the workspace") if inside else _outside("writes", fact)
+            yield (
+                AssessedRisk("medium", touch.why or "writes to the workspace")
+                if inside
+                else _outside_risk("writes", fact)
+            )
     for fact in touch.reads:
         known = is_device(fact) or is_inside(fact, policy.roots) or is_scratch(fact, case) or is_kept(fact, case)
         if not known:
-            yield Weighed("medium", f"reads {fact.path}, outside the workspace")
+            yield AssessedRisk("medium", f"reads {fact.path}, outside the workspace")
     for host in touch.hosts:
         yield _host_risk(host, policy.allowed_domains)
 
 
-def _outside(how: str, fact: PathFact) -> Weighed:
-    return Weighed("high", f"{how} {fact.path}", "outside")
+def _outside_risk(how: str, fact: PathFact) -> AssessedRisk:
+    return AssessedRisk("high", f"{how} {fact.path}", "outside")
 
 
-def _of_plan(case: Case, plan: Plan) -> Iterator[Weighed]:
-    """What the lists say of a plan. What they are not sure of is a question in a sandbox, and denied without one."""
+def _assess_plan(case: Case, plan: Plan) -> Iterator[AssessedRisk]:
+    """The risks of a plan. Uncertain parts are asked about in a sandbox and denied without one."""
     touch, policy = case.touch, case.policy
     unsure: list[str] = []
     for simple in simples(plan):
-        found = unlisted(simple, policy, lambda name: _is_project_code(name, case), plan.inside)
-        if found is not None and found.denial == "no sandbox":
-            unsure.append(found.why)
-        elif found is not None:
-            yield Weighed("high", found.why, found.denial)
+        unlisted_command = unlisted(simple, policy, lambda name: _is_project_code(name, case), plan.inside)
+        if unlisted_command is not None and unlisted_command.denial == "no sandbox":
+            unsure.append(unlisted_command.why)
+        elif unlisted_command is not None:
+            yield AssessedRisk("high", unlisted_command.why, unlisted_command.denial)
     folders = (folder for simple in simples(plan) for folder in folders_of(simple.env))
     scratch = {fact.given for fact in touch.reads if is_scratch(fact, case)}
-    unsure += [f"code from {folder}, which is not the project's" for folder in folders if folder in scratch]
+    unsure += [f"code from {folder}, which does not belong to the project" for folder in folders if folder in scratch]
     unsure += (*unnamed(plan), *inline.brought(plan), *endless(plan))
     for why in unsure:
-        yield Weighed("medium", why) if policy.sandboxed else Weighed("high", why, "no sandbox")
+        yield AssessedRisk("medium", why) if policy.sandboxed else AssessedRisk("high", why, "no sandbox")
     if not unsure and has_look_room(case):
-        yield Weighed("low", touch.why or "only looks at the workspace")
+        yield AssessedRisk("low", touch.why or "only reads the workspace")
     elif touch.looks and case.unmasked:
-        yield Weighed("medium", "could show what is denied to Read, which cannot be hidden from it now")
+        yield AssessedRisk(
+            "medium", "could show files that are denied to Read, because they cannot be hidden from it now"
+        )
     else:
-        yield Weighed("medium", touch.why or "runs a command")
+        yield AssessedRisk("medium", touch.why or "runs a command")
 
 
-def _is_project_code(given: str, case: Case) -> bool:
-    """Whether a program is named by a path that lies, and leads, inside of the workspace."""
-    named = [fact for fact in case.touch.reads if fact.given == given or fact.given.endswith(f"/{given}")]
-    if given.endswith(".py") and not given.startswith(("/", ".")):
-        # The file of a module: there are two that it may be, and an installed module has the name of neither.
+def _is_project_code(program: str, case: Case) -> bool:
+    """Whether a program is named by a path in the workspace that does not lead out of it."""
+    named = [fact for fact in case.touch.reads if fact.given == program or fact.given.endswith(f"/{program}")]
+    if program.endswith(".py") and not program.startswith(("/", ".")):
+        # A module can be one of two files; an installed module has the name of neither.
         named = [fact for fact in named if fact.identity is not None]
-    return "/" in given and bool(named) and all(is_inside(f, case.policy.roots) or is_scratch(f, case) for f in named)
+    return "/" in program and bool(named) and all(is_inside(f, case.policy.roots) or is_scratch(f, case) for f in named)
 
 
-def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> Weighed:
+def _host_risk(fact: HostFact, allowed: tuple[str, ...]) -> AssessedRisk:
     method = fact.method.upper()
     if method not in PLAIN_METHODS:
-        return Weighed("high", f"sends {method} to {fact.host}")
+        return AssessedRisk("high", f"sends {method} to {fact.host}")
     if is_listed(fact, allowed):
-        return Weighed("low", f"asks {fact.host}")
-    return Weighed("medium", f"asks {fact.host}, which is not in [security] allowed_domains")
+        return AssessedRisk("low", f"asks {fact.host}")
+    return AssessedRisk("medium", f"asks {fact.host}, which is not in [security] allowed_domains")
 
 
 def is_kept(fact: PathFact, case: Case) -> bool:
-    """Whether a skill of the operator's own is read, or by a tool of ours what this session kept of long outputs."""
+    """Whether the call reads a skill of the operator's, or stored long output of this session by a file tool."""
     if is_inside(fact, case.policy.shown):
         return True
     policy = case.policy
@@ -117,19 +125,19 @@ def is_kept(fact: PathFact, case: Case) -> bool:
 def is_scratch(fact: PathFact, case: Case) -> bool:
     """Whether a command names a place in the sandbox's own /tmp, which is empty when the session begins.
 
-    Where the workspace or the home lies in the /tmp outside, nothing of its neighbourhood counts: what is not there in
-    the sandbox is still somebody's, and a name that climbs is none of a place for scratch.
+    If the workspace or the home is in the real /tmp, its top folder does not count as scratch, and neither does a path
+    with `..`.
     """
-    policy, given = case.policy, fact.given
+    policy, written = case.policy, fact.given
     if not policy.scratch or case.touch.command is None or not beneath(fact.path, policy.scratch):
         return False
-    if not given.startswith(policy.scratch) or ".." in given.split("/"):
+    if not written.startswith(policy.scratch) or ".." in written.split("/"):
         return False
-    taken = (*policy.roots, policy.home, policy.user_home)
-    tops = (root[len(policy.scratch) + 1 :].split("/", 1)[0] for root in taken if beneath(root, policy.scratch))
+    occupied = (*policy.roots, policy.home, policy.user_home)
+    tops = (root[len(policy.scratch) + 1 :].split("/", 1)[0] for root in occupied if beneath(root, policy.scratch))
     return not any(beneath(fact.path, f"{policy.scratch}/{top}") for top in tops)
 
 
 def is_inside(fact: PathFact, roots: tuple[str, ...]) -> bool:
-    """Whether a path and where it leads both lie in the workspace or a further directory."""
+    """Whether a path and its target are both in the workspace or a further directory."""
     return all(any(beneath(path, root) for root in roots) for path in forms(fact))

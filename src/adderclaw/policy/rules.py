@@ -16,8 +16,11 @@ type Subject = Literal["all", "command", "path", "domain", "name"]
 PRIMARY_FIELDS = frozenset({"command", "file_path", "path", "notebook_path", "url"})
 """Fields that a specifier of their own kind matches, never `field:value`."""
 
-_MEANT: dict[Scope, frozenset[str]] = {"path": PRIMARY_FIELDS - {"command", "url"}, "command": frozenset({"command"})}
-"""Those of them that a pattern of the scope means: naming one would match nothing, and deny nothing."""
+_IMPLIED_FIELDS: dict[Scope, frozenset[str]] = {
+    "path": PRIMARY_FIELDS - {"command", "url"},
+    "command": frozenset({"command"}),
+}
+"""Fields that patterns of a scope match anyway: a rule that names one would match nothing, and deny nothing."""
 
 _RULE = r"(?s)([A-Za-z*?][\w*?.-]*)(?:\((.*)\))?"
 
@@ -38,7 +41,7 @@ class Rule(NamedTuple):
     subject: Subject
     specifier: str
     pattern: str = ""
-    """What `specifier` came to: a regular expression over command text or absolute paths, or a domain pattern."""
+    """The compiled specifier: a regular expression over command text or absolute paths, or a domain pattern."""
 
 
 class Rules(NamedTuple):
@@ -51,7 +54,7 @@ class Rules(NamedTuple):
 NO_RULES = Rules()
 
 
-class Invalid(ValueError):
+class InvalidRule(ValueError):
     """Why a rule string is dropped."""
 
 
@@ -74,7 +77,7 @@ def parse_all(
         for text in texts:
             try:
                 rule = parse(text, behaviour, anchors, aliases)
-            except Invalid as error:
+            except InvalidRule as error:
                 warnings.append(f"permissions.{behaviour}: {text!r} is dropped: {error}")
                 continue
             rules.append(rule)
@@ -93,21 +96,21 @@ def parse_all(
 def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str, str] | None = None) -> Rule:
     """One rule; raises Invalid with the reason."""
     if len(text) > glob_patterns.LONGEST:
-        raise Invalid(f"it is longer than {glob_patterns.LONGEST:,} characters")
+        raise InvalidRule(f"it is longer than {glob_patterns.LONGEST:,} characters")
     match = re.fullmatch(_RULE, text.strip())
     if match is None:
-        raise Invalid("a rule is Tool or Tool(specifier)")
+        raise InvalidRule("a rule is Tool or Tool(specifier)")
     tool = with_server_name((aliases or {}).get(match[1], match[1]))
     if re.search(r"[*?]", tool) and behaviour == "allow" and not re.fullmatch(r"mcp__[^*?]+?__[^?]*", tool):
-        raise Invalid("an allow rule may use * only after mcp__<server>__")
+        raise InvalidRule("an allow rule may use * only after mcp__<server>__")
     specifier = match[2]
     if specifier is None or specifier.strip() == "*":
         return Rule(text, behaviour, tool, "all", "")
     specifier = specifier.strip()
     if not specifier:
-        raise Invalid("the parentheses are empty")
+        raise InvalidRule("the parentheses are empty")
     if "\0" in specifier:
-        raise Invalid("it holds a NUL character")
+        raise InvalidRule("it holds a NUL character")
     return _with_specifier(text, behaviour, tool, specifier, anchors)
 
 
@@ -124,8 +127,8 @@ def with_server_name(tool: str) -> str:
 def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, anchors: Anchors) -> Rule:
     field, _, value = (part.strip() for part in specifier.partition(":"))
     scope = traits(tool).scope
-    if field in _MEANT.get(scope, ()) and value not in ("", "*"):  # `command:*` is the program `command`
-        raise Invalid(f"{field} is not named: write {tool}({value})")
+    if field in _IMPLIED_FIELDS.get(scope, ()) and value not in ("", "*"):  # `command:*` is the program `command`
+        raise InvalidRule(f"{field} is not named: write {tool}({value})")
     if scope == "command":
         return Rule(text, behaviour, tool, "command", specifier, command_pattern(specifier))
     if scope == "path":
@@ -136,14 +139,14 @@ def _with_specifier(text: str, behaviour: Verdict, tool: str, specifier: str, an
         if behaviour != "allow" and ":" in specifier and field not in {"domain"} | PRIMARY_FIELDS:
             return Rule(text, behaviour, tool, "name", specifier)
         if not specifier.startswith("domain:") or not specifier[7:].strip():
-            raise Invalid(f"{tool} takes domain:<host>")
+            raise InvalidRule(f"{tool} takes domain:<host>")
         return Rule(text, behaviour, tool, "domain", specifier, specifier[7:].strip())
     if traits(tool).rule_field:
         return Rule(text, behaviour, tool, "name", specifier, command_pattern(specifier))
     if behaviour == "allow" or ":" not in specifier:
-        raise Invalid(f"{tool} takes no specifier" + (" in an allow rule" if behaviour == "allow" else ""))
+        raise InvalidRule(f"{tool} takes no specifier" + (" in an allow rule" if behaviour == "allow" else ""))
     if specifier.split(":", 1)[0].strip() in PRIMARY_FIELDS:
-        raise Invalid(f"{specifier.split(':', 1)[0].strip()} cannot be matched by name")
+        raise InvalidRule(f"{specifier.split(':', 1)[0].strip()} cannot be matched by name")
     return Rule(text, behaviour, tool, "name", specifier)
 
 
@@ -162,7 +165,7 @@ def command_pattern(specifier: str) -> str:
 def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
     """A regular expression over absolute paths for a gitignore pattern with our anchors."""
     if specifier.startswith("!"):
-        raise Invalid("a path pattern cannot be negated")
+        raise InvalidRule("a path pattern cannot be negated")
     if specifier.startswith("//"):
         base, rest = "", specifier[1:]
     elif specifier == "~" or specifier.startswith("~/"):
@@ -174,18 +177,18 @@ def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
         if specifier.startswith("./"):
             rest = "/" + rest
     if ".." in rest.split("/"):
-        raise Invalid("a path pattern cannot climb with ..")
-    # `src/**` in a deny or ask rule means every src, in an allow rule only the one beside us.
+        raise InvalidRule("a path pattern cannot climb with ..")
+    # `src/**` in a deny or ask rule means every src, in an allow rule only the one in the base folder.
     if not narrow and re.fullmatch(r"[^/*]+/\*\*", rest):
         rest = "**/" + rest
     try:
         return f"{re.escape(base.rstrip('/'))}/{glob_patterns.covering(rest)}"
     except glob_patterns.InvalidPattern as error:
-        raise Invalid(str(error)) from None
+        raise InvalidRule(str(error)) from None
 
 
 def literal_path(specifier: str, home: str) -> str | None:
-    """The one path, with all that lies in it, that a pattern stands for; None where it is a pattern indeed."""
+    """The literal path that a pattern names, with everything beneath it; None if it has wildcards."""
     if specifier.startswith("//"):
         path = specifier[1:]
     elif specifier.startswith("~/"):
@@ -209,14 +212,14 @@ def matches_text(rule: Rule, text: str) -> bool:
 
 
 def matches_path(rule: Rule, fact: PathFact) -> bool:
-    """Allow needs the path and where it leads; deny and ask need either, and do not mind upper and lower case."""
+    """Allow must match the path and its target; deny and ask match either, and ignore case."""
     pattern = _compiled(rule.pattern, rule.behaviour != "allow")
-    found = [pattern.fullmatch(path) is not None for path in (fact.path, fact.real)]
-    return all(found) if rule.behaviour == "allow" else any(found)
+    matches = [pattern.fullmatch(path) is not None for path in (fact.path, fact.real)]
+    return all(matches) if rule.behaviour == "allow" else any(matches)
 
 
 def matches_host(rule: Rule, tool: str, fact: HostFact) -> bool:
-    # A rule for WebFetch, which only reads, does not allow Http to send something.
+    # A rule for WebFetch, which only reads, does not allow Http to send data.
     if rule.behaviour == "allow" and rule.tool != tool and fact.method.upper() not in PLAIN_METHODS:
         return False
     return covers(rule.pattern, fact.host, fact.port)
@@ -226,8 +229,8 @@ def names_tool(rule: Rule, tool: str) -> bool:
     """Whether a rule's tool name, or its family, or its glob, is that tool."""
     if rule.tool == tool:
         return True
-    held = traits(tool)
-    if rule.tool == held.family or (rule.tool == held.refused_with and rule.behaviour != "allow"):
+    tool_traits = traits(tool)
+    if rule.tool == tool_traits.family or (rule.tool == tool_traits.refused_with and rule.behaviour != "allow"):
         return True
     if rule.tool.startswith("mcp__") and rule.tool.count("__") == 1 and not re.search(r"[*?]", rule.tool):
         return tool.startswith(rule.tool + "__")
@@ -240,11 +243,11 @@ def matches_field(rule: Rule, arguments: Json) -> bool:
     """`field:value` of a deny or ask rule; a field that is left out never matches."""
     if rule.behaviour == "allow" or ":" not in rule.specifier:
         return False
-    field, wanted = (part.strip() for part in rule.specifier.split(":", 1))
+    field, pattern = (part.strip() for part in rule.specifier.split(":", 1))
     if field in PRIMARY_FIELDS or field not in arguments:
         return False
     value = arguments[field]
     if not isinstance(value, str | int | float | bool):
         return False
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return re.fullmatch(glob_patterns.text(wanted), text, re.DOTALL) is not None
+    return re.fullmatch(glob_patterns.text(pattern), text, re.DOTALL) is not None

@@ -72,7 +72,7 @@ def settle(called: Called, one: Watched, id: str, *, granted: bool) -> Settled |
 async def listing(called: Called) -> Listing:
     given: Listed = called.given
     wanted = client_scope.places(called)
-    found = approvals.listing(called.house.store, everything=given.all, limit=given.limit, places=wanted)
+    found = approvals.listing(called.house.store, everything=given.all, limit=given.limit, workspaces=wanted)
     return Listing([_as_json(called, row) for row in found])
 
 

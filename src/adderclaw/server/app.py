@@ -194,7 +194,7 @@ async def _while_it_counts(house: ServerState, row: ClientRow, streaming: Corout
     house.streams.add(task)
     try:
         while not (await asyncio.wait({task}, timeout=house.recheck_seconds))[0]:
-            if clients.state_of(house.store, row, house.clock.now()) != "valid":
+            if clients.current_state(house.store, row, house.clock.now()) != "valid":
                 return
         if not task.cancelled():  # else the server ends
             await task

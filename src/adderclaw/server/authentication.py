@@ -85,7 +85,7 @@ def enter(house: ServerState, request: Request, endpoint: Endpoint) -> tuple[Cli
         within(house, "open", endpoint.path)
         return NOBODY, None
     token, via = token_of(house, request)
-    row = clients.found(house.store, house.key, token, house.clock.now()) if token else None
+    row = clients.authenticate(house.store, house.key, token, house.clock.now()) if token else None
     if row is None:
         if endpoint.is_page and endpoint.method in SAFE:
             raise LoginFirst(str(request.url.path))

@@ -83,7 +83,7 @@ async def message(called: Called) -> "Response":
     except AdderClawError as error:
         deliveries.release(house.store, claims)  # nothing began: the same message may come again
         raise _for_sender(chat, error) from error
-    deliveries.begun(house.store, claims, turn)
+    deliveries.record_start(house.store, claims, turn)
     return _response(await replies.within(chat, one, turn, after))
 
 
@@ -152,7 +152,7 @@ async def _opened(chat: Chat, client: str) -> Conversation:
     way = f"webhook:{chat.name}"
     one = await house.conversations.open(client, resume=id, options=wanted, channel=way)
     if id is None:
-        threads.note(house.store, one.id, chat.thread)
+        threads.record_thread(house.store, one.id, chat.thread)
     return one
 
 

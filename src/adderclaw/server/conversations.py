@@ -182,7 +182,7 @@ def shown(called: Called, one: Conversation) -> Shown:
         turn=one.turn,
         queued=len(one.queued),
         client=one.client,
-        came_from=queries.clean(threads.came_from(one.client)),
+        came_from=queries.clean(threads.describe_sender(one.client)),
         steers=steers(called, one),
         awake=one.run is not None,
         run_id=one.run.run_id if one.run is not None else "",
@@ -226,7 +226,7 @@ def _row(called: Called, one: transcript.Conversation, owner: str) -> Row:
         turn=here.turn if here is not None else "",
         questions=len(here.questions) if here is not None else 0,
         steers=called.client.steers(owner, one.project_dir),
-        came_from=queries.clean(threads.came_from(owner)),
+        came_from=queries.clean(threads.describe_sender(owner)),
     )
 
 

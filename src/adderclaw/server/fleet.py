@@ -100,7 +100,7 @@ async def by_request(called: Called) -> FleetAnswered:
     except AdderClawError:
         deliveries.release(house.store, claims)  # nothing was answered: the same request may come again
         raise
-    deliveries.begun(house.store, claims, made.run_id)
+    deliveries.record_start(house.store, claims, made.run_id)
     return made
 
 

@@ -39,13 +39,13 @@ async def page(called: Called) -> Response:
 async def login(called: Called) -> Response:
     """The cookie is a token of its own, of the same client: it ends with that one, by logout, and after a week."""
     house, given, now = called.house, called.given, called.house.clock.now()
-    row = clients.found(house.store, house.key, given.token.strip(), now)
+    row = clients.authenticate(house.store, house.key, given.token.strip(), now)
     if row is None or row.parent:
         authentication.failed(house)
         wrong = Output(_own_page(given.next), "The token is unknown, expired or revoked.")
         return respond(called, "login.html", wrong, 401)
     authentication.tell_let_in(house, called.request, authentication.client_of(row, "dashboard"))
-    clients.clear(house.store, now)
+    clients.delete_ended(house.store, now)
     made = clients.create(
         house.store,
         house.key,
@@ -68,7 +68,7 @@ async def logout(called: Called) -> Response:
     """The login ends here and now, wherever its cookie was copied to."""
     house = called.house
     token, via = authentication.token_of(house, called.request)
-    row = clients.found(house.store, house.key, token, house.clock.now())
+    row = clients.authenticate(house.store, house.key, token, house.clock.now())
     if row is not None and row.parent and via == "dashboard":
         clients.revoke(house.store, row.id, house.clock.now())
     answer = RedirectResponse("/login", 303)

@@ -114,13 +114,13 @@ async def listing(called: Called) -> Listing:
 
     def read() -> list[Row]:
         with queries.reading(called.house.options) as store:
-            found = runs.found(
+            found = runs.search(
                 store,
                 status=given.status,
                 kind=given.kind,
                 before=given.before,
                 limit=given.limit,
-                places=client_scope.places(called),
+                workspaces=client_scope.places(called),
             )
             return [_row(called, store, run) for run in found]
 

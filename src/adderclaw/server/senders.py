@@ -44,5 +44,5 @@ def is_as(one: Options, other: Options) -> bool:
 
 def require_budget(house: ServerState, sender: Sender, client: str) -> None:
     most = sender.cost_usd_per_day
-    if most is not None and (spent := threads.spent(house.store, client, house.clock.now() - DAY)) >= most:
+    if most is not None and (spent := threads.cost_since(house.store, client, house.clock.now() - DAY)) >= most:
         raise Refusal(429, "cost", f"this sender has used {spent:.2f} of {most:.2f} USD within 24 hours: try later")

@@ -57,7 +57,7 @@ def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bo
         options = replace(options, workspace=os.path.abspath(os.path.expanduser(folders[0])))
         house = ServerState(options, folders, hosts=listening.hosts(where), secure=context is not None, openai=openai)
         stack.callback(house.store.close)
-        clients.clear(house.store, house.clock.now())
+        clients.delete_ended(house.store, house.clock.now())
         listening.check(where, has_token=clients.is_any_valid(house.store, house.clock.now()))
         port = stack.enter_context(listening.bound(where))
         beside = stack.enter_context(listening.unix_socket(where.socket))

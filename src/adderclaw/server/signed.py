@@ -16,7 +16,7 @@ from adderclaw.server.body import text_of
 from adderclaw.server.endpoint import Called
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage import deliveries
-from adderclaw.storage.deliveries import Claim, TooMany
+from adderclaw.storage.deliveries import Claim, DailyLimitReached
 
 BODY_LIMIT = 256 << 10
 """Bytes of a signed request: it is read whole before its signature is looked at."""
@@ -68,12 +68,12 @@ def claim(called: Called, claims: Sequence[Claim], *, sender: str = "", most: in
     house = called.house
     try:
         earlier = deliveries.claim(house.store, claims, house.clock.now(), most=most)
-    except TooMany:
-        tell_refused(called, claims[0].door, "the sender's messages of a day are used up", sender)
+    except DailyLimitReached:
+        tell_refused(called, claims[0].source, "the sender's messages of a day are used up", sender)
         fix = "try again later, or let the operator allow more"
         raise Refusal(429, "day", f"this sender has sent {most} messages within 24 hours: {fix}") from None
     if earlier is not None:
-        tell_refused(called, claims[0].door, f"{visible(earlier.id)} came before", sender)
+        tell_refused(called, claims[0].source, f"{visible(earlier.id)} came before", sender)
         if earlier.became:
             raise Refusal(409, "replayed", f"{earlier.id} was received before, at {earlier.received_at}: nothing began")
         fix = "nobody can say what became of it: if nothing did, send it again under a new id"
@@ -81,7 +81,7 @@ def claim(called: Called, claims: Sequence[Claim], *, sender: str = "", most: in
     house.tell(
         {
             "event_type": "delivery_received",
-            "door": claims[0].door,
+            "door": claims[0].source,
             "delivery_id": claims[0].id,
             "sender": sender,
             "peer": authentication.peer(called.request),

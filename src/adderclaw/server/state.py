@@ -24,7 +24,7 @@ from adderclaw.server.listening import LOOPBACK
 from adderclaw.server.metrics import Meter
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage import Store, clients
-from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.storage.telemetry import database
 
 POSTS_END = 3.0
@@ -50,7 +50,7 @@ class ServerState:
         self.workspaces = tuple(followed(os.path.abspath(os.path.expanduser(one))) for one in workspaces)
         self.home = config.home()
         self.clock = SystemClock()
-        self.key = operators_key(os.path.join(self.home, home_names.RECEIPT_KEY))
+        self.key = read_or_create_key(os.path.join(self.home, home_names.RECEIPT_KEY))
         self.store = Store.open(self.store_path)
         self.bus = Bus(self.clock, random_ids, Secrets().clean)
         self.bus.listen("database", database.sink(self.store))
@@ -119,7 +119,7 @@ class ServerState:
     def is_news(self, row_id: str) -> bool:
         """Whether it is worth a row that this client is there: once a minute."""
         now = self.clock.monotonic()
-        if now - self._seen.get(row_id, -clients.USED_EVERY) < clients.USED_EVERY:
+        if now - self._seen.get(row_id, -clients.USE_NOTE_SECONDS) < clients.USE_NOTE_SECONDS:
             return False
         self._seen[row_id] = now
         return True

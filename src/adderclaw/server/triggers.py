@@ -11,7 +11,7 @@ from adderclaw.server.body import text_of
 from adderclaw.server.endpoint import Called, Endpoint
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage import deliveries, schedules
-from adderclaw.storage.deliveries import KEPT, Claim
+from adderclaw.storage.deliveries import KEEP_SECONDS, Claim
 from adderclaw.storage.schedules import Schedule
 
 PAYLOAD = "payload"
@@ -38,7 +38,7 @@ async def begin(called: Called) -> Begun:
     text = text_of(called.given)
     signed.require_open(called, door)
     # what GitHub signs has no time in it, so that it could come again at any time
-    claims = [Claim(door, delivery.id, KEPT if delivery.timestamp is not None else None)]
+    claims = [Claim(door, delivery.id, KEEP_SECONDS if delivery.timestamp is not None else None)]
     signed.claim(called, claims)
     try:
         run = await house.scheduler.request(found.id, delivery.id, {PAYLOAD: framed(sealed(text), text)})
@@ -53,7 +53,7 @@ async def begin(called: Called) -> Begun:
             case _:
                 house.tell({"event_type": "warning", "message": f"trigger {found.name}: {error}"})
                 raise Refusal(503, "unavailable", "nothing could begin; the operator can see why") from error
-    deliveries.begun(house.store, claims, run or "queued")
+    deliveries.record_start(house.store, claims, run or "queued")
     return Begun(delivery.id, run)
 
 

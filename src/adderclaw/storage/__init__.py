@@ -17,14 +17,13 @@ from adderclaw.storage.migrations import MIGRATIONS, Migrations, apply, apply_or
 if TYPE_CHECKING:
     from adderclaw.storage.files import Image
 
-"""Names of the database and the receipts; by default both are in the same folder."""
 BUSY_MS = 30_000
 TRY_MS = 200
-"""How long one attempt to open waits before it is checked whether locks work here at all."""
+"""Milliseconds that one attempt to open waits before it is checked whether locks work here."""
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 QUEUE_LIMIT = 512
 CHECKPOINT_PAGES = 4_000
-"""How far the log beside the file may grow (16 MB) before it is copied into it: that waits for the disk twice."""
+"""Pages (16 MB) that the WAL may grow to before it is copied into the database, which waits for the disk twice."""
 
 
 class Store:
@@ -35,7 +34,7 @@ class Store:
     ) -> None:
         self.path = path
         self.image = image
-        """Where the rows are kept if SQLite cannot write its own file."""
+        """Stores the rows if SQLite cannot write its own file."""
         self.notice = ""
         """A warning for the operator about this store."""
         self.read_only = read_only
@@ -43,7 +42,7 @@ class Store:
         self._lock = threading.RLock()
         self._queue: list[tuple[str, tuple[Any, ...]]] = []
         self._soon: list[Callable[[sqlite3.Cursor], None]] = []
-        self._file = None if read_only or image is not None else _File(path, connection)
+        self._file = None if read_only or image is not None else _DatabaseFile(path, connection)
 
     @staticmethod
     def open(
@@ -54,10 +53,10 @@ class Store:
         replaces_lost: bool = False,
         migrations: Migrations = MIGRATIONS,
     ) -> "Store":
-        """Creates and migrates the file, unless it is only to be read: then it must be there and be up to date.
+        """Create and migrate the file; with `read_only` it must exist and be up to date.
 
-        Where SQLite cannot write its file, or with `in_files`, the rows are kept in a folder beside it from then on.
-        A database that was lost is created again only with `replaces_lost`.
+        If SQLite cannot write its file, or with `in_files`, the rows are stored in a folder next to it from then on.
+        A lost database is created again only with `replaces_lost`.
         """
         path = os.path.abspath(path)
         if not replaces_lost and not Store.exists(path):
@@ -68,14 +67,14 @@ class Store:
             return _open_files(path, migrations, read_only=read_only)
         if os.path.isdir(f"{path}.files"):
             files = _open_files(path, migrations, read_only=read_only)
-            return _said(files, "SQLite could not write its file when this began")
+            return _with_notice(files, "SQLite could not write its file when this store was created")
         if read_only:
             return _open_to_read(path, migrations)
         lost = wal_is_lost(path)
         try:
             store = _open_to_write(path, migrations, replaces_lost=replaces_lost)
         except Unwritable as error:
-            return _fallen_back(path, migrations, error)
+            return _fall_back_to_files(path, migrations, error)
         if lost:
             from adderclaw.storage import damage
 
@@ -92,7 +91,7 @@ class Store:
         return False
 
     def write(self) -> AbstractContextManager[sqlite3.Cursor]:
-        """One transaction, held for as short as possible: never await inside it."""
+        """One transaction, which must be as short as possible: never await inside it."""
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
         return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon, self._file, self.image)
@@ -109,13 +108,13 @@ class Store:
                 raise explained(self.path, error) from error
 
     def version(self) -> tuple[int, int]:
-        """Another value once any process, or this one, has written something."""
+        """A value that changes when any process has written something."""
         with self._lock:
             return int(self.read("PRAGMA data_version")[0][0]), self._connection.total_changes
 
     @contextmanager
-    def looking(self) -> Generator[sqlite3.Cursor]:
-        """A cursor that sees one state of the database; what it would change is not kept."""
+    def snapshot(self) -> Generator[sqlite3.Cursor]:
+        """A cursor that sees one state of the database; its changes are rolled back."""
         with self._lock:
             try:
                 cursor = self._connection.cursor()
@@ -127,15 +126,15 @@ class Store:
             except sqlite3.Error as error:
                 raise explained(self.path, error) from error
 
-    def later(self, sql: str, params: tuple[Any, ...]) -> None:
-        """A row that is not worth a transaction of its own: it rides along with the next one, or with close()."""
+    def write_later(self, sql: str, params: tuple[Any, ...]) -> None:
+        """Queue a row that is not worth its own transaction: it is written with the next one, or by close()."""
         self._queue.append((sql, params))
         if len(self._queue) >= QUEUE_LIMIT and not self._connection.in_transaction:
             with self.write():
                 pass
 
-    def soon(self, rows: Callable[[sqlite3.Cursor], None]) -> None:
-        """Rows that open the next transaction. Whoever goes on to wait, or to do what rests on them, flushes first."""
+    def write_next(self, rows: Callable[[sqlite3.Cursor], None]) -> None:
+        """Queue rows for the start of the next transaction. Call `flush` before waiting or relying on them."""
         self._soon.append(rows)
 
     def flush(self) -> None:
@@ -146,7 +145,7 @@ class Store:
     def close(self) -> None:
         with self._lock:
             if (self._queue or self._soon) and not self.read_only:
-                # Queued rows were only told, and the program is ending: no reason to fail.
+                # Queued rows are not essential, and the program is ending: do not fail.
                 with suppress(StoreError), self.write():
                     pass
             self._connection.close()
@@ -164,7 +163,7 @@ class _Transaction:
         lock: threading.RLock,
         queue: list[tuple[str, tuple[Any, ...]]],
         soon: list[Callable[[sqlite3.Cursor], None]],
-        file: "_File | None" = None,
+        file: "_DatabaseFile | None" = None,
         image: "Image | None" = None,
     ) -> None:
         self._file, self._image = file, image
@@ -185,7 +184,7 @@ class _Transaction:
             for rows in self._soon[: self._opened]:
                 rows(cursor)
         except BaseException as error:
-            self._leave(error)
+            self._roll_back(error)
             raise
         return cursor
 
@@ -198,36 +197,36 @@ class _Transaction:
                     self._file.require_same()
                 self._connection.execute("COMMIT")
                 if self._image is not None:
-                    self._keep_image(self._image)
+                    self._write_image(self._image)
             except BaseException as failure:
-                self._leave(failure)
+                self._roll_back(failure)
                 raise
             del self._queue[: self._flushed]
             del self._soon[: self._opened]
             self._lock.release()
         else:
-            self._leave(error)
+            self._roll_back(error)
 
-    def _keep_image(self, image: "Image") -> None:
+    def _write_image(self, image: "Image") -> None:
         try:
             image.write(self._connection.serialize())
         except OSError as error:
             raise StoreError(
-                f"{image.folder} cannot be written ({error.strerror}): what was just done is not kept"
+                f"{image.folder} cannot be written ({error.strerror}): the last change is not stored. Make it writable"
             ) from error
 
     def _flush(self, cursor: sqlite3.Cursor) -> None:
         self._flushed = len(self._queue)
         for sql, params in self._queue[: self._flushed]:
-            # A row that was only told is never worth the transaction that it rides with.
+            # A queued row must never fail the transaction that it is written with.
             with suppress(sqlite3.IntegrityError, sqlite3.ProgrammingError, UnicodeEncodeError):
                 cursor.execute(sql, params)
 
-    def _leave(self, error: BaseException) -> None:
+    def _roll_back(self, error: BaseException) -> None:
         try:
             if self._connection.in_transaction and not isinstance(error, _Nested):
                 self._connection.execute("ROLLBACK")
-            if self._file is not None and isinstance(error, sqlite3.Error) and _primary(error) in BUSY:
+            if self._file is not None and isinstance(error, sqlite3.Error) and _primary_code(error) in BUSY:
                 self._file.wait_no_more()
         finally:
             self._lock.release()
@@ -235,15 +234,15 @@ class _Transaction:
             raise explained(self._path, error) from error
 
 
-class _File:
-    """The database file that was opened: whether its name still leads to it, and how long its lock is waited for."""
+class _DatabaseFile:
+    """The opened database file: checks that its name still leads to it, and how long to wait for its lock."""
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         self._path, self._connection = path, connection
-        self._identity = self._found()
+        self._identity = self._current_identity()
         self._waits = True
 
-    def _found(self) -> tuple[int, int] | None:
+    def _current_identity(self) -> tuple[int, int] | None:
         try:
             status = os.stat(self._path)
         except OSError:
@@ -251,17 +250,17 @@ class _File:
         return status.st_dev, status.st_ino
 
     def require_same(self) -> None:
-        """What is committed to a file that has no name any more is lost, without a word from SQLite."""
-        found = self._found()
-        if found != self._identity or found is None:
-            what = "deleted" if found is None else "replaced by another file"
+        """Raise StoreError if the file was deleted or replaced: SQLite would lose a commit without an error."""
+        identity = self._current_identity()
+        if identity != self._identity or identity is None:
+            what = "deleted" if identity is None else "replaced by another file"
             raise StoreError(
-                f"{self._path} was {what} while it was in use: nothing more can be kept in it. Put the file back, or "
-                "begin anew with `adderclaw init`"
+                f"{self._path} was {what} while it was in use: nothing more can be stored in it. Put the file back, "
+                "or create a new one with `adderclaw init`"
             )
 
     def wait_no_more(self) -> None:
-        """Its lock was waited for in vain: whoever still has a row to write does not wait as long again."""
+        """Stop waiting for the lock after a timeout, so that later rows do not wait as long again."""
         if self._waits:
             self._waits = False
             self._connection.execute("PRAGMA busy_timeout = 0")
@@ -273,31 +272,31 @@ class _File:
 
 
 class _Nested(StoreError):
-    """The transaction that is open belongs to somebody else."""
+    """Another caller's transaction is open."""
 
 
 # ------------------------------------------------------------------ opening
 
 
 class Unwritable(StoreError):
-    """SQLite cannot open its file for writing, though the folder is ours."""
+    """SQLite cannot open its file for writing, although the folder is writable."""
 
 
 UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOLFS})
-"""What a file system without locks or shared memory makes SQLite say."""
+"""SQLite's errors on a file system without locks or shared memory."""
 
 
-def _fallen_back(path: str, migrations: Migrations, error: Unwritable) -> Store:
-    """Keep the rows in files, unless the database holds some that would be lost from sight."""
+def _fall_back_to_files(path: str, migrations: Migrations, error: Unwritable) -> Store:
+    """Store the rows in files, unless the database has rows that would no longer be visible."""
     if os.path.exists(path) and os.path.getsize(path) > 0:
         raise error
-    return _said(_open_files(path, migrations, read_only=False), str(error))
+    return _with_notice(_open_files(path, migrations, read_only=False), str(error))
 
 
-def _said(store: Store, why: str) -> Store:
+def _with_notice(store: Store, why: str) -> Store:
     store.notice = (
-        f"rows are kept as files in {store.path}.files and not in the database ({why}): "
-        "this is slower, and one process at a time can use it"
+        f"rows are stored as files in {store.path}.files and not in the database ({why}): "
+        "this is slower, and only one process at a time can use it"
     )
     return store
 
@@ -306,7 +305,7 @@ def _open_files(path: str, migrations: Migrations, *, read_only: bool) -> Store:
     from adderclaw.storage import files
 
     try:
-        connection, image = files.connected(path, _connect, migrations, read_only=read_only)
+        connection, image = files.open_image(path, _connect, migrations, read_only=read_only)
     except OSError as error:
         raise StoreError(f"cannot write {path}.files: {error.strerror}: make its folder writable") from error
     except sqlite3.Error as error:
@@ -318,17 +317,17 @@ def _open_to_write(path: str, migrations: Migrations, *, replaces_lost: bool) ->
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        _create(path)
+        _create_file(path)
     except OSError as error:
         raise StoreError(
             f"cannot create {path}: {error.strerror}: make {folder} writable, or set [memory] path to another file"
         ) from error
     if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
         raise StoreError(f"{path} cannot be written: make the file and {folder} writable for this user")
-    return _patiently(path, lambda: _connected(path, migrations, replaces_lost=replaces_lost))
+    return _retry_while_busy(path, lambda: _connect_and_migrate(path, migrations, replaces_lost=replaces_lost))
 
 
-def _create(path: str) -> None:
+def _create_file(path: str) -> None:
     """The file with mode 0600; SQLite gives -wal and -shm the mode of their file."""
     # Never open an existing database file by hand: closing it would drop this process's SQLite locks on it.
     with suppress(FileExistsError):
@@ -342,11 +341,11 @@ def _close_to_others(path: str) -> None:
                 os.chmod(name, 0o600)
 
 
-def _connected(path: str, migrations: Migrations, *, replaces_lost: bool) -> Store:
+def _connect_and_migrate(path: str, migrations: Migrations, *, replaces_lost: bool) -> Store:
     connection = _connect(path)
     try:
         cursor = connection.cursor()
-        missing = pending(cursor, path, migrations)  # first, so that a file of another program is not changed
+        missing = pending(cursor, path, migrations)  # checked first, so that a file of another program is not changed
         if missing is None and not replaces_lost:
             _require_tables(cursor, path)
         _close_to_others(path)
@@ -380,11 +379,11 @@ def _require_not_lost(path: str) -> None:
     if name == home_names.DATABASE and os.path.exists(log) and os.path.getsize(log):
         from adderclaw.storage import damage
 
-        raise StoreError(damage.lost(path, log))
+        raise StoreError(damage.lost_message(path, log))
 
 
 def wal_is_lost(path: str) -> bool:
-    """Whether somebody removed the -wal file of a killed process: SQLite itself removes the -shm file first."""
+    """Whether the -wal file of a killed process was removed: SQLite itself removes the -shm file first."""
     wal = f"{path}-wal"
     return not os.path.exists(wal) and os.path.exists(f"{path}-shm") and not os.path.exists(wal)
 
@@ -392,13 +391,13 @@ def wal_is_lost(path: str) -> bool:
 def _open_to_read(path: str, migrations: Migrations) -> Store:
     if not os.path.exists(path):
         raise StoreError(f"there is no database at {path}: run `adderclaw init`")
-    return _patiently(path, lambda: _connected_to_read(path, migrations))
+    return _retry_while_busy(path, lambda: _connect_to_read(path, migrations))
 
 
-def _connected_to_read(path: str, migrations: Migrations) -> Store:
-    # Opening it as usual would create an empty -wal file, and hide from `doctor` and the next run that one was lost.
+def _connect_to_read(path: str, migrations: Migrations) -> Store:
+    # A normal open would create an empty -wal file, and hide from `doctor` and the next run that one was lost.
     how = "mode=ro&immutable=1" if wal_is_lost(path) else "mode=ro"
-    connection, missing = _looked_into(path, how, migrations)
+    connection, missing = _open_read_only(path, how, migrations)
     if missing is None:
         with closing(connection):
             _require_tables(connection.cursor(), path)
@@ -411,7 +410,7 @@ def _connected_to_read(path: str, migrations: Migrations) -> Store:
     return Store(path, connection, read_only=True)
 
 
-def _looked_into(path: str, how: str, migrations: Migrations) -> tuple[sqlite3.Connection, list[str] | None]:
+def _open_read_only(path: str, how: str, migrations: Migrations) -> tuple[sqlite3.Connection, list[str] | None]:
     from urllib.parse import quote
 
     connection = _connect(f"file:{quote(path)}?{how}", uri=True)
@@ -419,15 +418,15 @@ def _looked_into(path: str, how: str, migrations: Migrations) -> tuple[sqlite3.C
         return connection, pending(connection.cursor(), path, migrations)
     except BaseException as error:
         connection.close()
-        # Reading in WAL mode makes a -shm file. Where we may not, and nobody else is at work, none is needed.
+        # Reading in WAL mode creates a -shm file. If that is forbidden and no process writes, none is needed.
         closed = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
         if (
             isinstance(error, sqlite3.Error)
-            and _primary(error) in closed
+            and _primary_code(error) in closed
             and how == "mode=ro"
             and not os.path.exists(f"{path}-wal")
         ):
-            return _looked_into(path, "mode=ro&immutable=1", migrations)
+            return _open_read_only(path, "mode=ro&immutable=1", migrations)
         raise
 
 
@@ -441,19 +440,19 @@ def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _patiently(path: str, attempt: Callable[[], Store]) -> Store:
-    """SQLite's own busy handler is not asked when two processes turn a new file to WAL at once: try again here."""
+def _retry_while_busy(path: str, attempt: Callable[[], Store]) -> Store:
+    """Retry while busy: SQLite's busy handler does not cover two processes switching a new file to WAL."""
     deadline = time.monotonic() + BUSY_MS / 1000
     while True:
         try:
             store = attempt()
         except sqlite3.Error as error:
-            if _primary(error) in UNWRITABLE:
+            if _primary_code(error) in UNWRITABLE:
                 raise Unwritable(str(explained(path, error))) from error
-            if _primary(error) not in BUSY or time.monotonic() > deadline:
+            if _primary_code(error) not in BUSY or time.monotonic() > deadline:
                 raise explained(path, error) from error
-            if not locks.work_in(folder := os.path.dirname(path)):
-                raise Unwritable(": ".join(locks.without(folder))) from error
+            if not locks.locks_work(folder := os.path.dirname(path)):
+                raise Unwritable(": ".join(locks.no_locks_message(folder))) from error
             time.sleep(0.01)
         else:
             store.wait()
@@ -478,9 +477,9 @@ def explained(path: str, error: sqlite3.Error) -> StoreError:
 
     if damage.is_damage(error):
         return StoreError(damage.message(path, error))
-    fix = _FIXES.get(_primary(error))
+    fix = _FIXES.get(_primary_code(error))
     return StoreError(f"{path} {fix} ({error})" if fix else f"{path}: {error}")
 
 
-def _primary(error: sqlite3.Error) -> int:
+def _primary_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

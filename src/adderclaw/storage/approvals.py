@@ -1,6 +1,6 @@
-"""Questions as rows: the first answer decides, once, also for a call that is resumed later; what expires is denied.
+"""Questions as rows: the first answer decides, once, also for a resumed call; expired questions are denied.
 
-A yes is signed with the operator's key, so that a program that can only write the database cannot give one.
+A yes is signed with the operator's key, so that a program that can only write to the database cannot give one.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store, locks
 from adderclaw.storage.text import iso, plain
 
-type Word = Literal["yes", "no"]
+type Answer = Literal["yes", "no"]
 
 
 class Approval(NamedTuple):
@@ -29,12 +29,12 @@ class Approval(NamedTuple):
     reason: str
     shown: str
     plan_hash: str
-    """Of exactly what is asked about; what runs has the same."""
+    """The hash of what is asked about; what runs has the same."""
     pid: int
     """The process that waits for the answer."""
     created_at: str
     expires_at: str | None = None
-    answer: Word | None = None
+    answer: Answer | None = None
     answered_by: str | None = None
     answered_at: str | None = None
     comment: str | None = None
@@ -48,18 +48,18 @@ class Approval(NamedTuple):
     used_at: str | None = None
     """When a process acted on the answer. A yes is used once."""
     terminal: int = 0
-    """1: a yes is given by a person at a terminal alone."""
+    """1: only a person at a terminal may say yes."""
     questions: str = ""
-    """JSON of the questions, where it is not a yes that is asked for."""
+    """JSON of the questions, if it does not ask for a yes or no."""
     replies: str = ""
-    """JSON of what was answered to them."""
+    """JSON of the answers to them."""
     stays: int = 0
-    """1: it waits for an answer also when the process that asked has ended."""
+    """1: it waits for an answer even after the process that asked has ended."""
     kind: str = "call"
     """call or step: `questions.Kind`."""
 
     def is_signed(self, key: bytes) -> bool:
-        """Whether its yes was given by somebody who has the key."""
+        """Whether its yes was signed with the key."""
         mac = sign(key, self, self.answered_by or "", self.answered_who or "", self.replies)
         return hmac.compare_digest(mac, self.mac or "")
 
@@ -69,22 +69,22 @@ class Approval(NamedTuple):
         return not self.questions or bool(self.tool_use_id)
 
     @property
-    def given(self) -> dict[str, str] | None:
-        """What was answered to its questions."""
+    def reply_values(self) -> dict[str, str] | None:
+        """The answers to its questions."""
         return json.loads(self.replies) if self.replies else None
 
     @property
-    def about(self) -> tuple[str, ...]:
-        """Who asks, and about exactly what: a call that is resumed asks the same."""
+    def question_identity(self) -> tuple[str, ...]:
+        """Who asks about what: a resumed call asks the same question."""
         who = (self.session_id, self.tool_use_id, self.agent)
         marks = [word for word, there in (("terminal", self.terminal), ("step", self.kind == "step")) if there]
         more = (*marks, *((self.questions,) if self.questions else ()))
         return (*who, self.plan_hash, self.tool, self.risk, self.reason, self.shown, *more)
 
     @property
-    def asked(self) -> tuple[str, ...]:
-        """All that an answer is given to."""
-        return (self.id, self.expires_at or "", *self.about)
+    def signed_fields(self) -> tuple[str, ...]:
+        """The question as an answer signs it."""
+        return (self.id, self.expires_at or "", *self.question_identity)
 
     def is_late(self, now: float) -> bool:
         return self.expires_at is not None and self.expires_at <= iso(now)
@@ -126,10 +126,10 @@ def ask(
     stays: bool = False,
     kind: str = "call",
 ) -> Approval:
-    """Write a question down, or take up the same one that an ended process left: answered or not.
+    """Store a question, or reuse the same one that an ended process left, answered or not.
 
-    `ours` are the open questions of this process. What an ended one asked about another call is settled: no.
-    One that `stays` is not asked anew when its time is over.
+    `ours` are the open questions of this process. Questions that ended processes asked about other calls get a no.
+    One that `stays` is not asked again when it has expired.
     """
     new = Approval(
         id=plain(id),
@@ -150,8 +150,8 @@ def ask(
         stays=int(stays),
         kind=kind,
     )
-    same = _left(cursor, new, ours, now, stays=stays)
-    _settle(cursor, new, ours, same)
+    same = _find_same(cursor, new, ours, now, stays=stays)
+    _settle_abandoned(cursor, new, ours, same)
     if same is not None:
         return same
     cursor.execute(
@@ -163,16 +163,18 @@ def ask(
     return new
 
 
-def _left(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], now: float, *, stays: bool) -> Approval | None:
-    """The same question, as an ended process left it: its answer not used yet, and not too old for a yes."""
+def _find_same(
+    cursor: sqlite3.Cursor, new: Approval, ours: Container[str], now: float, *, stays: bool
+) -> Approval | None:
+    """The same question from an ended process, with its answer unused and not expired for a yes."""
     sql = f"{_SELECT} WHERE session_id = ? AND used_at IS NULL ORDER BY rowid DESC"
     rows = [Approval(*row) for row in cursor.execute(sql, (new.session_id,))]
-    same = (row for row in rows if row.id not in ours and row.about == new.about)
+    same = (row for row in rows if row.id not in ours and row.question_identity == new.question_identity)
     return next((row for row in same if row.answer == "no" or stays or not row.is_late(now)), None)
 
 
-def _settle(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], same: Approval | None) -> None:
-    """What ended processes of the session left can be used no more, but the one that is taken up."""
+def _settle_abandoned(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], same: Approval | None) -> None:
+    """Close the questions that ended processes of the session left, except the one that is reused."""
     rows = cursor.execute("SELECT id FROM approvals WHERE session_id = ? AND used_at IS NULL", (new.session_id,))
     for (id,) in rows.fetchall():
         if same is not None and id == same.id:
@@ -186,8 +188,8 @@ def _settle(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], same: A
             )
 
 
-def use(cursor: sqlite3.Cursor, id: str, now: float) -> bool:
-    """Whether the answer is there to be acted on: it is once."""
+def mark_used(cursor: sqlite3.Cursor, id: str, now: float) -> bool:
+    """Mark an answer as used; returns whether it was unused: each answer is used once."""
     cursor.execute(
         "UPDATE approvals SET used_at = ? WHERE id = ? AND answer IS NOT NULL AND used_at IS NULL", (iso(now), id)
     )
@@ -195,15 +197,15 @@ def use(cursor: sqlite3.Cursor, id: str, now: float) -> bool:
 
 
 def sign(key: bytes, asked: Approval, by: str, who: str = "", replies: str = "") -> str:
-    """What a yes to exactly this question is signed with: to what runs, to what was shown of it, and who gave it."""
-    signed = canonical(["approval", *asked.asked, "yes", by, who, *([replies] if replies else [])])
+    """The signature of a yes to this question: it covers what runs, what was shown, and who answered."""
+    signed = canonical(["approval", *asked.signed_fields, "yes", by, who, *([replies] if replies else [])])
     return hmac.new(key, signed.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def answer(
     cursor: sqlite3.Cursor,
     id: str,
-    word: Word,
+    word: Answer,
     *,
     by: str,
     comment: str,
@@ -213,9 +215,9 @@ def answer(
     used: bool = False,
     replies: str = "",
 ) -> bool:
-    """Whether this answer is the one that counts: nobody answered before, and it is not too late for a yes.
+    """Store an answer; returns whether it counts: it is the first one, and a yes is not too late.
 
-    `used`: given to the process that waits, which acts on it at once.
+    `used`: the answer goes to the waiting process, which acts on it at once.
     """
     cursor.execute(
         "UPDATE approvals SET answer = :word, answered_by = :by, answered_at = :now, comment = :comment, mac = :mac,"
@@ -237,7 +239,7 @@ def answer(
 
 
 def used_by_call(store: Store, session_id: str, tool_use_id: str) -> str:
-    """The question that a call began on the answer of; empty where nobody was asked."""
+    """The question whose answer allowed a call; empty if none was asked."""
     rows = store.read(
         "SELECT id FROM approvals WHERE session_id = ? AND tool_use_id = ? AND answer = 'yes' AND used_at IS NOT NULL"
         " ORDER BY rowid DESC LIMIT 1",
@@ -246,8 +248,8 @@ def used_by_call(store: Store, session_id: str, tool_use_id: str) -> str:
     return str(rows[0][0]) if rows else ""
 
 
-def open_in(store: Store, session_id: str) -> Approval | None:
-    """The last question of a session that stays, and that nobody acted on yet."""
+def open_question(store: Store, session_id: str) -> Approval | None:
+    """The last lasting question of a session that is not used yet."""
     sql = f"{_SELECT} WHERE session_id = ? AND used_at IS NULL AND stays ORDER BY rowid DESC LIMIT 1"
     rows = store.read(sql, (session_id,))
     return Approval(*rows[0]) if rows else None
@@ -278,21 +280,21 @@ def get(store: Store, id: str) -> Approval | None:
     if not rows and id:
         rows = store.read(f"{_SELECT} WHERE instr(id, ?) = 1 LIMIT 4", (id,))
     if len(rows) > 1:
-        raise UsageError(f"{id!r} begins several approvals ({', '.join(row[0] for row in rows)}): give more of the one")
+        raise UsageError(f"{id!r} matches several approvals ({', '.join(row[0] for row in rows)}). Use a longer prefix")
     return Approval(*rows[0]) if rows else None
 
 
 def listing(
-    store: Store, *, everything: bool, limit: int, places: Sequence[str] = (), conversation: str | None = None
+    store: Store, *, everything: bool, limit: int, workspaces: Sequence[str] = (), conversation: str | None = None
 ) -> list[Approval]:
-    """Those without an answer, or all; of `places` and of one conversation, if given; the oldest first."""
-    wanted, values = ["1" if everything else "answer IS NULL"], list[str | int]()
-    if places or conversation is not None:
-        of = [f"c.project_dir IN ({', '.join('?' * len(places))})"] if places else []
+    """Open questions, or all, oldest first; only of these workspaces or this conversation, if given."""
+    conditions, values = ["1" if everything else "answer IS NULL"], list[str | int]()
+    if workspaces or conversation is not None:
+        of = [f"c.project_dir IN ({', '.join('?' * len(workspaces))})"] if workspaces else []
         of += ["c.id = ?"] if conversation is not None else []
         sessions = "SELECT s.session_id FROM sessions s JOIN conversations c ON c.id = s.conversation_id"
-        wanted.append(f"session_id IN ({sessions} WHERE {' AND '.join(of)})")
-        values += [*map(plain, places), *([plain(conversation)] if conversation is not None else [])]
-    sql = f"{_SELECT} WHERE {' AND '.join(wanted)} ORDER BY created_at DESC, rowid DESC LIMIT ?"
+        conditions.append(f"session_id IN ({sessions} WHERE {' AND '.join(of)})")
+        values += [*map(plain, workspaces), *([plain(conversation)] if conversation is not None else [])]
+    sql = f"{_SELECT} WHERE {' AND '.join(conditions)} ORDER BY created_at DESC, rowid DESC LIMIT ?"
     rows = store.read(sql, (*values, limit))
     return [Approval(*row) for row in reversed(rows)]

@@ -92,15 +92,18 @@ def add(cursor: sqlite3.Cursor, draft: Draft, changes: Iterable[Change]) -> int:
         " status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (os.fsencode(draft.root), *draft[1:]),
     )
-    made = cursor.lastrowid or 0
+    checkpoint_id = cursor.lastrowid or 0
     cursor.executemany(
         "INSERT INTO checkpoint_changes(checkpoint_id, path, before_json, after_json, sure) VALUES (?, ?, ?, ?, ?)",
-        ((made, os.fsencode(one.path), _text(one.before), _text(one.after), one.sure) for one in changes),
+        (
+            (checkpoint_id, os.fsencode(change.path), _text(change.before), _text(change.after), change.sure)
+            for change in changes
+        ),
     )
-    return made
+    return checkpoint_id
 
 
-def keep(cursor: sqlite3.Cursor, blobs: Iterable[Blob]) -> None:
+def add_blobs(cursor: sqlite3.Cursor, blobs: Iterable[Blob]) -> None:
     cursor.executemany("INSERT OR IGNORE INTO checkpoint_blobs(digest, pack, start, size) VALUES (?, ?, ?, ?)", blobs)
 
 
@@ -108,7 +111,7 @@ def finish(cursor: sqlite3.Cursor, checkpoint: int) -> None:
     cursor.execute("UPDATE checkpoints SET status = 'done' WHERE id = ?", (checkpoint,))
 
 
-def forget(cursor: sqlite3.Cursor, before: str) -> int:
+def delete_older(cursor: sqlite3.Cursor, before: str) -> int:
     """Drop checkpoints older than a moment (`datetime` text, UTC); returns how many."""
     cursor.execute(
         "DELETE FROM checkpoint_changes WHERE checkpoint_id IN (SELECT id FROM checkpoints WHERE created_at < ?)",
@@ -149,7 +152,7 @@ def counts(store: Store) -> dict[int, int]:
     return {row[0]: row[1] for row in rows}
 
 
-class Since(NamedTuple):
+class PathChange(NamedTuple):
     """One change of a path with whose it was."""
 
     checkpoint: int
@@ -159,20 +162,20 @@ class Since(NamedTuple):
     change: Change
 
 
-def since(store: Store, root: str, first: int) -> dict[str, list[Since]]:
+def changes_since(store: Store, root: str, first: int) -> dict[str, list[PathChange]]:
     """Every change in a root from a checkpoint on, by path, oldest first."""
-    found: dict[str, list[Since]] = {}
+    by_path: dict[str, list[PathChange]] = {}
     for row in store.read(
         "SELECT c.id, c.conversation_id, c.kind, c.tool, h.path, h.before_json, h.after_json, h.sure FROM checkpoints c"
         " JOIN checkpoint_changes h ON h.checkpoint_id = c.id WHERE c.root = ? AND c.id >= ? ORDER BY c.id",
         (os.fsencode(root), first),
     ):
         change = _change(*row[4:])
-        found.setdefault(change.path, []).append(Since(row[0], row[1], row[2], row[3], change))
-    return found
+        by_path.setdefault(change.path, []).append(PathChange(row[0], row[1], row[2], row[3], change))
+    return by_path
 
 
-def pending(store: Store) -> list[Checkpoint]:
+def unfinished_restores(store: Store) -> list[Checkpoint]:
     """Restores that were begun and not finished."""
     rows = store.read(SELECT + " WHERE status = 'pending' ORDER BY id")
     return [_checkpoint(row) for row in rows]
@@ -188,14 +191,14 @@ def blob(store: Store, digest: str) -> Blob | None:
     return Blob(*tuple(rows[0])) if rows else None
 
 
-def named(store: Store) -> set[str]:
+def needed_digests(store: Store) -> set[str]:
     """Every digest that some change names, or the baseline of a plan that counts."""
     from adderclaw.storage.sdlc import baselines
 
-    found = baselines.named(store)
+    digests = baselines.needed_digests(store)
     for row in store.read("SELECT before_json, after_json FROM checkpoint_changes"):
-        found |= {state.digest for state in map(_state, row) if state is not None and state.kind == "file"}
-    return found
+        digests |= {state.digest for state in map(_state, row) if state is not None and state.kind == "file"}
+    return digests
 
 
 def _checkpoint(row: sqlite3.Row) -> Checkpoint:

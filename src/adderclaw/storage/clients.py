@@ -19,11 +19,11 @@ from adderclaw.storage.text import iso, plain
 
 PREFIX = "adk_"
 """How a token begins: whoever finds one in a log knows what it is."""
-MOST = 200
+MAX_TOKEN_CHARACTERS = 200
 """Characters of a token that is looked at."""
-FORGOTTEN = 30 * 86_400.0
+FORGET_SECONDS = 30 * 86_400.0
 """Seconds after which a client that expired or was revoked is listed no more."""
-USED_EVERY = 60.0
+USE_NOTE_SECONDS = 60.0
 """Seconds between two notes of when a client was last there."""
 
 
@@ -48,7 +48,7 @@ class ClientRow(NamedTuple):
         return "expired" if self.expires_at is not None and self.expires_at <= iso(now) else "valid"
 
 
-class Made(NamedTuple):
+class NewClient(NamedTuple):
     """A new client; the token is nowhere else."""
 
     row: ClientRow
@@ -70,7 +70,7 @@ def create(
     folders: Sequence[str] = (),
     seconds: float | None = None,
     parent: str = "",
-) -> Made:
+) -> NewClient:
     """A client with a token of its own. `seconds` until it expires; None: never."""
     id = f"client-{os.urandom(6).hex()}"
     token = f"{PREFIX}{id[7:]}_{urlsafe_b64encode(os.urandom(32)).decode().rstrip('=')}"
@@ -78,7 +78,7 @@ def create(
         id,
         plain(name),
         tuple(sorted({*scopes})),
-        tuple(plain(one) for one in folders),
+        tuple(plain(folder) for folder in folders),
         iso(now),
         None if seconds is None else iso(now + seconds),
         parent,
@@ -93,10 +93,10 @@ def create(
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (row.id, row.name, canonical(row.scopes), canonical(row.folders), *row[4:8]),
         )
-    return Made(row, token)
+    return NewClient(row, token)
 
 
-def found(store: Store, key: bytes, token: str, now: float) -> ClientRow | None:
+def authenticate(store: Store, key: bytes, token: str, now: float) -> ClientRow | None:
     """The client of a token that counts now. A login counts as long as the client that logged in does."""
     id = _id_of(token)
     rows = _rows(store, f"{_SELECT} WHERE id = ?", (id,))
@@ -115,17 +115,17 @@ def _parent(store: Store, row: ClientRow) -> ClientRow | None:
     return next(iter(_rows(store, f"{_SELECT} WHERE id = ?", (row.parent,))), _NOBODY)
 
 
-def state_of(store: Store, row: ClientRow, now: float) -> str:
+def current_state(store: Store, row: ClientRow, now: float) -> str:
     """Of a client that was let in earlier: whether it still counts."""
     rows = _rows(store, f"{_SELECT} WHERE id IN (?, ?)", (row.id, row.parent))
-    states = [one.state(now) for one in rows]
+    states = [client.state(now) for client in rows]
     whole = len(rows) == (2 if row.parent else 1)
-    return next((one for one in states if one != "valid"), "valid") if whole else "revoked"
+    return next((client for client in states if client != "valid"), "valid") if whole else "revoked"
 
 
 def note_use(store: Store, row: ClientRow, now: float) -> None:
     """When it was last there; rides along with what is written next."""
-    store.later("UPDATE clients SET used_at = ? WHERE id IN (?, ?)", (iso(now), row.id, row.parent))
+    store.write_later("UPDATE clients SET used_at = ? WHERE id IN (?, ?)", (iso(now), row.id, row.parent))
 
 
 def listing(store: Store, *, logins: bool = False) -> list[ClientRow]:
@@ -156,39 +156,41 @@ def revoke(store: Store, id: str, now: float) -> ClientRow:
     return open_rows[0]._replace(revoked_at=open_rows[0].revoked_at or iso(now))
 
 
-def clear(store: Store, now: float) -> None:
+def delete_ended(store: Store, now: float) -> None:
     """Logins that ended are forgotten, and clients that ended a month ago."""
     with store.write() as cursor:
         cursor.execute(
             "DELETE FROM clients WHERE parent != '' AND (revoked_at IS NOT NULL OR expires_at <= ?)", (iso(now),)
         )
-        month = {"month": iso(now - FORGOTTEN)}
+        month = {"month": iso(now - FORGET_SECONDS)}
         cursor.execute("DELETE FROM clients WHERE expires_at <= :month OR revoked_at <= :month", month)
 
 
 def _rows(store: Store, sql: str, params: Sequence[object] = ()) -> list[ClientRow]:
-    made: list[ClientRow] = []
+    clients: list[ClientRow] = []
     for row in store.read(sql, params):
         try:
             scopes, folders = json.loads(row[2]), json.loads(row[3])
         except ValueError:  # somebody else wrote it: the HMAC would not fit anyway
             continue
-        made.append(ClientRow(row[0], row[1], tuple(map(str, scopes)), tuple(map(str, folders)), *row[4:]))
-    return made
+        clients.append(ClientRow(row[0], row[1], tuple(map(str, scopes)), tuple(map(str, folders)), *row[4:]))
+    return clients
 
 
 def _id_of(token: str) -> str:
-    if len(token) > MOST or not token.startswith(PREFIX):
+    if len(token) > MAX_TOKEN_CHARACTERS or not token.startswith(PREFIX):
         return ""
     return f"client-{token[len(PREFIX) :].partition('_')[0]}"
 
 
 def _mac(key: bytes, row: ClientRow, token: str, parent: ClientRow | None) -> str:
-    signed = canonical(["client", *_granted(row), token[:MOST], *([_granted(parent)] if parent else [])])
+    signed = canonical(
+        ["client", *_signed_fields(row), token[:MAX_TOKEN_CHARACTERS], *([_signed_fields(parent)] if parent else [])]
+    )
     return hmac.new(key, signed.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
-def _granted(row: ClientRow) -> list[object]:
+def _signed_fields(row: ClientRow) -> list[object]:
     return [row.id, row.name, row.scopes, row.folders, row.created_at, row.expires_at or "", row.parent]
 
 

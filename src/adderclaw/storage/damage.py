@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def found_in(connection: sqlite3.Connection) -> str:
+def find_damage(connection: sqlite3.Connection) -> str:
     """The first damage that SQLite's full integrity check finds, or nothing. It reads the whole file."""
     try:
         result = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
@@ -36,7 +36,7 @@ def message(path: str, why: object) -> str:
 def last_backup(path: str) -> str:
     """The end of a message: how to restore the last good backup of this database."""
     try:
-        with open(_record(path), encoding="utf-8") as file:
+        with open(_backup_record_path(path), encoding="utf-8") as file:
             when, _, backup = file.read(8192).strip().partition(" ")
     except (OSError, ValueError):
         when = backup = ""
@@ -51,15 +51,15 @@ def last_backup(path: str) -> str:
 
 def record_backup(path: str, backup: str) -> None:
     """Write the name of a checked backup next to the database. The backup is valid without this note."""
-    with contextlib.suppress(OSError), open(_record(path), "w", encoding="utf-8") as file:
+    with contextlib.suppress(OSError), open(_backup_record_path(path), "w", encoding="utf-8") as file:
         file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {backup}\n")
 
 
-def _record(path: str) -> str:
+def _backup_record_path(path: str) -> str:
     return f"{path}.last-backup"
 
 
-def is_of_a_crash(store: "Store", missing: int, conversation_id: str) -> bool:
+def is_explained_by_crash(store: "Store", missing: int, conversation_id: str) -> bool:
     """Whether a crash explains that so many receipts have no row: it leaves at most one, of a known conversation."""
     sql = "SELECT 1 FROM conversations WHERE id = ?"
     return missing == 0 or (missing == 1 and bool(store.read(sql, (conversation_id,))))
@@ -72,7 +72,7 @@ def wal_message(path: str) -> str:
     )
 
 
-def lost(path: str, log: str) -> str:
+def lost_message(path: str, log: str) -> str:
     state = "is empty" if os.path.exists(path) else "is missing"
     return (
         f"{path} {state}, but {log} has receipts of its calls, so no new database is created. Restore it "

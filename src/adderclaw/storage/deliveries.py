@@ -10,21 +10,21 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store
 from adderclaw.storage.text import iso, plain
 
-KEPT = 30 * 86_400.0
+KEEP_SECONDS = 30 * 86_400.0
 """Seconds for which an id is kept: the time in a signature is refused long before, even if a clock is set back."""
 DAY = 86_400.0
 
 
 class Claim(NamedTuple):
-    door: str
+    source: str
     """Where it came: `trigger:NAME`, `channel:NAME`, `channel:NAME:SENDER`."""
     id: str
-    seconds: float | None = KEPT
+    seconds: float | None = KEEP_SECONDS
     """None: kept for ever, since nothing in the request says when it was signed."""
 
 
 class Delivery(NamedTuple):
-    door: str
+    source: str
     id: str
     received_at: str
     expires_at: str | None
@@ -32,7 +32,7 @@ class Delivery(NamedTuple):
     """What began with it: the id of a run or turn. Empty: nothing yet, or the process was killed before that."""
 
 
-class TooMany(Exception):
+class DailyLimitReached(Exception):
     """The door took as many requests as it may within a day; nothing was claimed."""
 
 
@@ -43,42 +43,43 @@ def claim(store: Store, claims: Sequence[Claim], now: float, *, most: int | None
     """
     with store.write() as cursor:
         cursor.execute("DELETE FROM deliveries WHERE expires_at < ?", (iso(now),))
-        for one in claims:
-            found = cursor.execute(
+        for new in claims:
+            earlier = cursor.execute(
                 "SELECT door, id, received_at, expires_at, became FROM deliveries WHERE door = ? AND id = ?",
-                (plain(one.door), plain(one.id)),
+                (plain(new.source), plain(new.id)),
             ).fetchone()
-            if found is not None:
-                return Delivery(*found)
+            if earlier is not None:
+                return Delivery(*earlier)
         if most is not None:
             (count,) = cursor.execute(
                 "SELECT count(*) FROM deliveries WHERE door = ? AND received_at > ?",
-                (plain(claims[-1].door), iso(now - DAY)),
+                (plain(claims[-1].source), iso(now - DAY)),
             ).fetchone()
             if count >= most:
-                raise TooMany(claims[-1].door)
-        for one in claims:
+                raise DailyLimitReached(claims[-1].source)
+        for new in claims:
             cursor.execute(
                 "INSERT INTO deliveries(door, id, received_at, expires_at) VALUES (?, ?, ?, ?)",
-                (plain(one.door), plain(one.id), iso(now), None if one.seconds is None else iso(now + one.seconds)),
+                (plain(new.source), plain(new.id), iso(now), None if new.seconds is None else iso(now + new.seconds)),
             )
     return None
 
 
-def begun(store: Store, claims: Sequence[Claim], became: str) -> None:
+def record_start(store: Store, claims: Sequence[Claim], became: str) -> None:
     """Note what began with a request."""
     with store.write() as cursor:
-        for one in claims:
+        for claimed in claims:
             cursor.execute(
                 "UPDATE deliveries SET became = ? WHERE door = ? AND id = ?",
-                (plain(became), plain(one.door), plain(one.id)),
+                (plain(became), plain(claimed.source), plain(claimed.id)),
             )
 
 
 def release(store: Store, claims: Sequence[Claim]) -> None:
     """Nothing began with a request, and that is sure: it may come again under the same id."""
     with store.write() as cursor:
-        for one in claims:
+        for claimed in claims:
             cursor.execute(
-                "DELETE FROM deliveries WHERE door = ? AND id = ? AND became = ''", (plain(one.door), plain(one.id))
+                "DELETE FROM deliveries WHERE door = ? AND id = ? AND became = ''",
+                (plain(claimed.source), plain(claimed.id)),
             )

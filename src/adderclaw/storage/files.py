@@ -28,9 +28,9 @@ class Image:
         self._lock, self._owned = -1, ""
         if not read_only:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            self._lock = self._locked()
+            self._lock = self._lock_folder()
 
-    def _locked(self) -> int:
+    def _lock_folder(self) -> int:
         import fcntl
 
         descriptor = os.open(os.path.join(self.folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -45,7 +45,7 @@ class Image:
             if error.errno not in locks.NO_LOCKS:
                 os.close(descriptor)
                 raise
-            self._owned = _own(self.folder)
+            self._owned = _claim_folder(self.folder)
         return descriptor
 
     def read(self) -> bytes:
@@ -57,13 +57,13 @@ class Image:
 
     def write(self, data: bytes) -> None:
         """Whole or not at all."""
-        place, fresh = os.path.join(self.folder, IMAGE), os.path.join(self.folder, f"{IMAGE}.new")
+        path, fresh = os.path.join(self.folder, IMAGE), os.path.join(self.folder, f"{IMAGE}.new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(fresh, place)
+        os.replace(fresh, path)
 
     def close(self) -> None:
         if self._owned:
@@ -74,7 +74,7 @@ class Image:
             self._lock = -1
 
 
-def _own(folder: str) -> str:
+def _claim_folder(folder: str) -> str:
     """Claim the folder with a file that only one process can create, because the file system has no locks."""
     path, me = os.path.join(folder, "owner"), f"{os.uname().nodename} {os.getpid()}"
     host = pid = ""
@@ -96,7 +96,7 @@ def _own(folder: str) -> str:
     )
 
 
-def _rows_of(path: str) -> bytes:
+def _serialized_database(path: str) -> bytes:
     """An image of a database, read without a lock where its own file has all the rows."""
     if not os.path.exists(path) or not os.path.getsize(path):
         return b""
@@ -109,7 +109,7 @@ def _rows_of(path: str) -> bytes:
     return bytes(data)
 
 
-def connected(
+def open_image(
     path: str, connect: Callable[[str], sqlite3.Connection], migrations: Migrations, *, read_only: bool
 ) -> tuple[sqlite3.Connection, Image]:
     """The tables of the image, in memory; a damaged image is an error, never an empty store.
@@ -121,7 +121,7 @@ def connected(
     connection = connect(":memory:")
     try:
         data = image.read()
-        copied = _rows_of(path) if is_new and not read_only else b""
+        copied = _serialized_database(path) if is_new and not read_only else b""
         if data or copied:
             connection.deserialize(data or copied)
             connection.execute("PRAGMA foreign_keys = ON")

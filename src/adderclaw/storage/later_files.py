@@ -9,7 +9,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store
 from adderclaw.storage.text import compact, plain
 
-type Word = Literal["kept", "set_aside"]
+type Answer = Literal["kept", "set_aside"]
 
 
 class Row(NamedTuple):
@@ -37,16 +37,16 @@ def state(store: Store, workspace: str) -> State | None:
     rows = store.read("SELECT items_json FROM later_state WHERE workspace = ?", (plain(workspace),))
     if not rows:
         return None
-    kept: dict[str, str] = json.loads(rows[0][0])
-    further = tuple(path.rstrip("/") for path in kept if path.endswith("/"))
-    return State({path: mark for path, mark in kept.items() if not path.endswith("/")}, further)
+    items: dict[str, str] = json.loads(rows[0][0])
+    further = tuple(path.rstrip("/") for path in items if path.endswith("/"))
+    return State({path: mark for path, mark in items.items() if not path.endswith("/")}, further)
 
 
-def keep_state(cursor: sqlite3.Cursor, workspace: str, now: State) -> None:
-    kept = now.items | {f"{plain(path)}/": "" for path in now.further}
+def store_state(cursor: sqlite3.Cursor, workspace: str, now: State) -> None:
+    items = now.items | {f"{plain(path)}/": "" for path in now.further}
     cursor.execute(
         "INSERT OR REPLACE INTO later_state(workspace, items_json) VALUES (?, ?)",
-        (plain(workspace), compact({plain(path): mark for path, mark in kept.items()})),
+        (plain(workspace), compact({plain(path): mark for path, mark in items.items()})),
     )
 
 
@@ -67,9 +67,9 @@ def sessions(store: Store, workspace: str) -> list[str]:
     ]
 
 
-def add(cursor: sqlite3.Cursor, workspace: str, session_id: str, found: Iterable[tuple[str, str, str]]) -> None:
+def add(cursor: sqlite3.Cursor, workspace: str, session_id: str, changes: Iterable[tuple[str, str, str]]) -> None:
     """Path, change and fingerprint of each; a newer change of the same path takes the place of the older."""
-    for path, change, mark in found:
+    for path, change, mark in changes:
         cursor.execute(
             "DELETE FROM later_changes WHERE workspace = ? AND path = ? AND answer IS NULL",
             (plain(workspace), plain(path)),
@@ -105,7 +105,7 @@ def unapproved(store: Store) -> frozenset[str]:
     return frozenset(row[0] for row in store.read("SELECT DISTINCT path FROM later_changes WHERE answer IS NULL"))
 
 
-def was_kept(store: Store, workspace: str, path: str, mark: str) -> bool:
+def was_acknowledged(store: Store, workspace: str, path: str, mark: str) -> bool:
     """Whether the operator has acknowledged exactly this."""
     return bool(
         store.read(
@@ -115,7 +115,7 @@ def was_kept(store: Store, workspace: str, path: str, mark: str) -> bool:
     )
 
 
-def answer(cursor: sqlite3.Cursor, ids: Iterable[int], word: Word) -> None:
+def answer(cursor: sqlite3.Cursor, ids: Iterable[int], word: Answer) -> None:
     cursor.executemany(
         "UPDATE later_changes SET answer = ?, answered_at = datetime('now') WHERE id = ? AND answer IS NULL",
         [(word, number) for number in ids],

@@ -61,7 +61,7 @@ def tasks(store: Store, conversation_id: str) -> list[Task]:
 
 
 def task(store: Store, conversation_id: str, number: int) -> Task | None:
-    return next((one for one in tasks(store, conversation_id) if one.number == number), None)
+    return next((candidate for candidate in tasks(store, conversation_id) if candidate.number == number), None)
 
 
 def create(

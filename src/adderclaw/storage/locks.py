@@ -1,4 +1,4 @@
-"""Who works in a session: a lock beside the database, which goes with its process however that ends."""
+"""Session locks: a lock file next to the database, which is released however its process ends."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ PAUSE = 0.001
 """Seconds after which a lock that somebody only looks at is tried again."""
 
 
-def work_in(folder: str) -> bool:
+def locks_work(folder: str) -> bool:
     """Whether SQLite can lock files in this folder; True if that cannot be tried."""
     import fcntl
     import tempfile
@@ -27,7 +27,7 @@ def work_in(folder: str) -> bool:
     return True
 
 
-def without(folder: str) -> tuple[str, str]:
+def no_locks_message(folder: str) -> tuple[str, str]:
     """Why SQLite cannot use a folder without locks, and what to do."""
     return (
         f"the file system of {folder} has no working locks, and SQLite needs them",
@@ -36,12 +36,12 @@ def without(folder: str) -> tuple[str, str]:
     )
 
 
-def holder(store_path: str, session_id: str) -> str:
-    """The run that works in a session now; empty: none. A process id would not say so, for it is used again."""
+def run_in_session(store_path: str, session_id: str) -> str:
+    """The run that works in a session now; empty: none. A process id could have been reused."""
     import fcntl
 
     try:
-        descriptor = os.open(_place(store_path, session_id), os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(_lock_path(store_path, session_id), os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return ""
     try:
@@ -57,18 +57,18 @@ def holder(store_path: str, session_id: str) -> str:
 
 
 @contextmanager
-def held(store_path: str, session_id: str, run_id: str) -> Generator[None]:
+def session_lock(store_path: str, session_id: str, run_id: str) -> Generator[None]:
     """One run at a time works in a session."""
     import fcntl
 
-    path = _place(store_path, session_id)
+    path = _lock_path(store_path, session_id)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            only_looked_at = _shared(descriptor)
+            only_looked_at = _is_only_read_locked(descriptor)
             os.close(descriptor)
             if only_looked_at:
                 time.sleep(PAUSE)
@@ -95,8 +95,8 @@ def held(store_path: str, session_id: str, run_id: str) -> Generator[None]:
         os.close(descriptor)
 
 
-def _shared(descriptor: int) -> bool:
-    """Whether nobody works in the session: at most somebody looks whether one does (`holder`)."""
+def _is_only_read_locked(descriptor: int) -> bool:
+    """Whether no run works in the session: at most another process is checking it (`run_in_session`)."""
     import fcntl
 
     try:
@@ -106,14 +106,14 @@ def _shared(descriptor: int) -> bool:
     return True
 
 
-def folder(store_path: str) -> str:
+def locks_folder(store_path: str) -> str:
     """Beside the database, so that whoever shares it shares its locks."""
     beside, name = os.path.split(os.path.abspath(store_path))
     return os.path.join(beside, f".{name}.locks")
 
 
-def _place(store_path: str, session_id: str) -> str:
-    return os.path.join(folder(store_path), f"{session_id}.lock")
+def _lock_path(store_path: str, session_id: str) -> str:
+    return os.path.join(locks_folder(store_path), f"{session_id}.lock")
 
 
 def is_alive(pid: int) -> bool:

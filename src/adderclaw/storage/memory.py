@@ -13,7 +13,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store
 from adderclaw.storage.text import plain
 
-MOST = 1000
+MAX_UNCONFIRMED = 1000
 """Notes of one project that nobody has confirmed."""
 
 
@@ -83,13 +83,13 @@ def get(store: Store, key: str, project: str | None = None) -> Memory | None:
     return _memory(rows[0]) if rows else None
 
 
-def crowded(store: Store, project: str | None) -> bool:
+def has_too_many_unconfirmed(store: Store, project: str | None) -> bool:
     """Whether a project has as many unconfirmed notes as it may have."""
     ((count,),) = store.read(
         "SELECT count(*) FROM unconfirmed_memories u JOIN memories m ON m.id = u.id WHERE m.project_scope IS ?",
         (project and plain(project),),
     )
-    return count >= MOST
+    return count >= MAX_UNCONFIRMED
 
 
 def listing(store: Store, project: str | None, limit: int) -> list[Memory]:
@@ -107,19 +107,19 @@ def find(store: Store, query: str, limit: int, project: str | None = None) -> li
     if not query:
         return []
     words = _WORD.findall(query)[:32]
-    given = {"project": project and plain(project), "limit": limit}
+    params = {"project": project and plain(project), "limit": limit}
     # By the number of the row; that it says the same, too, holds also where somebody has numbered the rows anew.
     rows = words and store.read(
         f"{_COLUMNS} FROM memories_fts f JOIN memories m ON m.rowid = f.rowid AND m.title = f.title"
         f" AND m.content IS f.content WHERE memories_fts MATCH :match AND {_HERE}"
         " ORDER BY f.rank, m.updated_at DESC LIMIT :limit",
-        given | {"match": " AND ".join(f'"{word}"*' for word in words)},
+        params | {"match": " AND ".join(f'"{word}"*' for word in words)},
     )
     if not rows:
         rows = store.read(
             f"{_COLUMNS} FROM memories m WHERE (m.title LIKE :like ESCAPE '!' OR m.content LIKE :like ESCAPE '!')"
             f" AND {_HERE} ORDER BY m.updated_at DESC LIMIT :limit",
-            given | {"like": "%" + re.sub(r"([%_!])", r"!\1", query) + "%"},
+            params | {"like": "%" + re.sub(r"([%_!])", r"!\1", query) + "%"},
         )
     return [_memory(row) for row in rows]
 

@@ -96,7 +96,7 @@ def back_up(path: str, first: str) -> str:
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(unfinished)) as target:
             source.backup(target)
-            if why := damage.found_in(target):
+            if why := damage.find_damage(target):
                 raise StoreError(f"{damage.message(path, why)}; nothing was changed")
         os.replace(unfinished, copy)
     except (OSError, sqlite3.Error) as error:

@@ -7,8 +7,8 @@ from typing import Any, Literal, TypedDict, cast
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
-from adderclaw.storage.runs import within
-from adderclaw.storage.text import compact, parsed, plain
+from adderclaw.storage.runs import workspace_condition
+from adderclaw.storage.text import compact, parse_row, plain
 
 
 class Call(NamedTuple):
@@ -80,11 +80,11 @@ def of_session(store: Store, session_id: str) -> list[Call]:
     return [_call(row) for row in rows]
 
 
-def _call(found: sqlite3.Row) -> Call:
-    fields = list(found)
+def _call(call_row: sqlite3.Row) -> Call:
+    fields = list(call_row)
     row = f"model_calls row {fields[0]}"
-    fields[6] = parsed(fields[6], row) if fields[6] else None
-    fields[7] = parsed(fields[7], row)
+    fields[6] = parse_row(fields[6], row) if fields[6] else None
+    fields[7] = parse_row(fields[7], row)
     return Call(*fields)
 
 
@@ -92,7 +92,7 @@ def _call(found: sqlite3.Row) -> Call:
 
 type By = Literal["run", "day", "model", "provider", "project", "conversation"]
 
-_HELD = (
+_CONVERSATION_COLUMN = (
     "coalesce((SELECT c.{column} FROM sessions s JOIN conversations c ON c.id = s.conversation_id"
     " WHERE s.session_id = model_calls.session_id), '')"
 )
@@ -101,14 +101,14 @@ _KEYS: dict[By, str] = {
     "day": "date(created_at)",
     "model": "model",
     "provider": "provider",
-    "project": _HELD.format(column="project_dir"),
-    "conversation": _HELD.format(column="id"),
+    "project": _CONVERSATION_COLUMN.format(column="project_dir"),
+    "conversation": _CONVERSATION_COLUMN.format(column="id"),
 }
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _SUMS = ", ".join(f"coalesce(sum(json_extract(usage_json, '$.{name}')), 0)" for name in _USAGE)
 
 
-class Used(TypedDict):
+class UsageSum(TypedDict):
     """What the calls of one run, day, model, provider, project or conversation took together."""
 
     key: str
@@ -131,22 +131,22 @@ class Used(TypedDict):
     """So long at most took 95 of 100."""
 
 
-def _used(row: Iterable[Any]) -> Used:
-    return cast("Used", dict(zip(Used.__annotations__, row, strict=True)))
+def _usage_sum(row: Iterable[Any]) -> UsageSum:
+    return cast("UsageSum", dict(zip(UsageSum.__annotations__, row, strict=True)))
 
 
-NOTHING = _used(("", 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0.0, 0.0))
+NO_USAGE = _usage_sum(("", 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0.0, 0.0))
 
 
-def used(
-    store: Store, by: By | None, since: str | None = None, *, daily: bool = False, places: Sequence[str] = ()
-) -> list[Used]:
+def usage_sums(
+    store: Store, by: By | None, since: str | None = None, *, daily: bool = False, workspaces: Sequence[str] = ()
+) -> list[UsageSum]:
     """Sums by one key, the latest first, or one sum of all; `since` is a moment in UTC as SQLite writes it.
 
     `daily`: apart for each day, whose date and a blank then stand before the key. `places`: of these workspaces alone.
     """
-    here, held = within(places)
-    here = f"session_id IN (SELECT session_id FROM sessions WHERE {here})" if places else here  # noqa: S608
+    here, held = workspace_condition(workspaces)
+    here = f"session_id IN (SELECT session_id FROM sessions WHERE {here})" if workspaces else here  # noqa: S608
     key = _KEYS[by] if by else "''"
     key = f"date(created_at) || ' ' || {key}" if daily else key
     # The place of a call among those of its key, by how long it took: the 95th of 100 is one of them, not a mean.
@@ -163,4 +163,4 @@ def used(
         f" FROM ({calls}) GROUP BY k ORDER BY max(id) DESC",
         (since or "", *held),
     )
-    return [_used(row) for row in rows]
+    return [_usage_sum(row) for row in rows]

@@ -8,16 +8,16 @@ from typing import Literal
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, locks, runs
-from adderclaw.storage.text import compact, parsed, plain
+from adderclaw.storage.text import compact, parse_row, plain
 
 type State = Literal["waiting", "sent", "failed", "moot"]
 
 DAYS = 86_400.0
-MOST_AGE = 3 * DAYS
+MAX_AGE = 3 * DAYS
 """Seconds after which a notice that nobody could deliver is given up."""
-KEPT = 30 * DAYS
+KEEP_SECONDS = 30 * DAYS
 """Seconds that the rows of ended ones are kept, for the history."""
-MOST_WAITING = 500
+MAX_WAITING = 500
 """Notices that wait for one target. Of more, the oldest are given up: a receiver that is gone costs no disk."""
 
 
@@ -69,9 +69,9 @@ _LEFT = (
 _OF = " WHERE state = 'waiting' AND target IN (SELECT value FROM json_each(?))"
 
 
-def _row(found: Sequence[object]) -> Row:
-    values = list(found)[: len(Row._fields)]
-    values[6] = parsed(str(values[6]), f"the notice {values[0]}")
+def _row(columns: Sequence[object]) -> Row:
+    values = list(columns)[: len(Row._fields)]
+    values[6] = parse_row(str(values[6]), f"the notice {values[0]}")
     return Row(*values)  # pyright: ignore[reportArgumentType]
 
 
@@ -96,7 +96,7 @@ def put(
     )
 
 
-def settle(cursor: sqlite3.Cursor, about: str, now: float) -> None:
+def mark_moot(cursor: sqlite3.Cursor, about: str, now: float) -> None:
     """What it is about has been answered: what was not sent of it need not be."""
     cursor.execute(
         "UPDATE notices SET state = 'moot', ended_at = ? WHERE about = ? AND about != '' AND state = 'waiting'",
@@ -104,10 +104,10 @@ def settle(cursor: sqlite3.Cursor, about: str, now: float) -> None:
     )
 
 
-def unreported(store: Store, now: float) -> list[runs.Run]:
+def unreported_runs(store: Store, now: float) -> list[runs.Run]:
     """Runs that were left alone and were interrupted, of a time in which notices were sent already."""
-    found = store.read(_LEFT, (now - MOST_AGE,))
-    rows = (runs.get(store, str(row[0])) for row in found)
+    run_ids = store.read(_LEFT, (now - MAX_AGE,))
+    rows = (runs.get(store, str(row[0])) for row in run_ids)
     return [row for row in rows if row is not None and row.status == "interrupted"]
 
 
@@ -118,8 +118,8 @@ def is_waiting(store: Store, targets: Collection[str]) -> bool:
 
 def next_due(store: Store, target: str = "") -> float | None:
     """When the next one is due, of this target or of any; None where none waits."""
-    (found,) = store.read(_NEXT, {"target": target})
-    return None if found[0] is None else float(found[0])
+    (due,) = store.read(_NEXT, {"target": target})
+    return None if due[0] is None else float(due[0])
 
 
 def targets_waiting(store: Store, until: float) -> list[str]:
@@ -127,7 +127,7 @@ def targets_waiting(store: Store, until: float) -> list[str]:
     return [row[0] for row in store.read(_DUE, (until,))]
 
 
-def take(store: Store, target: str, now: float, seconds: float, *, early: float = 0.0) -> Row | None:
+def claim_due(store: Store, target: str, now: float, seconds: float, *, early: float = 0.0) -> Row | None:
     """The oldest one that is due for a target, ours for so many seconds; nobody else sends it meanwhile.
 
     `early`: one that was never tried may be due so many seconds later.
@@ -139,11 +139,11 @@ def take(store: Store, target: str, now: float, seconds: float, *, early: float 
             " ORDER BY created_at, rowid LIMIT 50",
             (target, now, early),
         )
-        for found in cursor.fetchall():
-            *_, by, until = found
+        for columns in cursor.fetchall():
+            *_, by, until = columns
             if until > now and locks.is_alive(by):
                 continue
-            row = _row(found)
+            row = _row(columns)
             if row.kind == "needs_you" and _is_settled(cursor, row.about):
                 _end(cursor, row, "moot", now, "")
                 continue
@@ -156,22 +156,22 @@ def take(store: Store, target: str, now: float, seconds: float, *, early: float 
 
 
 def _is_settled(cursor: sqlite3.Cursor, about: str) -> bool:
-    found = cursor.execute("SELECT answer FROM approvals WHERE id = ?", (about,)).fetchone()
-    return found is not None and found[0] is not None
+    answer = cursor.execute("SELECT answer FROM approvals WHERE id = ?", (about,)).fetchone()
+    return answer is not None and answer[0] is not None
 
 
-def sent(store: Store, row: Row, now: float) -> None:
+def mark_sent(store: Store, row: Row, now: float) -> None:
     with store.write() as cursor:
         _end(cursor, row._replace(attempts=max(row.attempts, 1)), "sent", now, "")
 
 
-def failed(store: Store, row: Row, now: float, error: str) -> None:
+def mark_failed(store: Store, row: Row, now: float, error: str) -> None:
     """It is given up."""
     with store.write() as cursor:
         _end(cursor, row._replace(attempts=max(row.attempts, 1)), "failed", now, error)
 
 
-def again(store: Store, row: Row, due_at: float, error: str) -> None:
+def reschedule(store: Store, row: Row, due_at: float, error: str) -> None:
     """It was not delivered, and is tried again then."""
     with store.write() as cursor:
         cursor.execute(
@@ -189,24 +189,24 @@ def _end(cursor: sqlite3.Cursor, row: Row, state: State, now: float, error: str)
     )
 
 
-def tidy(store: Store, now: float) -> list[Row]:
+def delete_old(store: Store, now: float) -> list[Row]:
     """Give up what is too old or too much, and forget what ended long ago; those that were given up."""
-    old = store.read(f"{_SELECT} WHERE state = 'waiting' AND created_at < ?", (now - MOST_AGE,))
-    many = store.read(_SELECT + _TOO_MANY, (MOST_WAITING,))
+    old = store.read(f"{_SELECT} WHERE state = 'waiting' AND created_at < ?", (now - MAX_AGE,))
+    many = store.read(_SELECT + _TOO_MANY, (MAX_WAITING,))
     over = {(row.id, row.target): row for row in map(_row, [*old, *many])}
-    gone = store.read("SELECT 1 FROM notices WHERE state != 'waiting' AND ended_at < ? LIMIT 1", (now - KEPT,))
+    gone = store.read("SELECT 1 FROM notices WHERE state != 'waiting' AND ended_at < ? LIMIT 1", (now - KEEP_SECONDS,))
     if over or gone:
         with store.write() as cursor:
             for row in over.values():
                 _end(cursor, row, "failed", now, row.error or "it could not be delivered in time")
-            cursor.execute("DELETE FROM notices WHERE state != 'waiting' AND ended_at < ?", (now - KEPT,))
+            cursor.execute("DELETE FROM notices WHERE state != 'waiting' AND ended_at < ?", (now - KEEP_SECONDS,))
     return list(over.values())
 
 
 def history(store: Store, *, limit: int, target: str = "", state: str = "", folders: Sequence[str] = ()) -> list[Row]:
     """The last ones, the newest first; of these folders alone, where some are given."""
-    given = {"target": target, "state": state, "folders": compact([*folders]), "limit": limit}
-    return [_row(row) for row in store.read(_SELECT + _LAST, given)]
+    params = {"target": target, "state": state, "folders": compact([*folders]), "limit": limit}
+    return [_row(row) for row in store.read(_SELECT + _LAST, params)]
 
 
 def get(store: Store, id: str, target: str) -> Row | None:
@@ -214,7 +214,7 @@ def get(store: Store, id: str, target: str) -> Row | None:
     return _row(rows[0]) if rows else None
 
 
-def waiting(store: Store) -> dict[str, int]:
+def waiting_counts(store: Store) -> dict[str, int]:
     """Target → how many wait for it."""
     sql = "SELECT target, count(*) FROM notices WHERE state = 'waiting' GROUP BY target"
     return {str(row[0]): int(row[1]) for row in store.read(sql)}

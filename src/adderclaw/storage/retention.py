@@ -17,7 +17,7 @@ from adderclaw.storage.transcript import INDEXED_CHARS, text_of
 
 KINDS = ("model_bodies", "logs", "runs", "conversations")
 OF_RUNS = KINDS[:3]
-AT_ONCE = 100
+BATCH_SIZE = 100
 """How many runs or conversations of a kind are removed after a run, each in its own transaction."""
 MARK = "retention_at"
 DAY = 86_400
@@ -120,7 +120,7 @@ class Limit(NamedTuple):
     megabytes: int
 
 
-class Old(NamedTuple):
+class Expired(NamedTuple):
     kind: str
     id: str
     bytes: int
@@ -132,53 +132,55 @@ def sizes(store: Store) -> dict[str, tuple[int, int]]:
     return {kind: (int(row[0]), int(row[1] or 0)) for kind, sql in _ALL.items() for row in store.read(sql)}
 
 
-def old(store: Store, kind: str, limit: Limit, most: int) -> list[Old]:
+def find_expired(store: Store, kind: str, limit: Limit, most: int) -> list[Expired]:
     """What is beyond the limit and may be removed, oldest first."""
-    before = moment(limit.days) if limit.days else ""
-    by_size = max(before, moment(1)) if limit.megabytes else before  # never what somebody may still work with
+    before = cutoff(limit.days) if limit.days else ""
+    by_size = max(before, cutoff(1)) if limit.megabytes else before  # never what somebody may still work with
     sql = f"{_OLD[kind]} ORDER BY 3, 1 LIMIT :most"
-    found = [Old(kind, *row) for row in store.read(sql, {"before": by_size, "most": most})]
+    candidates = [Expired(kind, *row) for row in store.read(sql, {"before": by_size, "most": most})]
     excess = 0
     if limit.megabytes:
         excess = int(store.read(_ALL[kind])[0][1] or 0) - (limit.megabytes << 20)
-    chosen: list[Old] = []
-    for one in found:
-        if not (one.ended < before or excess > 0):
+    chosen: list[Expired] = []
+    for candidate in candidates:
+        if not (candidate.ended < before or excess > 0):
             break
-        excess -= one.bytes
-        chosen.append(one)
+        excess -= candidate.bytes
+        chosen.append(candidate)
     return chosen
 
 
-def moment(days: float) -> str:
+def cutoff(days: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - days * DAY))
 
 
-def remove(store: Store, one: Old) -> bool:
+def remove(store: Store, expired: Expired) -> bool:
     """Remove it, unless it was resumed in the meantime; whether it was removed."""
-    told = runs.event_range(store, one.id) if one.kind == "logs" else (0, 0)
+    event_range = runs.event_range(store, expired.id) if expired.kind == "logs" else (0, 0)
     with store.write() as cursor:
-        if one.kind == "conversations":
+        if expired.kind == "conversations":
             sql = f"SELECT 1 WHERE ? NOT IN ({_NEEDED})"
         else:
             sql = "SELECT 1 FROM runs WHERE run_id = ? AND outcome = 'completed'"
-        if cursor.execute(sql, (one.id,)).fetchone() is None:
+        if cursor.execute(sql, (expired.id,)).fetchone() is None:
             return False
-        if one.kind == "conversations":
-            forget(store, cursor, one.id)
-        elif one.kind == "runs":
-            cursor.execute(f"DELETE FROM tape AS t WHERE run_id = ? AND {_RECORDING}", (one.id,))  # noqa: S608
-            cursor.execute("DELETE FROM imprints WHERE run_id = ?", (one.id,))
-            cursor.execute("DELETE FROM workflows WHERE run_id = ? AND name = ''", (one.id,))  # a message, to resume it
-        elif one.kind == "logs":
-            cursor.execute("DELETE FROM traces WHERE run_id = ?", (one.id,))
+        if expired.kind == "conversations":
+            delete_conversation(store, cursor, expired.id)
+        elif expired.kind == "runs":
+            cursor.execute(f"DELETE FROM tape AS t WHERE run_id = ? AND {_RECORDING}", (expired.id,))  # noqa: S608
+            cursor.execute("DELETE FROM imprints WHERE run_id = ?", (expired.id,))
+            cursor.execute(
+                "DELETE FROM workflows WHERE run_id = ? AND name = ''", (expired.id,)
+            )  # a message, to resume it
+        elif expired.kind == "logs":
+            cursor.execute("DELETE FROM traces WHERE run_id = ?", (expired.id,))
             cursor.execute(
                 "DELETE FROM events WHERE id > ? AND id <= ? AND json_valid(detail)"
                 " AND json_extract(detail, '$.run_id') = ? AND event_type NOT IN (SELECT value FROM json_each(?))",
-                (*told, one.id, json.dumps(LASTING_EVENTS)),
+                (*event_range, expired.id, json.dumps(LASTING_EVENTS)),
             )
         else:
-            cursor.execute("UPDATE model_calls SET response_json = NULL WHERE run_id = ?", (one.id,))
+            cursor.execute("UPDATE model_calls SET response_json = NULL WHERE run_id = ?", (expired.id,))
     return True
 
 
@@ -187,7 +189,7 @@ def is_body(name: str) -> bool:
     return _BODY.fullmatch(name) is not None
 
 
-def forget(store: Store, cursor: sqlite3.Cursor, conversation_id: str) -> None:
+def delete_conversation(store: Store, cursor: sqlite3.Cursor, conversation_id: str) -> None:
     """Remove what was said in a conversation; its receipts, permissions, hooks, runs and their costs stay."""
     entries = "SELECT id, entry_type, payload_json FROM transcript_entries WHERE session_id IN "
     for id, kind, payload in cursor.execute(entries + _SESSIONS, {"id": conversation_id}).fetchall():
@@ -198,7 +200,10 @@ def forget(store: Store, cursor: sqlite3.Cursor, conversation_id: str) -> None:
             )
     sql = "SELECT run_id FROM runs WHERE conversation_id = ?"
     ranges = [runs.event_range(store, run_id) for (run_id,) in cursor.execute(sql, (conversation_id,)).fetchall()]
-    first, last = min((one[0] for one in ranges), default=0), max((one[1] for one in ranges), default=1 << 62)
+    first, last = (
+        min((event_range[0] for event_range in ranges), default=0),
+        max((event_range[1] for event_range in ranges), default=1 << 62),
+    )
     for statement in _FORGET:
         sql = _NAME.sub(lambda name: _NAMED[name[0]], statement)
         cursor.execute(sql, {"id": conversation_id, "first": first, "last": last})
@@ -215,7 +220,7 @@ def is_due(store: Store) -> bool:
     return True
 
 
-def completed(store: Store, run_id: str) -> bool:
+def is_completed(store: Store, run_id: str) -> bool:
     return bool(store.read("SELECT 1 FROM runs WHERE run_id = ? AND outcome = 'completed'", (run_id,)))
 
 

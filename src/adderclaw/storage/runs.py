@@ -1,4 +1,4 @@
-"""Headless runs: when each began, and the one outcome that it ended with."""
+"""Headless runs: when each began, and its outcome."""
 
 import json
 import os
@@ -10,8 +10,8 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import PHASES, Json, Outcome
 from adderclaw.storage import Store
-from adderclaw.storage.locks import holder
-from adderclaw.storage.text import compact, parsed, plain
+from adderclaw.storage.locks import run_in_session
+from adderclaw.storage.text import compact, parse_row, plain
 
 
 class Run(NamedTuple):
@@ -39,8 +39,8 @@ _COLUMNS = (
 
 
 def begin(cursor: sqlite3.Cursor, *, run_id: str, kind: str, conversation_id: str, session_id: str, pid: int) -> None:
-    """A run that is resumed under its id begins again: its earlier outcome is no longer the last word."""
-    began = compact(places(cursor.execute, session_id))
+    """Store the start of a run; a resumed run begins again and loses its earlier outcome."""
+    began = compact(table_positions(cursor.execute, session_id))
     cursor.execute(
         "INSERT INTO runs(run_id, kind, conversation_id, session_id, pid, began_json) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT(run_id) DO UPDATE SET pid = excluded.pid, session_id = excluded.session_id,"
@@ -49,8 +49,8 @@ def begin(cursor: sqlite3.Cursor, *, run_id: str, kind: str, conversation_id: st
     )
 
 
-def places(execute: Callable[..., Any], session_id: str) -> Json:
-    """Where each table of a session goes on."""
+def table_positions(execute: Callable[..., Any], session_id: str) -> Json:
+    """The position in each table at which a session continues."""
     (row,) = execute(
         "SELECT (SELECT coalesce(max(sequence) + 1, 0) FROM transcript_entries WHERE session_id = ?),"
         " (SELECT coalesce(max(id), 0) FROM model_calls),"
@@ -62,8 +62,8 @@ def places(execute: Callable[..., Any], session_id: str) -> Json:
     return dict(zip(("entries", "calls", "receipts", "permissions", "events"), row, strict=True))
 
 
-def next_began(store: Store, run_id: str, session_id: str) -> Json | None:
-    """Where the next run of the same session began, whatever came of it."""
+def next_run_positions(store: Store, run_id: str, session_id: str) -> Json | None:
+    """The table positions at which the next run of the same session began."""
     rows = store.read(
         "SELECT began_json FROM runs WHERE session_id = ? AND began_json IS NOT NULL"
         " AND rowid > (SELECT rowid FROM runs WHERE run_id = ?) ORDER BY rowid LIMIT 1",
@@ -72,37 +72,37 @@ def next_began(store: Store, run_id: str, session_id: str) -> Json | None:
     return json.loads(rows[0][0]) if rows else None
 
 
-def spend(cursor: sqlite3.Cursor, run_id: str, used: list[float], rounds: int | None) -> None:
-    """Keep what a run has used up so far, so that its limits hold when it is resumed; `rounds` are its own turn's."""
+def record_usage(cursor: sqlite3.Cursor, run_id: str, used: list[float], rounds: int | None) -> None:
+    """Store what a run has used so far, so that its limits hold after a resume; `rounds` are those of its turn."""
     if rounds is None:
         cursor.execute("UPDATE runs SET used_json = ? WHERE run_id = ?", (compact(used), run_id))
     else:
         cursor.execute("UPDATE runs SET used_json = ?, rounds = ? WHERE run_id = ?", (compact(used), rounds, run_id))
 
 
-class Spent(NamedTuple):
-    """What a run had used up, as its budget counts it, and the rounds of tool calls of its last turn."""
+class RunUsage(NamedTuple):
+    """What a run had used of its budget, and the rounds of tool calls of its last turn."""
 
     used: list[float]
     rounds: int
 
 
-def spent_by(store: Store, run_id: str) -> Spent | None:
-    """What a run that is resumed under its id used up before."""
-    return _spent(store, "run_id = ?", run_id)
+def usage_of_run(store: Store, run_id: str) -> RunUsage | None:
+    """What a resumed run used before."""
+    return _usage(store, "run_id = ?", run_id)
 
 
-def spent_in(store: Store, session_id: str) -> Spent | None:
-    """What the last run in a session used up."""
-    return _spent(store, "session_id = ?", session_id)
+def usage_in_session(store: Store, session_id: str) -> RunUsage | None:
+    """What the last run in a session used."""
+    return _usage(store, "session_id = ?", session_id)
 
 
-def _spent(store: Store, which: str, value: str) -> Spent | None:
+def _usage(store: Store, which: str, value: str) -> RunUsage | None:
     rows = store.read(
         f"SELECT used_json, rounds FROM runs WHERE {which} AND used_json IS NOT NULL ORDER BY rowid DESC LIMIT 1",  # noqa: S608
         (value,),
     )
-    return Spent(json.loads(rows[0][0]), rows[0][1]) if rows else None
+    return RunUsage(json.loads(rows[0][0]), rows[0][1]) if rows else None
 
 
 def finish(
@@ -123,26 +123,26 @@ def finish(
     )
 
 
-def get(store: Store, run_id: str, places: Sequence[str] = ()) -> Run | None:
-    """The run with this id, or the only one whose id begins so; of `places`, if any are given."""
+def get(store: Store, run_id: str, workspaces: Sequence[str] = ()) -> Run | None:
+    """The run with this id or unique prefix; only of these workspaces, if any are given."""
     run_id = plain(run_id)
-    here, values = within(places)
+    here, values = workspace_condition(workspaces)
     rows = store.read(f"{_COLUMNS} WHERE run_id = ? AND {here}", (run_id, *values))
     if not rows and run_id:
         rows = store.read(f"{_COLUMNS} WHERE instr(run_id, ?) = 1 AND {here} LIMIT 4", (run_id, *values))
     if len(rows) > 1:
-        raise UsageError(f"{run_id!r} begins several runs ({', '.join(row[0] for row in rows)}): give more of the one")
+        raise UsageError(f"{run_id!r} matches several runs ({', '.join(row[0] for row in rows)}). Use a longer prefix")
     return _run(store, rows[0]) if rows else None
 
 
 def last_of(store: Store, session_id: str) -> Run | None:
-    """The run that a session was last in."""
+    """The last run of a session."""
     rows = store.read(f"{_COLUMNS} WHERE session_id = ? ORDER BY rowid DESC LIMIT 1", (session_id,))
     return _run(store, rows[0]) if rows else None
 
 
-def last_by_hand(store: Store, project_dir: str) -> str | None:
-    """The conversation in which a tool was last run by hand in a workspace; one that a model took part in is not it."""
+def last_manual_conversation(store: Store, project_dir: str) -> str | None:
+    """The last conversation in a workspace that has only manually run tools and no model."""
     rows = store.read(
         "SELECT r.conversation_id FROM runs r JOIN conversations c ON c.id = r.conversation_id"  # noqa: S608 - no input
         f" WHERE r.kind = 'tool' AND c.project_dir = ? AND c.phase IN ({', '.join('?' * len(PHASES))})"
@@ -153,14 +153,14 @@ def last_by_hand(store: Store, project_dir: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def listing(store: Store, limit: int, places: Sequence[str] = ()) -> list[Run]:
-    """Most recent first; of `places`, if any are given."""
-    here, values = within(places)
+def listing(store: Store, limit: int, workspaces: Sequence[str] = ()) -> list[Run]:
+    """Most recent first; only of these workspaces, if any are given."""
+    here, values = workspace_condition(workspaces)
     sql = f"{_COLUMNS} WHERE {here} ORDER BY started_at DESC, rowid DESC LIMIT ?"
     return [_run(store, row) for row in store.read(sql, (*values, limit))]
 
 
-def found(
+def search(
     store: Store,
     *,
     status: str = "",
@@ -168,53 +168,53 @@ def found(
     project: str = "",
     before: str = "",
     limit: int = 50,
-    places: Sequence[str] = (),
+    workspaces: Sequence[str] = (),
 ) -> list[Run]:
-    """Most recent first, of those with this status, kind and workspace; `before`: what was begun before that run;
-    `places`: of these workspaces alone, if any are given."""
-    here, held = within(places)
-    wanted, values = [here], list[str | int](held)
+    """Runs with this status, kind and project, most recent first; `before`: only runs that began before that one;
+    `workspaces`: only of these, if any are given."""
+    here, held = workspace_condition(workspaces)
+    conditions, values = [here], list[str | int](held)
     for sql, value in (
         ("kind = ?", kind),
         ("conversation_id IN (SELECT id FROM conversations WHERE project_dir = ?)", project),
         ("rowid < (SELECT rowid FROM runs WHERE run_id = ?)", before),
     ):
         if value:
-            wanted.append(sql)
+            conditions.append(sql)
             values.append(plain(value))
     if status in ("running", "interrupted"):
-        wanted.append("outcome IS NULL")
+        conditions.append("outcome IS NULL")
     elif status:
-        wanted.append("outcome = ?")
+        conditions.append("outcome = ?")
         values.append(plain(status))
-    sql = f"{_COLUMNS} WHERE {' AND '.join(wanted)} ORDER BY rowid DESC LIMIT ?"
-    rows = store.read(sql, (*values, NO_OUTCOME if status in ("running", "interrupted") else limit))
-    made = (_run(store, row) for row in rows)
-    return [run for run in made if not status or run.status == status][:limit]
+    sql = f"{_COLUMNS} WHERE {' AND '.join(conditions)} ORDER BY rowid DESC LIMIT ?"
+    rows = store.read(sql, (*values, MAX_WITHOUT_OUTCOME if status in ("running", "interrupted") else limit))
+    matching = (_run(store, row) for row in rows)
+    return [run for run in matching if not status or run.status == status][:limit]
 
 
-NO_OUTCOME = 1_000
-"""So many runs without an outcome are looked at for those that a process works in."""
+MAX_WITHOUT_OUTCOME = 1_000
+"""Most runs without an outcome that are checked for a working process."""
 
 
-def within(places: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """A condition on `conversation_id`, with its values: it was held in one of these workspaces."""
-    if not places:
+def workspace_condition(workspaces: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """A condition on `conversation_id`, with its values: the conversation is in one of these workspaces."""
+    if not workspaces:
         return "1", ()
-    marks = ", ".join("?" * len(places))
+    marks = ", ".join("?" * len(workspaces))
     sql = f"conversation_id IN (SELECT id FROM conversations WHERE project_dir IN ({marks}))"  # noqa: S608
-    return sql, tuple(map(plain, places))
+    return sql, tuple(map(plain, workspaces))
 
 
 def receipts(store: Store, run_id: str, limit: int) -> list[Json]:
-    """Of all sessions of a run, in the log that is written now; the latest first."""
+    """The receipts of a run in the current log, latest first."""
     sql = "SELECT line FROM receipts WHERE run_id = ? AND archive = '' ORDER BY seq DESC LIMIT ?"
     return [json.loads(row[0]) for row in store.read(sql, (run_id, limit))]
 
 
-def receipts_in(store: Store, places: Sequence[str], limit: int) -> list[Json]:
-    """Of all conversations in these workspaces, in the log that is written now; the latest first."""
-    where, values = within(places)
+def receipts_in(store: Store, workspaces: Sequence[str], limit: int) -> list[Json]:
+    """The receipts of these workspaces in the current log, latest first."""
+    where, values = workspace_condition(workspaces)
     sql = (
         "SELECT line FROM receipts WHERE archive = '' AND session_id IN"  # noqa: S608
         f" (SELECT session_id FROM sessions WHERE {where}) ORDER BY seq DESC LIMIT ?"
@@ -224,14 +224,14 @@ def receipts_in(store: Store, places: Sequence[str], limit: int) -> list[Json]:
 
 # ------------------------------------------------------------------ traces
 
-KEEP_TRACE = (
+UPSERT_TRACE = (
     "INSERT INTO traces(run_id, root, way, start, until, digest) VALUES (?, ?, ?, ?, ?, ?)"
     " ON CONFLICT(run_id, root, way, start) DO UPDATE SET until = excluded.until, digest = excluded.digest"
 )
 """After each event: what this process has written to the file so far."""
 
 
-class Traced(NamedTuple):
+class TraceRange(NamedTuple):
     """What one process wrote to the trace of a run."""
 
     root: str
@@ -241,10 +241,10 @@ class Traced(NamedTuple):
     digest: str
 
 
-def traces(store: Store, run_id: str) -> list[Traced]:
+def traces(store: Store, run_id: str) -> list[TraceRange]:
     """In the order of the file."""
     rows = store.read("SELECT root, way, start, until, digest FROM traces WHERE run_id = ? ORDER BY start", (run_id,))
-    return [Traced(os.fsdecode(row[0]), os.fsdecode(row[1]), *row[2:]) for row in rows]
+    return [TraceRange(os.fsdecode(row[0]), os.fsdecode(row[1]), *row[2:]) for row in rows]
 
 
 class Event(NamedTuple):
@@ -266,8 +266,8 @@ def events(store: Store, run_id: str) -> list[Event]:
     return [Event(row[0], row[1] or "", row[2], json.loads(row[3])) for row in rows]
 
 
-def told(store: Store, run: Run, types: Sequence[str], limit: int) -> list[Event]:
-    """The events of a run with one of these types, in order. Only what was told while it went on is looked at."""
+def events_of_types(store: Store, run: Run, types: Sequence[str], limit: int) -> list[Event]:
+    """The events of a run with one of these types, in order. Only the range of the run is searched."""
     first, last = event_range(store, run.run_id)
     rows = store.read(
         "SELECT event_type, session_id, timestamp, detail FROM events WHERE id > ? AND id <= ?"
@@ -278,9 +278,9 @@ def told(store: Store, run: Run, types: Sequence[str], limit: int) -> list[Event
     return [Event(row[0], row[1] or "", row[2], json.loads(row[3])) for row in rows]
 
 
-def left_steps(store: Store, run: Run) -> bool:
-    """Whether a run failed only because its scripted model had steps left over."""
-    failed = told(store, run, ("run_failed",), 10_000) if run.outcome == "error" else []
+def has_unplayed_steps(store: Store, run: Run) -> bool:
+    """Whether a run failed only because its scripted model had steps left."""
+    failed = events_of_types(store, run, ("run_failed",), 10_000) if run.outcome == "error" else []
     return bool(failed) and failed[-1].payload["reason"] == "unplayed"
 
 
@@ -288,11 +288,11 @@ def event_range(store: Store, run_id: str) -> tuple[int, int]:
     """The id of the last event before a run, and an id after its last event."""
     (row,) = store.read("SELECT began_json, finished_at FROM runs WHERE run_id = ?", (run_id,))
     first = json.loads(row[0])["events"] if row[0] else 0
-    return first, _told_until(store, first, row[1])
+    return first, _last_event_until(store, first, row[1])
 
 
-def _told_until(store: Store, first: int, finished_at: str | None) -> int:
-    """A row behind all that was told until a minute after a run: rows come nearly in the order of their time."""
+def _last_event_until(store: Store, first: int, finished_at: str | None) -> int:
+    """A row id after all events until a minute after a run: rows are nearly in the order of their time."""
     (row,) = store.read("SELECT coalesce(max(id), 0) FROM events")
     low, high = first, int(row[0])
     if finished_at is None:
@@ -309,7 +309,7 @@ def _told_until(store: Store, first: int, finished_at: str | None) -> int:
 
 def _run(store: Store, row: sqlite3.Row) -> Run:
     fields = list(row)
-    fields[10] = parsed(fields[10] or "{}", f"runs row {row[0]}")
-    works = row["outcome"] is None and holder(store.path, row["session_id"]) == row["run_id"]
+    fields[10] = parse_row(fields[10] or "{}", f"runs row {row[0]}")
+    works = row["outcome"] is None and run_in_session(store.path, row["session_id"]) == row["run_id"]
     status = row["outcome"] or ("running" if works else "interrupted")
     return Run._make([*fields, status])

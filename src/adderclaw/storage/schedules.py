@@ -1,7 +1,7 @@
-"""Schedules as rows: what begins when, how far each was looked at, and what became of every due time.
+"""Schedules as rows: what starts when, how far each was processed, and the result of every due time.
 
-The row of a schedule holds an HMAC over all that it says, so that a program that can only write the database can have
-nothing begin by itself.
+The row of a schedule has an HMAC over its content, so that a program that can only write to the database cannot
+schedule anything.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.suggestions import meant
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, locks
-from adderclaw.storage.text import compact, iso, parsed, plain
+from adderclaw.storage.text import compact, iso, parse_row, plain
 
-MOST = 500
+MAX_SCHEDULES = 500
 """Schedules of one database."""
-KEPT = 1_000
+HISTORY_ROWS = 1_000
 """Rows of history that each schedule keeps."""
 ANSWERS = "answers"
 """Stands for a schedule in the rows of answers that were acted on."""
@@ -55,7 +55,7 @@ class Schedule(NamedTuple):
     mac: str
     paused_at: str | None = None
     until: float = 0.0
-    """Everything that was due up to this instant is dealt with."""
+    """Everything that was due until this time is processed."""
     next_at: float | None = None
     """The next due time; None: nothing that a clock says."""
 
@@ -64,8 +64,8 @@ class Schedule(NamedTuple):
         return hmac.compare_digest(_mac(key, self), self.mac)
 
 
-class Fired(NamedTuple):
-    """A due time, and what became of it."""
+class ScheduleRun(NamedTuple):
+    """A due time and its result."""
 
     id: int
     schedule_id: str
@@ -92,7 +92,7 @@ _SELECT = (
     "SELECT id, name, workspace, when_json, what_json, terms_json, pin, created_at, created_by, mac, paused_at, until,"
     " next_at FROM schedules"
 )
-_FIRED = (
+_SELECT_RUNS = (
     "SELECT id, schedule_id, due, cause, state, reason, inputs_json, ticker, reserved, run_id, outcome, cost,"
     " claimed_at, ended_at, begins FROM schedule_runs"
 )
@@ -101,7 +101,7 @@ _FIRED = (
 # ------------------------------------------------------------------ schedules
 
 
-def signed(schedule: Schedule, key: bytes) -> Schedule:
+def sign(schedule: Schedule, key: bytes) -> Schedule:
     return schedule._replace(mac=_mac(key, schedule))
 
 
@@ -116,22 +116,31 @@ def add(store: Store, schedule: Schedule) -> None:
         if schedule.name in names:
             fix = "choose another name, or remove that one first"
             raise UsageError(f"there is a schedule {schedule.name!r} already: {fix}")
-        if len(names) >= MOST:
-            raise UsageError(f"there are {MOST} schedules already: remove one first")
+        if len(names) >= MAX_SCHEDULES:
+            raise UsageError(f"there are {MAX_SCHEDULES} schedules already: remove one first")
         cursor.execute(
             "INSERT INTO schedules(id, name, workspace, when_json, what_json, terms_json, pin, created_at, created_by,"
             " mac, until, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*_written(schedule), schedule.until, schedule.next_at),
+            (*_columns(schedule), schedule.until, schedule.next_at),
         )
 
 
-def _written(one: Schedule) -> tuple[Any, ...]:
-    texts = (compact(one.when), compact(one.what), compact(one.terms))
-    return (one.id, one.name, plain(one.workspace), *texts, one.pin, one.created_at, one.created_by, one.mac)
+def _columns(schedule: Schedule) -> tuple[Any, ...]:
+    texts = (compact(schedule.when), compact(schedule.what), compact(schedule.terms))
+    return (
+        schedule.id,
+        schedule.name,
+        plain(schedule.workspace),
+        *texts,
+        schedule.pin,
+        schedule.created_at,
+        schedule.created_by,
+        schedule.mac,
+    )
 
 
-def approved(store: Store, schedule: Schedule) -> None:
-    """What it begins, pinned anew, and signed so."""
+def approve(store: Store, schedule: Schedule) -> None:
+    """Store the new pin of a schedule with its signature."""
     with store.write() as cursor:
         sql = "UPDATE schedules SET pin = ?, mac = ? WHERE id = ?"
         cursor.execute(sql, (schedule.pin, schedule.mac, schedule.id))
@@ -162,22 +171,22 @@ def get(store: Store, name: str) -> Schedule:
     """By its name or its id."""
     rows = store.read(f"{_SELECT} WHERE name = ? OR id = ?", (plain(name), plain(name)))
     if not rows:
-        hint = meant(name, [one.name for one in listing(store)])
+        hint = meant(name, [schedule.name for schedule in listing(store)])
         raise UsageError(f"there is no schedule {name[:100]!r}{hint or '; `adderclaw schedule list` lists them'}")
     return _schedule(rows[0])
 
 
 def by_id(store: Store, id: str) -> Schedule | None:
     """None: it was removed."""
-    found = store.read(f"{_SELECT} WHERE id = ?", (id,))
-    return _schedule(found[0]) if found else None
+    rows = store.read(f"{_SELECT} WHERE id = ?", (id,))
+    return _schedule(rows[0]) if rows else None
 
 
 def is_any(store: Store) -> bool:
     return bool(store.read("SELECT 1 FROM schedules LIMIT 1"))
 
 
-def looked_for(store: Store, now: float) -> list[Schedule]:
+def possibly_due(store: Store, now: float) -> list[Schedule]:
     """Those of which something may be due: not paused, and their next time has come, or the clock was set back."""
     watches = "iif(json_valid(when_json), when_json ->> '$.kind', '') = 'changed'"
     where = f"paused_at IS NULL AND (next_at <= :now OR until > :now OR {watches})"
@@ -190,39 +199,49 @@ def next_time(store: Store) -> float | None:
 
 
 def advance(cursor: sqlite3.Cursor, schedule: Schedule, until: float, next_at: float | None) -> bool:
-    """Note how far it was looked at; False where another process has done that since the row was read."""
+    """Store how far a schedule was processed; False if another process has done so since the row was read."""
     sql = "UPDATE schedules SET until = ?, next_at = ? WHERE id = ? AND until = ? AND paused_at IS NULL"
     return cursor.execute(sql, (until, next_at, schedule.id, schedule.until)).rowcount == 1
 
 
-def seen(store: Store, schedule_id: str) -> Json:
+def seen_files(store: Store, schedule_id: str) -> Json:
     """What was last seen of the files that a schedule watches."""
     rows = store.read("SELECT seen_json FROM schedules WHERE id = ?", (schedule_id,))
-    return parsed(rows[0][0], f"schedules row {schedule_id}") if rows and rows[0][0] else {}
+    return parse_row(rows[0][0], f"schedules row {schedule_id}") if rows and rows[0][0] else {}
 
 
-def see(cursor: sqlite3.Cursor, schedule_id: str, found: Json, before: Json | None = None) -> bool:
+def record_seen_files(cursor: sqlite3.Cursor, schedule_id: str, state: Json, before: Json | None = None) -> bool:
     """Note what is seen now; with `before`, only if that is what was last seen."""
-    sql, values = "UPDATE schedules SET seen_json = ? WHERE id = ?", [compact(found), schedule_id]
+    sql, values = "UPDATE schedules SET seen_json = ? WHERE id = ?", [compact(state), schedule_id]
     if before is not None:
         sql, values = f"{sql} AND coalesce(seen_json, '') = ?", [*values, compact(before) if before else ""]
     return cursor.execute(sql, values).rowcount == 1
 
 
 def _schedule(row: sqlite3.Row) -> Schedule:
-    """A row whose JSON somebody broke is no schedule that the operator's key made, and begins nothing."""
+    """Read a row. With damaged JSON its signature does not match, so it starts nothing."""
     fields = list(row)
-    for place, otherwise in ((3, {"kind": "webhook", "zone": "UTC"}), (4, {}), (5, {})):
+    for index, otherwise in ((3, {"kind": "webhook", "zone": "UTC"}), (4, {}), (5, {})):
         try:
-            fields[place] = parsed(fields[place], f"schedules row {row[0]}")
+            fields[index] = parse_row(fields[index], f"schedules row {row[0]}")
         except StoreError:
-            fields[place] = otherwise
+            fields[index] = otherwise
     return Schedule._make(fields)
 
 
-def _mac(key: bytes, one: Schedule) -> str:
-    said = [one.id, one.name, one.workspace, one.when, one.what, one.terms, one.pin, one.created_at, one.created_by]
-    text = canonical(["schedule", *said])
+def _mac(key: bytes, schedule: Schedule) -> str:
+    signed_fields = [
+        schedule.id,
+        schedule.name,
+        schedule.workspace,
+        schedule.when,
+        schedule.what,
+        schedule.terms,
+        schedule.pin,
+        schedule.created_at,
+        schedule.created_by,
+    ]
+    text = canonical(["schedule", *signed_fields])
     return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
@@ -243,25 +262,25 @@ def claim(
     reserved: float = 0.0,
     begins: int = 0,
 ) -> int | None:
-    """The row of a due time; None where it has one already: nothing is begun twice."""
+    """Create the row of a due time; None if it exists already, so that nothing starts twice."""
     done = now if state not in OPEN else None
-    made = cursor.execute(
+    inserted = cursor.execute(
         "INSERT INTO schedule_runs(schedule_id, due, cause, state, reason, inputs_json, ticker, reserved, claimed_at,"
         " ended_at, begins) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(schedule_id, due) DO NOTHING",
         (schedule_id, due, cause, state, plain(reason), compact(inputs or {}), ticker, reserved, now, done, begins),
     )
-    if made.rowcount != 1:
+    if inserted.rowcount != 1:
         return None
-    id = made.lastrowid
+    id = inserted.lastrowid
     cursor.execute(
         "DELETE FROM schedule_runs WHERE schedule_id = ? AND id <= ? AND state NOT IN ('queued', 'claimed', 'running')"
         " AND NOT (reserved > 0 AND run_id IS NOT NULL AND claimed_at > ?)",
-        (schedule_id, _oldest(cursor, schedule_id), now - LONGEST_PERIOD),
+        (schedule_id, _oldest_kept_id(cursor, schedule_id), now - LONGEST_PERIOD),
     )
     return id
 
 
-def try_again(cursor: sqlite3.Cursor, schedule_id: str, due: str) -> None:
+def free_due_key(cursor: sqlite3.Cursor, schedule_id: str, due: str) -> None:
     """What began nothing keeps its row under another name: the same request may come again."""
     cursor.execute(
         "UPDATE schedule_runs SET due = due || ' ' || id WHERE schedule_id = ? AND due = ? AND run_id IS NULL"
@@ -275,40 +294,40 @@ def answer_key(run_id: str, approval_id: str) -> str:
     return f"{run_id}-{approval_id}"
 
 
-def why_stuck(store: Store, run_id: str, approval_id: str) -> str:
+def failed_answer_reason(store: Store, run_id: str, approval_id: str) -> str:
     """Why a run could not go on after an answer; empty where nobody tried, or it did."""
-    found = store.read(
+    rows = store.read(
         "SELECT reason FROM schedule_runs WHERE schedule_id = ? AND due = ? AND state = 'failed'",
         (ANSWERS, answer_key(run_id, approval_id)),
     )
-    return str(found[0][0]) if found else ""
+    return str(rows[0][0]) if rows else ""
 
 
-def forget(store: Store, id: int) -> None:
+def delete_claim(store: Store, id: int) -> None:
     """A claim that came to nothing: the next tick may claim the same."""
     with store.write() as cursor:
         cursor.execute("DELETE FROM schedule_runs WHERE id = ?", (id,))
 
 
-def _oldest(cursor: sqlite3.Cursor, schedule_id: str) -> int:
+def _oldest_kept_id(cursor: sqlite3.Cursor, schedule_id: str) -> int:
     sql = "SELECT id FROM schedule_runs WHERE schedule_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?"
-    row = cursor.execute(sql, (schedule_id, KEPT)).fetchone()
+    row = cursor.execute(sql, (schedule_id, HISTORY_ROWS)).fetchone()
     return row[0] if row else 0
 
 
-def take(cursor: sqlite3.Cursor, id: int, *, ticker: str, now: float, reserved: float) -> bool:
+def claim_queued(cursor: sqlite3.Cursor, id: int, *, ticker: str, now: float, reserved: float) -> bool:
     """A queued one is about to begin; False where another process has taken it."""
     sql = "UPDATE schedule_runs SET state = 'claimed', ticker = ?, claimed_at = ?, reserved = ?, reason = ''"
     return cursor.execute(f"{sql} WHERE id = ? AND state = 'queued'", (ticker, now, reserved, id)).rowcount == 1
 
 
-def begun(cursor: sqlite3.Cursor, id: int, ticker: str, run_id: str) -> bool:
+def record_start(cursor: sqlite3.Cursor, id: int, ticker: str, run_id: str) -> bool:
     """Called in the transaction that writes the run's row. False if this process may not begin it any more."""
     sql = "UPDATE schedule_runs SET state = 'running', run_id = ?, begins = begins + 1 WHERE id = ? AND ticker = ?"
     return cursor.execute(f"{sql} AND state IN ('claimed', 'running')", (run_id, id, ticker)).rowcount == 1
 
 
-def put_back(store: Store, id: int, ticker: str, reason: str) -> None:
+def release(store: Store, id: int, ticker: str, reason: str) -> None:
     """Release a row whose run could not begin or resume yet: the next tick tries again."""
     with store.write() as cursor:
         cursor.execute(
@@ -318,14 +337,14 @@ def put_back(store: Store, id: int, ticker: str, reason: str) -> None:
         )
 
 
-def take_over(store: Store, row: Fired, ticker: str) -> bool:
+def take_over(store: Store, row: ScheduleRun, ticker: str) -> bool:
     """Take responsibility for a row whose process is gone; False if another process was first."""
     sql = "UPDATE schedule_runs SET ticker = ? WHERE id = ? AND ticker = ? AND state = ?"
     with store.write() as cursor:
         return cursor.execute(sql, (ticker, row.id, row.ticker, row.state)).rowcount == 1
 
 
-def again(store: Store, row: Fired, now: float, reason: str) -> None:
+def requeue_interrupted(store: Store, row: ScheduleRun, now: float, reason: str) -> None:
     """Make a due time whose run was interrupted due again, with a new row and what is left of the budget."""
     cost = cost_of(store, row.run_id or "")
     with store.write() as cursor:
@@ -368,12 +387,12 @@ def settle(
         )
 
 
-def open_rows(store: Store, schedule_id: str = "") -> list[Fired]:
+def open_rows(store: Store, schedule_id: str = "") -> list[ScheduleRun]:
     """What waits, begins or runs, the oldest first."""
     where, values = ("AND schedule_id = ?", (schedule_id,)) if schedule_id else ("", ())
     few = "INDEXED BY idx_schedule_runs_open"  # each tick looks: never through the whole history
-    sql = f"{_FIRED} {few} WHERE state IN ('queued', 'claimed', 'running') {where} ORDER BY id"
-    return [_fired(row) for row in store.read(sql, values)]
+    sql = f"{_SELECT_RUNS} {few} WHERE state IN ('queued', 'claimed', 'running') {where} ORDER BY id"
+    return [_schedule_run(row) for row in store.read(sql, values)]
 
 
 def open_states(cursor: sqlite3.Cursor, schedule_id: str) -> list[str]:
@@ -381,60 +400,60 @@ def open_states(cursor: sqlite3.Cursor, schedule_id: str) -> list[str]:
     return [str(row[0]) for row in cursor.execute(sql, (schedule_id,))]
 
 
-def history(store: Store, schedule_ids: Iterable[str], limit: int, before: int = 0) -> list[Fired]:
+def history(store: Store, schedule_ids: Iterable[str], limit: int, before: int = 0) -> list[ScheduleRun]:
     """The latest first, as they stand now: a run may have gone on since, and its process may have been killed."""
     marks: Sequence[str] = tuple(schedule_ids)
     where = f"WHERE schedule_id IN ({', '.join('?' * len(marks))}) {'AND id < ?' if before else ''}"
-    sql = f"{_FIRED} {where} ORDER BY id DESC LIMIT ?"
-    rows = [_fired(row) for row in store.read(sql, (*marks, *((before,) if before else ()), limit))]
-    return [_as_it_is_now(store, row) for row in rows]
+    sql = f"{_SELECT_RUNS} {where} ORDER BY id DESC LIMIT ?"
+    rows = [_schedule_run(row) for row in store.read(sql, (*marks, *((before,) if before else ()), limit))]
+    return [_current_state(store, row) for row in rows]
 
 
-def _as_it_is_now(store: Store, row: Fired) -> Fired:
+def _current_state(store: Store, row: ScheduleRun) -> ScheduleRun:
     if row.state in ("claimed", "running"):
-        if locks.holder(store.path, row.ticker):
+        if locks.run_in_session(store.path, row.ticker):
             return row
         if row.run_id is None:
             return row._replace(state="queued", reason="the process that was about to begin it was killed")
         row = row._replace(state="interrupted", reason="the process that it ran in was killed")
     if row.run_id is None or row.outcome not in ("needs_input", None):
         return row
-    found = store.read("SELECT outcome, cost, reason FROM runs WHERE run_id = ?", (row.run_id,))
-    if not found or found[0][0] in (None, row.outcome):
+    run_rows = store.read("SELECT outcome, cost, reason FROM runs WHERE run_id = ?", (row.run_id,))
+    if not run_rows or run_rows[0][0] in (None, row.outcome):
         return row
-    return row._replace(outcome=found[0][0], cost=found[0][1], reason=found[0][2] or "", state="ended")
+    return row._replace(outcome=run_rows[0][0], cost=run_rows[0][1], reason=run_rows[0][2] or "", state="ended")
 
 
-def find(store: Store, id: int) -> Fired | None:
+def find_run(store: Store, id: int) -> ScheduleRun | None:
     """None: its schedule was removed meanwhile."""
-    found = store.read(f"{_FIRED} WHERE id = ?", (id,))
-    return _fired(found[0]) if found else None
+    rows = store.read(f"{_SELECT_RUNS} WHERE id = ?", (id,))
+    return _schedule_run(rows[0]) if rows else None
 
 
-def fired(store: Store, id: int) -> Fired:
-    found = find(store, id)
-    if found is None:
+def require_run(store: Store, id: int) -> ScheduleRun:
+    row = find_run(store, id)
+    if row is None:
         raise UsageError("the schedule was removed meanwhile")
-    return found
+    return row
 
 
-def of_run(store: Store, run_id: str) -> Fired | None:
+def last_row_of_run(store: Store, run_id: str) -> ScheduleRun | None:
     """The row whose run it is."""
-    found = store.read(f"{_FIRED} WHERE run_id = ? ORDER BY id DESC LIMIT 1", (run_id,))
-    return _fired(found[0]) if found else None
+    rows = store.read(f"{_SELECT_RUNS} WHERE run_id = ? ORDER BY id DESC LIMIT 1", (run_id,))
+    return _schedule_run(rows[0]) if rows else None
 
 
-def first_of_run(store: Store, run_id: str) -> Fired | None:
+def first_row_of_run(store: Store, run_id: str) -> ScheduleRun | None:
     """The row that it began with, however often somebody went on with it."""
-    found = store.read(f"{_FIRED} WHERE run_id = ? ORDER BY id LIMIT 1", (run_id,))
-    return _fired(found[0]) if found else None
+    rows = store.read(f"{_SELECT_RUNS} WHERE run_id = ? ORDER BY id LIMIT 1", (run_id,))
+    return _schedule_run(rows[0]) if rows else None
 
 
-def that_began(store: Store, run_id: str) -> Schedule | None:
+def schedule_of_run(store: Store, run_id: str) -> Schedule | None:
     """The schedule whose run it is; None: it was begun by somebody."""
     sql = f"{_SELECT} WHERE id = (SELECT schedule_id FROM schedule_runs WHERE run_id = ? ORDER BY id LIMIT 1)"  # noqa: S608
-    found = store.read(sql, (run_id,))
-    return _schedule(found[0]) if found else None
+    rows = store.read(sql, (run_id,))
+    return _schedule(rows[0]) if rows else None
 
 
 def cost_of(store: Store, run_id: str) -> float | None:
@@ -447,7 +466,7 @@ def cost_of(store: Store, run_id: str) -> float | None:
     return rows[0][0]
 
 
-def spent(cursor: sqlite3.Cursor, schedule_id: str, since: float) -> float:
+def budget_used(cursor: sqlite3.Cursor, schedule_id: str, since: float) -> float:
     """US dollars of a schedule's runs since then: what they cost, or may still cost.
 
     Of a run that was cut off, and whose cost nobody knows, all that was reserved for it counts.
@@ -462,10 +481,10 @@ def spent(cursor: sqlite3.Cursor, schedule_id: str, since: float) -> float:
     return float(total)
 
 
-def _fired(row: sqlite3.Row) -> Fired:
+def _schedule_run(row: sqlite3.Row) -> ScheduleRun:
     fields = list(row)
     fields[6] = json.loads(fields[6] or "{}")
-    return Fired._make(fields)
+    return ScheduleRun._make(fields)
 
 
 # ------------------------------------------------------------------ who ticks

@@ -29,13 +29,13 @@ def digest_of(cursor: sqlite3.Cursor, scope: str) -> str | None:
     return _hash(row[0]) if row is not None else None
 
 
-def known_by(store: Store, scope: str) -> str | None:
+def digest_in(store: Store, scope: str) -> str | None:
     """The same, of a store that is only read."""
     rows = store.read("SELECT json FROM settings_snapshot WHERE scope = ?", (scope,))
     return _hash(rows[0][0]) if rows else None
 
 
-def operators_own(store: Store) -> Json | None:
+def operator_settings(store: Store) -> Json | None:
     """The `effective` row, when it is not the one that we imported: then the operator put it there."""
     rows = store.read(
         "SELECT s.json, m.value FROM settings_snapshot s LEFT JOIN schema_meta m ON m.key = ? WHERE s.scope = ?",

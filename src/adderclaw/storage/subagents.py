@@ -55,7 +55,7 @@ def begin(
     )
 
 
-def begin_again(cursor: sqlite3.Cursor, session_id: str) -> None:
+def resume(cursor: sqlite3.Cursor, session_id: str) -> None:
     """One that another process left unfinished goes on in this one."""
     cursor.execute(
         "UPDATE subagents SET pid = ?, finished_at = NULL, outcome = NULL, answer = NULL, reason = NULL"
@@ -84,7 +84,7 @@ def of_call(store: Store, parent_id: str, tool_use_id: str) -> Subagent | None:
     return _subagent(rows[0]) if rows else None
 
 
-def used(store: Store, session_id: str) -> tuple[int, int]:
+def token_and_call_counts(store: Store, session_id: str) -> tuple[int, int]:
     """Tokens of the last request and tool calls of a session."""
     rows = store.read(
         "SELECT coalesce((SELECT json_extract(usage_json, '$.input_tokens') + json_extract(usage_json,"
@@ -95,7 +95,7 @@ def used(store: Store, session_id: str) -> tuple[int, int]:
     return int(rows[0][0]), int(rows[0][1])
 
 
-def rounds(store: Store, session_id: str) -> int:
+def tool_call_rounds(store: Store, session_id: str) -> int:
     """Replies of a session that made calls."""
     rows = store.read(
         "SELECT count(*) FROM transcript_entries WHERE session_id = ? AND entry_type = 'assistant' AND EXISTS"

@@ -18,11 +18,11 @@ FIRST = "0" * 64
 _DIGEST = re.compile(r'"([0-9a-f]{64})"')
 
 
-class Damaged(Exception):
+class DamagedTape(Exception):
     """Says which row of a tape was changed, and how that shows."""
 
 
-def link(previous: str, text: str) -> str:
+def row_seal(previous: str, text: str) -> str:
     """The seal of a row: of its text and of all rows before it."""
     return hashlib.sha256(f"{previous}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -33,7 +33,7 @@ def last_rows(store: Store, tables: Sequence[str]) -> dict[str, int]:
     return dict(zip(tables, store.read(sql)[0], strict=True))
 
 
-def end_of(store: Store, run_id: str, session_id: str) -> tuple[int, str]:
+def next_position(store: Store, run_id: str, session_id: str) -> tuple[int, str]:
     """Where a tape goes on: the number of its next row, and the seal that this continues."""
     rows = store.read(
         "SELECT seq, seal FROM tape WHERE run_id = ? AND session_id = ? ORDER BY seq DESC LIMIT 1", (run_id, session_id)
@@ -41,7 +41,7 @@ def end_of(store: Store, run_id: str, session_id: str) -> tuple[int, str]:
     return (rows[0][0] + 1, rows[0][1]) if rows else (1, FIRST)
 
 
-def first(store: Store, run_id: str) -> Json:
+def first_head(store: Store, run_id: str) -> Json:
     """What the first session of a run began with; nothing where it has no tape, or one that cannot be read."""
     rows = store.read(
         "SELECT items_json FROM tape WHERE rowid = (SELECT min(rowid) FROM tape WHERE run_id = ?)", (run_id,)
@@ -68,11 +68,11 @@ def append(cursor: sqlite3.Cursor, run_id: str, session_id: str, seq: int, text:
     )
 
 
-def encoded(items: list[Item]) -> str:
+def encode(items: list[Item]) -> str:
     return compact(items)
 
 
-def keep_text(cursor: sqlite3.Cursor, text: str) -> str:
+def store_text(cursor: sqlite3.Cursor, text: str) -> str:
     """A long text that many sessions share, kept once; returns what it is known by."""
     text = plain(text)
     known = hashlib.sha256(text.encode()).hexdigest()
@@ -92,10 +92,10 @@ def remove_unused_texts(cursor: sqlite3.Cursor) -> None:
 def text_of(store: Store, known: str) -> str:
     rows = store.read("SELECT text FROM tape_texts WHERE digest = ?", (known,))
     if not rows:
-        raise Damaged(f"tape_texts lacks the text {known[:12]}…, which the tape names")
+        raise DamagedTape(f"tape_texts lacks the text {known[:12]}…, which the tape names")
     text: str = rows[0][0]
     if hashlib.sha256(text.encode()).hexdigest() != known:
-        raise Damaged(f"tape_texts row {known[:12]}… was changed: it is no longer what its digest says")
+        raise DamagedTape(f"tape_texts row {known[:12]}… was changed: it is no longer what its digest says")
     return text
 
 
@@ -110,14 +110,14 @@ def read(store: Store, run_id: str, session_id: str) -> list[Item]:
     rows = store.read(
         "SELECT seq, items_json, seal FROM tape WHERE run_id = ? AND session_id = ? ORDER BY seq", (run_id, session_id)
     )
-    found: list[Item] = []
+    items: list[Item] = []
     seal = FIRST
-    for number, (seq, text, kept) in enumerate(rows, 1):
+    for number, (seq, text, stored_seal) in enumerate(rows, 1):
         if seq != number:
-            raise Damaged(f"tape row {number} of session {session_id} is missing")
-        seal = link(seal, text)
-        if seal != kept:
-            raise Damaged(f"tape row {number} of session {session_id} was changed: its seal does not fit")
-        made: list[Any] = json.loads(text)
-        found += [(kind, body) for kind, body in made]
-    return found
+            raise DamagedTape(f"tape row {number} of session {session_id} is missing")
+        seal = row_seal(seal, text)
+        if seal != stored_seal:
+            raise DamagedTape(f"tape row {number} of session {session_id} was changed: its seal does not fit")
+        row_items: list[Any] = json.loads(text)
+        items += [(kind, body) for kind, body in row_items]
+    return items

@@ -30,12 +30,12 @@ def end(cursor: sqlite3.Cursor, task_id: str, status: str, summary: str, result:
     )
 
 
-def tell(cursor: sqlite3.Cursor, task_id: str) -> None:
+def mark_reported(cursor: sqlite3.Cursor, task_id: str) -> None:
     """The model has heard of its end."""
     cursor.execute("UPDATE background_tasks SET told = 1 WHERE id = ?", (task_id,))
 
 
-def untold(store: Store, session_id: str) -> list[Row]:
+def unreported(store: Store, session_id: str) -> list[Row]:
     """Tasks whose end the model never heard of, oldest first."""
     rows = store.read(
         "SELECT id, kind, title, status, coalesce(result, '') FROM background_tasks"

@@ -29,7 +29,7 @@ def compact(value: Any) -> str:
     return plain(_encode(value))
 
 
-def parsed(text: str, row: str) -> Any:
+def parse_row(text: str, row: str) -> Any:
     """JSON of a row; one that somebody has changed since we wrote it is named."""
     try:
         return json.loads(text)

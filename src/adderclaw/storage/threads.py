@@ -12,14 +12,14 @@ def client_id(channel: str, sender: str) -> str:
     return f"{CLIENT}:{channel}:{sender}"
 
 
-def came_from(client: str) -> str:
+def describe_sender(client: str) -> str:
     """For people: the sender and the channel; empty for a client of another kind."""
     kind, _, rest = client.partition(":")
     channel, _, sender = rest.partition(":")
     return f"{sender} over {channel}" if kind == CLIENT and sender else ""
 
 
-def note(store: Store, conversation_id: str, thread: str) -> None:
+def record_thread(store: Store, conversation_id: str, thread: str) -> None:
     """Write down which thread of the sender's a conversation is."""
     with store.write() as cursor:
         cursor.execute(
@@ -40,7 +40,7 @@ def find(store: Store, client: str, thread: str, folder: str) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
-def spent(store: Store, client: str, since: float) -> float:
+def cost_since(store: Store, client: str, since: float) -> float:
     """What the model calls of a client's conversations cost since then, as far as prices are known."""
     rows = store.read(
         "SELECT sum(m.cost) FROM state o JOIN sessions s ON s.conversation_id = o.conversation_id"

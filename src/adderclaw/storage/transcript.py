@@ -11,7 +11,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json, Phase
 from adderclaw.storage import Store
-from adderclaw.storage.text import compact, parsed, plain
+from adderclaw.storage.text import compact, parse_row, plain
 
 ENTRY_TYPES = frozenset(
     {
@@ -33,12 +33,12 @@ ENTRY_TYPES = frozenset(
     }
 )
 INDEXED_CHARS = {"user": 8192, "assistant": 8192, "tool_result": 2048}
-"""Of one entry; what stands further back is found by the slower substring search. Of a tool's result it is little:
-a page of source text costs more to index than all the rest of its row."""
+"""Indexed characters of an entry; the slower substring search finds the rest. Tool results get few: indexing a page of
+source text costs more than the rest of its row."""
 
 
 OPAQUE = frozenset({"opaque", "media"})
-"""Blocks that are kept in our own table beside the entry, since the entries' own blocks are a closed set."""
+"""Blocks that are stored in a separate table, because the blocks of entries are a closed set."""
 
 
 class Entry(NamedTuple):
@@ -58,7 +58,7 @@ class Conversation(NamedTuple):
     phase: str
     entries: int
     title: str
-    """Its name; where it has none, the beginning of its first user message."""
+    """Its title, or else the beginning of its first user message."""
 
 
 class Hit(NamedTuple):
@@ -75,7 +75,7 @@ class Hit(NamedTuple):
 
 
 def begin(cursor: sqlite3.Cursor, *, conversation_id: str, session_id: str, project_dir: str) -> None:
-    """The rows that the entries of a session hang on; what is there already stays as it is."""
+    """Create the rows of a session and its conversation, unless they exist."""
     cursor.execute(
         "INSERT INTO conversations(id, project_dir) VALUES (?, ?)"
         " ON CONFLICT(id) DO UPDATE SET last_active = datetime('now')",
@@ -94,7 +94,7 @@ def append(
     tool_use_id: str | None = None,
     parent: int | None = None,
 ) -> int:
-    """Adds the next entry of a session and returns its sequence. What it costs does not grow with the table."""
+    """Add the next entry of a session and return its sequence. The cost does not grow with the table."""
     if entry_type not in ENTRY_TYPES:
         raise StoreError(f"{entry_type!r} is no type of transcript entry: one of {', '.join(sorted(ENTRY_TYPES))}")
     text_json = compact({"_t": entry_type, **payload})
@@ -116,14 +116,14 @@ def append(
 
 
 def open_turn(cursor: sqlite3.Cursor, session_id: str, sequence: int, turn_id: str) -> None:
-    """A turn begins with this entry, and goes on until the next one does."""
+    """Begin a turn with this entry; it lasts until the next turn begins."""
     cursor.execute(
         "INSERT INTO turns(turn_id, session_id, first_sequence) VALUES (?, ?, ?)", (turn_id, session_id, sequence)
     )
 
 
-def keep_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks: list[Json]) -> None:
-    """Blocks that only their provider understands, and images and documents, beside the entry that they came with."""
+def store_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks: list[Json]) -> None:
+    """Store the provider-specific blocks, images and documents of an entry."""
     cursor.execute(
         "INSERT INTO opaque_blocks(entry_id, blocks_json)"
         " SELECT id, ? FROM transcript_entries WHERE session_id = ? AND sequence = ?",
@@ -132,7 +132,7 @@ def keep_opaque(cursor: sqlite3.Cursor, session_id: str, sequence: int, blocks: 
 
 
 def copy(cursor: sqlite3.Cursor, source: str, session_id: str) -> None:
-    """A session begins as the copy of another: each entry names the one that it is of, to which its receipt belongs."""
+    """Copy a session; each entry refers to its original, which has the receipt."""
     cursor.execute(
         "INSERT INTO transcript_entries(session_id, sequence, parent_entry_id, entry_type, payload_json)"
         " SELECT ?, sequence, id, entry_type, payload_json FROM transcript_entries WHERE session_id = ?"
@@ -148,7 +148,7 @@ def copy(cursor: sqlite3.Cursor, source: str, session_id: str) -> None:
 
 
 def clear(store: Store) -> int:
-    """Deletes transcripts and memories, bytes included, and returns how many conversations; ledger rows stay."""
+    """Delete transcripts and memories, bytes included; returns how many conversations. Ledger rows stay."""
     store.read("PRAGMA secure_delete = ON")
     with store.write() as cursor:
         (count,) = cursor.execute("SELECT count(*) FROM conversations").fetchone()
@@ -202,13 +202,13 @@ def entries(store: Store, session_id: str) -> list[Entry]:
         (session_id,),
     )
     return [
-        Entry(row[0], row[1], row[2], parsed(row[3], f"transcript_entries row {row[0]}"), row[4], row[5])
+        Entry(row[0], row[1], row[2], parse_row(row[3], f"transcript_entries row {row[0]}"), row[4], row[5])
         for row in rows
     ]
 
 
 def is_answered(store: Store, session_id: str) -> bool:
-    """Whether the last turn of a session ended with an answer, so that nothing of it is left to do."""
+    """Whether the last turn of a session ended with an answer."""
     rows = store.read(
         "SELECT entry_type, payload_json FROM transcript_entries WHERE session_id = ?"
         " AND entry_type IN ('user', 'assistant', 'tool_use', 'tool_result') ORDER BY sequence DESC LIMIT 1",
@@ -216,7 +216,7 @@ def is_answered(store: Store, session_id: str) -> bool:
     )
     if not rows or rows[0][0] != "assistant":
         return False
-    return not any(block["type"] == "tool_use" for block in parsed(rows[0][1], f"session {session_id}")["content"])
+    return not any(block["type"] == "tool_use" for block in parse_row(rows[0][1], f"session {session_id}")["content"])
 
 
 def next_sequence(store: Store, session_id: str) -> int:
@@ -225,43 +225,51 @@ def next_sequence(store: Store, session_id: str) -> int:
     return int(store.read(sql, (session_id,))[0][0])
 
 
-def accepted(store: Store, session_id: str, tool: str) -> Json | None:
-    """What the first call of a tool was given that ended well."""
-    found = entries(store, session_id)
-    well = {one.tool_use_id for one in found if one.entry_type == "tool_result" and not one.payload["is_error"]}
-    calls = (one.payload for one in found if one.entry_type == "tool_use" and one.tool_use_id in well)
+def first_accepted_input(store: Store, session_id: str, tool: str) -> Json | None:
+    """The input of the first successful call of a tool."""
+    all_entries = entries(store, session_id)
+    well = {
+        entry.tool_use_id
+        for entry in all_entries
+        if entry.entry_type == "tool_result" and not entry.payload["is_error"]
+    }
+    calls = (entry.payload for entry in all_entries if entry.entry_type == "tool_use" and entry.tool_use_id in well)
     return next((call["input"] for call in calls if call["name"] == tool), None)
 
 
-def commands(store: Store, session_id: str) -> dict[str, bool]:
+def command_outcomes(store: Store, session_id: str) -> dict[str, bool]:
     """The commands that a session ran, and whether each succeeded the last time."""
-    found = entries(store, session_id)
-    wrong = {one.tool_use_id: bool(one.payload["is_error"]) for one in found if one.entry_type == "tool_result"}
-    ran = (one for one in found if one.entry_type == "tool_use" and one.payload["name"] == BASH)
+    all_entries = entries(store, session_id)
+    wrong = {
+        entry.tool_use_id: bool(entry.payload["is_error"]) for entry in all_entries if entry.entry_type == "tool_result"
+    }
+    ran = (entry for entry in all_entries if entry.entry_type == "tool_use" and entry.payload["name"] == BASH)
     return {
-        str(one.payload["input"].get("command")): not wrong[one.tool_use_id] for one in ran if one.tool_use_id in wrong
+        str(entry.payload["input"].get("command")): not wrong[entry.tool_use_id]
+        for entry in ran
+        if entry.tool_use_id in wrong
     }
 
 
-def live(entries: list[Entry]) -> list[Entry]:
-    """The entries that still count: a rewind leaves out what came between its place and itself."""
-    kept: list[Entry] = []
+def without_rewound(entries: list[Entry]) -> list[Entry]:
+    """The entries that still count: a rewind removes those between its target and itself."""
+    remaining: list[Entry] = []
     for entry in entries:
         if entry.entry_type == "system" and entry.payload.get("subtype") == "rewind":
-            kept = [earlier for earlier in kept if earlier.sequence < entry.payload["to"]]
+            remaining = [earlier for earlier in remaining if earlier.sequence < entry.payload["to"]]
         else:
-            kept.append(entry)
-    return kept
+            remaining.append(entry)
+    return remaining
 
 
-def opaque(store: Store, session_id: str) -> dict[int, list[Json]]:
+def opaque_blocks(store: Store, session_id: str) -> dict[int, list[Json]]:
     """Sequence of an entry → its opaque blocks."""
     rows = store.read(
         "SELECT e.sequence, o.blocks_json FROM opaque_blocks o JOIN transcript_entries e ON e.id = o.entry_id"
         " WHERE e.session_id = ?",
         (session_id,),
     )
-    return {row[0]: parsed(row[1], f"opaque_blocks of entry {row[0]}") for row in rows}
+    return {row[0]: parse_row(row[1], f"opaque_blocks of entry {row[0]}") for row in rows}
 
 
 def sessions_of(store: Store, conversation_id: str) -> list[str]:
@@ -302,7 +310,7 @@ def state(store: Store, conversation_id: str, key: str) -> str | None:
 
 
 def results_of(store: Store, session_id: str, tool_use_id: str) -> list[str]:
-    """What the results of a call said; an id can come again."""
+    """The results of a call; an id can be used again."""
     rows = store.read(
         "SELECT json_extract(payload_json, '$.content') FROM transcript_entries"
         " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_result' ORDER BY sequence",
@@ -312,7 +320,7 @@ def results_of(store: Store, session_id: str, tool_use_id: str) -> list[str]:
 
 
 def outcomes_of(store: Store, session_id: str, tool_use_id: str) -> list[tuple[str, str | None]]:
-    """The outcome of each result of a call, and what denied it; an id can come again."""
+    """The outcome of each result of a call, and what denied it; an id can be used again."""
     rows = store.read(
         "SELECT json_extract(payload_json, '$.outcome'), json_extract(payload_json, '$.denied_by')"
         " FROM transcript_entries"
@@ -323,7 +331,7 @@ def outcomes_of(store: Store, session_id: str, tool_use_id: str) -> list[tuple[s
 
 
 def last_conversation(store: Store, project_dir: str | None) -> str | None:
-    """The one that was last spoken in, of one project or of all; tools that were run by hand are none."""
+    """The conversation with the last message, of one project or of all; manually run tools do not count."""
     rows = store.read(
         "SELECT s.conversation_id FROM transcript_entries e JOIN sessions s USING (session_id)"
         " JOIN conversations c ON c.id = s.conversation_id"
@@ -335,8 +343,8 @@ def last_conversation(store: Store, project_dir: str | None) -> str | None:
     return rows[0][0] if rows else None
 
 
-def is_begun(store: Store, session_id: str) -> bool:
-    """Whether anything was said in a session."""
+def has_messages(store: Store, session_id: str) -> bool:
+    """Whether a session has a user message."""
     sql = "SELECT 1 FROM transcript_entries WHERE session_id = ? AND entry_type = 'user' LIMIT 1"
     return bool(store.read(sql, (session_id,)))
 
@@ -359,25 +367,27 @@ def conversation_of(store: Store, name: str) -> str | None:
         (name, name, name),
     )
     if len(rows) > 1:
-        raise UsageError(f"{name!r} begins several ids ({', '.join(row[0] for row in rows)}): give more of the one")
+        raise UsageError(f"{name!r} matches several ids ({', '.join(row[0] for row in rows)}). Use a longer prefix")
     return rows[0][0] if rows else None
 
 
 def by_id(store: Store, id: str) -> str | None:
-    """The conversation with exactly this id: who may not see others learns nothing of theirs."""
+    """The conversation with exactly this id, without prefixes, which could reveal other conversations."""
     rows = store.read("SELECT id FROM conversations WHERE id = ?", (plain(id),))
     return rows[0][0] if rows else None
 
 
-def conversations(store: Store, limit: int, places: Sequence[str] = (), *, begun: bool = False) -> list[Conversation]:
-    """Most recent first; of `places`, if any are given; `begun`: in which somebody said something."""
-    wanted = [f"c.project_dir IN ({', '.join('?' * len(places))})"] if places else []
+def conversations(
+    store: Store, limit: int, workspaces: Sequence[str] = (), *, begun: bool = False
+) -> list[Conversation]:
+    """Most recent first; only of these workspaces, if any are given; `begun`: only those with a message."""
+    conditions = [f"c.project_dir IN ({', '.join('?' * len(workspaces))})"] if workspaces else []
     if begun:
-        wanted.append(
+        conditions.append(
             "EXISTS (SELECT 1 FROM sessions s JOIN transcript_entries e USING (session_id)"
             " WHERE s.conversation_id = c.id AND e.entry_type = 'user')"
         )
-    where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = store.read(  # marks alone are put into it
         "SELECT c.id, c.project_dir, c.created_at, c.last_active, c.phase,"  # noqa: S608
         " (SELECT count(*) FROM sessions s JOIN transcript_entries USING (session_id) WHERE s.conversation_id = c.id),"
@@ -385,13 +395,13 @@ def conversations(store: Store, limit: int, places: Sequence[str] = (), *, begun
         "  WHERE s.conversation_id = c.id AND e.entry_type = 'user' ORDER BY e.id LIMIT 1),"
         " (SELECT value FROM state t WHERE t.conversation_id = c.id AND t.key = 'title')"
         f" FROM conversations c{where} ORDER BY c.last_active DESC, c.rowid DESC LIMIT ?",
-        (*map(plain, places), limit),
+        (*map(plain, workspaces), limit),
     )
     return [Conversation(*tuple(row)[:6], title=row[7] or beginning(row[6])) for row in rows]
 
 
-def entitle(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
-    """A name of its own; an empty one takes it back."""
+def set_title(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
+    """Set the title of a conversation; an empty one removes it."""
     cursor.execute("DELETE FROM state WHERE conversation_id = ? AND key = 'title'", (conversation_id,))
     if title:
         cursor.execute(
@@ -399,8 +409,8 @@ def entitle(cursor: sqlite3.Cursor, conversation_id: str, title: str) -> None:
         )
 
 
-def give(cursor: sqlite3.Cursor, conversation_id: str, client: str) -> None:
-    """Write down which client of a server opened a conversation: it may go on with it."""
+def set_client(cursor: sqlite3.Cursor, conversation_id: str, client: str) -> None:
+    """Store which client of a server opened a conversation: that client may continue it."""
     cursor.execute(
         "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'client', ?)",
         (conversation_id, plain(client)),
@@ -413,13 +423,13 @@ def client_of(store: Store, conversation_id: str) -> str:
     return str(rows[0][0]) if rows else ""
 
 
-CHOSEN = ("profile", "provider", "model")
+CHOICES = ("profile", "provider", "model")
 """What a client may choose for a conversation."""
 
 
-def choose(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[str, str]) -> None:
-    """Write down what was chosen for a conversation: it goes on with that."""
-    for name in CHOSEN:
+def store_choices(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[str, str]) -> None:
+    """Store what was chosen for a conversation, for its later turns."""
+    for name in CHOICES:
         if name in chosen:
             cursor.execute(
                 "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, ?, ?)",
@@ -429,20 +439,20 @@ def choose(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[str, st
             cursor.execute("DELETE FROM state WHERE conversation_id = ? AND key = ?", (conversation_id, name))
 
 
-def chosen(store: Store, conversation_id: str) -> dict[str, str]:
-    """What clients chose for a conversation; nothing of what they left to the operator."""
+def choices(store: Store, conversation_id: str) -> dict[str, str]:
+    """What clients chose for a conversation, without what they left to the operator."""
     rows = store.read("SELECT key, value FROM state WHERE conversation_id = ?", (conversation_id,))
-    return {str(key): str(value) for key, value in rows if key in CHOSEN}
+    return {str(key): str(value) for key, value in rows if key in CHOICES}
 
 
 def title(store: Store, conversation_id: str) -> str:
-    """The name that it was given; empty where it has none of its own."""
+    """The title that was set; empty if there is none."""
     rows = store.read("SELECT value FROM state WHERE conversation_id = ? AND key = 'title'", (conversation_id,))
     return str(rows[0][0]) if rows else ""
 
 
-def last_words(store: Store, conversation_id: str) -> str:
-    """What was said last, by either side."""
+def last_message_text(store: Store, conversation_id: str) -> str:
+    """The text of the last message of either side."""
     rows = store.read(
         "SELECT e.payload_json FROM transcript_entries e JOIN sessions s USING (session_id)"
         " WHERE s.conversation_id = ? AND e.entry_type IN ('user', 'assistant') ORDER BY e.id DESC LIMIT 8",
@@ -452,12 +462,12 @@ def last_words(store: Store, conversation_id: str) -> str:
 
 
 def beginning(payload_json: str | None) -> str:
-    """The first words of a message, which are the name of a conversation that has none."""
+    """The first words of a message: the default title of a conversation."""
     return " ".join(text_of(json.loads(payload_json)).split())[:80] if payload_json else ""
 
 
 def text_of(payload: Json) -> str:
-    """What a person would read of an entry."""
+    """The readable text of an entry."""
     content: Any = payload.get("content")
     if isinstance(content, str):
         return content
@@ -476,7 +486,7 @@ _COLUMNS = (
     "SELECT s.conversation_id, e.session_id, e.id, e.entry_type, e.payload_json, e.created_at,"
     " julianday('now') - julianday(c.last_active) AS days"
 )
-_FOUND = (
+_BY_WORDS = (
     ", bm25(transcript_fts) AS rank FROM transcript_fts JOIN transcript_entries e ON e.id = transcript_fts.rowid"
     " JOIN sessions s USING (session_id) JOIN conversations c ON c.id = s.conversation_id"
     " WHERE transcript_fts MATCH :match"
@@ -511,8 +521,8 @@ def _by_words(store: Store, words: list[str], joined: str, limit: int, places: s
         return []
     # Words hold letters and digits only: quoted, none of them can be an operator.
     match = joined.join(f'"{word}"*' for word in words)
-    given = {"match": match, "places": places, "limit": max(limit, _CANDIDATES)}
-    hits = [_hit(row, words) for row in store.read(_COLUMNS + _FOUND, given)]
+    params = {"match": match, "places": places, "limit": max(limit, _CANDIDATES)}
+    hits = [_hit(row, words) for row in store.read(_COLUMNS + _BY_WORDS, params)]
     hits.sort(key=lambda hit: (hit.score, hit.entry_id), reverse=True)
     return hits[:limit]
 
@@ -524,8 +534,8 @@ def _by_substring(store: Store, query: str, limit: int, places: str | None) -> l
         return []
     pattern = "".join(map(_like, query))
     hits: list[Hit] = []
-    given = {"match": f"%{pattern}%", "places": places, "limit": 10 * max(limit, _CANDIDATES)}
-    for row in store.read(_COLUMNS + _SUBSTRING, given):
+    params = {"match": f"%{pattern}%", "places": places, "limit": 10 * max(limit, _CANDIDATES)}
+    for row in store.read(_COLUMNS + _SUBSTRING, params):
         if needle in " ".join(text_of(json.loads(row[4])).split()).casefold():
             hits.append(_hit(row, [needle]))
         if len(hits) == limit:
@@ -544,14 +554,14 @@ def _like(character: str) -> str:
 
 def _hit(row: sqlite3.Row, words: list[str]) -> Hit:
     recency = 1 + 1 / (1 + max(row["days"] or 0.0, 0.0) / 7)
-    found = snippet(text_of(json.loads(row[4])), words)
-    return Hit(row[0], row[1], row[2], row[3], found, round(-row["rank"] * recency, 9), row[5])
+    excerpt = snippet(text_of(json.loads(row[4])), words)
+    return Hit(row[0], row[1], row[2], row[3], excerpt, round(-row["rank"] * recency, 9), row[5])
 
 
 def snippet(text: str, words: list[str], width: int = 160) -> str:
     text = " ".join(text.split())
     folded = text.lower()
-    at = min((place for word in words if (place := folded.find(word)) >= 0), default=0)
+    at = min((index for word in words if (index := folded.find(word)) >= 0), default=0)
     start = max(0, at - width // 3)
     piece = text[start : start + width]
     return ("…" if start else "") + piece + ("…" if start + width < len(text) else "")

@@ -1,9 +1,9 @@
-"""What seed 001 wants kept of a conversation: one line a message, with its turn, its calls and the model it is from."""
+"""The message log of a conversation: one line per message, with its turn, its calls and its model."""
 
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
-from adderclaw.storage.text import parsed
+from adderclaw.storage.text import parse_row
 
 
 class Line(NamedTuple):
@@ -34,13 +34,13 @@ def of_conversation(store: Store, conversation_id: str) -> dict[int, Line]:
 def _line(entry_id: int, *fields: object) -> Line:
     line = Line(*fields)  # pyright: ignore[reportArgumentType]
     calls, done, about = (
-        parsed(str(text), f"memory_log of entry {entry_id}")
+        parse_row(str(text), f"memory_log of entry {entry_id}")
         for text in (line.tool_calls, line.tool_results, line.metadata)
     )
     return line._replace(tool_calls=calls, tool_results=done, metadata=about)
 
 
-def last(store: Store, session_id: str) -> str:
+def last_turn(store: Store, session_id: str) -> str:
     """The turn that a session is in; empty where it has none."""
     rows = store.read(
         "SELECT turn_id FROM turns WHERE session_id = ? ORDER BY first_sequence DESC LIMIT 1", (session_id,)

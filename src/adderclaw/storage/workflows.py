@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
-from adderclaw.storage.text import compact, parsed, plain
+from adderclaw.storage.text import compact, parse_row, plain
 
 
-class Begun(NamedTuple):
+class WorkflowStart(NamedTuple):
     run_id: str
     file: str
     name: str
@@ -19,7 +19,7 @@ class Begun(NamedTuple):
     """The options that it was begun with, for whoever resumes it; a task has them among its inputs."""
 
 
-class Finished(NamedTuple):
+class GoalResult(NamedTuple):
     place: str
     """Step, round and goal, as `execute` counts them."""
     agent: str
@@ -29,7 +29,7 @@ class Finished(NamedTuple):
     result: Json
 
 
-def begin(cursor: sqlite3.Cursor, begun: Begun) -> None:
+def begin(cursor: sqlite3.Cursor, begun: WorkflowStart) -> None:
     cursor.execute(
         "INSERT INTO workflows(run_id, file, name, digest, inputs_json, said_json) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT(run_id) DO NOTHING",
@@ -44,17 +44,17 @@ def begin(cursor: sqlite3.Cursor, begun: Begun) -> None:
     )
 
 
-def get(store: Store, run_id: str) -> Begun | None:
+def get(store: Store, run_id: str) -> WorkflowStart | None:
     sql = "SELECT run_id, file, name, digest, inputs_json, said_json FROM workflows WHERE run_id = ?"
     rows = store.read(sql, (run_id,))
     if not rows:
         return None
     row = rows[0]
     known = f"workflows row {row[0]}"
-    return Begun(row[0], row[1], row[2], row[3], parsed(row[4], known), parsed(row[5], known))
+    return WorkflowStart(row[0], row[1], row[2], row[3], parse_row(row[4], known), parse_row(row[5], known))
 
 
-def store_result(cursor: sqlite3.Cursor, run_id: str, done: Finished) -> None:
+def store_result(cursor: sqlite3.Cursor, run_id: str, done: GoalResult) -> None:
     """A result is kept once: whoever comes to the same place again finds it."""
     cursor.execute(
         "INSERT INTO workflow_results(run_id, place, agent, goal, session_id, result_json) VALUES (?, ?, ?, ?, ?, ?)"
@@ -64,7 +64,7 @@ def store_result(cursor: sqlite3.Cursor, run_id: str, done: Finished) -> None:
     )
 
 
-def forget(cursor: sqlite3.Cursor, run_id: str, results: list[tuple[str, str]]) -> None:
+def delete_results(cursor: sqlite3.Cursor, run_id: str, results: list[tuple[str, str]]) -> None:
     """These (place, agent) are to be worked on anew."""
     cursor.executemany(
         "DELETE FROM workflow_results WHERE run_id = ? AND place = ? AND agent = ?",
@@ -72,15 +72,15 @@ def forget(cursor: sqlite3.Cursor, run_id: str, results: list[tuple[str, str]]) 
     )
 
 
-def finished(store: Store, run_id: str) -> dict[tuple[str, str], Finished]:
+def goal_results(store: Store, run_id: str) -> dict[tuple[str, str], GoalResult]:
     """(place, agent) → what came of it."""
     rows = store.read(
         "SELECT place, agent, goal, session_id, result_json FROM workflow_results WHERE run_id = ? ORDER BY rowid",
         (run_id,),
     )
     return {
-        (row[0], row[1]): Finished(
-            row[0], row[1], row[2], row[3], parsed(row[4], f"workflow_results row {run_id} {row[0]} {row[1]}")
+        (row[0], row[1]): GoalResult(
+            row[0], row[1], row[2], row[3], parse_row(row[4], f"workflow_results row {run_id} {row[0]} {row[1]}")
         )
         for row in rows
     }
@@ -88,10 +88,10 @@ def finished(store: Store, run_id: str) -> dict[tuple[str, str], Finished]:
 
 def is_turn(store: Store, run_id: str, kind: str) -> bool:
     """Whether a run is one turn of the ordinary agent: of a message, or of a task, which then left no decisions."""
-    return kind == "message" or (kind == "task" and not finished(store, run_id))
+    return kind == "message" or (kind == "task" and not goal_results(store, run_id))
 
 
-def kept(store: Store, run_id: str) -> Json:
+def results_for_tape(store: Store, run_id: str) -> Json:
     """What an earlier process left of a run, as its tape has it."""
-    rows = [[row.place, row.agent, row.result] for row in finished(store, run_id).values()]
+    rows = [[row.place, row.agent, row.result] for row in goal_results(store, run_id).values()]
     return {"rows": rows}

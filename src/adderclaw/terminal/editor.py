@@ -10,7 +10,7 @@ from adderclaw.sandbox import programs
 def command() -> list[str]:
     """The words that start it, from VISUAL or EDITOR, else `vi`."""
     words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi") or ["vi"]
-    program = programs.on_system(words[0])
+    program = programs.resolve_outside_sessions(words[0])
     if program is None:
         fix = "set EDITOR to another one, or give the text with --value"
         raise UsageError(f"the editor {words[0]!r} was not found on PATH outside of projects: {fix}")

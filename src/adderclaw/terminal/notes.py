@@ -66,13 +66,13 @@ def conversation(store: Store, id: str) -> str | None:
 def forget_conversation(store: Store, id: str) -> None:
     """Remove a conversation. UsageError while a process works in it or one of its questions waits."""
     for session in conversations.session_ids(store, id):
-        if locks.holder(store.path, session):
+        if locks.run_in_session(store.path, session):
             raise UsageError(f"conversation {id} is in use by another process: wait until it ends, or end it")
         if approvals.is_waiting(store, session):
             raise UsageError(f"conversation {id} has a waiting question: answer it first (`adderclaw approvals list`)")
     store.read("PRAGMA secure_delete = ON")
     with store.write() as cursor:
-        retention.forget(store, cursor, id)
+        retention.delete_conversation(store, cursor, id)
         tape.remove_unused_texts(cursor)
         cursor.execute("INSERT INTO transcript_fts(transcript_fts) VALUES ('optimize')")  # drops the words themselves
     store.read("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -68,10 +68,10 @@ class Terminal:
         ]
         offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
         if offered:
-            from adderclaw.policy.grants import in_words
+            from adderclaw.policy.grants import describe_rules
 
             lines += [f"  always: {_line(rule)}" for rule in offered]
-            lines.append(f"    that is: {_line(in_words(offered))}")
+            lines.append(f"    that is: {_line(describe_rules(offered))}")
             lines.append("  (a = yes, and always in this session; p = in this project; A = in every project)")
         if request.registries:
             hosts = _line(", ".join(request.registries))

@@ -11,7 +11,7 @@ from adderclaw.core.errors import AdderClawError, StoreError, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.server.service.backend import BACKENDS, is_ours
-from adderclaw.storage.backup.restore import in_use
+from adderclaw.storage.backup.restore import user_of_home
 from adderclaw.terminal import owned_files
 
 
@@ -45,7 +45,7 @@ class Listed(NamedTuple):
 def uninstall(home: str, *, really: bool) -> Listed:
     """Everything is listed first: what the list is made from is removed with the home."""
     _require_ours(home)
-    if really and (why := in_use(home)):
+    if really and (why := user_of_home(home)):
         raise UsageError(f"{home} is in use ({why}): end that first; nothing was removed")
     left = [*_left(home)]
     items = [_done(item, remove, really) for item, remove in [*_parts(home)]]

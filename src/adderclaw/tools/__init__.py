@@ -12,10 +12,10 @@ from adderclaw.tools.surfing import Surfing, search_service
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
     from adderclaw.config.schema.settings import Config
-    from adderclaw.sandbox.process import Start
+    from adderclaw.sandbox.process import Starter
     from adderclaw.sandbox.proxy import Judge
     from adderclaw.storage import Store
-    from adderclaw.storage.sdlc.baselines import Taken
+    from adderclaw.storage.sdlc.baselines import TreeSnapshot
     from adderclaw.tools.background import Tasks
 
 CHECKER_FILES = (
@@ -88,7 +88,7 @@ class Kit:
     config: "Config"
     store: "Store | None"
     clock: Clock
-    start: "Start | None" = None
+    start: "Starter | None" = None
     """Starts a child in the session's sandbox; None where there is none."""
     has_look_room: bool = False
     """Whether that sandbox has a room in which nothing can be written."""
@@ -114,7 +114,7 @@ class Kit:
     """The plugins that the operator trusts, by name."""
     skills: Skills | None = None
     """The skills of the operator and the project; None where there is no folder of skills."""
-    baseline: "Callable[[str], Taken] | None" = None
+    baseline: "Callable[[str], TreeSnapshot] | None" = None
     """Keeps what a workspace holds now, for the approval of a plan."""
     surfing: Surfing = field(default_factory=Surfing)
     """What the web tools share with those of child sessions."""

@@ -265,7 +265,7 @@ class Tasks:
         task.told = True
         if self._store is not None:
             with self._store.write() as cursor:
-                rows.tell(cursor, task.id)
+                rows.mark_reported(cursor, task.id)
 
     # ------------------------------------------------------------------ for the loop
 

@@ -12,7 +12,7 @@ from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints.removal import Look, look
 from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
 from adderclaw.sandbox.legacy.checkpoints.tree import Limits
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.tools import paths
 from adderclaw.tools.paths import answered
 from adderclaw.tools.specs import spec
@@ -36,9 +36,9 @@ def _fact(given: str, ctx: ToolContext) -> PathFact:
     return PathFact(given, named.path, real, (found.st_dev, found.st_ino) if found is not None else None)
 
 
-def _place(real: str, ctx: ToolContext) -> Place | None:
+def _place(real: str, ctx: ToolContext) -> WorkspacePath | None:
     roots = (ctx.workspace.root, *ctx.workspace.extra)
-    return workspace.inside(real, [followed(root) for root in roots])
+    return workspace.within_roots(real, [followed(root) for root in roots])
 
 
 def _shown(fact: PathFact, found: Look, ctx: ToolContext) -> str:
@@ -53,9 +53,9 @@ def _shown(fact: PathFact, found: Look, ctx: ToolContext) -> str:
 def _obstacle(fact: PathFact, ctx: ToolContext) -> str | None:
     """Why there is nothing to judge: it is not there, or we stand in it."""
     if fact.identity is None and _place(fact.real, ctx) is not None:
-        return f"{paths.shown(fact.path)} does not exist."
+        return f"{paths.printable(fact.path)} does not exist."
     if beneath(followed(ctx.workspace.cwd), fact.real) and fact.real != followed(ctx.workspace.root):
-        return f"{paths.shown(fact.path)} holds the working directory: go elsewhere first (`cd`)."
+        return f"{paths.printable(fact.path)} holds the working directory: go elsewhere first (`cd`)."
     return None
 
 
@@ -64,7 +64,7 @@ def _touch(fact: PathFact, ctx: ToolContext, limits: Limits | None) -> Touch:
         return Touch(reads=(fact,), why="finds nothing to delete")
     place = _place(fact.real, ctx)
     if place is None or place.is_root:
-        return Touch(writes=(fact,), removes=(fact,), why=f"deletes {paths.shown(fact.path)}")
+        return Touch(writes=(fact,), removes=(fact,), why=f"deletes {paths.printable(fact.path)}")
     found = look(place, limits, ctx.unchanged)
     inner = [PathFact(fact.given, one.text, one.text) for one in found.named if one != place]
     return Touch(
@@ -82,10 +82,12 @@ async def _run(judged: PathFact, ctx: ToolContext, limits: Limits | None) -> Too
         return rejected(obstacle)
     place = _place(judged.real, ctx)
     if place is None or place.is_root or (judged.real, judged.identity) != (fact.real, fact.identity):
-        raise Refused(f"{paths.shown(fact.path)} was exchanged for something else at this moment: nothing is deleted")
+        raise Refused(
+            f"{paths.printable(fact.path)} was exchanged for something else at this moment: nothing is deleted"
+        )
     found = look(place, limits, ctx.unchanged)
     if found.gits:
-        raise Refused(f"{paths.shown(found.gits[0].text)} is a git directory: nothing is deleted")
+        raise Refused(f"{paths.printable(found.gits[0].text)} is a git directory: nothing is deleted")
     try:
         workspace.remove_tree(place)
     except OSError as error:

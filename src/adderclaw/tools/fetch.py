@@ -10,7 +10,7 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 from adderclaw.models.http.addresses import is_named
 from adderclaw.models.http.urls import Hosts, parse
-from adderclaw.tools.paths import denied, shown
+from adderclaw.tools.paths import denied, printable
 from adderclaw.tools.specs import spec
 from adderclaw.tools.web import TRUNCATED, Elsewhere, followed
 
@@ -168,7 +168,7 @@ async def _read(place: HostFact, answer: "Answer") -> str | ToolResult:
 
 def _elsewhere(target: HostFact, answer: Elsewhere) -> ToolResult:
     if answer.why:
-        why = f"HTTP {answer.status}: the redirect to {shown(answer.url)!r} was not followed: {answer.why}"
+        why = f"HTTP {answer.status}: the redirect to {printable(answer.url)!r} was not followed: {answer.why}"
         return rejected(why, own=False)
     return ToolResult(
         f"{target.url} redirects to another host: {answer.url}\nIt was not followed. Call WebFetch with that URL if it "

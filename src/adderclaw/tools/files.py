@@ -26,7 +26,7 @@ from adderclaw.core.types import (
 )
 from adderclaw.sandbox import workspace
 from adderclaw.tools import paths, text
-from adderclaw.tools.paths import Old, answered
+from adderclaw.tools.paths import OldFile, answered
 from adderclaw.tools.specs import spec
 
 LINES = 2000
@@ -245,7 +245,7 @@ def _remember(place: PathFact, content: Content, ctx: ToolContext, *, whole: boo
 def missing(place: PathFact, ctx: ToolContext) -> str:
     near = nearest_names(place.path, ctx)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"{paths.shown(place.path)} does not exist.{hint}"
+    return f"{paths.printable(place.path)} does not exist.{hint}"
 
 
 def nearest_names(path: str, ctx: ToolContext) -> list[str]:
@@ -262,7 +262,7 @@ def nearest_names(path: str, ctx: ToolContext) -> list[str]:
             names = [entry.name for entry in islice(found, 5000)]
     finally:
         os.close(fd)
-    return [paths.shown(match) for match in get_close_matches(name, names, n=3)]
+    return [paths.printable(match) for match in get_close_matches(name, names, n=3)]
 
 
 # ------------------------------------------------------------------ Write
@@ -272,7 +272,7 @@ class Change(NamedTuple):
     """What a call makes of a file."""
 
     data: bytes
-    old: Old | None
+    old: OldFile | None
     verb: str
     more: str = ""
     is_told: bool = False
@@ -310,7 +310,7 @@ def _bytes(content: str) -> bytes | str:
     return data
 
 
-def unseen(place: PathFact, old: Old, ctx: ToolContext, *, whole: bool) -> str | None:
+def unseen(place: PathFact, old: OldFile, ctx: ToolContext, *, whole: bool) -> str | None:
     """Why the model may not change this file yet."""
     seen = ctx.files_read.get(place.real)
     if seen is not None and seen.removeprefix(PART) != digest(old.data):
@@ -366,7 +366,7 @@ def _edited(place: PathFact, arguments: EditArguments, ctx: ToolContext) -> Chan
     return _replaced(place, arguments, old, ctx)
 
 
-def _replaced(place: PathFact, arguments: EditArguments, old: Old, ctx: ToolContext) -> Change | str:
+def _replaced(place: PathFact, arguments: EditArguments, old: OldFile, ctx: ToolContext) -> Change | str:
     name = paths.relative(place.path, ctx)
     if kind := text.binary_kind(old.data[: text.HEAD]):
         return f"{name} is a binary file ({kind}); Edit changes text only."

@@ -12,12 +12,12 @@ from adderclaw.config.paths import beneath
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import PathFact, ToolContext, ToolResult, internal_failure, own_words, rejected
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.tools import paths
 from adderclaw.tools.files import missing
 
 if TYPE_CHECKING:
-    from adderclaw.sandbox.process import Finished, Start
+    from adderclaw.sandbox.process import Finished, Starter
     from adderclaw.sandbox.workspace.traces import Traces
 
 SECONDS = 20.0
@@ -66,7 +66,7 @@ class Spot(NamedTuple):
 
     cwd: str
     target: str
-    start: "Start | None"
+    start: "Starter | None"
     """The sandbox that it runs in; None for what lies where no command sees anything, and none can change anything."""
     tell: Callable[[str], str]
 
@@ -81,7 +81,7 @@ async def grep(
     place: PathFact,
     arguments: GrepArguments,
     ctx: ToolContext,
-    start: "Start | None",
+    start: "Starter | None",
     traces: "Traces",
     *,
     anywhere: bool,
@@ -133,7 +133,9 @@ async def grep(
     return replace(found, content=f"{found.content}\n{note}")
 
 
-async def searched(searching: "Callable[..., Coroutine[None, None, Finished]]", place: Place) -> "tuple[Finished, str]":
+async def searched(
+    searching: "Callable[..., Coroutine[None, None, Finished]]", place: WorkspacePath
+) -> "tuple[Finished, str]":
     """What ripgrep came to; and the ignore file, if one kept it from its end, so that all of them were left out.
 
     A walk before each search would cost more than most searches: it is made for those that take long.
@@ -141,7 +143,7 @@ async def searched(searching: "Callable[..., Coroutine[None, None, Finished]]", 
     first = asyncio.create_task(searching())
     try:
         await asyncio.wait({first}, timeout=PATIENCE)
-        if first.done() or not (found := await asyncio.to_thread(workspace.endless, place, first.done)):
+        if first.done() or not (found := await asyncio.to_thread(workspace.endless_ignore_file, place, first.done)):
             return await first, ""
         if first.done():
             return first.result(), ""
@@ -204,7 +206,7 @@ def _shown(out: str, mode: str, place: PathFact, ctx: ToolContext, traces: "Trac
         if name and (found or ends == "\0"):
             below = "" if name.startswith("/") else name.removeprefix("./")
             found_at = [os.path.join(base, below) if below else base for base in (place.path, place.real)]
-            hidden = any(map(ctx.hidden, found_at)) or traces.has(found_at[1])
+            hidden = any(map(ctx.hidden, found_at)) or traces.is_trace(found_at[1])
         elif not row:
             hidden = False
         if not hidden:
@@ -241,7 +243,7 @@ def _opened(place: PathFact, ctx: ToolContext, *, anywhere: bool) -> tuple[int, 
         return paths.open_folder(place.real, ctx, anywhere=anywhere), True
 
 
-def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Start | None", *, is_folder: bool) -> Spot | None:
+def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Starter | None", *, is_folder: bool) -> Spot | None:
     """ripgrep opens files by their paths, which a command can exchange meanwhile: so it sees what commands see.
 
     Where no command sees anything it searches by our descriptor what was judged, and nobody can exchange it: None where
@@ -258,7 +260,7 @@ def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Start | None", *, 
     if start is not None and any(beneath(place.real, root) or beneath(root, place.real) for root in roots):
         from adderclaw.sandbox.process import in_view
 
-        looking = in_view(start, "look")
+        looking = in_view(start, "read_only")
         return Spot(place.real, "./", looking, tell) if is_folder else Spot("/", place.real, looking, tell)
     if sys.platform != "linux":
         return None

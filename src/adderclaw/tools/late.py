@@ -31,7 +31,7 @@ def looking(kit: "Kit") -> Tool[Any]:
     from adderclaw.sandbox import process
     from adderclaw.tools import shell
 
-    (bash,) = _shell(shell, replace(kit, start=process.in_view(kit.start, "look"), tasks=None))
+    (bash,) = _shell(shell, replace(kit, start=process.in_view(kit.start, "read_only"), tasks=None))
     return bash
 
 

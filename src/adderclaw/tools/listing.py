@@ -9,7 +9,7 @@ from adderclaw.sandbox.capture import Capture
 from adderclaw.tools.grep import searched
 
 if TYPE_CHECKING:
-    from adderclaw.sandbox.process import Finished, Start
+    from adderclaw.sandbox.process import Finished, Starter
 
 SECONDS = 20.0
 MOST_BYTES = 64 << 20
@@ -31,7 +31,7 @@ OPTIONS = (
 
 
 async def listed(
-    root: str, roots: tuple[str, ...], start: "Start | None", first: Callable[[list[str]], None] | None = None
+    root: str, roots: tuple[str, ...], start: "Starter | None", first: Callable[[list[str]], None] | None = None
 ) -> list[str]:
     """Paths beneath a root of the workspace, from there on; none where ripgrep is not installed.
 
@@ -43,7 +43,7 @@ async def listed(
     program = programs.ripgrep(roots)
     if program is None:
         return []
-    looking = process.in_view(start, "look") if start is not None else None
+    looking = process.in_view(start, "read_only") if start is not None else None
     env = process.environment(workspace_roots=roots)
     clock = asyncio.get_running_loop().time
     until = clock() + SECONDS
@@ -53,7 +53,7 @@ async def listed(
         into = (_Beginning(first) if first is not None else Capture(MOST_BYTES), Capture(process.MAX_BYTES))
         return process.run(argv, cwd=root, env=env, timeout=until - clock(), start=looking, into=into)
 
-    done, _ = await searched(searching, workspace.Place(root))
+    done, _ = await searched(searching, workspace.WorkspacePath(root))
     return await asyncio.to_thread(_names, done.stdout)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, Clock, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.storage import Store
-from adderclaw.tools.paths import shown
+from adderclaw.tools.paths import printable
 from adderclaw.tools.specs import spec
 
 MAX_HITS = 50
@@ -46,10 +46,10 @@ def search(store: Store, arguments: MemorySearchArguments, ctx: ToolContext) -> 
         store, arguments.query, max(1, arguments.limit // 2), project
     )  # the rest: what was talked about
     words = arguments.query.lower().split()
-    lines = [f"note {shown(note.key)}: {shown(transcript.snippet(note.content, words))}" for note in notes]
+    lines = [f"note {printable(note.key)}: {printable(transcript.snippet(note.content, words))}" for note in notes]
     left = arguments.limit - len(lines)
     hits = transcript.search(store, arguments.query, left, project) if left else []
-    lines += [f"{hit.conversation_id} {hit.created_at} {hit.role}: {shown(hit.snippet)}" for hit in hits]
+    lines += [f"{hit.conversation_id} {hit.created_at} {hit.role}: {printable(hit.snippet)}" for hit in hits]
     if not lines:
         where = "" if arguments.all else " in the notes and in the conversations of this project"
         return own_words(f"No matches found{where}", {"hits": 0})
@@ -62,16 +62,16 @@ def read(store: Store, arguments: MemoryReadArguments, ctx: ToolContext) -> Tool
     project = ctx.workspace.root
     if (note := memory.get(store, arguments.key, project)) is not None:
         return ToolResult(note.content, metadata={"key": arguments.key})
-    near = ", ".join(shown(found.key) for found in memory.find(store, arguments.key, 5, project))
+    near = ", ".join(printable(found.key) for found in memory.find(store, arguments.key, 5, project))
     hint = f" Keys that come near: {near}." if near else ""
-    return rejected(f"nothing is kept under the key {shown(arguments.key[:MAX_KEY])!r}.{hint}")
+    return rejected(f"nothing is kept under the key {printable(arguments.key[:MAX_KEY])!r}.{hint}")
 
 
 def unfit(arguments: MemoryWriteArguments) -> str:
     """Why a note cannot be kept, or nothing."""
     key = arguments.key
     if not key.strip() or not key.isprintable() or len(key) > MAX_KEY:
-        return f"the key {shown(key[:MAX_KEY])!r} must be 1 to {MAX_KEY} printable characters."
+        return f"the key {printable(key[:MAX_KEY])!r} must be 1 to {MAX_KEY} printable characters."
     size = len(arguments.value.encode("utf-8", "replace"))
     return f"the value has {size} bytes; at most {MAX_VALUE} are kept under one key." if size > MAX_VALUE else ""
 
@@ -88,13 +88,13 @@ def write(store: Store, arguments: MemoryWriteArguments, now: float, ctx: ToolCo
         if before.content == arguments.value:
             return own_words(f"{key} is kept already", {"key": key, "bytes": size})
         return rejected(
-            f"the note {shown(key)!r} was confirmed by the operator, and is not replaced without asking them:"
+            f"the note {printable(key)!r} was confirmed by the operator, and is not replaced without asking them:"
             " keep this under another key."
         )
-    if not ctx.approved and before is None and memory.crowded(store, project):
+    if not ctx.approved and before is None and memory.has_too_many_unconfirmed(store, project):
         return rejected(
-            f"this project has {memory.MOST} notes that nobody has confirmed: write over one of them, or tell the"
-            " operator that `adderclaw memory notes` shows them and `adderclaw memory forget` removes one."
+            f"this project has {memory.MAX_UNCONFIRMED} notes that nobody has confirmed: write over one of them, or "
+            "tell the operator that `adderclaw memory notes` shows them and `adderclaw memory forget` removes one."
         )
     with store.write() as cursor:
         memory.put(cursor, key, arguments.value, project=project, confirmed=ctx.approved, now=now)

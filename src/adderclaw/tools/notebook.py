@@ -11,7 +11,7 @@ from adderclaw.core.json_text import check_size
 from adderclaw.core.record import record
 from adderclaw.core.types import Json, MediaBlock, PathFact, Prepared, Tool, ToolContext, ToolResult
 from adderclaw.tools import paths
-from adderclaw.tools.paths import Old, answered
+from adderclaw.tools.paths import OldFile, answered
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _edited(place: PathFact, arguments: NotebookEditArguments, ctx: ToolContext)
     return Change(data, old, summary, is_told=True)
 
 
-def changed(arguments: NotebookEditArguments, old: Old) -> tuple[str, bytes]:
+def changed(arguments: NotebookEditArguments, old: OldFile) -> tuple[str, bytes]:
     """What was done, and the notebook after it. Raises NoNotebook and LookupError."""
     book = parsed(old.data)
     cells, mode = book.cells, arguments.edit_mode

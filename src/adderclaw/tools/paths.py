@@ -12,9 +12,9 @@ from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused
 from adderclaw.core.types import PathFact, Prepare, Prepared, ToolContext, ToolResult, refused, rejected
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import MAX_BYTES, Old, Place, read_all, shown
+from adderclaw.sandbox.workspace import MAX_BYTES, OldFile, WorkspacePath, printable, read_all
 
-__all__ = ("MAX_BYTES", "Old", "Refused", "read_all", "shown")
+__all__ = ("MAX_BYTES", "OldFile", "Refused", "printable", "read_all")
 
 MAX_PATH = 4096
 MAX_NAME = 255
@@ -39,7 +39,7 @@ def fact(given: str, ctx: ToolContext) -> PathFact:
     _check(path)
     real = followed(path)
     try:
-        found = workspace.status(workspace.anywhere(real))
+        found = workspace.status(workspace.resolved_path(real))
     except (OSError, Refused):
         return PathFact(given, path, real)
     return PathFact(given, path, real, (found.st_dev, found.st_ino))
@@ -49,11 +49,11 @@ def _check(path: str) -> None:
     if not path:
         raise Refused("the path is empty: name a file or directory")
     if "\0" in path:
-        raise Refused(f"the path {shown(path[:80])!r} holds a NUL character, which no file name can")
+        raise Refused(f"the path {printable(path[:80])!r} holds a NUL character, which no file name can")
     try:
         encoded = path.encode("utf-8")
     except UnicodeEncodeError:
-        raise Refused(f"the path {shown(path[:80])!r} is not valid Unicode (lone surrogates)") from None
+        raise Refused(f"the path {printable(path[:80])!r} is not valid Unicode (lone surrogates)") from None
     if len(encoded) >= MAX_PATH:
         raise Refused(f"the path {path[:60]!r}… has {len(encoded)} bytes; at most {MAX_PATH - 1} are possible")
     longest = max(encoded.split(b"/"), key=len)
@@ -74,20 +74,20 @@ def from_here(ctx: ToolContext) -> Callable[[str], str]:
     def name(path: str) -> str:
         if path in bases:
             return "."
-        return shown(next((path[len(one) :] for one in above if path.startswith(one)), path))
+        return printable(next((path[len(one) :] for one in above if path.startswith(one)), path))
 
     return name
 
 
-def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool = False) -> Place:
+def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool = False) -> WorkspacePath:
     """A real path as a place in an allowed root; raises Refused where it lies in none."""
     roots = (ctx.workspace.root, *ctx.workspace.extra)
     if reading:
         roots += (*((followed(ctx.kept),) if ctx.kept else ()), *ctx.shown)
-    found = workspace.inside(real, roots)
+    found = workspace.within_roots(real, roots)
     if found is None and anywhere:
-        return workspace.anywhere(real)
-    return found or workspace.beneath_root(real, roots)
+        return workspace.resolved_path(real)
+    return found or workspace.require_within_roots(real, roots)
 
 
 # ------------------------------------------------------------------ opening
@@ -105,24 +105,24 @@ def open_folder(real: str, ctx: ToolContext, *, anywhere: bool = False) -> int:
 # ------------------------------------------------------------------ writing
 
 
-def _target(place: PathFact, ctx: ToolContext) -> Place:
+def _target(place: PathFact, ctx: ToolContext) -> WorkspacePath:
     """Where a write goes: links above the file were followed once, the file itself never is."""
     folder, name = os.path.split(place.path)
     if not name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.path)
     if os.path.join(followed(folder), name) != place.real:
-        raise Refused(f"{shown(place.path)} is a symbolic link to {shown(place.real)}: name the file itself")
+        raise Refused(f"{printable(place.path)} is a symbolic link to {printable(place.real)}: name the file itself")
     return locate(place.real, ctx)
 
 
-def current(place: PathFact, ctx: ToolContext) -> Old | None:
+def current(place: PathFact, ctx: ToolContext) -> OldFile | None:
     """What a write to this path would replace, or None. Refuses links, hard links and what is no regular file."""
-    return workspace.current(_target(place, ctx))
+    return workspace.read_replaceable(_target(place, ctx))
 
 
-def replace(place: PathFact, ctx: ToolContext, data: bytes, old: Old | None) -> None:
+def replace(place: PathFact, ctx: ToolContext, data: bytes, old: OldFile | None) -> None:
     """Put `data` there in one step: readers see the old file or the new one, also after a crash."""
-    workspace.replace(_target(place, ctx), data, old)
+    workspace.replace_unchanged(_target(place, ctx), data, old)
 
 
 # ------------------------------------------------------------------ answers
@@ -139,7 +139,7 @@ def why(verb: str, preposition: str, place: PathFact, ctx: ToolContext) -> str:
 
 def explain(error: OSError) -> str:
     """What went wrong with a file, in the words of the person who reads it."""
-    path = shown(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "the file"
+    path = printable(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "the file"
     match error.errno:
         case errno.ENOENT:
             return f"{path} does not exist."

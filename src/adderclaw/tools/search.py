@@ -11,8 +11,8 @@ from adderclaw.config.schema.settings import Config
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place, globs
-from adderclaw.sandbox.workspace.matching import Matches, matching
+from adderclaw.sandbox.workspace import WorkspacePath, globs
+from adderclaw.sandbox.workspace.matching import Matches, find_matching
 from adderclaw.tools import paths
 from adderclaw.tools.files import missing
 from adderclaw.tools.grep import MAX_PATTERN, SECONDS, GrepArguments, grep
@@ -20,7 +20,7 @@ from adderclaw.tools.paths import answered
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
-    from adderclaw.sandbox.process import Start
+    from adderclaw.sandbox.process import Starter
     from adderclaw.sandbox.workspace.traces import Traces
 
 ENTRIES = 1000
@@ -51,10 +51,12 @@ async def ls(place: PathFact, ctx: ToolContext, traces: "Traces", *, anywhere: b
     except FileNotFoundError:
         return rejected(missing(place, ctx))
     except NotADirectoryError:
-        return rejected(f"{paths.shown(place.path)} is not a directory. Use Read for a file.")
+        return rejected(f"{paths.printable(place.path)} is not a directory. Use Read for a file.")
     try:
         with workspace.scan(fd) as found:
-            names = sorted(_entry(entry) for entry in found if not traces.fill(os.path.join(place.real, entry.name)))
+            names = sorted(
+                _entry(entry) for entry in found if not traces.is_trace_folder(os.path.join(place.real, entry.name))
+            )
     finally:
         os.close(fd)
     if not names:
@@ -73,7 +75,7 @@ def _whole(lines: list[str], ctx: ToolContext) -> str:
 
 def _entry(entry: "os.DirEntry[str]") -> str:
     mark = "/" if entry.is_dir(follow_symlinks=False) else "@" if entry.is_symlink() else ""
-    return paths.shown(entry.name) + mark
+    return paths.printable(entry.name) + mark
 
 
 # ------------------------------------------------------------------ Glob
@@ -81,7 +83,7 @@ def _entry(entry: "os.DirEntry[str]") -> str:
 
 def _glob_base(arguments: GlobArguments, ctx: ToolContext) -> tuple[str, str]:
     """Where the walk begins, with what the pattern names outright, and the pattern from there."""
-    folder, pattern = globs.split(os.path.expanduser(arguments.pattern))
+    folder, pattern = globs.split_base(os.path.expanduser(arguments.pattern))
     return (os.path.join(paths.fact(arguments.path, ctx).path, folder) if folder else arguments.path), pattern
 
 
@@ -106,11 +108,11 @@ async def glob(
         return rejected(f"{error}.")
     where = paths.locate(place.real, ctx, anywhere=anywhere or ctx.free_reads, reading=True)
     found, above = await _walked(where, patterns), f"{place.real.rstrip('/')}/"
-    found.leave_out(lambda path: traces.has(above + path))
+    found.exclude(lambda path: traces.is_trace(above + path))
     return _globbed(found, place, ctx)
 
 
-async def _walked(place: Place, patterns: globs.Patterns) -> Matches:
+async def _walked(place: WorkspacePath, patterns: globs.Patterns) -> Matches:
     """In a thread of its own, which ends with the time, or with the one who waits for it."""
     deadline, left = time.monotonic() + SECONDS, threading.Event()
 
@@ -118,7 +120,7 @@ async def _walked(place: Place, patterns: globs.Patterns) -> Matches:
         return left.is_set() or time.monotonic() > deadline
 
     try:
-        return await asyncio.to_thread(matching, place, patterns, KEPT_FILES, over)
+        return await asyncio.to_thread(find_matching, place, patterns, KEPT_FILES, over)
     finally:
         left.set()
 
@@ -156,10 +158,10 @@ def _traces(config: Config, place: PathFact, ctx: ToolContext) -> "Traces":
     root = ctx.workspace.root
     name = os.path.relpath(os.path.join(root, config.logging.jsonl_dir), root)
     roots = () if name == "." or name.startswith("..") else (root, *ctx.workspace.extra)
-    return Traces([Place(one, name) for one in roots]).above(place.real)
+    return Traces([WorkspacePath(one, name) for one in roots]).for_search(place.real)
 
 
-def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]:
+def tools(config: Config, start: "Starter | None" = None) -> tuple[Tool[Any], ...]:
     anywhere = not config.security.workspace_only
     seconds = max(config.runtime.tool_timeout_seconds, SECONDS + 5)
 

@@ -105,7 +105,7 @@ class BashArguments:
 class Means(NamedTuple):
     """What a command is run with: the sandbox's `start` (without it nothing confines it), and background tasks."""
 
-    start: process.Start | None = None
+    start: process.Starter | None = None
     tasks: Tasks | None = None
     tmpdir: str | None = None
     """The children's TMPDIR, empty where it is not set; None where that is not known before they run."""
@@ -175,7 +175,7 @@ def prepare(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) ->
 def _is_here(fact: PathFact, ctx: ToolContext) -> bool:
     """Whether a file lies, and leads, in the workspace, or keeps nothing: the room for looking has no other place."""
     roots = _roots(ctx)
-    return fact.path in DEVICES or (programs.inside(fact.path, roots) and programs.inside(fact.real, roots))
+    return fact.path in DEVICES or (programs.is_inside(fact.path, roots) and programs.is_inside(fact.real, roots))
 
 
 MAX_LOOKED_AT = 20_000
@@ -211,7 +211,7 @@ def _own_python(fact: PathFact, ctx: ToolContext) -> PathFact:
     if fact.real == fact.path or os.path.basename(fact.path) not in ("python", "python3"):
         return fact
     roots = _roots(ctx)
-    if not programs.inside(os.path.dirname(fact.path), roots) or not programs.is_python(fact.real, roots):
+    if not programs.is_inside(os.path.dirname(fact.path), roots) or not programs.is_python(fact.real, roots):
         return fact
     return PathFact(fact.given, fact.path, fact.path, fact.identity)
 
@@ -228,14 +228,14 @@ def _linked(trees: Iterable[str]) -> Iterator[str]:
     """The links in folders that a program walks through, links included."""
     count = 0
     for tree in trees:
-        top = workspace.anywhere(followed(tree))
+        top = workspace.resolved_path(followed(tree))
         for entry in workspace.walk(top):
             count += 1
             if count > MAX_LOOKED_AT:
                 message = f"it follows links among more than {MAX_LOOKED_AT:,} files: let it not follow links"
                 raise paths.Refused(message)
             if entry.is_link:
-                yield os.path.join(tree, os.path.relpath(entry.place.text, top.text))
+                yield os.path.join(tree, os.path.relpath(entry.path.text, top.text))
 
 
 def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -247,8 +247,8 @@ def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
             yield from (os.path.join(target, name) for name in archives.names(folder))
             continue
         with suppress(OSError, paths.Refused):
-            listed = workspace.entries(workspace.anywhere(followed(folder)))
-            yield from (os.path.join(target, entry.place.name) for entry in listed)
+            listed = workspace.entries(workspace.resolved_path(followed(folder)))
+            yield from (os.path.join(target, entry.path.name) for entry in listed)
 
 
 def _planned(text: str, ctx: ToolContext, means: Means) -> "JudgedCommand":
@@ -293,7 +293,7 @@ type Kept = tuple[Capture, Capture]
 
 async def _run(arguments: BashArguments, judged: JudgedCommand, ctx: ToolContext, means: Means) -> ToolResult:
     cwd, parts = judged.cwd, judged.parts
-    if not workspace.is_directory(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
+    if not workspace.is_directory(cwd) or not programs.is_inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
         return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
     if arguments.run_in_background:
@@ -349,7 +349,7 @@ async def _ended(
     """Run it. Git alone may reach the remotes that were asked about, by the broker, until it has ended."""
     alone, env = _is_alone(judged), judged.env
     if isinstance(judged.command, Plan) and hardened_git.is_here(judged.command):
-        env = {**env, known.ASKED: ""}
+        env = {**env, known.PLAIN_VARIABLE: ""}
     with ExitStack() as stack:
         if alone and means.start is not None:
             # Whoever else listens in the session is stopped meanwhile, and would never answer.
@@ -366,7 +366,7 @@ async def _ended(
         run = partial(process.run, cwd=judged.cwd, timeout=seconds, start=start, into=kept)
         if ready.argv and means.shell == ALONE.shell:  # else the operator named another bash
             # Where it cannot be started, bash says why, or is itself what reads a script that names no program.
-            with suppress(process.NotStarted):
+            with suppress(process.StartFailed):
                 own = {**env, **ready.environment(followed(judged.cwd))}
                 return await run(ready.argv, env=own, pass_fds=fds)
         running = run(means.argv(ready.text), env=env, pass_fds=fds)
@@ -381,8 +381,8 @@ async def _unless_it_waits(run: Coroutine[Any, Any, Finished], cwd: str, kept: K
         await asyncio.wait({task}, timeout=SLOW)
         if task.done():
             return task.result()
-        place = workspace.anywhere(followed(cwd))
-        found = await asyncio.to_thread(workspace.waited_for, place, task.done)
+        place = workspace.resolved_path(followed(cwd))
+        found = await asyncio.to_thread(workspace.blocking_git_file, place, task.done)
         if not found or task.done():
             return await task
     finally:
@@ -391,13 +391,13 @@ async def _unless_it_waits(run: Coroutine[Any, Any, Finished], cwd: str, kept: K
             with suppress(asyncio.CancelledError):
                 await task
     out, err = kept
-    err.note(WAITED.format(path=paths.shown(found)).encode())
+    err.note(WAITED.format(path=paths.printable(found)).encode())
     return Finished(128, out.data, err.data, out.cut, err.cut)
 
 
 def _view(judged: JudgedCommand) -> process.View:
     if judged.looks:
-        return "look"
+        return "read_only"
     return "offline" if judged.offline else "git" if _is_alone(judged) else "all"
 
 
@@ -481,7 +481,7 @@ def _follow(reader: int, ctx: ToolContext) -> str:
     if not place:
         return ""
     with suppress(OSError):  # a link that is swapped meanwhile
-        if workspace.is_directory(place) and programs.inside(followed(place), _roots(ctx)):
+        if workspace.is_directory(place) and programs.is_inside(followed(place), _roots(ctx)):
             ctx.workspace.cwd = place
             return ""
     ctx.workspace.cwd = ctx.workspace.root
@@ -489,7 +489,7 @@ def _follow(reader: int, ctx: ToolContext) -> str:
 
 
 def _reset(ctx: ToolContext) -> str:
-    return f"Shell cwd was reset to {paths.shown(ctx.workspace.cwd)}"
+    return f"Shell cwd was reset to {paths.printable(ctx.workspace.cwd)}"
 
 
 # ------------------------------------------------------------------ the result

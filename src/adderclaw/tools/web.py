@@ -10,7 +10,7 @@ from adderclaw.core.errors import Refused
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 from adderclaw.models.http.urls import Hosts, parse
-from adderclaw.tools.paths import denied, shown
+from adderclaw.tools.paths import denied, printable
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _headers(arguments: HttpArguments) -> dict[str, str] | str:
         made["content-type"] = "application/json" if json_like else "text/plain; charset=utf-8"
     for name, value in arguments.headers.items():
         if not re.fullmatch(HEADER, name):
-            return f"the header name {shown(name)!r} is not valid."
+            return f"the header name {printable(name)!r} is not valid."
         if re.fullmatch(OURS, name.lower()):
             return f"the header {name!r} is not yours to set."
         if not (value.isprintable() and value.isascii()):
@@ -83,7 +83,7 @@ async def http(target: HostFact, arguments: HttpArguments, *, hosts: Hosts, seco
     if not isinstance(answer, Elsewhere):
         return _result(place, answer)
     if answer.why:
-        why = f"HTTP {answer.status}: the redirect to {shown(answer.url)!r} was not followed: {answer.why}"
+        why = f"HTTP {answer.status}: the redirect to {printable(answer.url)!r} was not followed: {answer.why}"
         return rejected(why, own=False)
     return ToolResult(
         f"HTTP {answer.status}: redirects to {answer.url}, which is another host and was not followed. "
@@ -147,7 +147,9 @@ def _result(target: HostFact, answer: "Answer") -> ToolResult:
     kind = answer.headers.get("content-type", "")
     lines = [f"HTTP {answer.status} {answer.reason}".rstrip()]
     lines += [
-        f"{name}: {shown(answer.headers[name])}" for name in ("content-type", "retry-after") if name in answer.headers
+        f"{name}: {printable(answer.headers[name])}"
+        for name in ("content-type", "retry-after")
+        if name in answer.headers
     ]
     metadata: dict[str, Any] = {"status": answer.status, "url": target.url, "bytes": len(answer.body)}
     metadata["truncated"] = answer.cut

@@ -9,7 +9,7 @@ from adderclaw.config.paths import followed
 from adderclaw.core.record import record
 from adderclaw.core.types import PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox import process, workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.tools import Kit, paths
 from adderclaw.tools.specs import spec
 
@@ -73,7 +73,7 @@ async def create(kit: Kit, ctx: ToolContext, name: str) -> Made:
     """A new worktree with a branch of its own; the Agent tool isolates a subagent with it."""
     if wrong := misnamed(name):
         return Made(problem=wrong)
-    place = Place(ctx.workspace.root, f"{FOLDER}/{name}")
+    place = WorkspacePath(ctx.workspace.root, f"{FOLDER}/{name}")
     said = await ctx.host.fire("WorktreeCreate", {"name": name})
     if said.blocked:
         return Made(problem=f"a WorktreeCreate hook refused: {said.reason}")
@@ -104,7 +104,7 @@ def misnamed(name: str) -> str:
     return f"{name!r} is no name of a worktree: letters, digits, dots and dashes, at most 64"
 
 
-def is_own_folder(place: Place) -> bool:
+def is_own_folder(place: WorkspacePath) -> bool:
     """Whether a folder is there that no link leads to, or nothing at all."""
     return workspace.is_folder(place) or not workspace.exists(place)
 
@@ -120,7 +120,7 @@ def _by_hook(path: str, ctx: ToolContext) -> Made:
 
 async def lost(kit: Kit, ctx: ToolContext, path: str) -> str:
     """What would be lost if a worktree were removed; empty when nothing would."""
-    if waits := await asyncio.to_thread(workspace.endless, paths.locate(path, ctx), lambda: False):
+    if waits := await asyncio.to_thread(workspace.endless_ignore_file, paths.locate(path, ctx), lambda: False):
         return f"{paths.relative(waits, ctx)} cannot be read to its end, so that git cannot say what is in it, which"
     status = await git(kit, ctx, path, "status", "--porcelain", "--ignored=no")
     if status.returncode:

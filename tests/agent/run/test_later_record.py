@@ -16,6 +16,6 @@ def test_the_status_of_a_specification_is_no_change_that_takes_effect_later(tmp_
         "/ws/.adderclaw/status.json": "1",
     }
     with closing(Store.open(str(tmp_path / "a.db"))) as store:
-        Later(store, "/ws", "session-killed", str(tmp_path), allow=False).first(before, ["/ws"])
-        found = Later(store, "/ws", "session-next", str(tmp_path), allow=False).first(after, ["/ws"])
+        Later(store, "/ws", "session-killed", str(tmp_path), allow=False).record_first(before, ["/ws"])
+        found = Later(store, "/ws", "session-next", str(tmp_path), allow=False).record_first(after, ["/ws"])
     assert {one.path for one in found} == {"/ws/AGENTS.md", "/ws/.adderclaw/hooks.json"}

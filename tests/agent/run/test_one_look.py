@@ -19,7 +19,7 @@ here, read = tool_environment(runtime, None), []
 sys.addaudithook(lambda event, args: read.append(1) if event == "os.scandir" and isinstance(args[0], int) else None)
 assert not here.unmasked(Touch())
 first = len(read)
-looking = process.in_view(here.kit.start, "look")
+looking = process.in_view(here.kit.start, "read_only")
 done = asyncio.run(process.run(["/bin/echo", "seen"], cwd=root, env={}, timeout=60, start=looking))
 runtime.box.close()
 print(done.stdout.decode().strip(), first, len(read) - first)

@@ -19,7 +19,12 @@ def prepare(_arguments: Json, _context: ToolContext) -> Prepared:
 
 @pytest.mark.parametrize("overlaps", [True, False])
 def test_a_drivers_tool_runs_beside_others_if_it_was_recorded_to(overlaps: bool) -> None:
-    body: Json = {"id": "c1", "tool": "Look", "facts": facts.told(Touch()), **({"overlaps": True} if overlaps else {})}
+    body: Json = {
+        "id": "c1",
+        "tool": "Look",
+        "facts": facts.touch_to_json(Touch()),
+        **({"overlaps": True} if overlaps else {}),
+    }
     reel = Reel([("touch", body)], Recorded([], [], {}), lambda _name: None)
     tool: Tool[Any] = driven(reel, Tool("Look", dict, prepare, "", {}))
     context = ToolContext("c", "s", Workspace("/"), tool_use_id="c1")

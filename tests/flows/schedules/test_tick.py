@@ -237,7 +237,7 @@ def test_a_budget_is_not_forgotten_with_the_rows_that_are_pruned(place: Place) -
         place.begun[0].end(cost=1.0)
         await scheduler.settled()
         with place.store.write() as cursor:
-            for number in range(rows.KEPT + 1):
+            for number in range(rows.HISTORY_ROWS + 1):
                 now = place.clock.now()
                 rows.claim(cursor, one.id, f"skipped {number}", cause="time", state="skipped", now=now)
         place.clock.go(HOUR)
@@ -251,11 +251,11 @@ def test_a_budget_is_not_forgotten_with_the_rows_that_are_pruned(place: Place) -
 def test_what_reserved_money_and_began_nothing_does_not_fill_the_history(place: Place) -> None:
     one = place.add("held", hourly(), Terms(budget=1.0))
     with place.store.write() as cursor:
-        for number in range(rows.KEPT + 9):
+        for number in range(rows.HISTORY_ROWS + 9):
             now = place.clock.now()
             rows.claim(cursor, one.id, f"held {number}", cause="time", state="held", now=now, reserved=0.5)
         (kept,) = cursor.execute("SELECT count(*) FROM schedule_runs").fetchone()
-    assert kept == rows.KEPT
+    assert kept == rows.HISTORY_ROWS
 
 
 def test_a_request_that_began_nothing_may_come_again(place: Place) -> None:
@@ -316,7 +316,7 @@ def answered(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
         cursor.execute("INSERT INTO sessions(session_id, conversation_id) VALUES ('s', 'c')")
         ended = "'r', 'sop', 'c', 's', 1, 'needs_input'"
         cursor.execute(f"INSERT INTO runs(run_id, kind, conversation_id, session_id, pid, outcome) VALUES ({ended})")
-        workflows.begin(cursor, workflows.Begun("r", str(file), made.name, made.fingerprint, {}, {}))
+        workflows.begin(cursor, workflows.WorkflowStart("r", str(file), made.name, made.fingerprint, {}, {}))
         cursor.execute(
             "INSERT INTO approvals(id, session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at,"
             " stays, answer, answered_at) VALUES ('a', 's', 't', 'x', 'medium', '', '', '', 1, ?, 1, 'yes', ?)",
@@ -508,7 +508,7 @@ def test_a_run_whose_process_was_killed_waits_while_paused_and_while_somebody_wo
         rows.pause(place.store, one, place.clock.now())
         await scheduler.tick()
         rows.pause(place.store, one, None)
-        with locks.held(place.path, "run-1", "another run"):
+        with locks.session_lock(place.path, "run-1", "another run"):
             await scheduler.tick()
         assert (place.begun, place.told) == ([], [])
         place.busy = True  # somebody begins to work in it at that moment
@@ -696,8 +696,8 @@ def test_an_agentfile_that_changed_is_held_until_it_is_approved(place: Place) ->
     file = place.folder / "Agentfile"
     file.write_text('NAME watch\nGOAL look "Look at the logs"\nRUN main USING look\n', encoding="utf-8")
     one = place.add("one", hourly(), agentfile=str(file))
-    pinned = rows.signed(one._replace(pin=work.pin(work.made(one, Options()))), KEY)
-    rows.approved(place.store, pinned)
+    pinned = rows.sign(one._replace(pin=work.pin(work.made(one, Options()))), KEY)
+    rows.approve(place.store, pinned)
 
     async def play(scheduler: Scheduler) -> None:
         place.clock.go(HOUR)

@@ -16,7 +16,7 @@ from adderclaw.flows.schedules.tick import Link, Scheduler, Told
 from adderclaw.flows.schedules.when import When
 from adderclaw.storage import Store, runs, workflows
 from adderclaw.storage import schedules as rows
-from adderclaw.storage.schedules import Fired, Schedule
+from adderclaw.storage.schedules import Schedule, ScheduleRun
 from adderclaw.storage.text import iso
 
 KEY = b"k" * 32
@@ -92,7 +92,7 @@ class Place:
             cursor.execute("INSERT OR IGNORE INTO conversations(id, project_dir) VALUES (?, ?)", (id, str(self.folder)))
             cursor.execute("INSERT OR IGNORE INTO sessions(session_id, conversation_id) VALUES (?, ?)", (id, id))
             runs.begin(cursor, run_id=id, kind=kind, conversation_id=id, session_id=id, pid=1)
-            workflows.begin(cursor, workflows.Begun(id, "", "", work.pin(one.driver), {}))
+            workflows.begin(cursor, workflows.WorkflowStart(id, "", "", work.pin(one.driver), {}))
             link(cursor, id)
 
     def scheduler(self, store: Store | None = None) -> Scheduler:
@@ -123,7 +123,7 @@ class Place:
 
     def add(self, name: str, begins: When, terms: Terms | None = None, **what: Any) -> Schedule:
         now = self.clock.now()
-        made = rows.signed(
+        made = rows.sign(
             Schedule(
                 rows.fresh_id(),
                 name,
@@ -144,7 +144,7 @@ class Place:
         rows.add(self.store, made)
         return made
 
-    def history(self, schedule: Schedule, limit: int = 1_000) -> list[Fired]:
+    def history(self, schedule: Schedule, limit: int = 1_000) -> list[ScheduleRun]:
         return list(reversed(rows.history(self.store, [schedule.id], limit)))
 
     def states(self, schedule: Schedule) -> list[str]:

@@ -13,7 +13,7 @@ from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs, moment, prune
 from adderclaw.sandbox.legacy.checkpoints.tree import NOBODYS, Limits
 from adderclaw.storage import Store
 from adderclaw.storage.sdlc import baselines, plans
-from adderclaw.storage.sdlc.baselines import Taken
+from adderclaw.storage.sdlc.baselines import TreeSnapshot
 
 LIMITS = Limits(1_000, 1 << 20, 64 << 20)
 PLAN = "## Success criteria\n- [C1] it prints 2\n"
@@ -36,7 +36,7 @@ class Project:
         self.here = folder / "laid"
         self.here.mkdir()
 
-    def take(self) -> Taken:
+    def take(self) -> TreeSnapshot:
         return baseline.take(self.store, str(self.kept), str(self.root), LIMITS, NOBODYS)
 
     def now(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace.globs import Patterns
-from adderclaw.sandbox.workspace.matching import matching
+from adderclaw.sandbox.workspace.matching import find_matching
 
 NOBODY = 65534
 
@@ -18,14 +18,14 @@ def test_an_entry_that_cannot_be_looked_at_leaves_the_search_incomplete() -> Non
         locked.mkdir()
         for path in (root / "a.txt", locked / "b.txt"):
             path.write_text("x")
-        place, patterns = workspace.anywhere(folder), Patterns(["**/*.txt"])
-        assert matching(place, patterns, 10, lambda: False).total == 2
+        place, patterns = workspace.resolved_path(folder), Patterns(["**/*.txt"])
+        assert find_matching(place, patterns, 10, lambda: False).total == 2
         root.chmod(0o755)
         locked.chmod(0o444)
         me = os.geteuid()
         try:
             os.seteuid(NOBODY if me == 0 else me)
-            found = matching(place, patterns, 10, lambda: False)
+            found = find_matching(place, patterns, 10, lambda: False)
         finally:
             os.seteuid(me)
             locked.chmod(0o755)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox.workspace import is_directory, is_named, is_regular, reached
+from adderclaw.sandbox.workspace import is_directory, is_named, is_regular, stat_target
 
 CASES = {
     "folder": "d-",
@@ -46,7 +46,7 @@ def test_what_lies_at_a_path(path: str, kind: str, tmp_path: Path) -> None:
     assert is_regular(whole) == (kind == "-f")
     if ".." not in path:
         assert is_named(whole) == bool(kind)
-    found = reached(whole)
+    found = stat_target(whole)
     if kind in ("d-", "-f"):
         assert found is not None
         assert (found.st_dev, found.st_ino) == (os.stat(whole).st_dev, os.stat(whole).st_ino)

@@ -150,7 +150,7 @@ def test_the_same_is_written_once_and_a_settled_question_is_not_sent(post: Post)
         post.send(asked, hook=target("webhook", url=receiver.url()))
         post.send(asked)
         with post.store.write() as cursor:
-            rows_of.settle(cursor, "approval-1", time.time())
+            rows_of.mark_moot(cursor, "approval-1", time.time())
         assert post.deliver()
     assert (post.only().state, receiver.requests) == ("moot", [])
 
@@ -363,7 +363,7 @@ SENDER = """
 import sys, time
 from adderclaw.storage import Store, notices
 store = Store.open(sys.argv[1])
-assert notices.take(store, "hook", time.time(), 75) is not None
+assert notices.claim_due(store, "hook", time.time(), 75) is not None
 print("taken", flush=True)
 time.sleep(60)
 """
@@ -386,14 +386,14 @@ def test_what_a_killed_process_had_in_its_hands_is_sent_by_the_next(post: Post) 
 
 def test_a_receiver_that_is_gone_costs_no_disk(post: Post) -> None:
     settings, now = Notices(targets={"hook": target("webhook", url="http://127.0.0.1:9/")}), time.time()
-    for number in range(rows_of.MOST_WAITING + 3):
+    for number in range(rows_of.MAX_WAITING + 3):
         send(settings, post.store, Notice("done", str(number), "x"), now=now - 1 + number / 1e6)
-    send(settings, post.store, Notice("done", "old", "x"), now=now - rows_of.MOST_AGE - 1)
-    given_up = rows_of.tidy(post.store, now)
+    send(settings, post.store, Notice("done", "old", "x"), now=now - rows_of.MAX_AGE - 1)
+    given_up = rows_of.delete_old(post.store, now)
     assert {row.body["title"] for row in given_up} == {"0", "1", "2", "old"}
-    assert rows_of.waiting(post.store) == {"hook": rows_of.MOST_WAITING}
-    rows_of.tidy(post.store, now + 2 * rows_of.KEPT)
-    rows_of.tidy(post.store, now + 4 * rows_of.KEPT)
+    assert rows_of.waiting_counts(post.store) == {"hook": rows_of.MAX_WAITING}
+    rows_of.delete_old(post.store, now + 2 * rows_of.KEEP_SECONDS)
+    rows_of.delete_old(post.store, now + 4 * rows_of.KEEP_SECONDS)
     assert rows_of.history(post.store, limit=1) == []
 
 

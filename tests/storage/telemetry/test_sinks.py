@@ -16,7 +16,7 @@ from adderclaw.agent.run.events_file import open_events_file
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.events import Body, Bus, EventRecord, Sink
 from adderclaw.core.redaction import Secrets
-from adderclaw.sandbox.workspace import anywhere
+from adderclaw.sandbox.workspace import resolved_path
 from adderclaw.storage import Store
 from adderclaw.storage.telemetry import database, jsonl, log
 from tests.rows import rows
@@ -52,7 +52,7 @@ def test_a_line_for_people(event: EventRecord, line: str) -> None:
 
 
 def _jsonl_sink(folder: Path, store: Store) -> tuple[Sink, Callable[[], None]]:
-    return jsonl.sink(partial(open_events_file, anywhere(str(folder))), store)
+    return jsonl.sink(partial(open_events_file, resolved_path(str(folder))), store)
 
 
 def test_a_long_value_is_cut() -> None:

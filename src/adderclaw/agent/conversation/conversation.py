@@ -256,10 +256,10 @@ class Conversation(Watched):
             session = run.session
             if not self.id and (again is None or again.fork):
                 with session.store.write() as cursor:
-                    transcript.give(cursor, session.conversation_id, self.client)
+                    transcript.set_client(cursor, session.conversation_id, self.client)
             if self.chosen:
                 with session.store.write() as cursor:
-                    transcript.choose(cursor, session.conversation_id, self.chosen)
+                    transcript.store_choices(cursor, session.conversation_id, self.chosen)
             self.id, self.run = session.conversation_id, run
             self._attach(run)
             self._woke(self)

@@ -173,7 +173,7 @@ class Conversations:
             if id is None:
                 raise Unknown(f"there is no conversation {name!r}")
             owner, folder = transcript.client_of(store, id), transcript.workspace_of(store, id)
-            return id, owner, folder, transcript.chosen(store, id)
+            return id, owner, folder, transcript.choices(store, id)
         finally:
             store.close()
 

@@ -12,7 +12,7 @@ from adderclaw.core.types import Json
 from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.storage import Store, approvals
 from adderclaw.storage.approvals import Approval
-from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.ledger.log_files import read_or_create_key
 
 
 def listed(path: str, *, everything: bool = False, limit: int = 20) -> list[Approval]:
@@ -32,7 +32,7 @@ def as_json(asked: Approval) -> Json:
     seen = shown(asked)
     row |= {"tool": seen.tool, "reason": seen.reason, "shown": seen.text, "lookalikes": seen.lookalikes}
     row |= {"questions": questions_json(questions_of(asked)), "only_at_a_terminal": bool(asked.terminal)}
-    return {**row, "replies": asked.given, "state": asked.state(time.time())}
+    return {**row, "replies": asked.reply_values, "state": asked.state(time.time())}
 
 
 def found(store: Store, id: str) -> Approval:
@@ -65,7 +65,7 @@ def answered(
             raise UsageError(f"{asked.id} asks for {wanted}")
         given = Answer(approved, BY_ROW, comment, who=person(channel), replies=replies)
         key_path = os.path.join(config.home(), home_names.RECEIPT_KEY)
-        return answer_row(store, lambda: operators_key(key_path), asked, given, plan, at_terminal=at_terminal)
+        return answer_row(store, lambda: read_or_create_key(key_path), asked, given, plan, at_terminal=at_terminal)
     finally:
         store.close()
 

@@ -87,7 +87,7 @@ class HostedRun(Watched):
             self.workspace = session.scene.context.workspace.root
             if again is None:
                 with session.store.write() as cursor:
-                    transcript.give(cursor, session.conversation_id, self.client)
+                    transcript.set_client(cursor, session.conversation_id, self.client)
             self._attach(run)
             self._changed()
             ready.set_result(None)

@@ -31,12 +31,12 @@ class Later:
 
     # -------------------------------------------------------------- from the sandbox
 
-    def first(self, items: Mapping[str, str], roots: Sequence[str]) -> "Sequence[Change]":
+    def record_first(self, items: Mapping[str, str], roots: Sequence[str]) -> "Sequence[Change]":
         """Compare with what the store has, where a session that had begun to run commands did not end."""
         from adderclaw.sandbox.protected_paths import changes
 
         if self._began:
-            self.widened(items, roots)
+            self.record_widened(items, roots)
             return ()
         killed = self.killed()
         self._began, self._further = True, self._beside(roots)
@@ -45,20 +45,20 @@ class Later:
         left = _without_status(changes(before.items, now.items)) if killed and before is not None else []
         with self._store.write() as cursor:
             if before != now:
-                rows.keep_state(cursor, self._root, now)
+                rows.store_state(cursor, self._root, now)
             rows.end(cursor, self._root, killed)
             rows.begin(cursor, self._root, self._session)
         self._note(left)
         return left
 
-    def widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
+    def record_widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
         if self._further != (further := self._beside(roots)):
             self._further = further
-            self.changed((), items)
+            self.record_changes((), items)
 
-    def changed(self, changes: "Sequence[Change]", items: Mapping[str, str]) -> None:
+    def record_changes(self, changes: "Sequence[Change]", items: Mapping[str, str]) -> None:
         with self._store.write() as cursor:
-            rows.keep_state(cursor, self._root, self._state(items))
+            rows.store_state(cursor, self._root, self._state(items))
         self._note(changes)
 
     def _beside(self, roots: Sequence[str]) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Later:
         return set(before.items) if before is not None else set()
 
     def _note(self, found: "Sequence[Change]") -> None:
-        new = [one for one in found if not rows.was_kept(self._store, self._root, one.path, one.mark)]
+        new = [one for one in found if not rows.was_acknowledged(self._store, self._root, one.path, one.mark)]
         if not new:
             return
         with self._store.write() as cursor:
@@ -95,7 +95,9 @@ class Later:
         begun = rows.sessions(self._store, self._root)
         own = [] if self._began else [self._session]
         return [
-            one for one in begun if one in own or (one != self._session and not locks.holder(self._store.path, one))
+            one
+            for one in begun
+            if one in own or (one != self._session and not locks.run_in_session(self._store.path, one))
         ]
 
     # -------------------------------------------------------------- for the kernel
@@ -119,7 +121,9 @@ class Later:
         """Record that a tool changed instruction files; `approved`: a person saw this change and approved it."""
         found = [(path, mark) for path in paths if self._instructs(path) and (mark := _mark(path))]
         new = [
-            (path, "changed", mark) for path, mark in found if not rows.was_kept(self._store, self._root, path, mark)
+            (path, "changed", mark)
+            for path, mark in found
+            if not rows.was_acknowledged(self._store, self._root, path, mark)
         ]
         waited = {row.path for row in rows.unanswered(self._store, self._root)}
         if new:
@@ -163,7 +167,7 @@ class Later:
 
 def _mark(path: str) -> str:
     """The fingerprint that the sandbox records for a file; empty if the file does not exist."""
-    from adderclaw.sandbox.workspace.contents import FOLDER, Contents
+    from adderclaw.sandbox.workspace.contents import FOLDER, Fingerprints
 
     folder, name = os.path.split(path)
     try:
@@ -171,7 +175,7 @@ def _mark(path: str) -> str:
     except OSError:
         return ""
     try:
-        return Contents().mark(fd, name, path)
+        return Fingerprints().mark(fd, name, path)
     finally:
         os.close(fd)
 
@@ -196,7 +200,11 @@ def _moved(root: str, home: str, path: str) -> bool:
         return False  # where the workspace holds our own folder: the database is not what anybody means
     try:
         # A path that is whole lies in a further directory, where a look found it through no link: none is followed now.
-        place = workspace.anywhere(path) if os.path.isabs(path) else workspace.beneath_root(f"{root}/{path}", (root,))
+        place = (
+            workspace.resolved_path(path)
+            if os.path.isabs(path)
+            else workspace.require_within_roots(f"{root}/{path}", (root,))
+        )
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             workspace.move_out(place, folder, f"{time.time_ns()}-{place.name}")

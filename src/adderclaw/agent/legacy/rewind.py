@@ -47,7 +47,7 @@ class Group(TypedDict):
 
 def own_of(config: Config, home: str, root: str, *, headless: bool = False) -> Own:
     """What is ours in a workspace. A project's own folder of runs is the project's, whatever is in it is called."""
-    made = own_paths(config, home, root, locks.folder(config.memory.path))
+    made = own_paths(config, home, root, locks.locks_folder(config.memory.path))
     if not beneath(made.runs, root) or traces(os.path.relpath(made.runs, root), root, headless=headless):
         return made
     return made._replace(runs="")
@@ -113,7 +113,7 @@ def prompts(session: Session) -> list[Prompt]:
         point = rows.get(session.store, group["id"])
         if point is not None and point.turn_session == session.session_id and point.kind == "call":
             by_turn.setdefault(point.turn, []).append(group)
-    for entry in transcript.live(transcript.entries(session.store, session.session_id)):
+    for entry in transcript.without_rewound(transcript.entries(session.store, session.session_id)):
         if entry.entry_type == "user":
             here = by_turn.get(entry.sequence, [])
             text = " ".join(transcript.text_of(entry.payload).split())
@@ -168,7 +168,7 @@ def restored(shop: Workshop, plans: list[Plan], session: Session | None = None) 
 
 def finished(shop: Workshop) -> list[Outcome]:
     """Finish what an earlier restore left when it was cut off."""
-    if not rows.pending(shop.store):
+    if not rows.unfinished_restores(shop.store):
         return []
     with alone(shop.blobs.folder):
         return finish_pending(shop)

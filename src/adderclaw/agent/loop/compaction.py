@@ -115,10 +115,10 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
 
 def _cut(session: Session, room: float) -> Cut | None:
     """The newest entries that fit into the room stay, from the beginning of a message on."""
-    entries = transcript.live(transcript.entries(session.store, session.session_id))
+    entries = transcript.without_rewound(transcript.entries(session.store, session.session_id))
     start = resume.boundary(entries)
     live = [entry for entry in entries if entry.entry_type != "system" and entry.sequence >= start]
-    media = transcript.opaque(session.store, session.session_id)
+    media = transcript.opaque_blocks(session.store, session.session_id)
     kept_from = 0
     size = 0
     for entry in reversed(live):
@@ -149,7 +149,7 @@ NOTHING = Carried([], [], [], "", [])
 
 def _earlier(session: Session) -> Carried:
     """What the last compaction had carried over."""
-    last = resume.last_boundary(transcript.live(transcript.entries(session.store, session.session_id)))
+    last = resume.last_boundary(transcript.without_rewound(transcript.entries(session.store, session.session_id)))
     return NOTHING._replace(**{name: last[name] for name in Carried._fields if name in last}) if last else NOTHING
 
 

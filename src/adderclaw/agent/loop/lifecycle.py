@@ -211,7 +211,7 @@ async def displayed(session: Session, text: str) -> str:
         return session.secrets.shown(text)
     from adderclaw.storage import turns
 
-    turn = session.state.turn_id or turns.last(session.store, session.session_id)
+    turn = session.state.turn_id or turns.last_turn(session.store, session.session_id)
     ids: Json = {"turn_id": turn, "message_id": session.ids("message")}
     merged = await session.fire("MessageDisplay", {**ids, "index": 0, "final": True, "delta": text})
     return session.secrets.shown(str(merged.specific.get("displayContent", text)))
@@ -238,5 +238,5 @@ async def look_at_settings(session: Session) -> None:
 
 def stamp(path: str) -> tuple[int, int] | None:
     """What a file looks like from outside; None where there is none."""
-    status = workspace.reached(path)
+    status = workspace.stat_target(path)
     return None if status is None else (status.st_mtime_ns, status.st_size)

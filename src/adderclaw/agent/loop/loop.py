@@ -240,7 +240,7 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
 
     session.state.rounds += bool(response.tool_calls)
     # With the first call's intent, or at once where there is none: in any case before anything is done.
-    session.store.soon(rows)
+    session.store.write_next(rows)
     if not response.tool_calls and not cut:
         try:
             session.store.flush()
@@ -309,7 +309,7 @@ def keep_message(session: Session, cursor: Cursor, message: Message) -> int:
     sequence = transcript.append(cursor, session.session_id, message.role, payload)
     if len(content) < len(blocks):
         opaque = [block for block in blocks if block["type"] in transcript.OPAQUE]
-        transcript.keep_opaque(cursor, session.session_id, sequence, opaque)
+        transcript.store_opaque(cursor, session.session_id, sequence, opaque)
     return sequence
 
 
@@ -449,7 +449,7 @@ def finished_background_tasks(session: Session) -> tuple[TextBlock, ...]:
             attachment: Json = {"type": "background_task", "task_id": end.task_id, "status": end.status}
             attachment["content"] = end.text
             transcript.append(cursor, session.session_id, "attachment", {"attachment": attachment})
-            tasks.tell(cursor, end.task_id)
+            tasks.mark_reported(cursor, end.task_id)
     return tuple(TextBlock(end.text) for end in told)
 
 

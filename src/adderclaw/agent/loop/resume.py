@@ -75,14 +75,14 @@ def boundary(entries: list[Entry]) -> int:
 
 def goal_of(store: Store, session_id: str) -> str:
     """The goal that a session has by its entries: the last that still counts."""
-    entries = transcript.live(transcript.entries(store, session_id))
+    entries = transcript.without_rewound(transcript.entries(store, session_id))
     payloads = (entry.payload for entry in reversed(entries) if entry.entry_type == "system")
     return next((str(payload["content"]) for payload in payloads if payload.get("subtype") == "goal"), "")
 
 
 def instructed(store: Store, session_id: str) -> set[str]:
     """The nested instruction files that the model has been told of, and still knows."""
-    entries = transcript.live(transcript.entries(store, session_id))
+    entries = transcript.without_rewound(transcript.entries(store, session_id))
     start = boundary(entries)
     return instructions_in([entry for entry in entries if entry.sequence >= start])
 
@@ -93,8 +93,8 @@ def instructions_in(entries: list[Entry]) -> set[str]:
 
 
 def read(store: Store, session_id: str) -> StoredSession:
-    entries = transcript.live(transcript.entries(store, session_id))
-    opaque = transcript.opaque(store, session_id)
+    entries = transcript.without_rewound(transcript.entries(store, session_id))
+    opaque = transcript.opaque_blocks(store, session_id)
     compacted, start = last_boundary(entries), boundary(entries)
     messages: list[Message] = []
     open_calls: dict[str, ToolCall] = {}
@@ -212,7 +212,7 @@ def _asks(session: Session, call: ToolCall) -> bool:
 
 def _lost(session: Session) -> tuple[TaskEnd, ...]:
     """Background tasks end with the process that ran them: what the model has not heard yet, it hears now."""
-    rows = tasks.untold(session.store, session.session_id)
+    rows = tasks.unreported(session.store, session.session_id)
     if not rows:
         return ()
     with session.store.write() as cursor:

@@ -123,7 +123,7 @@ class Courier:
     async def _work(self) -> None:
         store = self._place.store or Store.open(self._place.path)
         try:
-            for row in rows.tidy(store, time.time()):
+            for row in rows.delete_old(store, time.time()):
                 self._gave_up(row, row.error or "it could not be delivered in time")
             while not self._over():
                 self._report_interrupted(store)
@@ -170,7 +170,7 @@ class Courier:
         if self._looked + INTERRUPTED_EVERY > time.monotonic():
             return
         self._looked = time.monotonic()
-        for run in rows.unreported(store, time.time()):
+        for run in rows.unreported_runs(store, time.time()):
             place = transcript.workspace_of(store, run.conversation_id)
             name = os.path.basename(place.rstrip("/")) or "/"
             notice = Notice(
@@ -207,7 +207,7 @@ class Courier:
         """One after the other, the oldest first."""
         while True:
             early = GRACE if self._ends is not None else 0.0
-            row = rows.take(store, name, time.time(), LEASE, early=early)
+            row = rows.claim_due(store, name, time.time(), LEASE, early=early)
             if row is None:
                 if not await self._soon(store, name):
                     return
@@ -228,21 +228,21 @@ class Courier:
         except Undelivered as error:
             self._failed(store, row, error)
         except asyncio.CancelledError:
-            rows.again(store, row, time.time(), "the process ended before it was delivered")
+            rows.reschedule(store, row, time.time(), "the process ended before it was delivered")
             raise
         else:
-            rows.sent(store, row, time.time())
+            rows.mark_sent(store, row, time.time())
         self._news.set()
 
     def _failed(self, store: Store, row: rows.Row, error: Undelivered) -> None:
         why = reason(error)
         if error.again and row.attempts <= len(BACK_OFF):
             wait = max(BACK_OFF[row.attempts - 1], error.after)
-            rows.again(store, row, time.time() + wait, why)
+            rows.reschedule(store, row, time.time() + wait, why)
             if row.attempts == 1:
                 self._place.complain(f"a notice was not delivered to {row.target!r} and is tried again: {why}")
         else:
-            rows.failed(store, row, time.time(), why)
+            rows.mark_failed(store, row, time.time(), why)
             self._gave_up(row, why)
 
     def _gave_up(self, row: rows.Row, why: str) -> None:

@@ -85,7 +85,7 @@ class Listener:
                 self._asked(record)
             case "approval_answered" | "approval_expired":
                 about, now = str(payload.get("approval_id", "")), record.timestamp
-                self._scene.store.soon(lambda cursor: rows.settle(cursor, about, now))
+                self._scene.store.write_next(lambda cursor: rows.mark_moot(cursor, about, now))
             case "mcp_server" if payload.get("login"):
                 self._login(record)
             case "turn_finished" if self._talks and record.session_id == self._root and payload.get("outcome"):
@@ -183,7 +183,7 @@ class Listener:
         if not made:
             return
         for row in made:
-            scene.store.soon(row)
+            scene.store.write_next(row)
         if soon and self._loop is not None:
             self._loop.call_later(SOON, self._poke)
         elif not soon:

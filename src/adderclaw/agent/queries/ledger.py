@@ -112,7 +112,7 @@ def one(options: Options, seq: int, places: Sequence[str] = ()) -> OneReceipt | 
         return None
     try:
         key = log_files.read_key(_key_path())
-        found = {each.seq: _row(each, key) for each in mirror.around(store, seq, places)}
+        found = {each.seq: _row(each, key) for each in mirror.neighbors(store, seq, places)}
     finally:
         store.close()
     if seq not in found:
@@ -121,7 +121,7 @@ def one(options: Options, seq: int, places: Sequence[str] = ()) -> OneReceipt | 
 
 
 def _row(one: "mirror.Mirrored", key: bytes | None) -> ReceiptRow:
-    said, problem = mirror.read(one, key)
+    said, problem = mirror.parse_row(one, key)
     texts = ("id", "timestamp", "conversation_id", "tool", "status", "risk", "args_hash", "result_hash", "receipt_hash")
     row: Json = {name: str(said.get(name, "")) for name in texts}
     row |= {"session_id": one.session_id, "run_id": one.run_id, "tool_use_id": one.tool_use_id}

@@ -75,7 +75,7 @@ def _waiting(path: str) -> dict[str, int]:
         return {}
     store = Store.open(path, read_only=True)
     try:
-        return rows.waiting(store)
+        return rows.waiting_counts(store)
     finally:
         store.close()
 
@@ -189,10 +189,10 @@ async def _one(found: Loaded, store: Store, place: Place, name: str, id: str) ->
     assert row is not None
     try:
         await attempt(place, store, row, target, found.config.auth)
-        rows.sent(store, row, time.time())
+        rows.mark_sent(store, row, time.time())
     except Undelivered as failure:
         error = reason(failure)
-        rows.failed(store, row, time.time(), error)
+        rows.mark_failed(store, row, time.time(), error)
     seconds = round(time.monotonic() - began, 2)
     return {"target": name, "kind": target.kind, "delivered": not error, "error": error, "seconds": seconds}
 

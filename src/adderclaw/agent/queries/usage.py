@@ -9,7 +9,7 @@ from adderclaw.agent.queries import clean, reading
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.storage import model_calls
-from adderclaw.storage.model_calls import By, Used
+from adderclaw.storage.model_calls import By, UsageSum
 
 UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
 
@@ -18,12 +18,12 @@ class Usage(TypedDict):
     by: By
     since: str | None
     """In UTC."""
-    rows: list[Used]
+    rows: list[UsageSum]
     """The latest first."""
-    total: Used
+    total: UsageSum
 
 
-class DayRow(Used):
+class DayRow(UsageSum):
     day: str
 
 
@@ -31,8 +31,8 @@ def usage(options: Options, by: By = "day", since: str | None = None, places: Se
     """`since`: a date, a moment in UTC, or how long ago (12h, 7d, 4w). `places`: of these workspaces alone."""
     start = moment(since, time.time()) if since else None
     with reading(options) as store:
-        rows = model_calls.used(store, by, start, places=places)
-        total = next(iter(model_calls.used(store, None, start, places=places)), model_calls.NOTHING)
+        rows = model_calls.usage_sums(store, by, start, workspaces=places)
+        total = next(iter(model_calls.usage_sums(store, None, start, workspaces=places)), model_calls.NO_USAGE)
     return {"by": by, "since": start, "rows": [_row(row) for row in rows], "total": _row(total)}
 
 
@@ -42,7 +42,7 @@ def series(
     """Day by day, the first day first; with `by` apart for each key of a day."""
     start = moment(since, time.time()) if since else None
     with reading(options) as store:
-        rows = model_calls.used(store, by, start, daily=True, places=places)
+        rows = model_calls.usage_sums(store, by, start, daily=True, workspaces=places)
     split = [(row["key"].partition(" "), row) for row in rows]
     found: list[DayRow] = [{"day": day, **_row({**row, "key": key})} for (day, _, key), row in split]
     return sorted(found, key=lambda row: (row["day"], row["key"]))
@@ -60,7 +60,7 @@ def moment(text: str, now: float) -> str:
     raise UsageError(f"--since {text!r} is no time; give a date such as 2026-05-01, or how long ago: 12h, 7d, 4w")
 
 
-def _row(row: Used) -> Used:
+def _row(row: UsageSum) -> UsageSum:
     cost = None if row["cost"] is None else round(row["cost"], 6)
     mean, slow = round(row["latency_ms_mean"], 1), round(row["latency_ms_p95"], 1)
     return {**row, "key": str(clean(row["key"])), "cost": cost, "latency_ms_mean": mean, "latency_ms_p95": slow}

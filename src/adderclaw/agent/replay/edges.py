@@ -288,8 +288,8 @@ class Reel:
             raise Diverged(f"the call {ctx.tool_use_id} fits its tool, and in the recording it did not")
         self._looks = -1  # the look that the call is judged by, which is next, had come before it was noted
         try:
-            return facts.heard(body["facts"])
-        except facts.Unreadable as error:
+            return facts.touch_from_json(body["facts"])
+        except facts.InvalidFact as error:
             raise Diverged(f"the facts of call {ctx.tool_use_id} cannot be read: {error}") from error
 
     def fits(self, parameters: Json) -> None:

@@ -35,7 +35,7 @@ from adderclaw.storage import Store, model_calls, runs, tape, transcript
 from adderclaw.storage.ledger.ledger import Ledger
 from adderclaw.storage.model_calls import Call
 from adderclaw.storage.queries import recordings
-from adderclaw.storage.tape import Damaged, Item
+from adderclaw.storage.tape import DamagedTape, Item
 from adderclaw.storage.transcript import Entry
 
 type ReplayedFlows = Mapping[str, Callable[[Session, Json], Awaitable[TurnResult]]]
@@ -89,7 +89,7 @@ def segments(store: Store, run_id: str, session_id: str) -> list[Segment]:
     items = tape.read(store, run_id, session_id)
     starts = [index for index, (kind, _) in enumerate(items) if kind == "head"]
     if not starts or starts[0]:
-        raise Damaged(f"the tape of session {session_id} does not begin with its head")
+        raise DamagedTape(f"the tape of session {session_id} does not begin with its head")
     for start in starts:
         if (made := items[start][1].get("format")) != FORMAT:
             version = items[start][1].get("version")
@@ -104,7 +104,7 @@ def segments(store: Store, run_id: str, session_id: str) -> list[Segment]:
 
 def _next_run(store: Store, run_id: str, session_id: str) -> Json | None:
     """Where the next run of the same session began: its tape says so, and its row even if it never got an answer."""
-    if (began := runs.next_began(store, run_id, session_id)) is not None:
+    if (began := runs.next_run_positions(store, run_id, session_id)) is not None:
         return began
     next_run = recordings.next_taped_run(store, run_id, session_id)
     return tape.read(store, next_run, session_id)[0][1]["from"] if next_run else None
@@ -130,7 +130,7 @@ def _kept(store: Store, known: str) -> Any:
     try:
         return json.loads(tape.text_of(store, known))
     except ValueError as error:
-        raise Damaged(f"tape_texts row {known[:12]}… is no JSON: {error}") from error
+        raise DamagedTape(f"tape_texts row {known[:12]}… is no JSON: {error}") from error
 
 
 def rows_of(store: Store, session_id: str, segment: Segment) -> tuple[list[Call], list[Entry]]:
@@ -164,7 +164,7 @@ def play(
 ) -> Played:
     """Replay one segment in a store of its own below `folder`; nothing is executed, and nothing else is written."""
     asked, entries = rows_of(store, session_id, segment)
-    recorded = Recorded(asked, entries, transcript.opaque(store, session_id))
+    recorded = Recorded(asked, entries, transcript.opaque_blocks(store, session_id))
     reel = Reel(segment.items, recorded, lambda known: _kept(store, known))
     own = Store.open(os.path.join(folder, home_names.DATABASE))
     differences: list[Difference] = []
@@ -278,14 +278,14 @@ def _preload(store: Store, own: Store, session: Session, before: int) -> None:
         transcript.begin(
             cursor, conversation_id=session.conversation_id, session_id=session.session_id, project_dir="replay"
         )
-        opaque = transcript.opaque(store, session.session_id)
+        opaque = transcript.opaque_blocks(store, session.session_id)
         for entry in transcript.entries(store, session.session_id):
             if entry.sequence >= before:
                 break
             payload = {key: value for key, value in entry.payload.items() if key != "_t"}
             transcript.append(cursor, session.session_id, entry.entry_type, payload, entry.tool_use_id)
             if blocks := opaque.get(entry.sequence):
-                transcript.keep_opaque(cursor, session.session_id, entry.sequence, blocks)
+                transcript.store_opaque(cursor, session.session_id, entry.sequence, blocks)
 
 
 def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, str, str], folder: str) -> Session:

@@ -17,11 +17,11 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, model_calls, runs, subagents, tape, transcript, workflows
 from adderclaw.storage.ledger import verify
-from adderclaw.storage.ledger.imprints import was_at
+from adderclaw.storage.ledger.imprints import path_before_move
 from adderclaw.storage.queries import recordings
 from adderclaw.storage.runs import Run
-from adderclaw.storage.tape import Damaged
-from adderclaw.storage.workflows import Begun, Finished
+from adderclaw.storage.tape import DamagedTape
+from adderclaw.storage.workflows import GoalResult, WorkflowStart
 
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
 SOON = 0.01
@@ -124,7 +124,7 @@ class _Session:
     def check(self, lines: list[Json] | None) -> None:
         try:
             self._check(lines)
-        except Damaged as error:
+        except DamagedTape as error:
             self._differ(str(error), "sealed", "changed")
         except StoreError as error:
             self._differ("course of the run", "as the tape has it", f"the replay cannot begin: {error}")
@@ -137,8 +137,8 @@ class _Session:
 
         segments = playing.segments(self._store, self._run.run_id, self._id)
         conversation = self._run.conversation_id
-        kept: dict[tuple[str, str], Finished] = {}
-        begun: Begun | None = None
+        kept: dict[tuple[str, str], GoalResult] = {}
+        begun: WorkflowStart | None = None
         whole = True
         for segment in segments:
             with TemporaryDirectory(prefix="adderclaw-replay-") as folder:
@@ -146,7 +146,7 @@ class _Session:
                     self._store, self._run.run_id, conversation, self._id, segment, followed(folder), self._flows
                 )
                 self._compare(played, folder, last=segment is segments[-1])
-                kept |= workflows.finished(played.store, self._run.run_id)
+                kept |= workflows.goal_results(played.store, self._run.run_id)
                 begun = begun or workflows.get(played.store, self._run.run_id)
                 played.store.close()
             self._events(played, lines, last=segment is segments[-1])
@@ -199,7 +199,7 @@ class _Session:
         if not played.results or run.kind not in ("agent", "message", "task", "sop"):
             return
         last = played.results[-1]
-        scripted = last.outcome == "completed" and runs.left_steps(self._store, run)
+        scripted = last.outcome == "completed" and runs.has_unplayed_steps(self._store, run)
         if run.outcome != last.outcome and not scripted:
             self._differ("outcome of the run", run.outcome, last.outcome, last.reason)
         if (run.answer or "") != last.answer:
@@ -210,9 +210,9 @@ class _Session:
         later = recordings.has_later_run(self._store, self._run.run_id, self._id)
         if later or head["settings"] is None:
             return
-        from adderclaw.storage.settings import known_by
+        from adderclaw.storage.settings import digest_in
 
-        if (now := known_by(self._store, f"effective:{self._id}")) != head["settings"]:
+        if (now := digest_in(self._store, f"effective:{self._id}")) != head["settings"]:
             self._differ(f"settings_snapshot row effective:{self._id}", head["settings"], now, "it was changed since")
 
     def _cut(self) -> bool:
@@ -220,14 +220,14 @@ class _Session:
         row = recordings.end_of_subagent(self._store, self._id)
         return bool(self._who) and row is not None and (row[0] is None or row[1] == subagents.INTERRUPTED)
 
-    def _transitions(self, begun: Begun | None, now: dict[tuple[str, str], Finished], *, whole: bool) -> None:
+    def _transitions(self, begun: WorkflowStart | None, now: dict[tuple[str, str], GoalResult], *, whole: bool) -> None:
         """What a driver's run kept of each decision and step, for whoever resumes it."""
         before = workflows.get(self._store, self._run.run_id)
         if before is not None and (moved := _moved(self._store, self._run, first=True)) is not None:
-            before = before._replace(file=str(was_at(before.file, *moved)))
+            before = before._replace(file=str(path_before_move(before.file, *moved)))
         if before != begun:
             self._differ(f"{self._run.kind} that the run was given", before and before.inputs, begun and begun.inputs)
-        kept = workflows.finished(self._store, self._run.run_id)
+        kept = workflows.goal_results(self._store, self._run.run_id)
         for place, kind in {**kept, **now}:
             then, again = (rows[place, kind].result if (place, kind) in rows else None for rows in (kept, now))
             if then != again and (whole or (then is not None and again is not None)):
@@ -385,10 +385,10 @@ def _imprint(store: Store, run: Run) -> Iterator[Difference]:
     """Whether each row is still what it was when the run ended, times and all."""
     from adderclaw.storage.ledger import imprints
 
-    marks = tape.first(store, run.run_id).get("marks")
+    marks = tape.first_head(store, run.run_id).get("marks")
     ended = run.outcome is not None and marks is not None
     moved = _moved(store, run)
-    for where, now in imprints.changed(store, run.run_id, ended=ended, since=marks, moved=moved):
+    for where, now in imprints.changed_rows(store, run.run_id, ended=ended, since=marks, moved=moved):
         if now == imprints.ADDED:
             yield Difference(where, "no such row", "a row", f"it is {now}: it was added, or the imprint was cut")
         else:
@@ -398,13 +398,13 @@ def _imprint(store: Store, run: Run) -> Iterator[Difference]:
 def _moved(store: Store, run: Run, *, first: bool = False) -> tuple[str, str] | None:
     """Where the workspace of a fleet's run is now, and where it was in its last process, or its first: the tape says
     so. On one machine a workspace stays where it is."""
-    if not tape.first(store, run.run_id).get("moves"):
+    if not tape.first_head(store, run.run_id).get("moves"):
         return None
     try:
         items = (item for session in tape.sessions(store, run.run_id) for item in tape.read(store, run.run_id, session))
         heads = sorted((body for kind, body in items if kind == "head"), key=lambda head: head["time"])
         then = str(heads[0 if first else -1]["place"][0])
-    except (Damaged, *MALFORMED):
+    except (DamagedTape, *MALFORMED):
         return None  # which is a difference of its own
     now = transcript.workspace_of(store, run.conversation_id)
     return (now, then) if now else None

@@ -113,7 +113,7 @@ class Recorder(Tape):
         self._waiting.append(("head", self._head(session)))
         self._cwd, self._permissions = session.scene.context.workspace.cwd, session.config.permissions
         self._tools = set(session.scene.tools)
-        self._next = tape.end_of(self._store, self._run_id, self._session_id)
+        self._next = tape.next_position(self._store, self._run_id, self._session_id)
 
     def ended(self, outcome: str) -> None:
         """A turn ended; a message that a hook refused never reached the model."""
@@ -145,7 +145,7 @@ class Recorder(Tape):
         def written(cursor: Cursor) -> Json:
             """Long texts stand apart, once for all runs that were told the same."""
             text = compact(found)
-            known = {"found": found} if len(text) < LONG else {"kept": tape.keep_text(cursor, text)}
+            known = {"found": found} if len(text) < LONG else {"kept": tape.store_text(cursor, text)}
             return {"of": of, "given": given, **known, **(used or {})}
 
         self._add("fact", written)
@@ -196,7 +196,7 @@ class Recorder(Tape):
         else:
             case = found.case
             named = {fact.identity for fact in (*case.touch.reads, *case.touch.writes)} & case.protected_ids
-            body["facts"] = facts.told(case.touch)
+            body["facts"] = facts.touch_to_json(case.touch)
             more: Json = {
                 "phase": case.phase if case.phase != "idle" else None,
                 "plan_approved": case.plan_approved,
@@ -348,7 +348,7 @@ class Recorder(Tape):
             return  # before the first turn there is nothing to replay
         if self._batch is None:
             batch = self._batch = _Batch()
-            self._store.soon(lambda cursor: self._write(cursor, batch))
+            self._store.write_next(lambda cursor: self._write(cursor, batch))
         waiting, self._waiting = self._waiting, []
         self._batch.items += [*waiting, (kind, body)]
 
@@ -359,8 +359,8 @@ class Recorder(Tape):
         items = [(kind, body(cursor) if callable(body) else body) for kind, body in batch.items]
         if batch.row is None:
             seq, previous = self._next
-            text = tape.encoded(items)
-            seal = tape.link(previous, text)
+            text = tape.encode(items)
+            seal = tape.row_seal(previous, text)
             batch.row, self._next = (seq, text, seal), (seq + 1, seal)
         tape.append(cursor, self._run_id, self._session_id, *batch.row)
 

@@ -58,7 +58,7 @@ class Recording:
         from adderclaw.storage.ledger import imprints
 
         run_id = self._bus.run_id
-        imprints.take(cursor, run_id, tape.first(self._store, run_id).get("marks") or self.marks)
+        imprints.store_imprint(cursor, run_id, tape.first_head(self._store, run_id).get("marks") or self.marks)
         self._imprinted = _marks(self._store)
 
     def imprint_late(self) -> None:
@@ -105,7 +105,7 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
         "home": run.home,
         "user_home": os.path.expanduser("~"),
         "history": session.state.history.digest(b""),
-        "from": runs.places(session.store.read, session.session_id),
+        "from": runs.table_positions(session.store.read, session.session_id),
     }
     if session.budget.cost_set_in:
         body["cost_set_in"] = session.budget.cost_set_in
@@ -122,7 +122,7 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
             "judged_by": here.policy_inputs,
             "prompt": [prompt.system, specs, prompt.tool_choice, prompt.response_schema],
         }
-        kept = {name: tape.keep_text(cursor, compact(value)) for name, value in texts.items()}
+        kept = {name: tape.store_text(cursor, compact(value)) for name, value in texts.items()}
         return {**body, **kept, "settings": settings.digest_of(cursor, f"effective:{session.session_id}")}
 
     return write

@@ -16,7 +16,7 @@ from adderclaw.policy import facts
 from adderclaw.policy.case import Case, Decision, Opinion, Policy
 from adderclaw.storage import Store, tape, transcript
 from adderclaw.storage.runs import Run
-from adderclaw.storage.tape import Damaged
+from adderclaw.storage.tape import DamagedTape
 
 
 @record
@@ -47,7 +47,7 @@ def rejudge(store: Store, run: Run, file: str) -> list[RejudgedCall]:
         raise UsageError(f"run {run.run_id} has no tape: there are no recorded facts to judge again")
     try:
         return [one for session_id in sessions for one in _judged_in(store, run, session_id, _ByFile(store, file))]
-    except Damaged as error:
+    except DamagedTape as error:
         raise UsageError(f"run {run.run_id} cannot be judged again: {error}; see `replay --verify`") from error
 
 
@@ -81,9 +81,9 @@ def _judged(session_id: str, used: str, body: Json, now: Decision) -> RejudgedCa
 
 def _case(body: Json, policy: Policy, arguments: Json) -> Case:
     try:
-        touch = facts.heard(body["facts"])
-    except facts.Unreadable as error:
-        raise Damaged(f"the facts of call {body['id']} cannot be read: {error}") from error
+        touch = facts.touch_from_json(body["facts"])
+    except facts.InvalidFact as error:
+        raise DamagedTape(f"the facts of call {body['id']} cannot be read: {error}") from error
     return Case(
         tool=body["tool"],
         called_as=body["as"],

@@ -16,9 +16,9 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store, runs
-from adderclaw.storage.runs import Event, Run, Traced
+from adderclaw.storage.runs import Event, Run, TraceRange
 
 LONGEST = 4 * 1024 * 1024
 """Bytes of one line; a longer one is no event."""
@@ -34,7 +34,7 @@ type State = Literal["as written", "missing", "differs", "unknown"]
 class Trace(NamedTuple):
     """What a run's file is worth."""
 
-    place: Place | None
+    place: WorkspacePath | None
     state: State
     differences: tuple[str, ...] = ()
     """What is not as the store has it."""
@@ -65,7 +65,7 @@ class Line(NamedTuple):
     wrong: str = ""
 
 
-def checked(store: Store, run: Run, places: Sequence[Place] = ()) -> Trace:
+def checked(store: Store, run: Run, places: Sequence[WorkspacePath] = ()) -> Trace:
     """The trace of a run. `places` are folders of runs to look in, for one of which the store has no place."""
     wrote = runs.traces(store, run.run_id)
     place = _place(run.run_id, wrote, places)
@@ -80,21 +80,21 @@ def checked(store: Store, run: Run, places: Sequence[Place] = ()) -> Trace:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return Trace(place, "differs", (f"it cannot be read: {why}",))
     with os.fdopen(descriptor, "rb") as file:
-        own = [one for one in wrote if (one.root, one.way) == (place.root, place.way)]
+        own = [one for one in wrote if (one.root, one.way) == (place.root, place.relative)]
         if own and all(_digest(file, one.start, one.until) == one.digest for one in own):
             return _whole(place, file, run, own)
         return _compared(place, store, run, known=bool(own))
 
 
-def _place(run_id: str, wrote: Sequence[Traced], places: Sequence[Place]) -> Place | None:
+def _place(run_id: str, wrote: Sequence[TraceRange], places: Sequence[WorkspacePath]) -> WorkspacePath | None:
     """Where the store says that it is; if that has gone, or it says nothing, in one of the folders."""
     for one in reversed(wrote):
-        if workspace.is_named((place := Place(one.root, one.way)).text):
+        if workspace.is_named((place := WorkspacePath(one.root, one.way)).text):
             return place
     for folder in places:
         if workspace.is_named((place := folder / run_id / NAME).text):
             return place
-    return Place(wrote[-1].root, wrote[-1].way) if wrote else None
+    return WorkspacePath(wrote[-1].root, wrote[-1].way) if wrote else None
 
 
 def _digest(file: BinaryIO, start: int, until: int) -> str:
@@ -106,7 +106,7 @@ def _digest(file: BinaryIO, start: int, until: int) -> str:
     return found.hexdigest() if not left else ""
 
 
-def _whole(place: Place, file: BinaryIO, run: Run, wrote: Sequence[Traced]) -> Trace:
+def _whole(place: WorkspacePath, file: BinaryIO, run: Run, wrote: Sequence[TraceRange]) -> Trace:
     """What the store vouches for is there; what lies between and behind was written by a process that was killed
     before its rows were, or by somebody else."""
     size = os.fstat(file.fileno()).st_size
@@ -143,7 +143,7 @@ def _lines(numbers: Sequence[int]) -> str:
 # ------------------------------------------------------------------ which lines
 
 
-def _compared(place: Place, store: Store, run: Run, *, known: bool) -> Trace:
+def _compared(place: WorkspacePath, store: Store, run: Run, *, known: bool) -> Trace:
     """Line by line with the rows of the store, which have no part of a second."""
     rows, at = runs.events(store, run.run_id), 0
     differences: list[str] = []
@@ -173,7 +173,7 @@ def _compared(place: Place, store: Store, run: Run, *, known: bool) -> Trace:
     return Trace(place, "differs", said, (), frozenset(left_out))
 
 
-def _older(place: Place, run: Run, differences: list[str], left_out: set[int], count: int) -> Trace:
+def _older(place: WorkspacePath, run: Run, differences: list[str], left_out: set[int], count: int) -> Trace:
     """Of a run before digests were kept: the rows alone say what it wrote. A killed process may have told more."""
     tail = run.outcome is None and left_out == set(range(count - len(left_out) + 1, count + 1))
     if differences and not tail:
@@ -193,7 +193,7 @@ def _is_row(event: Json, row: Event) -> bool:
 # ------------------------------------------------------------------ lines
 
 
-def read(place: Place) -> Iterator[Line]:
+def read(place: WorkspacePath) -> Iterator[Line]:
     """Line by line, never more of one than an event may have."""
     try:
         descriptor = workspace.open_file(place)
@@ -224,7 +224,7 @@ def _parsed(number: int, text: bytes) -> Line:
     return Line(number, cast(Json, event))
 
 
-def places_of(loaded: Loaded, home: str) -> list[Place]:
+def places_of(loaded: Loaded, home: str) -> list[WorkspacePath]:
     """What lies in the workspace is reached through no link: a repository may bring one."""
-    here = workspace.configured(loaded.config.logging.jsonl_dir, followed(loaded.workspace))
-    return [here, workspace.anywhere(followed(os.path.join(home, home_names.RUNS)))]
+    here = workspace.configured_path(loaded.config.logging.jsonl_dir, followed(loaded.workspace))
+    return [here, workspace.resolved_path(followed(os.path.join(home, home_names.RUNS)))]

@@ -68,7 +68,7 @@ class Checks:
 
     def _text(self, name: str) -> str:
         try:
-            place = workspace.beneath_root(os.path.join(self._root, name), (self._root,))
+            place = workspace.require_within_roots(os.path.join(self._root, name), (self._root,))
             return workspace.read(place, MOST_BYTES).decode("utf-8", "replace")
         except (OSError, Refused):
             return ""

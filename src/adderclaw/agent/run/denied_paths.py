@@ -63,7 +63,11 @@ class Shutter:
     def shut(self, policy: gate.Policy, roots: Sequence[str]) -> Shut:
         """What the look is to note of the workspace."""
         if self.has_changed(policy, roots):
-            self._rules, self._shut, self._named = _rules(policy, roots), gate.shuts(policy), _named(policy, roots)
+            self._rules, self._shut, self._named = (
+                _rules(policy, roots),
+                gate.denied_patterns(policy),
+                _named(policy, roots),
+            )
         return self._shut
 
     def held(self, survey: Survey, policy: gate.Policy, roots: Sequence[str]) -> Held:
@@ -124,7 +128,7 @@ def _named(policy: gate.Policy, roots: Sequence[str]) -> list[str]:
             return True
         return not any(beneath(one, path) for one in needed) and not any(beneath(path, one) for one in NEEDED)
 
-    return [*filter(can_be_hidden, dict.fromkeys((*policy.forbidden_paths, *gate.unseen_elsewhere(policy))))]
+    return [*filter(can_be_hidden, dict.fromkeys((*policy.forbidden_paths, *gate.denied_literal_paths(policy))))]
 
 
 def _found_anywhere(path: str, roots: Sequence[str], shut: Shut) -> bool:

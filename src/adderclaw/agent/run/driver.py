@@ -12,7 +12,7 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import EndedBy, Json, Outcome
 from adderclaw.storage import workflows
-from adderclaw.storage.workflows import Begun
+from adderclaw.storage.workflows import WorkflowStart
 
 type Rows = Callable[[Cursor, Session], None]
 """Writes rows together with the row of a run, in one transaction."""
@@ -100,7 +100,7 @@ class MessageDriver:
 
     def _begun(self, cursor: Cursor, session: Session) -> None:
         inputs = {"message": session.secrets.scrub(self.text), **stored(self.options)}
-        workflows.begin(cursor, Begun(session.bus.run_id, "", "", "", inputs))
+        workflows.begin(cursor, WorkflowStart(session.bus.run_id, "", "", "", inputs))
 
     def plan(self) -> Json:
         return {"mode": "dry_run", "message": self.text}

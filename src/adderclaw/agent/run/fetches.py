@@ -93,7 +93,7 @@ class Fetch:
 
         assert self._recipe is not None
         if self._held < 0:
-            self._held = caches.hold(self.folder, f"MCP server, for all projects: {visible(self.package)}")
+            self._held = caches.lock_cache(self.folder, f"MCP server, for all projects: {visible(self.package)}")
         return [self._started_by(), *self._recipe.arguments]
 
     def release(self) -> None:
@@ -185,7 +185,7 @@ class Fetch:
         from adderclaw.models.http.addresses import is_named
         from adderclaw.policy import hosts
         from adderclaw.sandbox import confinement
-        from adderclaw.sandbox.bubblewrap import Room
+        from adderclaw.sandbox.bubblewrap import SandboxSpec
         from adderclaw.sandbox.proxy import Proxy
 
         runtime, around = self._fetches.runtime, self._fetches.runtime.surroundings
@@ -193,13 +193,13 @@ class Fetch:
         policy = self._fetches.ways.policy
 
         def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
-            return gate.unreachable(policy, host, port) or hosts.tunnel(host, port, addresses, allowed)
+            return gate.denied_host_reason(policy, host, port) or hosts.tunnel_refusal(host, port, addresses, allowed)
 
         def tell(place: str, why: str) -> None:
             said.append(f"it was kept from {place}: {why}")
 
         proxy = Proxy(judge, tell=tell, named=lambda host, port: is_named(host, port, allowed))
-        room = Room(
+        room = SandboxSpec(
             unsearched=self._fetches.roots,
             hidden=tuple(self._fetches.roots),
             own=runtime.home,
@@ -208,7 +208,7 @@ class Fetch:
             cache=self.folder,
             cache_at=self.folder,
         )
-        return confinement.box("bubblewrap", room, proxy=proxy, tell=said.append)
+        return confinement.create_box("bubblewrap", room, proxy=proxy, tell=said.append)
 
     def end(self, *, came: bool) -> None:
         self._fetches.ways.shut(self._opened)

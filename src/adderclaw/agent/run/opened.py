@@ -77,7 +77,7 @@ class Run(NamedTuple):
     def rest(self) -> None:
         """Release the processes and descriptors of the sandbox if nothing in it would be lost."""
         if self.runtime.box is not None:
-            self.runtime.box.rest()
+            self.runtime.box.stop_if_idle()
 
     async def settle(self) -> None:
         """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
@@ -206,7 +206,7 @@ def opened(
         _listen(runtime, store, stack, conversation_id, session_id)
         _send_notices(runtime, store, stack, kind, channel)
         runtime.bus.settled()
-        stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))
+        stack.enter_context(locks.session_lock(store.path, session_id, runtime.bus.run_id))
         if recording is not None:
             stack.callback(recording.imprint_late)
         provider = sessions.NoModelProvider() if kind == "tool" else None
@@ -244,13 +244,13 @@ def _look_after_a_kill(runtime: Runtime, later: "Later") -> None:
     if not later.killed():
         return
     from adderclaw.agent.run.tool_environment import workspace_of
-    from adderclaw.sandbox.protected_paths import without
+    from adderclaw.sandbox.protected_paths import without_own_folder
 
     place = workspace_of(runtime)
     roots = (place.root, *place.extra)
     runtime.surveyor.imported = later.looked_at()
     survey = runtime.surveyor.survey((*roots, *later.left_by_killed()))
-    later.first(without(survey, followed(runtime.home)).items, roots)
+    later.record_first(without_own_folder(survey, followed(runtime.home)).items, roots)
 
 
 def _tell_of_changes(runtime: Runtime, later: "Later", session: Session) -> None:
@@ -274,10 +274,10 @@ def _check_trace(runtime: Runtime, store: Store, session_id: str) -> None:
 
 def _go_on_counting(session: Session, again: Resume) -> None:
     """Limits hold however often a run is interrupted: what was used up counts. A new message is a new run."""
-    if (own := runs.spent_by(session.store, session.bus.run_id)) is not None:
+    if (own := runs.usage_of_run(session.store, session.bus.run_id)) is not None:
         session.budget.restore(own.used)
         session.state.rounds = own.rounds if again.go_on else 0
-    elif again.go_on and (earlier := runs.spent_in(session.store, session.session_id)) is not None:
+    elif again.go_on and (earlier := runs.usage_in_session(session.store, session.session_id)) is not None:
         session.budget.owe(earlier.used)
         session.state.rounds = earlier.rounds
 
@@ -325,7 +325,7 @@ def _in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> c
 
 def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
     """An `effective` row that somebody else wrote is the operator's: it stands until `config reload`."""
-    own = settings.operators_own(store)
+    own = settings.operator_settings(store)
     if own is None:
         return runtime.loaded
     loaded = config.with_snapshot(runtime.loaded, own)
@@ -382,14 +382,14 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
     stack.callback(close)
     bus.listen("jsonl", write)
     if runtime.config.telemetry.enabled:
-        from adderclaw.sandbox.workspace import configured, open_append
+        from adderclaw.sandbox.workspace import configured_path, open_append
         from adderclaw.storage.telemetry import exporters
 
         made = exporters.sink(
             runtime.config,
             session_id,
             lambda message: print(message, file=sys.stderr),
-            lambda path: open_append(configured(path, runtime.loaded.workspace)),
+            lambda path: open_append(configured_path(path, runtime.loaded.workspace)),
             managed="telemetry" in runtime.loaded.managed,
         )
         if made is not None:

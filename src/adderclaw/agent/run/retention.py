@@ -9,9 +9,9 @@ from adderclaw.config.paths import is_run_name
 from adderclaw.config.schema.settings import Retention
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store, retention, tape
-from adderclaw.storage.retention import AT_ONCE, Limit, Old
+from adderclaw.storage.retention import BATCH_SIZE, Expired, Limit
 from adderclaw.storage.telemetry.jsonl import NAME
 
 SECONDS = 1.0
@@ -35,19 +35,19 @@ def after_run(store: Store, settings: Retention) -> None:
         return
     with suppress(AdderClawError, OSError):  # the next run tries again
         if retention.is_due(store):
-            prune(store, wanted, most=AT_ONCE, seconds=SECONDS)
+            prune(store, wanted, most=BATCH_SIZE, seconds=SECONDS)
 
 
 def prune(
     store: Store, wanted: dict[str, Limit], *, most: int = 0, seconds: float = 0, dry_run: bool = False
-) -> list[Old]:
+) -> list[Expired]:
     """Remove at most `most` of each kind within `seconds`; what was removed, or would be."""
-    gone: list[Old] = []
+    gone: list[Expired] = []
     until = time.monotonic() + seconds if seconds else None
     for kind, limit in wanted.items():
         gone += [
             one
-            for one in retention.old(store, kind, limit, most or -1)
+            for one in retention.find_expired(store, kind, limit, most or -1)
             if (until is None or time.monotonic() < until)
             and (dry_run or (_without_files(store, one) and retention.remove(store, one)))
         ]
@@ -57,15 +57,17 @@ def prune(
     return gone
 
 
-def _without_files(store: Store, one: Old) -> bool:
+def _without_files(store: Store, one: Expired) -> bool:
     """Remove the files of a run whose rows are about to be removed; whether that succeeded."""
     if one.kind not in ("logs", "model_bodies"):
         return True
-    run = retention.completed(store, one.id)
-    return run and all(_emptied(Place(*trace), logs=one.kind == "logs") for trace in retention.traces(store, one.id))
+    run = retention.is_completed(store, one.id)
+    return run and all(
+        _emptied(WorkspacePath(*trace), logs=one.kind == "logs") for trace in retention.traces(store, one.id)
+    )
 
 
-def _emptied(trace: Place, *, logs: bool) -> bool:
+def _emptied(trace: WorkspacePath, *, logs: bool) -> bool:
     """Remove the files that the program wrote in a run's folder, which may also contain others."""
     folder = trace.parent
     if trace.name != NAME or not is_run_name(folder.name):
@@ -84,7 +86,7 @@ def _emptied(trace: Place, *, logs: bool) -> bool:
     return True
 
 
-def _listed(folder: Place) -> Sequence[str]:
+def _listed(folder: WorkspacePath) -> Sequence[str]:
     fd = workspace.open_folder(folder)
     try:
         with workspace.scan(fd) as entries:

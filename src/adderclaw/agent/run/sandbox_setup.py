@@ -19,13 +19,13 @@ from adderclaw.core.child import Apart
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import CommandFact, Workspace
 from adderclaw.models.http import own_network
-from adderclaw.sandbox.workspace import is_directory, is_regular, reached
+from adderclaw.sandbox.workspace import is_directory, is_regular, stat_target
 from adderclaw.storage import locks
 
 if TYPE_CHECKING:
     from adderclaw.agent.run.denied_paths import Held, Shutter
     from adderclaw.config.denied_names import Shut
-    from adderclaw.sandbox.bubblewrap import Room
+    from adderclaw.sandbox.bubblewrap import SandboxSpec
     from adderclaw.sandbox.legacy.survey import Survey
 
 
@@ -74,21 +74,21 @@ class WorkspaceContents:
             self._made = Shutter(inside_too=self._kind in ("bubblewrap", "seatbelt"))
         return self._made
 
-    def outline(self) -> "Room":
+    def outline(self) -> "SandboxSpec":
         from adderclaw.sandbox import caches, seen
-        from adderclaw.sandbox.bubblewrap import Room
+        from adderclaw.sandbox.bubblewrap import SandboxSpec
 
         runtime, roots = self._runtime, self.roots
         now, around = runtime.config, runtime.surroundings
         if self._servers is None:
             self._servers = _server_files(runtime) if now.mcp_servers or runtime.plugins is not None else ()
-        made = Room(
+        made = SandboxSpec(
             roots=roots,
             hidden=_own_files(now.memory.path, now.receipts.path, runtime.key_path),
             kept=(
                 *configured_hooks.files(runtime),
                 *filter(is_regular, settings_files(roots[0])),
-                *seen.own(roots),
+                *seen.own_program_paths(roots),
             ),
             traces=runtime.traces(*roots),
             own=self._home,
@@ -106,7 +106,7 @@ class WorkspaceContents:
         )
         return made if self._apart is None else self._set_apart(made, self._apart)
 
-    def _set_apart(self, room: "Room", apart: Apart) -> "Room":
+    def _set_apart(self, room: "SandboxSpec", apart: Apart) -> "SandboxSpec":
         """Nothing of the workspace is written, no cache is shared, and what is named is hidden."""
         away = hidden_apart(self._workspace, room.traces, apart)
         room = replace(room, read_only=True, cache="", hidden=(*room.hidden, *away))
@@ -118,7 +118,7 @@ class WorkspaceContents:
     def shut(self) -> "Shut":
         return self._shutter.shut(self.in_force.policy, self.roots)
 
-    def room(self, outline: "Room", survey: "Survey") -> "Room":
+    def spec(self, outline: "SandboxSpec", survey: "Survey") -> "SandboxSpec":
         held = self._held = self._shutter.held(survey, self.in_force.policy, self.roots)
         for limit in held.limits:
             if limit not in self._told:
@@ -129,14 +129,14 @@ class WorkspaceContents:
             hidden=(*outline.hidden, *held.unseen),
             kept=(*outline.kept, *held.unchanged),
             fixed=held.fixed,
-            masked=tuple((at.st_dev, at.st_ino) for at in map(reached, held.unseen) if at is not None),
+            masked=tuple((at.st_dev, at.st_ino) for at in map(stat_target, held.unseen) if at is not None),
         )
 
     def is_unmasked(self) -> bool:
         """Whether a command that starts now could see a file that is to be hidden from it."""
         if "/" in self.roots:  # where no command runs: the whole disk is not looked at for that
             return True
-        late = self._runtime.box is not None and self._runtime.box.shows_more(self)
+        late = self._runtime.box is not None and self._runtime.box.would_hide_more(self)
         return late or bool(self.limits())
 
     def limits(self) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def _server_files(runtime: Runtime) -> tuple[str, ...]:
 def _own_files(store: str, receipts: str, key: str) -> tuple[str, ...]:
     """What we keep our word with: no command sees it."""
     files = (f"{path}{end}" for path in (store, receipts, key) for end in ("", "-wal", "-shm", ".lock", ".head"))
-    return (*files, locks.folder(store))
+    return (*files, locks.locks_folder(store))
 
 
 # ------------------------------------------------------------------ hosts
@@ -247,7 +247,7 @@ class SessionNetwork:
         from adderclaw.policy import hosts
 
         policy = self._in_force.policy
-        why = gate.unreachable(policy, host, port) or hosts.tunnel(host, port, addresses, self.domains)
+        why = gate.denied_host_reason(policy, host, port) or hosts.tunnel_refusal(host, port, addresses, self.domains)
         if why is not None:
             self.refused += 1
         return why
@@ -286,7 +286,7 @@ class SessionNetwork:
 
     def _may_be_reached(self, place: str) -> bool:
         host, _, port = place.rpartition(":") if re.search(r"[^:]:\d+$", place) else (place, "", "443")
-        return not gate.unreachable(self._in_force.policy, host, int(port))
+        return not gate.denied_host_reason(self._in_force.policy, host, int(port))
 
     def open(self, hosts: tuple[str, ...]) -> None:
         self._opened += hosts

@@ -19,7 +19,7 @@ from adderclaw.tools.mcp.connection import Wires
 from adderclaw.tools.mcp.servers import Servers
 
 if TYPE_CHECKING:
-    from adderclaw.sandbox.process import Start
+    from adderclaw.sandbox.process import Starter
 
 
 def configured(runtime: Runtime) -> list[Entry]:
@@ -87,7 +87,7 @@ def join(
     store: Store | None,
     here: ToolEnvironment,
     offered: dict[str, Tool[Any]],
-    start_fetched: "Start | None" = None,
+    start_fetched: "Starter | None" = None,
 ) -> Servers:
     """Give a session its servers: their tools into its own, what they ask to its operator."""
     allowed = runtime.config.channels.cli.tools_allow

@@ -86,7 +86,7 @@ def make(
     now, options = runtime.config, runtime.options
     chosen = chosen_by(options, now)
     here = tool_environment(runtime, store, conversation_id, session_id)
-    programs.remember((here.context.workspace.root, *here.context.workspace.extra))
+    programs.remember_workspaces((here.context.workspace.root, *here.context.workspace.extra))
     if here.kit.tasks is not None:
         closing.callback(here.kit.tasks.release)
     root = here.context.workspace.root
@@ -342,7 +342,7 @@ ELSEWHERE = 300.0
 def persistent_approvals(runtime: Runtime, session: Session, channel: str) -> Operator:
     """The channel's operator, whose questions another process may answer, too."""
     from adderclaw.agent.tool_call.approvals import PersistentApprovals
-    from adderclaw.storage.ledger.log_files import operators_key
+    from adderclaw.storage.ledger.log_files import read_or_create_key
 
     seconds = runtime.config.security.approval_timeout_seconds or (None if channel in TERMINALS else ELSEWHERE)
     return PersistentApprovals(
@@ -354,10 +354,10 @@ def persistent_approvals(runtime: Runtime, session: Session, channel: str) -> Op
         scrub=runtime.secrets.scrub,
         stopped=runtime.stopped,
         seconds=seconds,
-        key=lambda: operators_key(runtime.key_path),
+        key=lambda: read_or_create_key(runtime.key_path),
         tell=runtime.bus.tell,
         channel=channel,
-        spent=lambda id: session.ledger is not None and session.ledger.names(id),
+        spent=lambda id: session.ledger is not None and session.ledger.names_approval(id),
     )
 
 

@@ -138,7 +138,7 @@ class Skills:
         return os.path.normpath(os.path.join(self._project, os.path.expanduser(name)))
 
     def _is_there(self, name: str) -> bool:
-        return workspace.reached(self._place(name)) is not None
+        return workspace.stat_target(self._place(name)) is not None
 
     def _unknown(self, name: str) -> str:
         from adderclaw.tools.skills import router

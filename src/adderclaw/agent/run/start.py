@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from adderclaw.agent.run.sandbox_setup import Surroundings
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.legacy.survey import Surveyor
-    from adderclaw.sandbox.workspace import Place
+    from adderclaw.sandbox.workspace import WorkspacePath
     from adderclaw.tools.mcp.servers import Servers
 
 
@@ -131,12 +131,12 @@ class Runtime:
         return self.around
 
     @property
-    def runs_folder(self) -> "Place":
+    def runs_folder(self) -> "WorkspacePath":
         from adderclaw.sandbox import workspace
 
         if not self.options.headless:
-            return workspace.anywhere(followed(os.path.join(self.home, home_names.RUNS)))
-        return workspace.configured(self.config.logging.jsonl_dir, self.loaded.workspace)
+            return workspace.resolved_path(followed(os.path.join(self.home, home_names.RUNS)))
+        return workspace.configured_path(self.config.logging.jsonl_dir, self.loaded.workspace)
 
     def traces(self, root: str, *extra: str) -> tuple[str, ...]:
         """Folders with traces of runs, of the workspace and of further directories: ours alone."""
@@ -182,7 +182,7 @@ def start(options: Options) -> Runtime:
     clock, secrets, ids = SystemClock(), Secrets(), ids_with_runs(loaded.config.logging.run_id_pattern)
     bus = Bus(clock, ids, secrets.clean, full_bodies=loaded.config.logging.debug_llm_bodies)
     level = options.log_level or loaded.config.logging.level
-    if options.live and not log.is_hushed():
+    if options.live and not log.is_silenced():
         from adderclaw.storage.telemetry import console
 
         bus.listen("console", console.sink(sys.stderr))
@@ -314,7 +314,7 @@ def _operators_row(path: str) -> Json | None:
     except StoreError:  # whoever opens it to write says what is wrong
         return None
     try:
-        return settings.operators_own(store)
+        return settings.operator_settings(store)
     finally:
         store.close()
 

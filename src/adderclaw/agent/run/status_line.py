@@ -9,7 +9,7 @@ from adderclaw.agent.run.start import Runtime, operators_own
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.trust.named_files import SCRIPT
 from adderclaw.core.record import NamedTuple
-from adderclaw.sandbox.workspace import reached
+from adderclaw.sandbox.workspace import stat_target
 
 if TYPE_CHECKING:
     from adderclaw.agent.session.session import Session
@@ -54,7 +54,7 @@ def _is_operators(runtime: Runtime) -> bool:
 
 
 def _is_program(path: str) -> bool:
-    found = reached(path)
+    found = stat_target(path)
     return found is not None and stat.S_ISREG(found.st_mode) and (bool(found.st_mode & 0o111) or path.endswith(SCRIPT))
 
 
@@ -76,7 +76,7 @@ async def run(runtime: Runtime, session: "Session", stdin: bytes, columns: int, 
             timeout=SECONDS,
             max_bytes=MOST_BYTES,
             stdin=stdin,
-            start=process.in_view(kit.start, "look"),
+            start=process.in_view(kit.start, "read_only"),
         )
     except (AdderClawError, OSError) as error:
         return Printed("", f"it could not be started: {error}")

@@ -21,13 +21,13 @@ from adderclaw.storage import Store, locks, transcript
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
-    from adderclaw.sandbox.bubblewrap import Room
-    from adderclaw.sandbox.process import Order, Started
-    from adderclaw.storage.sdlc.baselines import Taken
+    from adderclaw.sandbox.bubblewrap import SandboxSpec
+    from adderclaw.sandbox.process import ProcessRequest, RunningProcess
+    from adderclaw.storage.sdlc.baselines import TreeSnapshot
 from adderclaw.agent.run import configured_hooks
 from adderclaw.agent.run.sandbox_setup import SessionNetwork, WorkspaceContents, settings_files, skill_folders
 from adderclaw.agent.run.start import Runtime, warn
-from adderclaw.sandbox.workspace import is_directory, reached
+from adderclaw.sandbox.workspace import is_directory, stat_target
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
 
@@ -151,7 +151,7 @@ def _made_of(
         "scratch": "/tmp" if confinement == "bubblewrap" else "",
         "autonomy_set": not runtime.loaded.origins.get("security.autonomy", "default").startswith(UNCHOSEN),
         "own_files": [
-            *(runtime.key_path, locks.folder(runtime.config.memory.path)),
+            *(runtime.key_path, locks.locks_folder(runtime.config.memory.path)),
             *(file["file"] for file in runtime.loaded.policies),
         ],
         "kept": kept,
@@ -207,7 +207,9 @@ def _confinement(runtime: Runtime) -> str:
     roots = configured_hooks.roots(runtime)
     if runtime.options.walled and (profile == "permissive" or confinement.probe(roots) == "none"):
         raise UsageError(UNWALLED)
-    return confinement.chosen(profile, lambda message: warn(runtime, message), roots, needed=needed, accept=accept)
+    return confinement.choose_confinement(
+        profile, lambda message: warn(runtime, message), roots, needed=needed, accept=accept
+    )
 
 
 def is_unmasked(touch: Touch, policy: gate.Policy, furniture: WorkspaceContents | None) -> bool:
@@ -228,7 +230,7 @@ class Starter:
         self._runtime, self._kind, self._furniture, self._ways = runtime, kind, furniture, ways
         self._is_first = True
 
-    def __call__(self, order: "Order") -> "Started":
+    def __call__(self, order: "ProcessRequest") -> "RunningProcess":
         if self._is_first:
             self._is_first = False
             _tell_of_own_package(self._runtime, self._furniture.roots)
@@ -237,7 +239,7 @@ class Starter:
     def begin(self) -> None:
         """Let the sandbox start while nobody waits for it. Whatever is wrong with it, the first command says."""
         with suppress(AdderClawError, OSError):
-            self._box().begin(self._furniture)
+            self._box().prestart(self._furniture)
 
     def _box(self) -> "Box":
         runtime = self._runtime
@@ -252,7 +254,7 @@ class ServerStarter:
     def __init__(self, runtime: Runtime, furniture: WorkspaceContents, ways: SessionNetwork) -> None:
         self._runtime, self._furniture, self._ways = runtime, furniture, ways
 
-    def __call__(self, order: "Order") -> "Started":
+    def __call__(self, order: "ProcessRequest") -> "RunningProcess":
         runtime = self._runtime
         if runtime.server_box is None:
             runtime.server_box = box_of(runtime, "bubblewrap", self._furniture.outline(), self._ways, beside=True)
@@ -262,11 +264,13 @@ class ServerStarter:
 def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
     from adderclaw.sandbox import seen
 
-    if places := seen.own(roots):
+    if places := seen.own_program_paths(roots):
         warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
 
 
-def box_of(runtime: Runtime, kind: str, room: "Room", ways: SessionNetwork | None, *, beside: bool = False) -> "Box":
+def box_of(
+    runtime: Runtime, kind: str, room: "SandboxSpec", ways: SessionNetwork | None, *, beside: bool = False
+) -> "Box":
     """`beside` that of the commands, which looks at the workspace and tells what changed."""
     from adderclaw.sandbox import confinement
     from adderclaw.sandbox.proxy import Proxy
@@ -279,8 +283,8 @@ def box_of(runtime: Runtime, kind: str, room: "Room", ways: SessionNetwork | Non
 
     proxy = Proxy(ways.judge, tell=kept_from, named=ways.is_named) if ways is not None and ways.is_any else None
     if beside:
-        return confinement.box(kind, room, proxy=proxy, tell=tell)
-    return confinement.box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)
+        return confinement.create_box(kind, room, proxy=proxy, tell=tell)
+    return confinement.create_box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)
 
 
 def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str, Tool[Any]]:
@@ -300,7 +304,7 @@ def _brought(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
     return plugin_tools.tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
 
 
-def _baseline(runtime: Runtime, store: Store, root: str) -> "Taken":
+def _baseline(runtime: Runtime, store: Store, root: str) -> "TreeSnapshot":
     from adderclaw.agent.legacy.plan_baseline import record_baseline
 
     return record_baseline(store, runtime.config, runtime.home, root, headless=runtime.options.headless)
@@ -320,6 +324,6 @@ def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:
     ours += [file["file"] for file in runtime.loaded.policies]
     found: set[tuple[int, int]] = set()
     for path in ours:
-        if (status := reached(path)) is not None:
+        if (status := stat_target(path)) is not None:
             found.add((status.st_dev, status.st_ino))
     return frozenset(found)

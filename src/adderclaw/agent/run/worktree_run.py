@@ -15,7 +15,7 @@ from adderclaw.agent.session.session import ToolEnvironment
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.sandbox import process, workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.tools import worktree
 
 type Work[T] = Callable[[ToolEnvironment], Awaitable[T]]
@@ -62,12 +62,12 @@ async def _branch(here: ToolEnvironment, name: str) -> None:
 
 async def _copy(here: ToolEnvironment, name: str, spec: str | None) -> str:
     root = here.context.workspace.root
-    place = Place(root, f"{worktree.FOLDER}/{name}")
+    place = WorkspacePath(root, f"{worktree.FOLDER}/{name}")
     if not worktree.is_own_folder(place.parent):
         raise UsageError(f"--worktree: {worktree.FOLDER} is no folder of the workspace but a link or a file: remove it")
     if workspace.exists(place):
-        fix = f"`adderclaw run --workspace {place.way}` goes on in it, or take another name"
-        raise UsageError(f"--worktree: {place.way} is there already: {fix}")
+        fix = f"`adderclaw run --workspace {place.relative}` goes on in it, or take another name"
+        raise UsageError(f"--worktree: {place.relative} is there already: {fix}")
     await _require_commit(here)
     top = (await _git(here, "rev-parse", "--show-cdup")).stdout.strip()
     if top:
@@ -82,7 +82,7 @@ async def _copy(here: ToolEnvironment, name: str, spec: str | None) -> str:
     if not done.returncode:
         done = await _git(here, "switch", "--no-track", "-c", f"{worktree.BRANCH}{name}", commit, cwd=place.text)
     if done.returncode or not workspace.is_folder(place):
-        raise UsageError(f"--worktree: git could not make {place.way}: {_said(done)}")
+        raise UsageError(f"--worktree: git could not make {place.relative}: {_said(done)}")
     return place.text
 
 

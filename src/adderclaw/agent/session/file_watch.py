@@ -47,5 +47,5 @@ async def check_watched_files(session: Session) -> None:
 
 def stamp(path: str) -> tuple[int, int, int] | None:
     """What a file looks like from outside; None where there is none."""
-    status = workspace.reached(path)
+    status = workspace.stat_target(path)
     return None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size)

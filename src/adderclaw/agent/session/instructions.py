@@ -21,7 +21,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 
 type Scope = Literal["User", "Project", "Local"]
 type Reason = Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]
@@ -265,7 +265,7 @@ class Instructions:
 class _Open(NamedTuple):
     """A regular file that was opened, and where it really lies."""
 
-    place: Place
+    place: WorkspacePath
     fd: int
 
 
@@ -275,7 +275,7 @@ def _opened(path: str, within: str) -> _Open | None:
     Where the links lead is found out first, and what is opened is that place, through no link at all.
     """
     for way in (path, ""):
-        place = workspace.inside(way or followed(path), (within,))
+        place = workspace.within_roots(way or followed(path), (within,))
         if place is None:
             continue
         try:
@@ -300,20 +300,20 @@ def _is_there(path: str, within: str) -> bool:
 def _rule_files(folder: str) -> list[str]:
     """The Markdown files of the rules in a folder, in order; no more than would be read anyway."""
     named = os.path.join(folder, RULES)
-    top = workspace.inside(named, (folder,))
+    top = workspace.within_roots(named, (folder,))
     if top is not None and not workspace.is_folder(top):
-        top = workspace.inside(followed(named), (folder,)) if _is_linked(top) else None
+        top = workspace.within_roots(followed(named), (folder,)) if _is_linked(top) else None
     if top is None:
         return []
     found: list[str] = []
     for place in _documents(top):
-        found.append(named + place.way.removeprefix(top.way))
+        found.append(named + place.relative.removeprefix(top.relative))
         if len(found) >= MAX_FILES:
             break
     return found
 
 
-def _is_linked(place: Place) -> bool:
+def _is_linked(place: WorkspacePath) -> bool:
     """Whether a link may be on the way there: else nothing is there at all."""
     try:
         return workspace.Entry(place, workspace.status(place)).is_link
@@ -323,7 +323,7 @@ def _is_linked(place: Place) -> bool:
         return False
 
 
-def _documents(top: Place) -> Iterator[Place]:
+def _documents(top: WorkspacePath) -> Iterator[WorkspacePath]:
     """Markdown files of a folder, then those of the folders in it."""
     waiting = [top]
     while waiting:
@@ -331,8 +331,8 @@ def _documents(top: Place) -> Iterator[Place]:
             entries = workspace.entries(waiting.pop())
         except (OSError, Refused):
             continue
-        waiting += [entry.place for entry in reversed(entries) if entry.is_folder]
-        yield from (entry.place for entry in entries if not entry.is_folder and entry.place.name.endswith(".md"))
+        waiting += [entry.path for entry in reversed(entries) if entry.is_folder]
+        yield from (entry.path for entry in entries if not entry.is_folder and entry.path.name.endswith(".md"))
 
 
 def _globs(path: str, within: str) -> tuple[str, ...]:
@@ -404,7 +404,7 @@ def _ancestors(root: str) -> list[str]:
 
 
 def _is_project(folder: str) -> bool:
-    return any(workspace.exists(Place(folder, marker)) for marker in MARKERS)
+    return any(workspace.exists(WorkspacePath(folder, marker)) for marker in MARKERS)
 
 
 def _imports(text: str, path: str) -> Iterator[list[str]]:

@@ -157,8 +157,8 @@ class ToolEnvironment:
         """Let searches pass over what may not be read: by the rules, and our own files under any other name."""
         from adderclaw import policy as gate
 
-        self.context.hidden = _hidden(gate.hides(self.policy), self.protected_ids)
-        self.context.unchanged = gate.keeps(self.policy)
+        self.context.hidden = _hidden(gate.hidden_from_search(self.policy), self.protected_ids)
+        self.context.unchanged = gate.kept_from_deletion(self.policy)
 
     @property
     def offered(self) -> dict[str, Tool[Any]]:
@@ -169,7 +169,7 @@ class ToolEnvironment:
         from adderclaw import policy as gate
 
         def withheld(name: str) -> bool:
-            return (name in NAMES or name.startswith("mcp__")) and gate.withholds(self.policy, name)
+            return (name in NAMES or name.startswith("mcp__")) and gate.withholds_tool(self.policy, name)
 
         return told_of(self.tools, withheld)
 
@@ -190,7 +190,7 @@ def _is_linked(path: str, own: Callable[[], frozenset[tuple[int, int]]]) -> bool
     """Whether it is a second name of one of these files."""
     from adderclaw.sandbox import workspace
 
-    status = workspace.reached(path)
+    status = workspace.stat_target(path)
     return status is not None and status.st_nlink > 1 and (status.st_dev, status.st_ino) in own()
 
 
@@ -355,7 +355,7 @@ class Session:
 
     def keep_spent(self, cursor: Cursor) -> None:
         """What the run has used up, with the rows of what used it: its limits hold when it is resumed."""
-        runs.spend(cursor, self.bus.run_id, self.budget.owed, None if self.depth else self.state.rounds)
+        runs.record_usage(cursor, self.bus.run_id, self.budget.owed, None if self.depth else self.state.rounds)
 
     @property
     def conversation_id(self) -> str:

@@ -75,7 +75,7 @@ async def _lived(runtime: Runtime, parent: Session, order: Child) -> ChildReport
         if own_provider is not None:
             await own_provider.close()
     finish(child, result)
-    tokens, calls = subagents.used(child.store, child.session_id)
+    tokens, calls = subagents.token_and_call_counts(child.store, child.session_id)
     return ChildReport(
         child.session_id, result.outcome, result.answer, result.reason, child.model, tokens, calls, result.ended_by
     )
@@ -177,7 +177,7 @@ def _scene(
 
         return apart.isolated_environment(runtime, parent, order, order.apart, session_id)
     above = parent.scene
-    policy = gate.tightened(above.in_force.own, order.mode)
+    policy = gate.with_stricter_mode(above.in_force.own, order.mode)
     place = above.context.workspace
     context = ToolContext(
         parent.conversation_id,
@@ -280,7 +280,7 @@ def begin(child: Session, parent: Session, order: Child) -> None:
             project_dir=child.scene.context.workspace.root,
         )
         if order.again:
-            subagents.begin_again(cursor, order.again)
+            subagents.resume(cursor, order.again)
         else:
             subagents.begin(
                 cursor,

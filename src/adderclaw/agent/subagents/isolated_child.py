@@ -21,7 +21,7 @@ from adderclaw.tools.mcp.servers import Servers
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
-    from adderclaw.sandbox.process import Order, Started
+    from adderclaw.sandbox.process import ProcessRequest, RunningProcess
 
 NEEDS = "a session apart needs bubblewrap, and commands run in {kind!r} here: `adderclaw doctor` says why"
 CLOSED = "a session apart needs a closed list of tools and a system prompt of its own"
@@ -40,7 +40,7 @@ class IsolatedChild:
         self.servers: Servers | None = None
         self._box: Box | None = None
 
-    def start(self, order: "Order") -> "Started":
+    def start(self, order: "ProcessRequest") -> "RunningProcess":
         if self._box is None:
             self._box = box_of(self._runtime, "bubblewrap", self._furniture.outline(), self._ways, beside=True)
         return self._box.start(order, self._furniture)
@@ -68,7 +68,7 @@ def isolated_environment(
     keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
     denied = _rules(hidden_apart(place, runtime.traces(place.root, *place.extra), apart))
     made_of = {**above.policy_inputs, "kept": keep.folder, "real": dict(above.policy_inputs["real"])}
-    in_force = InForce(policy.tightened(_policy(parent, made_of, denied), order.mode))
+    in_force = InForce(policy.with_stricter_mode(_policy(parent, made_of, denied), order.mode))
     ways = above.ways_out if apart.network and isinstance(above.ways_out, SessionNetwork) else None
     furniture = WorkspaceContents(runtime, above.confinement, place, in_force, apart=apart)
     quarters = IsolatedChild(runtime, furniture, ways, denied)

@@ -270,7 +270,7 @@ class PersistentApprovals:
 
     def _claim(self, id: str, given: Answer) -> Answer:
         """The answer given here, if it is the first; else the one that was."""
-        word: approvals.Word = "yes" if given.approved else "no"
+        word: approvals.Answer = "yes" if given.approved else "no"
         comment, now = self._scrub(given.comment), self._clock.now()
         if given.by == "operator" and self._channel:
             given = given._replace(who=given.who or person(self._channel))
@@ -294,18 +294,18 @@ class PersistentApprovals:
         if row is None:
             return Answer(approved=False, by="no_operator", comment="the question was removed from the database")
         with self._store.write() as cursor:
-            unused = approvals.use(cursor, row.id, self._clock.now())
+            unused = approvals.mark_used(cursor, row.id, self._clock.now())
         asked = self._asked.get(row.id)
         if row.answer == "yes" and (not unused or self._spent(row.id)):
             return Answer(approved=False, by="no_operator", comment="the yes in the database was used already")
         if row.answer == "yes" and not row.is_signed(self._key()):
             forged = "the yes in the database is not signed with your key: somebody else wrote it"
             return Answer(approved=False, by="no_operator", comment=forged)
-        if row.answer == "yes" and (asked is None or row.asked != asked.asked):
+        if row.answer == "yes" and (asked is None or row.signed_fields != asked.signed_fields):
             changed = "the question was changed in the database after it was asked: the yes is to something else"
             return Answer(approved=False, by="no_operator", comment=changed)
         by, who = row.answered_by or "no_operator", row.answered_who or ""
-        replies = row.given if row.answer == "yes" else None
+        replies = row.reply_values if row.answer == "yes" else None
         return Answer(row.answer == "yes", by, row.comment or "", who=who, replies=replies)
 
     # ------------------------------------------------------------------ told

@@ -206,7 +206,7 @@ def admit(session: Session, ruling: ApprovedCall) -> None:
 def begin(session: Session, rulings: Sequence[ApprovedCall]) -> None:
     """Commit the intent: from here on, a crash leaves calls whose outcome is unknown."""
     if session.ledger is not None:
-        session.ledger.ready(len(rulings))
+        session.ledger.require_ready(len(rulings))
     if session.overseer is not ALONE:
         session.overseer.begins([_shown(session, ruling.considered.call) for ruling in rulings])
     with session.store.write() as cursor:
@@ -326,7 +326,7 @@ async def _answer(session: Session, considered: PreparedCall, life: CallRecord) 
 
 async def _operators_word(session: Session, considered: PreparedCall) -> Answer:
     from adderclaw.policy import grants
-    from adderclaw.policy.verdict import room, terminal_only
+    from adderclaw.policy.verdict import sandbox_note, terminal_only
 
     decision, case = considered.decision, considered.case
     session.store.flush()
@@ -340,10 +340,12 @@ async def _operators_word(session: Session, considered: PreparedCall) -> Answer:
         shown,
         considered.call.id,
         plan_hash=_plan_hash(session, considered),
-        grants=grants.exact(case) if case is not None else (),
+        grants=grants.exact_rules(case) if case is not None else (),
         at_terminal=case is not None and terminal_only(case),
         raw=hooks.is_raw(considered),
-        room="; ".join(filter(None, (room(case) if case is not None else "", ways.words(command) if ways else ""))),
+        room="; ".join(
+            filter(None, (sandbox_note(case) if case is not None else "", ways.words(command) if ways else ""))
+        ),
         registries=ways.offered(command) if ways else (),
         preview=_preview(considered),
         touches=_touches(considered.touch, session.scene.context.workspace.root),
@@ -380,7 +382,9 @@ def _plan_hash(session: Session, considered: PreparedCall) -> str:
     if session.overseer is not ALONE:  # it may be answered when the run is on another machine
         from adderclaw.policy import facts
 
-        return digest([name, considered.call.input, _unplaced([place.cwd, facts.told(considered.touch)], place.root)])
+        return digest(
+            [name, considered.call.input, _unplaced([place.cwd, facts.touch_to_json(considered.touch)], place.root)]
+        )
     # by name, without what is as it always is: a field that a later version adds changes no hash of an earlier one
     blank = vars(Touch())
     touched = {key: repr(value) for key, value in vars(considered.touch).items() if value != blank[key]}
@@ -410,7 +414,7 @@ def _remember(session: Session, considered: PreparedCall, answer: Answer) -> Jso
     from adderclaw.config.permissions import grant
     from adderclaw.policy import grants
 
-    rules = grants.exact(considered.case) if considered.case is not None else ()
+    rules = grants.exact_rules(considered.case) if considered.case is not None else ()
     destination = "userSettings" if answer.remember == "user" else "session"
     try:
         place = permission_updates.apply(session, grant(rules, destination)) if rules else "nowhere"

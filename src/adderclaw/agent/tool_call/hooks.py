@@ -132,7 +132,7 @@ async def requested(session: Session, considered: PreparedCall, life: CallRecord
 def _suggestions(considered: PreparedCall) -> Json:
     from adderclaw.policy import grants
 
-    rules = grants.exact(considered.case) if considered.case is not None else ()
+    rules = grants.exact_rules(considered.case) if considered.case is not None else ()
     if not rules:
         return {}
     parts = (rule.partition("(") for rule in rules)

@@ -40,7 +40,7 @@ def apply(session: Session, update: PermissionUpdate, *, may_bypass: bool = Fals
     if update.type.endswith("Directories"):
         folders = (*session.config.security.additional_directories, *now.additionalDirectories)
         session.scene.context.workspace.extra = tuple(map(followed, folders))
-        programs.remember(session.scene.context.workspace.extra)
+        programs.remember_workspaces(session.scene.context.workspace.extra)
     return place
 
 

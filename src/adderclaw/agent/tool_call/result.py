@@ -68,7 +68,7 @@ def record_result(
             intent(session, cursor, considered, how)
         sequence = transcript.append(cursor, session.session_id, "tool_result", entry_of(call, result), call.id)
         if result.media:
-            transcript.keep_opaque(cursor, session.session_id, sequence, media_json(result.media))
+            transcript.store_opaque(cursor, session.session_id, sequence, media_json(result.media))
         session.keep_place(cursor)
         session.keep_spent(cursor)
         for write in life.rows:
@@ -147,7 +147,7 @@ def receipt(
         decision=how,
         run_id=session.bus.run_id,
     )
-    written = session.ledger.adopt(draft, rows) if after_crash else None
+    written = session.ledger.adopt_receipt(draft, rows) if after_crash else None
     written = written or session.ledger.append(draft, rows)
     session.bus.mention(
         {

@@ -16,7 +16,7 @@ from adderclaw.core.tool_traits import BASH, READERS
 from adderclaw.core.types import Autonomy, Json, PermissionMode, ToolCall
 from adderclaw.policy import judges
 from adderclaw.policy.legacy.shell.planner import Raw
-from adderclaw.policy.rules import Anchors, Invalid, parse
+from adderclaw.policy.rules import Anchors, InvalidRule, parse
 from adderclaw.storage import hooks as rows_of
 from adderclaw.storage.text import compact, iso
 from adderclaw.tools.hooks import http, model_hooks, plane, process
@@ -266,7 +266,7 @@ def applies(scene: ToolEnvironment, warn: Callable[[str], None], rule: str, fiel
     policy, context = scene.policy, scene.context
     try:
         parsed = parse(rule, "ask", Anchors(policy.workspace, context.workspace.cwd, policy.user_home), policy.aliases)
-    except Invalid as error:
+    except InvalidRule as error:
         warn(f"a hook's condition {rule!r} is no permission rule, so that the hook always runs: {error}")
         return True
     call = ToolCall(str(fields.get("tool_use_id", "")), str(fields["tool_name"]), fields["tool_input"])

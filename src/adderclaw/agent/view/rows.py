@@ -74,7 +74,7 @@ class Rows:
     def session(self, session_id: str) -> Iterator[Item]:
         receipts = self._receipts(session_id)
         spent = self._seconds(session_id)
-        live = transcript.live(transcript.entries(self.store, session_id))
+        live = transcript.without_rewound(transcript.entries(self.store, session_id))
         results: dict[str, list[Json]] = {}
         for entry in live:
             if entry.entry_type == "tool_result" and entry.tool_use_id:

@@ -30,7 +30,7 @@ def moment(text: str | None) -> float | None:
 def lanes(store: Store, run: Run, clean: Callable[[Any], Any], now: float) -> list[Lane]:
     """What is under way lasts until `now`."""
     drawn = _Drawn(moment(run.started_at) or 0.0, _returned(store, run.run_id))
-    for event in runs.told(store, run, TYPES, MOST_EVENTS):
+    for event in runs.events_of_types(store, run, TYPES, MOST_EVENTS):
         drawn.hear(event)
     if run.status == "running":
         drawn.go_on(now)

@@ -9,7 +9,7 @@ from adderclaw.agent.view.page_text import fenced
 from adderclaw.clients.acp import updates
 from adderclaw.core.questions import MOST_GRANTED, Answer, ApprovalRequest, Question, QuestionRequest, reached
 from adderclaw.core.redaction import visible
-from adderclaw.policy.grants import in_words
+from adderclaw.policy.grants import describe_rules
 
 ONCE, SESSION, REGISTRIES, REJECT = "allow-once", "allow-session", "allow-registries", "reject-once"
 OPTION = "option-"
@@ -24,7 +24,7 @@ def options(request: ApprovalRequest) -> list[schema.PermissionOption]:
     """Each answer says what it grants; "for this session" is there where that can be said exactly."""
     made = [schema.PermissionOption(option_id=ONCE, name="Allow once", kind="allow_once")]
     if _grants(request):
-        name = f"Allow for this session: {updates.line(in_words(request.grants))}"
+        name = f"Allow for this session: {updates.line(describe_rules(request.grants))}"
         made.append(schema.PermissionOption(option_id=SESSION, name=name, kind="allow_always"))
     if request.registries:
         hosts = updates.line(", ".join(request.registries))

@@ -15,7 +15,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.tool_traits import READ
 from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 
 HOOK: Json = {"hook_event_name": "PostToolUse", "matcher": READ, "type": "callback", "callback_id": "unsaved"}
 """How the session is told to ask: a hook of the program that embeds it, which runs once Read has read."""
@@ -47,13 +47,13 @@ class Unsaved:
         if self._silent or not isinstance(given, str) or not (roots := self._roots()):
             return {}
         try:
-            place = workspace.inside(os.path.normpath(os.path.join(roots[0], given)), roots)
+            place = workspace.within_roots(os.path.normpath(os.path.join(roots[0], given)), roots)
             told = "" if place is None else await self._told(place)
         except (OSError, Refused, ValueError):  # it is gone, or is no such file: then there is nothing to ask about
             told = ""
         return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": told}} if told else {}
 
-    async def _told(self, place: Place) -> str:
+    async def _told(self, place: WorkspacePath) -> str:
         before = stamps(place)
         if not settled(before):
             await asyncio.sleep(SETTLED)
@@ -102,14 +102,14 @@ def difference(saved: str, unsaved: str) -> Difference | None:
     return Difference(f"{place} {len(middle)} lines.", "\n".join(middle))
 
 
-def stamps(place: Place) -> tuple[tuple[int, int, int], ...]:
+def stamps(place: WorkspacePath) -> tuple[tuple[int, int, int], ...]:
     """What is known of each folder on the way and of the file; whatever is put in another's place changes a time.
 
     Nobody can set that time (st_ctime) but the kernel. Raises Refused where a link leads there.
     """
     found: list[tuple[int, int, int]] = []
-    here = Place(place.root)
-    ways = [] if place.is_root else place.way.split("/")
+    here = WorkspacePath(place.root)
+    ways = [] if place.is_root else place.relative.split("/")
     for way in ("", *ways):
         here = here.child(way) if way else here
         status = workspace.status(here)

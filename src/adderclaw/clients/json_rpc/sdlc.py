@@ -14,7 +14,7 @@ from adderclaw.core.types import Json
 from adderclaw.flows.sdlc import conversation_phase, coverage
 from adderclaw.flows.sdlc.conversation_phase import Desk, Seen
 from adderclaw.storage.sdlc.criteria import BadPlan
-from adderclaw.storage.sdlc.phases import named
+from adderclaw.storage.sdlc.phases import phase_named
 
 
 @record
@@ -107,7 +107,7 @@ class Methods:
     def _transition(self, params: TransitionParams) -> Json:
         with self._desk(params.workspace) as desk:
             return conversation_phase.transition(
-                desk, conversation_phase.conversation(desk, params.conversation), named(params.phase)
+                desk, conversation_phase.conversation(desk, params.conversation), phase_named(params.phase)
             )
 
     def _test(self, params: ConversationParams) -> Json:

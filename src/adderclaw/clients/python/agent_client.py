@@ -124,7 +124,7 @@ class Workflow:
         return await self._done(lambda desk, chosen: sdlc.approve(desk, chosen, seen, new_baseline=new_baseline))
 
     async def transition(self, phase: Phase) -> Json:
-        return await self._done(lambda desk, chosen: sdlc.transition(desk, chosen, phases.named(phase)))
+        return await self._done(lambda desk, chosen: sdlc.transition(desk, chosen, phases.phase_named(phase)))
 
     async def _done[T](self, work: Callable[[sdlc.Desk, str], T], *, looks: bool = False, named: bool = True) -> T:
         options = options_of(self._options)

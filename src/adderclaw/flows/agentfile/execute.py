@@ -20,7 +20,7 @@ from adderclaw.flows.agentfile.signal import Loop, Report, Result, Verdict
 from adderclaw.flows.agentfile.workflow import Goal, Step, Workflow
 from adderclaw.storage import subagents, transcript, workflows
 from adderclaw.storage.subagents import Subagent
-from adderclaw.storage.workflows import Begun, Finished
+from adderclaw.storage.workflows import GoalResult, WorkflowStart
 
 VERDICT = "(review)"
 """Stands for the reviewer among the agents; no AGENT can be called so."""
@@ -44,10 +44,10 @@ def fingerprint(workflow: Workflow) -> str:
     return digest(repr(replace(workflow, file="")))
 
 
-def begun_with(run_id: str, workflow: Workflow, inputs: Mapping[str, str], said: Mapping[str, str]) -> Begun:
+def begun_with(run_id: str, workflow: Workflow, inputs: Mapping[str, str], said: Mapping[str, str]) -> WorkflowStart:
     """What is needed to resume the run of a workflow; `said` are its options."""
     file = os.path.abspath(workflow.file)
-    return Begun(run_id, file, workflow.name, fingerprint(workflow), dict(inputs), dict(said))
+    return WorkflowStart(run_id, file, workflow.name, fingerprint(workflow), dict(inputs), dict(said))
 
 
 class WorkflowExecution:
@@ -75,7 +75,7 @@ class WorkflowExecution:
         """The names whose values a model made."""
         self.state: dict[str, str] = {}
         """The latest result of each goal, in the order in which they ran."""
-        self.kept: dict[tuple[str, str], Finished] = {}
+        self.kept: dict[tuple[str, str], GoalResult] = {}
         self.rounds = rounds
         """Rounds that a LOOP may go in place of what WITHIN says."""
         self.unconverged: list[str] = []
@@ -110,7 +110,7 @@ class WorkflowExecution:
 
     def _begin(self) -> None:
         """Results of an earlier try at this run count; nothing that is finished is done again."""
-        before = workflows.finished(self.session.store, self.run_id)
+        before = workflows.goal_results(self.session.store, self.run_id)
         self._tried = frozenset(place for place, agent in before if not agent and place.count(".") == 2)
         self.kept = _finished(before)
 
@@ -167,7 +167,7 @@ class WorkflowExecution:
             self._forget_after(place)
             self._told_start(goal, loop)
             result = await self._reviewed(goal, place, loop)
-            self._keep(Finished(place, "", goal.name, self.session.session_id, result.as_json()))
+            self._keep(GoalResult(place, "", goal.name, self.session.session_id, result.as_json()))
             self._told_end(goal, result)
             await self.session.finished(f"goal {goal.name} {place}")
         self.answer = result.summary
@@ -194,7 +194,7 @@ class WorkflowExecution:
             result = self._known(at, "") or await self._worked(goal, at, loop, again)
             if who == "nobody" or not result.achieved:
                 return result
-            self._keep(Finished(at, "", goal.name, self.session.session_id, result.as_json()))
+            self._keep(GoalResult(at, "", goal.name, self.session.session_id, result.as_json()))
             if who == "operator":
                 await self._operator(goal, result)
                 return result
@@ -229,7 +229,7 @@ class WorkflowExecution:
         if (known := self._known(at, agent)) is not None:
             return known
         result, session_id = await self._one(goal, at, agent, None, again, needed=False)
-        self._keep(Finished(at, agent, goal.name, session_id, result.as_json()))
+        self._keep(GoalResult(at, agent, goal.name, session_id, result.as_json()))
         return result
 
     async def _one(
@@ -265,7 +265,7 @@ class WorkflowExecution:
         if left is not None and left.outcome not in ("completed", "denied"):
             if (made := self._signalled(left, report)) is not None:
                 return made
-            had = subagents.rounds(self.session.store, left.session_id) if left.outcome is None else 0
+            had = subagents.tool_call_rounds(self.session.store, left.session_id) if left.outcome is None else 0
             order = replace(order, again=left.session_id, rounds=had)
         made = await self.spawn(order)
         if made.outcome != "completed":
@@ -278,21 +278,21 @@ class WorkflowExecution:
 
     def _taken(self, left: Subagent, report: Report | Verdict) -> ChildReport:
         """The result of a session that had ended when the process was killed, just before it was kept."""
-        if (given := transcript.accepted(self.session.store, left.session_id, report.name)) is not None:
+        if (given := transcript.first_accepted_input(self.session.store, left.session_id, report.name)) is not None:
             report.take(given)
-        tokens, calls = subagents.used(self.session.store, left.session_id)
+        tokens, calls = subagents.token_and_call_counts(self.session.store, left.session_id)
         return ChildReport(left.session_id, "completed", left.answer, tokens=tokens, tool_calls=calls)
 
     def _signalled(self, left: Subagent, report: Report | Verdict) -> ChildReport | None:
         """What a session said of its goal before it was interrupted: nothing is left for it to do."""
         store = self.session.store
-        given = transcript.accepted(store, left.session_id, report.name)
+        given = transcript.first_accepted_input(store, left.session_id, report.name)
         if given is None:
             return None
         report.take(given)
         with store.write() as cursor:
             subagents.finish(cursor, left.session_id, "stopped", "", subagents.INTERRUPTED)
-        tokens, calls = subagents.used(store, left.session_id)
+        tokens, calls = subagents.token_and_call_counts(store, left.session_id)
         return ChildReport(left.session_id, "completed", "", tokens=tokens, tool_calls=calls)
 
     def _mark(self) -> str:
@@ -314,7 +314,7 @@ class WorkflowExecution:
         if kept is not None:
             return Verdict.of(kept.result)
         verdict = await self._review(goal, at, result)
-        self._keep(Finished(at, VERDICT, goal.name, self.session.session_id, verdict.as_json()))
+        self._keep(GoalResult(at, VERDICT, goal.name, self.session.session_id, verdict.as_json()))
         return verdict
 
     async def _review(self, goal: Goal, at: str, result: Result) -> Verdict:
@@ -365,7 +365,7 @@ class WorkflowExecution:
             body = {"workflow": self.workflow.name, "goal": goal, "tool": tool, "tool_use_id": use}
             self.session.bus.tell({"event_type": "tool_call", **body})  # pyright: ignore[reportArgumentType]
 
-    def _keep(self, done: Finished) -> None:
+    def _keep(self, done: GoalResult) -> None:
         with self.session.store.write() as cursor:
             workflows.store_result(cursor, self.run_id, done)
         self.kept[done.place, done.agent] = done
@@ -377,7 +377,7 @@ class WorkflowExecution:
         if not later:
             return
         with self.session.store.write() as cursor:
-            workflows.forget(cursor, self.run_id, later)
+            workflows.delete_results(cursor, self.run_id, later)
         for key in later:
             del self.kept[key]
 
@@ -426,7 +426,7 @@ class _Together:
             task.result()
 
 
-def _finished(kept: dict[tuple[str, str], Finished]) -> dict[tuple[str, str], Finished]:
+def _finished(kept: dict[tuple[str, str], GoalResult]) -> dict[tuple[str, str], GoalResult]:
     """Without what belongs to a goal of a RUN that was not reached: that one is to be tried again."""
     goals = [done for done in kept.values() if not done.agent and done.place.count(".") == 2]
     failed = {done.place for done in goals if done.place.split(".")[1] == "0" and not done.result["achieved"]}

@@ -17,7 +17,7 @@ MAX_VALUE = 1 << 20
 
 def load(path: str, roots: tuple[str, ...] = ()) -> Workflow:
     """Read and check a workflow. What it takes FROM files must lie beside it, or in one of the roots."""
-    if workspace.is_folder(workspace.anywhere(followed(path))):
+    if workspace.is_folder(workspace.resolved_path(followed(path))):
         path = os.path.join(path, "Agentfile")
     text = own_text(path, roots)
     draft = read(text, path)
@@ -54,7 +54,7 @@ def own_text(path: str, roots: tuple[str, ...]) -> str:
     """The workflow's own text: of a file elsewhere, which a link of the repository leads to, every line would be told
     as a problem."""
     try:
-        place = workspace.named(path, roots)
+        place = workspace.named_file(path, roots)
     except Refused as refusal:
         raise UsageError(refusal.reason) from refusal
     return text_of(path, MAX_BYTES, real=place.text)
@@ -62,12 +62,12 @@ def own_text(path: str, roots: tuple[str, ...]) -> str:
 
 def _prompt(path: str, named: str, places: tuple[str, ...]) -> str:
     """A prompt's text. A repository's file must not make us send what lies elsewhere."""
-    folder = workspace.is_folder(workspace.anywhere(followed(path)))
+    folder = workspace.is_folder(workspace.resolved_path(followed(path)))
     path = os.path.join(path, "SKILL.md") if folder else path
     real = followed(path)
     if not any(real.startswith(place.rstrip("/") + "/") for place in places):
         raise UsageError(f"FROM {named}: this leads outside of the workflow's folder and the workspace")
-    if folder and not workspace.exists(workspace.anywhere(real)):
+    if folder and not workspace.exists(workspace.resolved_path(real)):
         raise UsageError(f"FROM {named}: this is a folder without a SKILL.md; name a file in it")
     text = text_of(path, MAX_PROMPT, f"FROM {named}: ", real).strip()
     if not text:
@@ -81,7 +81,7 @@ def text_of(path: str, most: int, prefix: str = "", real: str = "") -> str:
     `real` is where the path was found to lead: that place is opened, through no link that is put there afterwards.
     """
     try:
-        data, _ = workspace.start(workspace.anywhere(real or followed(path)), most + 1)
+        data, _ = workspace.read_head(workspace.resolved_path(real or followed(path)), most + 1)
     except Refused as refusal:
         raise UsageError(f"{prefix}{path} is not an ordinary file: {refusal.reason}") from refusal
     except OSError as error:

@@ -200,20 +200,20 @@ def _sandbox(roots: Sequence[str]) -> tuple[str, Check]:
     """Which rung of the ladder holds here, tried now, and why those above it do not."""
     failed: list[str] = []
     for kind in confinement.ladder():
-        why = confinement.trial(kind, roots)
+        why = confinement.try_confinement(kind, roots)
         if why is None:
-            confinement.correct(kind, roots)  # what the next session goes by is what stands here
+            confinement.update_remembered(kind, roots)  # what the next session goes by is what stands here
             return kind, _confined(kind, failed, roots)
-        if confinement.is_passing(why):
+        if confinement.is_transient(why):
             return "none", Check("sandbox", "broken", confinement.UNTRIED.format(kind=kind, why=why))
         failed.append(f"{kind}: {why}")
     why = "; ".join(failed) or f"there is none for {sys.platform}"
-    fix = f"{confinement.mend(why)}; until then commands run unconfined and --profile sandboxed is refused"
+    fix = f"{confinement.fix_hint(why)}; until then commands run unconfined and --profile sandboxed is refused"
     return "none", Check("sandbox", "warning", f"none starts: {why}", fix)
 
 
 def _confined(kind: str, failed: list[str], roots: Sequence[str]) -> Check:
-    bound = confinement.bound()
+    bound = confinement.process_limit()
     if kind == "seatbelt":
         return Check("sandbox", "warning", f"seatbelt starts. {confinement.LESSER[kind]}", "docs/systems.md says more")
     if not failed:
@@ -221,7 +221,7 @@ def _confined(kind: str, failed: list[str], roots: Sequence[str]) -> Check:
         detail = f"bubblewrap starts: {programs.bubblewrap(roots)} ({unused}); {bound or UNBOUND}"
         return Check("sandbox", "ok" if bound else "warning", detail)
     detail = f"{kind} confines commands, since {'; '.join(failed)}; {bound or UNBOUND}"
-    return Check("sandbox", "warning", f"{detail}. {confinement.LESSER[kind]}", confinement.mend(detail))
+    return Check("sandbox", "warning", f"{detail}. {confinement.LESSER[kind]}", confinement.fix_hint(detail))
 
 
 def _accepted(kind: str, accept: str) -> Check:
@@ -269,8 +269,8 @@ def _seen(loaded: Loaded, kind: str) -> Check:
     missing = [path for path in named if not os.path.exists(path)]
     if missing:
         return Check("commands see", "warning", f"sandbox.read_paths: there is no {', '.join(missing)}", "correct it")
-    places = [place for place in seen.places((root,), named) if not place.startswith("/sys/")]
-    detail = f"{root}, {', '.join(places)}, and {len(seen.settings())} settings of /etc; sandbox.read_paths adds to it"
+    places = [place for place in seen.readable_without_settings((root,), named) if not place.startswith("/sys/")]
+    detail = f"{root}, {', '.join(places)}, and {len(seen.etc_paths())} settings of /etc; sandbox.read_paths adds to it"
     return Check("commands see", "ok", detail)
 
 
@@ -311,12 +311,12 @@ def _store(path: str, log: str) -> Check:
     from adderclaw.storage.files import folder_of
 
     folder = os.path.dirname(path)
-    if os.path.isdir(folder) and not locks.work_in(folder) and not os.path.isdir(folder_of(path)):
-        return Check("store", "broken", *locks.without(folder))
+    if os.path.isdir(folder) and not locks.locks_work(folder) and not os.path.isdir(folder_of(path)):
+        return Check("store", "broken", *locks.no_locks_message(folder))
     fix = f"{damage.last_backup(path)}; else save what can be read: `sqlite3 {path} .recover`"
     if not Store.exists(path):
         if os.path.exists(log) and os.path.getsize(log):
-            return Check("store", "broken", damage.lost(path, log), damage.last_backup(path))
+            return Check("store", "broken", damage.lost_message(path, log), damage.last_backup(path))
         return Check("store", "ok", f"{path} will be created with the first use")
     try:
         store = Store.open(path, read_only=True)

@@ -120,7 +120,7 @@ def _goals(store: Store, run: Run) -> Iterator[Card]:
     begun = workflows.get(store, run.run_id)
     ended = {
         done.goal: done
-        for (place, agent), done in workflows.finished(store, run.run_id).items()
+        for (place, agent), done in workflows.goal_results(store, run.run_id).items()
         if _whole(place, agent)
     }
     working, rounds = _under_way(store, run)
@@ -145,7 +145,7 @@ def _whole(place: str, agent: str) -> bool:
 def _under_way(store: Store, run: Run) -> tuple[set[str], dict[str, int]]:
     """The goals that were begun and did not end, and the last round of each that stands in a loop."""
     working, rounds = set[str](), dict[str, int]()
-    for event in runs.told(store, run, ("goal_started", "goal_complete"), 10_000):
+    for event in runs.events_of_types(store, run, ("goal_started", "goal_complete"), 10_000):
         goal = str(event.payload.get("goal", ""))
         if event.event_type == "goal_started":
             working.add(goal)
@@ -156,7 +156,7 @@ def _under_way(store: Store, run: Run) -> tuple[set[str], dict[str, int]]:
     return working, rounds
 
 
-def _planned(begun: workflows.Begun | None) -> list[str]:
+def _planned(begun: workflows.WorkflowStart | None) -> list[str]:
     """All goals in the order of the steps, where the file is still the one that the run began with."""
     if begun is None:
         return []
@@ -174,7 +174,7 @@ def _planned(begun: workflows.Begun | None) -> list[str]:
 
 def _steps(store: Store, run: Run) -> Iterator[Card]:
     seen: dict[str, Card] = {}
-    for event in runs.told(store, run, ("skill_step_executed",), 10_000):
+    for event in runs.events_of_types(store, run, ("skill_step_executed",), 10_000):
         told = event.payload
         key = f"{told.get('skill', '')} {told.get('step_id', '')}"
         ended: State = "done" if told.get("status") == "ok" else "failed"
@@ -196,7 +196,7 @@ def _sop(store: Store, run: Run) -> Iterator[Card]:
 
 def _tests(store: Store, run: Run) -> Iterator[Card]:
     last: dict[str, Card] = {}
-    for event in runs.told(store, run, ("test_judged", "test_ran"), 10_000):
+    for event in runs.events_of_types(store, run, ("test_judged", "test_ran"), 10_000):
         told = event.payload
         key = f"{told.get('criterion', '')} {told.get('test', '')}"
         ok = told.get("accepted") if event.event_type == "test_judged" else told.get("exit_code") == 0

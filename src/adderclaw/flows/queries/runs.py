@@ -149,6 +149,8 @@ def page(
     places: Sequence[str] = (),
 ) -> tuple[list[Listed], bool]:
     """So many runs, the latest first, and whether there are more."""
-    found = runs.found(store, status=status, kind=kind, project=project, before=before, limit=limit + 1, places=places)
+    found = runs.search(
+        store, status=status, kind=kind, project=project, before=before, limit=limit + 1, workspaces=places
+    )
     now = time.time()
     return [listed(store, run, now) for run in found[:limit]], len(found) > limit

@@ -16,7 +16,7 @@ from adderclaw.flows.schedules import adding, terms, ticking, when, work
 from adderclaw.sandbox import programs
 from adderclaw.storage import Store, locks
 from adderclaw.storage import schedules as rows
-from adderclaw.storage.schedules import Fired, Schedule
+from adderclaw.storage.schedules import Schedule, ScheduleRun
 from adderclaw.storage.text import iso
 
 OVERDUE = 300.0
@@ -75,8 +75,8 @@ def row(store: Store, schedule: Schedule, now: float, key: bytes | None = None) 
     times = adding.next_times(schedule, now)
     spent = None
     if agreed.budget is not None:
-        with store.looking() as cursor:
-            spent = round(rows.spent(cursor, schedule.id, agreed.period_began(now, begins.zone)), 6)
+        with store.snapshot() as cursor:
+            spent = round(rows.budget_used(cursor, schedule.id, agreed.period_began(now, begins.zone)), 6)
     genuine = key is None or schedule.is_genuine(key)
     return ScheduleRow(
         **clean(
@@ -103,7 +103,7 @@ def row(store: Store, schedule: Schedule, now: float, key: bytes | None = None) 
     )
 
 
-def fired(one: Fired) -> FiredRow:
+def fired(one: ScheduleRun) -> FiredRow:
     return FiredRow(
         one.id,
         clean(one.due),
@@ -122,9 +122,9 @@ def history(store: Store, schedule: Schedule, limit: int, before: int = 0) -> li
     return [fired(one) for one in rows.history(store, [schedule.id], limit, before)]
 
 
-def _state(store: Store, schedule: Schedule, latest: list[Fired], times: list[float]) -> str:
+def _state(store: Store, schedule: Schedule, latest: list[ScheduleRun], times: list[float]) -> str:
     open_rows = rows.open_rows(store, schedule.id)
-    states = {one.state for one in open_rows if one.state == "queued" or locks.holder(store.path, one.ticker)}
+    states = {one.state for one in open_rows if one.state == "queued" or locks.run_in_session(store.path, one.ticker)}
     if "running" in states or "claimed" in states:
         return "running"
     if schedule.paused_at is not None:
@@ -149,7 +149,9 @@ def due_text(one: FiredRow, zone: str) -> str:
 def crontab() -> str:
     """The line by which cron ticks: its PATH is short, so the program is named whole."""
     beside = os.path.join(os.path.dirname(sys.executable), "adderclaw")
-    program = installation.program(programs.on_system) or (beside if os.access(beside, os.X_OK) else "adderclaw")
+    program = installation.program(programs.resolve_outside_sessions) or (
+        beside if os.access(beside, os.X_OK) else "adderclaw"
+    )
     return f"* * * * * {shlex.quote(program)} schedule tick --quiet"
 
 

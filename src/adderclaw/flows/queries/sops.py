@@ -137,13 +137,13 @@ def _reason(store: Store, run: Run, asked: Approval | None) -> str | None:
     """Why it ended; of one that was answered, what keeps it from going on."""
     if asked is None or asked.answer is None:
         return run.reason
-    if why := schedules.why_stuck(store, run.run_id, asked.id):
+    if why := schedules.failed_answer_reason(store, run.run_id, asked.id):
         return f"it was answered and could not go on: {why}"
     return "it was answered; the server goes on with it within seconds, or the next `adderclaw schedule tick`"
 
 
 def _steps(store: Store, run: Run, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A step that began and came to nothing runs now, or was interrupted with its run."""
-    begun = {str(one.payload.get("step")) for one in runs.told(store, run, ("sop_step_started",), 10_000)}
+    begun = {str(one.payload.get("step")) for one in runs.events_of_types(store, run, ("sop_step_started",), 10_000)}
     now = "running" if run.status == "running" else "interrupted"
     return [{**one, "status": now} if one["status"] == "pending" and one["id"] in begun else one for one in steps]

@@ -100,7 +100,7 @@ def made(new: New, options: Options, key: bytes, now: float, by: str, extra: Jso
     )
     _check_given(schedule, begins)
     pin = work.pin(work.made(schedule, options, trial=True))
-    return rows.signed(schedule._replace(pin="" if agreed.follow else pin), key)
+    return rows.sign(schedule._replace(pin="" if agreed.follow else pin), key)
 
 
 def added(store: Store, schedule: Schedule) -> None:
@@ -110,7 +110,7 @@ def added(store: Store, schedule: Schedule) -> None:
     rows.add(store, schedule)
     if seen is not None:
         with store.write() as cursor:
-            rows.see(cursor, schedule.id, {"files": seen})
+            rows.record_seen_files(cursor, schedule.id, {"files": seen})
 
 
 def approved(store: Store, schedule: Schedule, options: Options, key: bytes) -> Schedule:
@@ -120,8 +120,8 @@ def approved(store: Store, schedule: Schedule, options: Options, key: bytes) -> 
     if not schedule.is_genuine(key):
         raise UsageError(f"the row of schedule {schedule.name} was changed by another program: remove it, add it again")
     pin = work.pin(work.made(schedule._replace(pin=""), options, trial=True))
-    changed = rows.signed(schedule._replace(pin=pin), key)
-    rows.approved(store, changed)
+    changed = rows.sign(schedule._replace(pin=pin), key)
+    rows.approve(store, changed)
     return changed
 
 

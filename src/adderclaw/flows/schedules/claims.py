@@ -74,7 +74,7 @@ def reserve(cursor: Cursor, schedule: Schedule, now: float, cap: float) -> Reser
     if terms.budget is None:
         return Reserved(0.0)
     since = terms.period_began(now, str(schedule.when["zone"]))
-    left = terms.budget - rows.spent(cursor, schedule.id, since)
+    left = terms.budget - rows.budget_used(cursor, schedule.id, since)
     if left < CENT:
         return Reserved(0.0, f"its budget of ${terms.budget:g} a {terms.period} is used up, or held by its runs")
     return Reserved(min(left, cap))

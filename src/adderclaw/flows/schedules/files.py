@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.core.json_text import digest
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Entry, Place
-from adderclaw.sandbox.workspace.globs import Patterns, Places, alternatives
+from adderclaw.sandbox.workspace import Entry, WorkspacePath
+from adderclaw.sandbox.workspace.globs import Patterns, PatternStates, alternatives
 
 MOST_FILES = 5_000
 MOST_LOOKED_AT = 100_000
@@ -23,16 +23,16 @@ type Seen = dict[str, list[int]]
 def read_files(root: str, globs: Sequence[str]) -> Seen:
     """The files that match now. UsageError where they are too many, or the folder is not there."""
     patterns = Patterns([one for glob in globs for one in alternatives(glob)])
-    states: dict[str, Places] = {".": patterns.start()}
+    states: dict[str, PatternStates] = {".": patterns.start()}
 
     def into(entry: Entry) -> bool:
-        if entry.place.name in NEVER:
+        if entry.path.name in NEVER:
             return False
-        there = patterns.step(states[_above(entry.place)], entry.place.name)
-        states[entry.place.way] = there
+        there = patterns.step(states[_above(entry.path)], entry.path.name)
+        states[entry.path.relative] = there
         return any(there)
 
-    place = Place(root)
+    place = WorkspacePath(root)
     try:
         os.close(workspace.open_folder(place))
     except (OSError, Refused) as error:
@@ -41,16 +41,16 @@ def read_files(root: str, globs: Sequence[str]) -> Seen:
     for count, entry in enumerate(workspace.walk(place, into=into)):
         if count >= MOST_LOOKED_AT:
             raise UsageError(f"more than {MOST_LOOKED_AT:,} files are looked at: name the folder in the pattern")
-        fits = patterns.ends(states[_above(entry.place)]) if entry.is_file else None
-        if fits is not None and fits(entry.place.name):
-            found[entry.place.way] = [entry.status.st_size, entry.status.st_mtime_ns]
+        fits = patterns.file_matcher(states[_above(entry.path)]) if entry.is_file else None
+        if fits is not None and fits(entry.path.name):
+            found[entry.path.relative] = [entry.status.st_size, entry.status.st_mtime_ns]
             if len(found) > MOST_FILES:
                 raise UsageError(f"more than {MOST_FILES:,} files match {', '.join(globs)}: name fewer")
     return found
 
 
-def _above(place: Place) -> str:
-    return os.path.dirname(place.way) or "."
+def _above(place: WorkspacePath) -> str:
+    return os.path.dirname(place.relative) or "."
 
 
 def signature(found: Seen) -> str:
@@ -64,6 +64,6 @@ def differing(before: Seen, now: Seen) -> list[str]:
 
 def listed(paths: Sequence[str]) -> str:
     """One path in a line, each escaped so that none can look like two; the first ones of many."""
-    lines = [workspace.shown(path) for path in paths[:MOST_NAMED]]
+    lines = [workspace.printable(path) for path in paths[:MOST_NAMED]]
     more = len(paths) - len(lines)
     return "\n".join([*lines, *([f"… and {more} more"] if more else [])])

@@ -28,7 +28,7 @@ from adderclaw.flows.schedules.when import of_json as when_of
 from adderclaw.flows.sop import waiting
 from adderclaw.storage import Store, locks, runs, transcript, workflows
 from adderclaw.storage import schedules as rows
-from adderclaw.storage.schedules import Fired, Schedule
+from adderclaw.storage.schedules import Schedule, ScheduleRun
 from adderclaw.storage.text import iso
 
 LOOK_EVERY = 5.0
@@ -101,7 +101,7 @@ class Scheduler:
 
     # -------------------------------------------------------------- what callers do
 
-    async def tick(self) -> list[Fired]:
+    async def tick(self) -> list[ScheduleRun]:
         """Begin all that is due; what was dealt with, once each run has begun. While the stop is set, nothing is."""
         if self._closed or self._stopped():
             return []
@@ -111,7 +111,7 @@ class Scheduler:
         if not rows.is_any(self._store):
             return self._still(touched)
         self._note()
-        for schedule in rows.looked_for(self._store, now):
+        for schedule in rows.possibly_due(self._store, now):
             if self._closed or self._stopped():
                 break
             try:
@@ -125,9 +125,9 @@ class Scheduler:
         touched += await self._begin_queued()
         return self._still(touched)
 
-    def _still(self, ids: Sequence[int]) -> list[Fired]:
+    def _still(self, ids: Sequence[int]) -> list[ScheduleRun]:
         """Those rows, but not of a schedule that was removed meanwhile."""
-        return [row for id in ids if (row := rows.find(self._store, id)) is not None]
+        return [row for id in ids if (row := rows.find_run(self._store, id)) is not None]
 
     async def _dealt_with(self, schedule: Schedule, now: float) -> list[int]:
         if not schedule.is_genuine(self._key):
@@ -136,7 +136,7 @@ class Scheduler:
             return await self._look(schedule, now)
         return await self._claim_due(schedule, now)
 
-    async def run(self, schedule: Schedule) -> Fired:
+    async def run(self, schedule: Schedule) -> ScheduleRun:
         """Begin it now, by hand, whether or not it is paused."""
         return await self._now(schedule, f"hand-{os.urandom(6).hex()}", "hand", {})
 
@@ -172,7 +172,7 @@ class Scheduler:
         """Our name in rows. The lock of that name goes with this process, however it ends."""
         if self._stack is None:
             self._stack = ExitStack()
-            self._stack.enter_context(locks.held(self._store.path, self._id, self._kind))
+            self._stack.enter_context(locks.session_lock(self._store.path, self._id, self._kind))
         return self._id
 
     async def _claim_due(self, schedule: Schedule, now: float) -> list[int]:
@@ -248,14 +248,16 @@ class Scheduler:
                 await self._start(id)
         return taken
 
-    async def _take(self, schedule: Schedule, row: Fired) -> int | None:
+    async def _take(self, schedule: Schedule, row: ScheduleRun) -> int | None:
         cap, ticker = await self._cap(schedule), self._ticker
         now = self._clock.now()
         with self._store.write() as cursor:
             if any(state != "queued" for state in rows.open_states(cursor, schedule.id)):
                 return None
             reserved = reserve(cursor, schedule, now, cap)
-            if not reserved.why and rows.take(cursor, row.id, ticker=ticker, now=now, reserved=reserved.dollars):
+            if not reserved.why and rows.claim_queued(
+                cursor, row.id, ticker=ticker, now=now, reserved=reserved.dollars
+            ):
                 return row.id
         if reserved.why:
             rows.settle(self._store, row.id, "skipped", now, reason=reserved.why)
@@ -271,7 +273,7 @@ class Scheduler:
             return []
         self._looked[schedule.id] = here
         when = when_of(schedule.when)
-        before = rows.seen(self._store, schedule.id)
+        before = rows.seen_files(self._store, schedule.id)
         try:
             found = await asyncio.to_thread(files.read_files, schedule.workspace, when.globs)
         except UsageError as error:
@@ -285,12 +287,12 @@ class Scheduler:
             after: Json = {"files": known, "sign": sign, "since": since} if differing else {"files": known}
             if after != before:
                 with self._store.write() as cursor:
-                    rows.see(cursor, schedule.id, after, before)
+                    rows.record_seen_files(cursor, schedule.id, after, before)
             return []
         inputs: Json = {"changed": files.listed(differing), "count": len(differing)}
         claiming = Claiming("changed", now, self._ticker, await self._cap(schedule), inputs)
         with self._store.write() as cursor:
-            if not rows.see(cursor, schedule.id, {"files": found}, before):
+            if not rows.record_seen_files(cursor, schedule.id, {"files": found}, before):
                 return []
             at = f"changed-{iso(since)}-{sign[:8]}"
             made = claim(cursor, schedule, at, claiming)
@@ -315,11 +317,11 @@ class Scheduler:
         except UsageError:
             return
         with self._store.write() as cursor:
-            rows.see(cursor, schedule.id, {"files": found})
+            rows.record_seen_files(cursor, schedule.id, {"files": found})
 
     # -------------------------------------------------------------- beginning and ending
 
-    async def _now(self, schedule: Schedule, at: str, cause: str, inputs: Json) -> Fired:
+    async def _now(self, schedule: Schedule, at: str, cause: str, inputs: Json) -> ScheduleRun:
         if self._stopped():
             raise Stopped("the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it")
         if self._closed:
@@ -329,28 +331,28 @@ class Scheduler:
         await self._recover(schedule.id)
         claiming = Claiming(cause, self._clock.now(), self._ticker, await self._cap(schedule), inputs)
         with self._store.write() as cursor:
-            rows.try_again(cursor, schedule.id, at)
+            rows.free_due_key(cursor, schedule.id, at)
             id = claim(cursor, schedule, at, claiming).id
         if id is None:
             raise NotBegun(f"schedule {schedule.name} has begun for {at} already")
-        row = rows.fired(self._store, id)
+        row = rows.require_run(self._store, id)
         if row.state == "claimed":
             await self._start(id)
-            row = rows.fired(self._store, id)
+            row = rows.require_run(self._store, id)
         if row.state in ("skipped", "held", "failed"):
             raise NotBegun(f"schedule {schedule.name}: {row.reason}")
         return row
 
     async def _start(self, id: int) -> None:
         """Begin a claimed row, or resume its run; a row that cannot begin gets the reason."""
-        row = rows.find(self._store, id)
+        row = rows.find_run(self._store, id)
         schedule = rows.by_id(self._store, row.schedule_id) if row is not None else None
         if row is not None and schedule is not None:  # else it was removed meanwhile
             await self._carry_out(
                 schedule, row, partial(self._made, schedule, row), partial(self._failed, schedule, row)
             )
 
-    def _made(self, schedule: Schedule, row: Fired) -> Driver:
+    def _made(self, schedule: Schedule, row: ScheduleRun) -> Driver:
         limited = terms_of(schedule.terms).budget is not None
         driver = work.made(schedule, self._options, row.inputs, row.reserved if limited else None)
         if row.run_id is None:
@@ -361,7 +363,7 @@ class Scheduler:
         return work.going_on(driver, begun)
 
     async def _carry_out(
-        self, schedule: Schedule, row: Fired, make: Callable[[], Driver], fails: Callable[[str], None]
+        self, schedule: Schedule, row: ScheduleRun, make: Callable[[], Driver], fails: Callable[[str], None]
     ) -> None:
         """Make a driver, begin or resume its run, and follow it; `fails` is called with the reason if that fails."""
         if schedule.id and not schedule.is_genuine(self._key):  # also what was queued by another program
@@ -379,12 +381,12 @@ class Scheduler:
             self._follow(self._to_its_end(schedule, row.id, one))
 
     async def _opened(
-        self, schedule: Schedule, row: Fired, make: Callable[[], Driver], fails: Callable[[str], None]
+        self, schedule: Schedule, row: ScheduleRun, make: Callable[[], Driver], fails: Callable[[str], None]
     ) -> Begun | None:
         """Its run; None if none begins or resumes now."""
 
         def link(cursor: Cursor, run_id: str) -> None:
-            if not rows.begun(cursor, row.id, self._id, run_id):
+            if not rows.record_start(cursor, row.id, self._id, run_id):
                 raise NotBegun("its schedule was removed, or another process has begun it")
 
         try:
@@ -414,13 +416,13 @@ class Scheduler:
             return one
         return None
 
-    def _put_back(self, row: Fired, why: str) -> None:
+    def _put_back(self, row: ScheduleRun, why: str) -> None:
         if row.schedule_id == rows.ANSWERS and row.run_id is None:
-            rows.forget(self._store, row.id)
+            rows.delete_claim(self._store, row.id)
         else:
-            rows.put_back(self._store, row.id, self._id, why)
+            rows.release(self._store, row.id, self._id, why)
 
-    def _failed(self, schedule: Schedule, row: Fired, why: str) -> None:
+    def _failed(self, schedule: Schedule, row: ScheduleRun, why: str) -> None:
         self._settle(row.id, "failed", why)
         self._notify("failed", schedule, why)
 
@@ -445,8 +447,8 @@ class Scheduler:
                 await self._go_on(claimed, run)
 
     async def _go_on(self, id: int, run: runs.Run) -> None:
-        row, folder = rows.fired(self._store, id), transcript.workspace_of(self._store, run.conversation_id)
-        schedule = rows.that_began(self._store, run.run_id) or _NONE._replace(workspace=folder)
+        row, folder = rows.require_run(self._store, id), transcript.workspace_of(self._store, run.conversation_id)
+        schedule = rows.schedule_of_run(self._store, run.run_id) or _NONE._replace(workspace=folder)
 
         def stuck(why: str) -> None:
             self._settle(id, "failed", why)
@@ -460,7 +462,7 @@ class Scheduler:
     def _limits(self, schedule: Schedule, run_id: str) -> dict[str, float]:
         """Those that it began with, and of its budget no more than is left by now: an answer gives it no other."""
         limits: dict[str, float] = dict(schedule.what.get("limits") or {})
-        began = rows.first_of_run(self._store, run_id)
+        began = rows.first_row_of_run(self._store, run_id)
         if began is None or terms_of(schedule.terms).budget is None:
             return limits
         used = rows.cost_of(self._store, run_id) or 0.0
@@ -502,14 +504,14 @@ class Scheduler:
         found = [row for row in rows.open_rows(self._store, schedule_id) if self._is_left(row)]
         return [row.id for row in found if await self._left(row)]
 
-    def _is_left(self, row: Fired) -> bool:
+    def _is_left(self, row: ScheduleRun) -> bool:
         if row.state == "queued" or row.id in self._mine:
             return False
-        return row.ticker == self._id or not locks.holder(self._store.path, row.ticker)
+        return row.ticker == self._id or not locks.run_in_session(self._store.path, row.ticker)
 
-    async def _left(self, row: Fired) -> bool:
+    async def _left(self, row: ScheduleRun) -> bool:
         if row.schedule_id == rows.ANSWERS and row.run_id is None:
-            rows.forget(self._store, row.id)  # nothing was done with the answer
+            rows.delete_claim(self._store, row.id)  # nothing was done with the answer
             return False
         run = runs.get(self._store, row.run_id) if row.run_id is not None else None
         schedule = self._of(row, run)
@@ -518,7 +520,7 @@ class Scheduler:
         has_ended = run is not None and run.outcome is not None
         if not has_ended and schedule.paused_at is not None:
             return False
-        if run is not None and not has_ended and locks.holder(self._store.path, run.session_id):
+        if run is not None and not has_ended and locks.run_in_session(self._store.path, run.session_id):
             return False  # somebody works in its session
         if not rows.take_over(self._store, row, self._ticker):
             return False
@@ -537,14 +539,14 @@ class Scheduler:
             self._settle(row.id, "interrupted", "its process was killed, and its run is not in the database any more")
         return not has_ended
 
-    def _of(self, row: Fired, run: runs.Run | None) -> Schedule | None:
+    def _of(self, row: ScheduleRun, run: runs.Run | None) -> Schedule | None:
         """Whose row it is: for an answer, the schedule that began the SOP, if one did."""
         if row.schedule_id != rows.ANSWERS or run is None:
             return rows.by_id(self._store, row.schedule_id)
         folder = transcript.workspace_of(self._store, run.conversation_id)
-        return rows.that_began(self._store, run.run_id) or _NONE._replace(workspace=folder)
+        return rows.schedule_of_run(self._store, run.run_id) or _NONE._replace(workspace=folder)
 
-    def _due_again(self, schedule: Schedule, row: Fired) -> None:
+    def _due_again(self, schedule: Schedule, row: ScheduleRun) -> None:
         """Nothing of it has begun."""
         terms = terms_of(schedule.terms)
         late = self._clock.now() - row.claimed_at > terms.grace
@@ -555,7 +557,7 @@ class Scheduler:
             self._put_back(row, KILLED)
             self._notify("interrupted", schedule, f"due {row.due}: {KILLED}; it is due again")
 
-    async def _interrupted(self, schedule: Schedule, row: Fired, run: runs.Run) -> None:
+    async def _interrupted(self, schedule: Schedule, row: ScheduleRun, run: runs.Run) -> None:
         """Handle a row whose run had begun, as the schedule's `interrupted` says."""
         how = terms_of(schedule.terms).interrupted
         is_answer = row.schedule_id == rows.ANSWERS
@@ -563,7 +565,7 @@ class Scheduler:
             self._leave(schedule, row, f"its process was killed {row.begins} times")
         elif how == "again" and not is_answer:
             why = f"the process that run {run.run_id} was in was killed"
-            rows.again(self._store, row, self._clock.now(), f"{why}; it is begun again")
+            rows.requeue_interrupted(self._store, row, self._clock.now(), f"{why}; it is begun again")
             self._notify("interrupted", schedule, f"{why}; it is begun again (begun {row.begins + 1} times)")
         elif how == "leave" or run.kind not in RESUMABLE:
             self._leave(schedule, row, "the process that it ran in was killed")
@@ -572,13 +574,13 @@ class Scheduler:
         else:
             await self._start(row.id)
 
-    def _leave(self, schedule: Schedule, row: Fired, why: str) -> None:
+    def _leave(self, schedule: Schedule, row: ScheduleRun, why: str) -> None:
         """Leave its run for the operator to resume."""
         cost = rows.cost_of(self._store, row.run_id or "")
         rows.settle(self._store, row.id, "interrupted", self._clock.now(), cost=cost, reason=why)
         run = runs.get(self._store, row.run_id or "")
         if run is not None:
-            begun = transcript.is_begun(self._store, run.session_id)
+            begun = transcript.has_messages(self._store, run.session_id)
             why = f"{why}\n{work.way_on(schedule, run.run_id, run.kind, begun=begun)}"
         self._notify("interrupted", schedule, f"run {row.run_id}: {why}")
         self._follow(self._look_again(schedule))

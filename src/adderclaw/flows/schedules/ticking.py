@@ -16,7 +16,7 @@ from adderclaw.core.errors import AdderClawError, InUse
 from adderclaw.core.types import Clock
 from adderclaw.flows.schedules.tick import Link, Notify, Scheduler, Told, client_of
 from adderclaw.storage import Store, locks
-from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.storage.schedules import Schedule
 
 EVERY = 1.0
@@ -52,7 +52,7 @@ def scheduler(
         clock,
         begin,
         lambda: os.path.lexists(os.path.join(home, home_names.ESTOP)),
-        key=operators_key(os.path.join(home, home_names.RECEIPT_KEY)),
+        key=read_or_create_key(os.path.join(home, home_names.RECEIPT_KEY)),
         options=options,
         notify=_notices(store, clock, options),
         ticker=ticker,
@@ -61,14 +61,14 @@ def scheduler(
 
 def server_that_ticks(store: Store) -> str:
     """The address of the server that ticks the schedules of this store; empty where none does."""
-    return locks.holder(store.path, SERVER)
+    return locks.run_in_session(store.path, SERVER)
 
 
 async def tick_forever(scheduler: Scheduler, store: Store, address: str, warn: Callable[[str], None]) -> None:
     """Until it is cancelled. What a tick fails with is said once, and the next one tries again."""
     told = ""
     try:
-        with locks.held(store.path, SERVER, address):
+        with locks.session_lock(store.path, SERVER, address):
             while True:
                 try:
                     await scheduler.tick()

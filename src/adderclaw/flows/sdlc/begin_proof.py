@@ -16,7 +16,7 @@ from adderclaw.flows.sdlc.driver import ProofDriver
 from adderclaw.flows.sdlc.trees import COPIES, Where
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store, transcript
 from adderclaw.storage.sdlc import baselines, plans
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversation_id: str) -> ProofDriver:
     """The proof of the plan that counts for a conversation; `loaded` is the configuration of its project."""
-    with store.looking() as cursor:
-        plan = plans.counted(cursor, conversation_id)
-        altered = plans.altered(cursor, plan) if plan is not None else []
+    with store.snapshot() as cursor:
+        plan = plans.approved_plan(cursor, conversation_id)
+        altered = plans.alteration_reasons(cursor, plan) if plan is not None else []
         kept = baselines.get(cursor, plan.id) if plan is not None else None
     if plan is None:
         raise UsageError(f"conversation {conversation_id} has no approved plan, so that there is nothing to prove")
@@ -40,11 +40,11 @@ def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversat
     root = kept.root if kept is not None else followed(transcript.workspace_of(store, conversation_id))
     limits, own_files = limits_of(loaded.config.checkpoints), own_of(loaded.config, home, root)
     where = Where(root, followed(home), limits, own_files, tuple(loaded.config.sandbox.read_paths))
-    folder = Place(where.home, f"{COPIES}/generator-{plan.id}")
+    folder = WorkspacePath(where.home, f"{COPIES}/generator-{plan.id}")
     workspace.make_folders(folder, 0o700)
     own = replace(
         options,
-        workspace=os.path.join(folder.root, folder.way),
+        workspace=os.path.join(folder.root, folder.relative),
         headless=False,
         asks="must",
         session_id=None,

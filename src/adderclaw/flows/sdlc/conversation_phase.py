@@ -18,7 +18,7 @@ from adderclaw.sandbox.legacy.checkpoints import baseline
 from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.storage import Store, transcript
 from adderclaw.storage.sdlc import baselines, criteria, phases, plans
-from adderclaw.storage.sdlc.phases import TABLE, By, Moved, NotMoved
+from adderclaw.storage.sdlc.phases import TABLE, Mover, Transition, TransitionRefused
 from adderclaw.storage.sdlc.plans import Plan
 
 MAX_PLAN = 256 * 1024
@@ -33,7 +33,7 @@ class Desk(NamedTuple):
     store: Store
     config: Config
     workspace: str
-    by: By
+    by: Mover
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def opened(
     path = loaded.config.memory.path
     store = Store.open(path, read_only=looks, in_files=loaded.config.memory.backend == "file")
     try:
-        yield Desk(store, loaded.config, loaded.workspace, By("operator", person(how or channel)))
+        yield Desk(store, loaded.config, loaded.workspace, Mover("operator", person(how or channel)))
     finally:
         store.close()
 
@@ -75,13 +75,13 @@ def status(desk: Desk, conversation_id: str) -> Json:
     found = plans.last(desk.store, conversation_id, "approved") or plans.last(desk.store, conversation_id)
     planned = None if found is None else _plan_json(desk, found)
     tree = _tree(desk, conversation_id)
-    with desk.store.looking() as cursor:
+    with desk.store.snapshot() as cursor:
         phase = phases.phase_of(desk.store, conversation_id)
         following: list[Json] = []
         for to in PHASES:
             rule = TABLE[phase, to]
             if rule.allows is not None:
-                reasons = phases.refusals(cursor, conversation_id, to, by=desk.by, tree=tree)
+                reasons = phases.refusal_reasons(cursor, conversation_id, to, by=desk.by, tree=tree)
                 following.append({"phase": to, "on": rule.text, "closed": reasons})
         return {
             "conversation": conversation_id,
@@ -103,8 +103,8 @@ def _plan_json(desk: Desk, plan: Plan) -> Json:
 
 
 def _criteria(desk: Desk, plan: Plan) -> tuple[criteria.Criterion, ...]:
-    with desk.store.looking() as cursor:
-        return criteria.of(cursor, plan.id)
+    with desk.store.snapshot() as cursor:
+        return criteria.of_plan(cursor, plan.id)
 
 
 def listed(desk: Desk, conversation_id: str) -> list[Json]:
@@ -138,8 +138,8 @@ def plan(desk: Desk, conversation_id: str | None, text: str) -> Json:
             transcript.begin(cursor, conversation_id=made, session_id=session, project_dir=desk.workspace)
         if (
             conversation_id is None
-            or phases.shown(desk.store, made) != "planning"
-            or plans.counted(cursor, made) is not None
+            or phases.phase_text(desk.store, made) != "planning"
+            or plans.approved_plan(cursor, made) is not None
         ):
             phases.move(cursor, made, "planning", by=desk.by)
         number = plans.draft(cursor, made, text)
@@ -168,7 +168,7 @@ def waits(desk: Desk, conversation_id: str) -> Seen:
     missing = f"no plan is {'drafted' if phase == 'planning' else 'approved'}"
     if phase not in ("planning", "verify"):
         missing = f"the conversation is in {phase}"
-    raise NotMoved(f"there is nothing to approve: {missing}; see `adderclaw sdlc status`")
+    raise TransitionRefused(f"there is nothing to approve: {missing}; see `adderclaw sdlc status`")
 
 
 def shown(desk: Desk, conversation_id: str, seen: Seen) -> list[str]:
@@ -195,12 +195,14 @@ def approve(desk: Desk, conversation_id: str, seen: Seen, *, new_baseline: bool 
     if new_baseline and seen.what == "report":
         raise UsageError("a new baseline is taken with the approval of a plan, and the report waits to be approved")
     if (now := waits(desk, conversation_id)) != seen:
-        raise NotMoved(f"the {now.what} of plan {now.plan} waits to be approved, not the {seen.what} of {seen.plan}")
+        raise TransitionRefused(
+            f"the {now.what} of plan {now.plan} waits to be approved, not the {seen.what} of {seen.plan}"
+        )
     if seen.what == "report":
         return _moved(conversation_id, _move(desk, conversation_id, "done", approves=True))
     root = transcript.workspace_of(desk.store, conversation_id)
 
-    def taking() -> baselines.Taken:
+    def taking() -> baselines.TreeSnapshot:
         return record_baseline(desk.store, desk.config, home(), root)
 
     moved = baseline.approve(desk.store, conversation_id, seen.plan, desk.by, taking, new_baseline=new_baseline)
@@ -213,7 +215,7 @@ def transition(desk: Desk, conversation_id: str, to: Phase) -> Json:
     return _moved(conversation_id, _move(desk, conversation_id, to))
 
 
-def _move(desk: Desk, conversation_id: str, to: Phase, *, approves: bool = False) -> Moved:
+def _move(desk: Desk, conversation_id: str, to: Phase, *, approves: bool = False) -> Transition:
     tree = _tree(desk, conversation_id)
     with desk.store.write() as cursor:
         return phases.move(cursor, conversation_id, to, by=desk.by, tree=tree, approves=approves)
@@ -221,13 +223,13 @@ def _move(desk: Desk, conversation_id: str, to: Phase, *, approves: bool = False
 
 def _tree(desk: Desk, conversation_id: str) -> str:
     """The digest of the workspace now, where something rests on it."""
-    if phases.shown(desk.store, conversation_id) not in ("test", "verify"):
+    if phases.phase_text(desk.store, conversation_id) not in ("test", "verify"):
         return ""
     counted = plans.last(desk.store, conversation_id, "approved")
     return "" if counted is None else trees.tree(desk.store, desk.config, home(), counted.id)
 
 
-def _moved(conversation_id: str, moved: Moved) -> Json:
+def _moved(conversation_id: str, moved: Transition) -> Json:
     number = None if moved.plan is None else moved.plan.id
     return {
         "conversation": conversation_id,

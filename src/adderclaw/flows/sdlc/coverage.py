@@ -31,10 +31,10 @@ def coverage(desk: Desk, conversation_id: str) -> Coverage:
     if found is None:
         raise UsageError(f"no plan of {conversation_id} was approved, so that there is nothing to report")
     tree = trees.tree(desk.store, desk.config, home(), found.id)
-    with desk.store.looking() as cursor:
-        wanted = criteria.of(cursor, found.id)
-        reasons = plans.altered(cursor, found) or open_reasons(cursor, found, tree)
-    phase = phases.shown(desk.store, conversation_id)
+    with desk.store.snapshot() as cursor:
+        wanted = criteria.of_plan(cursor, found.id)
+        reasons = plans.alteration_reasons(cursor, found) or open_reasons(cursor, found, tree)
+    phase = phases.phase_text(desk.store, conversation_id)
     if found.status == "completed":
         reasons = []
     return view.coverage(desk.store, found, wanted, conversation_id, phase, reasons)
@@ -58,9 +58,9 @@ def lines(desk: Desk, conversation_id: str) -> list[str]:
 
 def has_criteria(desk: Desk, conversation_id: str) -> bool:
     """Whether there is something to prove."""
-    with desk.store.looking() as cursor:
-        counted = plans.counted(cursor, conversation_id)
-        return counted is not None and bool(criteria.of(cursor, counted.id))
+    with desk.store.snapshot() as cursor:
+        counted = plans.approved_plan(cursor, conversation_id)
+        return counted is not None and bool(criteria.of_plan(cursor, counted.id))
 
 
 def ready(desk: Desk, options: "Options", conversation_id: str) -> "ProofDriver":

@@ -52,7 +52,7 @@ def _alone(session: Session, plan_id: int) -> Generator[None]:
     """One run at a time proves a plan."""
     from adderclaw.storage import locks
 
-    if by := locks.holder(session.store.path, name := f"proof-{plan_id}"):
+    if by := locks.run_in_session(session.store.path, name := f"proof-{plan_id}"):
         raise UsageError(f"run {by} proves plan {plan_id} already: wait for it, or end it")
-    with locks.held(session.store.path, name, session.bus.run_id):
+    with locks.session_lock(session.store.path, name, session.bus.run_id):
         yield

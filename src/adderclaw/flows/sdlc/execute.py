@@ -52,8 +52,8 @@ class Proof:
             return self._ended("error", UNCOPIED.format(why=error.strerror or error))
 
     def _read_criteria(self) -> tuple[Criterion, ...]:
-        with self._session.store.looking() as cursor:
-            return criteria.of(cursor, self._plan.id)
+        with self._session.store.snapshot() as cursor:
+            return criteria.of_plan(cursor, self._plan.id)
 
     def _require_provable(self) -> None:
         """What no test could mend is found before one is written."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage.checkpoints import State
-from adderclaw.storage.sdlc.generated_tests import beside_tree
+from adderclaw.storage.sdlc.generated_tests import with_lent_digest
 
 NAMES = frozenset({"node_modules", ".venv"})
 MARK = "pyvenv.cfg"
@@ -24,14 +24,14 @@ def places(root: str) -> tuple[str, ...]:
 
 def _found(root: str, way: str, depth: int) -> Iterator[str]:
     try:
-        entries = workspace.entries(Place(root, way or "."))
+        entries = workspace.entries(WorkspacePath(root, way or "."))
     except (OSError, Refused):
         return
     for one in entries:
-        if not one.is_folder or (name := one.place.name) in UNLENT:
+        if not one.is_folder or (name := one.path.name) in UNLENT:
             continue
         path = f"{way}/{name}" if way else name
-        if name in NAMES or workspace.is_file(Place(root, f"{path}/{MARK}")):
+        if name in NAMES or workspace.is_file(WorkspacePath(root, f"{path}/{MARK}")):
             yield path
         elif depth < DEEPEST:
             yield from _found(root, path, depth + 1)
@@ -61,7 +61,7 @@ def with_lent(digest: str, root: str) -> str:
     for way in ways:
         for row in _rows(root, way):
             made.update(repr(row).encode())
-    return beside_tree(digest, made.hexdigest())
+    return with_lent_digest(digest, made.hexdigest())
 
 
 def _rows(root: str, way: str) -> Iterator[tuple[object, ...]]:
@@ -69,8 +69,8 @@ def _rows(root: str, way: str) -> Iterator[tuple[object, ...]]:
     while waiting:
         above = waiting.pop()
         try:
-            with workspace.folder(Place(root, above)) as folder:
-                listed = sorted(folder.listed(), key=lambda one: one[0])
+            with workspace.folder(WorkspacePath(root, above)) as folder:
+                listed = sorted(folder.entries(), key=lambda one: one[0])
         except (OSError, Refused):
             yield (above, "unreadable")
             continue

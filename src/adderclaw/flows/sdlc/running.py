@@ -10,11 +10,11 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import confinement, inside_test, workspace
 from adderclaw.sandbox.box import Box
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.legacy.survey import MOST_FOLDERS, Survey, Surveyor
-from adderclaw.sandbox.process import NotStarted, environment, run
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.process import StartFailed, environment, run
+from adderclaw.sandbox.workspace import WorkspacePath
 
 SECONDS = 120.0
 """What one test has, on each tree."""
@@ -62,7 +62,9 @@ class _Blind(Surveyor):
 
 def require_sandbox(root: str) -> None:
     if confinement.probe((root,)) != "bubblewrap":
-        raise AdderClawError(NO_SANDBOX.format(why=confinement.trial("bubblewrap", (root,)) or "at the last trial"))
+        raise AdderClawError(
+            NO_SANDBOX.format(why=confinement.try_confinement("bubblewrap", (root,)) or "at the last trial")
+        )
 
 
 async def run_test(
@@ -80,15 +82,15 @@ async def run_test(
     """`copy` is seen in place of `root`; `beside` is an empty folder of ours, `places` are lent, `shown` is read.
     `replacing`: what is done with the programs that the test starts."""
     name = FILES[language]
-    workspace.write(Place(beside, name), content.encode(), mode=0o644)
+    workspace.write(WorkspacePath(beside, name), content.encode(), mode=0o644)
     command = [*COMMANDS[language], f"{beside}/{name}"]
     if replacing is not None:
-        workspace.write(Place(beside, REPLACER), inside_test.source(), mode=0o644)
+        workspace.write(WorkspacePath(beside, REPLACER), inside_test.source(), mode=0o644)
         known = json.dumps({"names": replacing.names, "calls": replacing.calls})
-        workspace.write(Place(beside, "known.json"), known.encode(), mode=0o644)
+        workspace.write(WorkspacePath(beside, "known.json"), known.encode(), mode=0o644)
         words = (replacing.how, language, f"{beside}/{name}", followed(root), f"{beside}/known.json")
         command = [*COMMANDS["python"], f"{beside}/{REPLACER}", *words]
-    room = Room(roots=(followed(root),), stand_in=copy, lent=places, shown=(beside, *shown))
+    room = SandboxSpec(roots=(followed(root),), stand_in=copy, lent=places, shown=(beside, *shown))
     box = Box("bubblewrap", room, surveyor=_Blind())
     own = {"AGENT_SDLC_DB": DATABASE, "ADDERCLAW_HOME": "/tmp/adderclaw", "PYTHONDONTWRITEBYTECODE": "1"}
     kept = Capture(HEAD, TAIL), Capture(HEAD, TAIL)
@@ -102,7 +104,7 @@ async def run_test(
             start=box.start,
             into=kept,
         )
-    except NotStarted as error:
+    except StartFailed as error:
         raise AdderClawError(f"the test could not be started: {error.filename or ''} {error.strerror}") from error
     finally:
         box.close()

@@ -13,7 +13,7 @@ from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints import FOLDER, baseline
 from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
 from adderclaw.sandbox.legacy.checkpoints.tree import Limits
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store, checkpoints
 from adderclaw.storage.checkpoints import State
 from adderclaw.storage.sdlc import baselines, proof
@@ -76,7 +76,7 @@ class Trees:
         for path, state in entries.items():
             if state.kind == "file" and (not state.digest or self._blobs.read(state.digest) is None):
                 what = f"{path!r} of the workspace before plan {self._plan} is not kept"
-                raise StoreError(f"{what}, so that nothing can be proved against it: {baselines.AGAIN}")
+                raise StoreError(f"{what}, so that nothing can be proved against it: {baselines.FIX}")
         for fault in faults:
             text = self.document(fault.path)
             if text is None:
@@ -91,7 +91,7 @@ class Trees:
         if taken.reason:
             raise AdderClawError(f"the workspace cannot be copied for its tests: {taken.reason}")
         with self._store.write() as cursor:
-            checkpoints.keep(cursor, taken.blobs)
+            checkpoints.add_blobs(cursor, taken.blobs)
         digest = baseline.counted(self._where.root, taken.entries, proof.reports(self._store, self._plan))
         return Tree(lent.with_lent(digest, self._where.root), taken.entries, is_before=False)
 
@@ -123,7 +123,7 @@ class Trees:
 
     def clear(self) -> None:
         """Take away what an earlier process left that was killed."""
-        place = Place(self._where.home, self._name)
+        place = WorkspacePath(self._where.home, self._name)
         if workspace.is_folder(place):
             workspace.remove_tree(place)
 
@@ -132,7 +132,7 @@ class Trees:
         self.clear()
         try:
             for name in ("tree", "test"):
-                workspace.make_folders(Place(self._where.home, f"{self._name}/{name}"), 0o700)
+                workspace.make_folders(WorkspacePath(self._where.home, f"{self._name}/{name}"), 0o700)
             top = f"{self._where.home}/{self._name}"
             what = baseline.before(self._plan) if tree.is_before else ("the workspace as it is", GONE)
             baseline.write_out(self._blobs, tree.entries, f"{top}/tree", what)
@@ -144,7 +144,7 @@ class Trees:
 
 
 def _break(copy: str, fault: Fault) -> None:
-    place = Place(copy, fault.path)
+    place = WorkspacePath(copy, fault.path)
     if not fault.old:
         workspace.remove(place)
         return

@@ -17,7 +17,7 @@ from adderclaw.flows.sop.results import begun_with, planned
 from adderclaw.flows.sop.sop import Sop
 from adderclaw.sandbox import workspace
 from adderclaw.storage import workflows
-from adderclaw.storage.workflows import Begun
+from adderclaw.storage.workflows import WorkflowStart
 
 
 def prepare(options: Options, sop: str, inputs: Mapping[str, str]) -> "SopDriver":
@@ -27,10 +27,10 @@ def prepare(options: Options, sop: str, inputs: Mapping[str, str]) -> "SopDriver
     return SopDriver(options, made, dict(inputs), bound(made, inputs))
 
 
-def resumed(options: Options, begun: Begun) -> "SopDriver":
+def resumed(options: Options, begun: WorkflowStart) -> "SopDriver":
     """A run goes on with the SOP and the inputs that it began with."""
     options = restored(options, begun.said or {}, begun.run_id)
-    place = workspace.anywhere(begun.file)
+    place = workspace.resolved_path(begun.file)
     if not workspace.exists(place):
         raise UsageError(f"{begun.file}, the SOP of run {begun.run_id}, is gone; put it back, or run another")
     made = find.load(Found(begun.name, "path", place), tool_check.known(options))

@@ -272,7 +272,7 @@ class SopExecution:
         if left is not None and left.outcome == "completed":
             return {"outcome": "completed", "answer": left.answer, "reason": "", "by": ""}
         if left is not None and left.outcome != "denied":
-            had = subagents.rounds(session.store, left.session_id) if left.outcome is None else 0
+            had = subagents.tool_call_rounds(session.store, left.session_id) if left.outcome is None else 0
             order = replace(order, again=left.session_id, rounds=had)
         try:
             async with asyncio.timeout(seconds):

@@ -16,7 +16,7 @@ from adderclaw.flows.sop import tool_check
 from adderclaw.flows.sop.parse import MAX_BYTES, read
 from adderclaw.flows.sop.sop import FILE, FOLDER, NAME, InvalidSop, Problem, Sop
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 
 type Scope = Literal["workspace", "home", "path"]
 MOST = 500
@@ -28,7 +28,7 @@ class Found(NamedTuple):
 
     name: str
     scope: Scope
-    place: Place
+    place: WorkspacePath
     hidden: bool = False
     """Another SOP of the same name takes precedence and is the one that runs."""
 
@@ -46,10 +46,13 @@ class Where(NamedTuple):
     """Whether the operator trusts the workspace as it is now, with its SOPs."""
 
     @property
-    def folders(self) -> tuple[tuple[Scope, Place], ...]:
+    def folders(self) -> tuple[tuple[Scope, WorkspacePath], ...]:
         """`sops` in the workspace and `~/.adderclaw/workspace/sops`, in order of precedence."""
-        theirs: tuple[Scope, Place] = ("workspace", Place(followed(self.root), FOLDER))
-        own: tuple[Scope, Place] = ("home", Place(followed(self.home), os.path.join("workspace", FOLDER)))
+        theirs: tuple[Scope, WorkspacePath] = ("workspace", WorkspacePath(followed(self.root), FOLDER))
+        own: tuple[Scope, WorkspacePath] = (
+            "home",
+            WorkspacePath(followed(self.home), os.path.join("workspace", FOLDER)),
+        )
         return (theirs, own) if self.trusted else (own, theirs)
 
 
@@ -70,18 +73,18 @@ def listed(place: Where) -> list[Found]:
     return sorted(rows, key=lambda one: (one.name, one.hidden))
 
 
-def _in(scope: Scope, folder: Place) -> Iterator[Found]:
+def _in(scope: Scope, folder: WorkspacePath) -> Iterator[Found]:
     try:
-        entries = sorted(workspace.entries(folder), key=lambda entry: entry.place.name)
+        entries = sorted(workspace.entries(folder), key=lambda entry: entry.path.name)
     except (OSError, Refused):  # a folder that is not there, or is a link: nothing is found through one
         return
     for entry in entries[:MOST]:
-        place = entry.place / FILE
+        place = entry.path / FILE
         if entry.is_link or (entry.is_folder and _is_there(place)):
-            yield Found(entry.place.name, scope, place)
+            yield Found(entry.path.name, scope, place)
 
 
-def _is_there(place: Place) -> bool:
+def _is_there(place: WorkspacePath) -> bool:
     """A link counts as one that is there: who reads it is told that it is a link."""
     try:
         workspace.status(place)
@@ -116,10 +119,10 @@ def is_path(wanted: str) -> bool:
 def _at(path: str, place: Where) -> Found:
     """The operator named the file: its links are followed, and of the workspace none that leads out of it."""
     whole = os.path.abspath(os.path.expanduser(path))
-    if workspace.is_folder(workspace.anywhere(followed(whole))):
+    if workspace.is_folder(workspace.resolved_path(followed(whole))):
         whole = os.path.join(whole, FILE)
     try:
-        file = workspace.named(whole, (place.root,))
+        file = workspace.named_file(whole, (place.root,))
     except Refused as refusal:
         raise UsageError(refusal.reason) from refusal
     return Found(os.path.basename(os.path.dirname(file.text)), "path", file)
@@ -139,7 +142,7 @@ def load(found: Found, known: tool_check.Known) -> Sop:
 
 def _text(found: Found) -> str:
     try:
-        data, _ = workspace.start(found.place, MAX_BYTES + 1)
+        data, _ = workspace.read_head(found.place, MAX_BYTES + 1)
     except Refused as refusal:
         raise InvalidSop(found.file, [Problem(0, "", f"it is not read: {refusal.reason}")]) from refusal
     except OSError as error:

@@ -12,7 +12,7 @@ from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.flows.sop.sop import Sop, Status, Step
 from adderclaw.storage import Store, workflows
-from adderclaw.storage.workflows import Begun, Finished
+from adderclaw.storage.workflows import GoalResult, WorkflowStart
 
 PLAN = "(plan)"
 """Stands where a workflow has the persona: the row with the steps as the run began with them."""
@@ -52,9 +52,9 @@ def of_call(result: ToolResult, *, denied: bool) -> StepResult:
     return StepResult("succeeded", text, cut=text.endswith(TRUNCATED))
 
 
-def begun_with(run_id: str, sop: Sop, inputs: Mapping[str, str], said: Mapping[str, str]) -> Begun:
+def begun_with(run_id: str, sop: Sop, inputs: Mapping[str, str], said: Mapping[str, str]) -> WorkflowStart:
     """What is needed to resume the run of a SOP."""
-    return Begun(run_id, sop.file, sop.name, sop.fingerprint, dict(inputs), dict(said))
+    return WorkflowStart(run_id, sop.file, sop.name, sop.fingerprint, dict(inputs), dict(said))
 
 
 class Attempt(NamedTuple):
@@ -70,7 +70,7 @@ class Stored:
 
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
-        found = session.look("kept", {}, lambda: workflows.kept(session.store, self._run_id))
+        found = session.look("kept", {}, lambda: workflows.results_for_tape(session.store, self._run_id))
         self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
         self.resumed = ("", PLAN) in self._rows
 
@@ -119,11 +119,11 @@ class Stored:
 
     def _soon(self, place: str, kind: str, body: Json) -> None:
         self._rows[place, kind] = body
-        self._session.store.soon(lambda cursor: self.write(cursor, place, kind, body))
+        self._session.store.write_next(lambda cursor: self.write(cursor, place, kind, body))
 
     def write(self, cursor: Cursor, place: str, kind: str, body: Json) -> None:
         self._rows[place, kind] = body
-        done = Finished(place, kind, place, self._session.session_id, self._session.secrets.scrub_all(body))
+        done = GoalResult(place, kind, place, self._session.session_id, self._session.secrets.scrub_all(body))
         workflows.store_result(cursor, self._run_id, done)
 
 
@@ -147,7 +147,7 @@ def planned(step: Step) -> Json:
 class State(NamedTuple):
     """How far a run has come."""
 
-    begun: Begun
+    begun: WorkflowStart
     description: str
     steps: list[Json]
     """Each step as planned, with `status` (a status, or waiting or pending), `output`, `error` and `attempts`."""
@@ -158,7 +158,7 @@ def state_of(store: Store, run_id: str, waiting: bool = False) -> State | None:
     begun = workflows.get(store, run_id)
     if begun is None:
         return None
-    rows = workflows.finished(store, run_id)
+    rows = workflows.goal_results(store, run_id)
     plan: Json = rows["", PLAN].result if ("", PLAN) in rows else {"description": "", "steps": []}
     steps: list[Json] = []
     for step in plan["steps"]:

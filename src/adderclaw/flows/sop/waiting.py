@@ -20,4 +20,4 @@ def ready(store: Store, now: float | None = None) -> list[str]:
 
 def question(store: Store, run: Run) -> Approval | None:
     """What a run waits for; None where it waits for nothing."""
-    return approvals.open_in(store, run.session_id)
+    return approvals.open_question(store, run.session_id)

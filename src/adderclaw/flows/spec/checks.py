@@ -16,7 +16,7 @@ from adderclaw.flows.spec.status import Scenario, Status
 from adderclaw.flows.verifier.evidence import Keeper
 from adderclaw.flows.verifier.verify import Claim, Finding, verify
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import transcript
 from adderclaw.storage.sdlc import checks
 from adderclaw.storage.sdlc.checks import Check
@@ -58,7 +58,7 @@ class Checker:
     def __init__(self, session: Session, spawn: Spawn) -> None:
         self._session, self._spawn = session, spawn
         self._root = session.scene.context.workspace.root
-        runs = workspace.configured(session.config.logging.jsonl_dir, self._root)
+        runs = workspace.configured_path(session.config.logging.jsonl_dir, self._root)
         self._keeper = Keeper(runs / session.bus.run_id, session.secrets)
 
     # -------------------------------------------------------------- claims
@@ -233,7 +233,7 @@ class Checker:
         """The feature file that it stands in, as it is now."""
         for way in (f"features/{scenario.feature}", scenario.feature):
             try:
-                data, _ = workspace.start(Place(self._root, way), 4 * FEATURE_CHARS)
+                data, _ = workspace.read_head(WorkspacePath(self._root, way), 4 * FEATURE_CHARS)
             except (OSError, Refused):
                 continue
             return cut(data.decode("utf-8", "replace"), FEATURE_CHARS)

@@ -114,14 +114,14 @@ def _alone(session: Session, root: str) -> Generator[None]:
     """One run at a time works through the specification of a folder."""
     from adderclaw.storage import locks
 
-    if by := locks.holder(session.store.path, name := f"spec-{digest(root)[:16]}"):
+    if by := locks.run_in_session(session.store.path, name := f"spec-{digest(root)[:16]}"):
         raise UsageError(f"run {by} works through the specification of {root} already: wait for it, or end it")
-    with locks.held(session.store.path, name, session.bus.run_id):
+    with locks.session_lock(session.store.path, name, session.bus.run_id):
         yield
 
 
 def _is_file(path: str) -> bool:
-    return workspace.is_file(workspace.anywhere(followed(path)))
+    return workspace.is_file(workspace.resolved_path(followed(path)))
 
 
 def _inside(path: str, root: str) -> str:
@@ -131,6 +131,6 @@ def _inside(path: str, root: str) -> str:
     real, top = followed(path), followed(root)
     if not beneath(real, top):
         raise UsageError(f"{path} lies outside the workspace {root}, where no session can read it; copy it there")
-    if workspace.status(workspace.anywhere(real)).st_size == 0:
+    if workspace.status(workspace.resolved_path(real)).st_size == 0:
         raise UsageError(f"{path} is empty: write into it what is to be built, and how one sees that it works")
     return os.path.relpath(real, top)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from adderclaw.core.errors import Refused
 from adderclaw.flows.spec.status import Status
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 
 MAX_BYTES = 4_000_000
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -74,7 +74,7 @@ def _of_ref(project: str, ref: str) -> str:
 
 def _tree(project: str, commit: str) -> str:
     try:
-        data = workspace.read(Place(project, f".git/objects/{commit[:2]}/{commit[2:]}"), MAX_BYTES)
+        data = workspace.read(WorkspacePath(project, f".git/objects/{commit[:2]}/{commit[2:]}"), MAX_BYTES)
         start = zlib.decompressobj().decompress(data, 200).partition(b"\0")[2].decode("ascii", "replace")
     except (OSError, Refused, zlib.error):
         return ""
@@ -84,6 +84,6 @@ def _tree(project: str, commit: str) -> str:
 
 def _text(project: str, name: str) -> str:
     try:
-        return workspace.read(Place(project, f".git/{name}"), MAX_BYTES).decode("utf-8", "replace").strip()
+        return workspace.read(WorkspacePath(project, f".git/{name}"), MAX_BYTES).decode("utf-8", "replace").strip()
     except (OSError, Refused):
         return ""

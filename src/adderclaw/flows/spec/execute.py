@@ -114,7 +114,7 @@ class SpecExecution:
             made = await self.spawn(child)
         except AdderClawError as error:
             return Ended(self._outcome_of(error), str(error), by=error.by if isinstance(error, LimitError) else "")
-        ran = transcript.commands(self.session.store, made.session_id)
+        ran = transcript.command_outcomes(self.session.store, made.session_id)
         return Ended(made.outcome, made.reason, made.tool_calls, ran, made.ended_by)
 
     # -------------------------------------------------------------- told

@@ -13,7 +13,7 @@ from adderclaw.core.types import Json
 from adderclaw.flows.spec import status
 from adderclaw.flows.spec.status import Mark, Scenario, Status
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 
 if TYPE_CHECKING:
     from gherkin.errors import ParserException
@@ -73,7 +73,7 @@ def found(project: str) -> list[Found]:
     scenarios: list[Found] = []
     wrong: list[str] = []
     for place in _files(project):
-        feature = place.text.removeprefix(Place(project, FOLDER).text).lstrip("/")
+        feature = place.text.removeprefix(WorkspacePath(project, FOLDER).text).lstrip("/")
         try:
             scenarios += _parsed(place, feature)
         except ValueError as error:
@@ -87,7 +87,7 @@ def found(project: str) -> list[Found]:
 def steps_of(project: str, scenario: Scenario) -> str:
     """The digest of its steps as its feature file has them now; empty where it is not found in there."""
     try:
-        written = _parsed(Place(project, f"{FOLDER}/{scenario.feature}"), scenario.feature)
+        written = _parsed(WorkspacePath(project, f"{FOLDER}/{scenario.feature}"), scenario.feature)
     except ValueError:
         return ""
     named = [one for one in written if one.id == scenario.id]
@@ -168,18 +168,18 @@ def _synced(now: Status, wanted: Sequence[Found]) -> Synced:
 # ------------------------------------------------------------------ the files
 
 
-def _files(project: str) -> list[Place]:
+def _files(project: str) -> list[WorkspacePath]:
     found = [
-        entry.place
-        for entry in workspace.walk(Place(project, FOLDER))
-        if entry.is_file and entry.place.text.endswith(".feature")
+        entry.path
+        for entry in workspace.walk(WorkspacePath(project, FOLDER))
+        if entry.is_file and entry.path.text.endswith(".feature")
     ]
     if len(found) > MAX_FILES:
         raise UsageError(f"{FOLDER}/ has {len(found)} feature files; at most {MAX_FILES} are read")
     return sorted(found, key=lambda place: place.text)
 
 
-def _parsed(place: Place, feature: str) -> list[Found]:
+def _parsed(place: WorkspacePath, feature: str) -> list[Found]:
     """Raises ValueError: a line of the file and what is wrong with it, one below the other."""
     from gherkin.errors import CompositeParserException, ParserException
     from gherkin.parser import Parser

@@ -10,7 +10,7 @@ from adderclaw.agent.view.rows import Rows
 from adderclaw.core.errors import AdderClawError, Refused
 from adderclaw.flows.verifier.evidence import kept
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store
 from adderclaw.storage.sdlc import checks
 from adderclaw.storage.sdlc.checks import Check
@@ -20,7 +20,7 @@ HEAD = ("scenario", "verdict", "claimed by", "checked by", "time", "tokens", "co
 GONE = "what was kept of {id} is gone, or is not what it was: {file}"
 
 
-def report(store: Store, rows: Rows, run_id: str, folder: Place, summary: str) -> str:
+def report(store: Store, rows: Rows, run_id: str, folder: WorkspacePath, summary: str) -> str:
     """The page of one run; `folder` is the run's own, `summary` how it ended."""
     found = checks.of_run(store, run_id)
     head: list[Block] = [
@@ -34,7 +34,7 @@ def report(store: Store, rows: Rows, run_id: str, folder: Place, summary: str) -
     return page(f"Run {run_id}: what was checked", [*head, *evidence(rows, found, folder)])
 
 
-def evidence(rows: Rows, found: Iterable[Check], folder: Place) -> Iterator[Block]:
+def evidence(rows: Rows, found: Iterable[Check], folder: WorkspacePath) -> Iterator[Block]:
     """Each check with what was seen."""
     for one in found:
         yield from _check(rows, one, folder)
@@ -47,7 +47,7 @@ def _row(rows: Rows, check: Check) -> tuple[str, ...]:
     return (name, check.verdict or "to be checked", *who, f"{check.seconds:.1f} s", str(check.tokens), cost)
 
 
-def _check(rows: Rows, check: Check, folder: Place) -> Iterator[Block]:
+def _check(rows: Rows, check: Check, folder: WorkspacePath) -> Iterator[Block]:
     label = check.verdict or "to be checked"
     yield Heading(rows.clean(f"{check.scenario_id} {check.name}"), 2, TONES.get(check.verdict, "open"), label)
     if check.reason:
@@ -66,7 +66,7 @@ def _check(rows: Rows, check: Check, folder: Place) -> Iterator[Block]:
 
 def write(text: str, path: str, root: str) -> str:
     """Put a page where the operator wants it, through no link of the workspace; the path as it was written."""
-    place = workspace.configured(os.path.abspath(path), root)
+    place = workspace.configured_path(os.path.abspath(path), root)
     try:
         workspace.write(place, text.encode("utf-8"), mode=0o600)
     except (OSError, Refused) as error:

@@ -75,7 +75,7 @@ class Session:
     async def run(self, client: Client) -> SessionResult:
         """Ask again and again: first to begin the project, then to go on with what does not pass."""
         began, project = time.monotonic(), os.path.abspath(self.options.project_dir)
-        if not workspace.is_file(workspace.anywhere(followed(os.path.join(project, NAME)))):
+        if not workspace.is_file(workspace.resolved_path(followed(os.path.join(project, NAME)))):
             raise UsageError(f"{project} has no {NAME}; write down there what is to be made")
 
         async def ask(order: Order) -> Ended:

@@ -20,7 +20,7 @@ from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 
 FOLDER, NAME = SPEC_STATUS_FILE.split("/")
 FILE, MARKS = SPEC_STATUS_FILE, SPEC_MARKS_FILE
@@ -238,7 +238,7 @@ def _lock(folder: int) -> None:
 @contextmanager
 def _folder(project: str, *, make: bool = False) -> Generator[int | None]:
     """The project's own `.adderclaw`, open: a link in its place leads nowhere that we follow."""
-    place = Place(project, FOLDER)
+    place = WorkspacePath(project, FOLDER)
     try:
         if make:
             workspace.make_folders(place)
@@ -268,7 +268,7 @@ def _read(project: str) -> Status | None:
 
 def _decoded[F, T](project: str, path: str, kind: type[F], check: Callable[[F], T]) -> T | None:
     try:
-        data, _ = workspace.start(Place(project, path), MAX_BYTES + 1)
+        data, _ = workspace.read_head(WorkspacePath(project, path), MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except (OSError, Refused) as error:
@@ -323,6 +323,6 @@ def _write(project: str, path: str, scenarios: object) -> None:
     """Whole or not at all."""
     text = json.dumps({"scenarios": scenarios}, indent=2, ensure_ascii=False) + "\n"
     try:
-        workspace.write(Place(project, path), text.encode("utf-8"), mode=0o644)
+        workspace.write(WorkspacePath(project, path), text.encode("utf-8"), mode=0o644)
     except (OSError, Refused) as error:
         raise AdderClawError(f"{path} cannot be written: {_why(error)}") from error

@@ -19,7 +19,7 @@ def digest_of(project: str, config: Config) -> str:
 
     Feature files, AdderClaw's own files and what git ignores are left out.
     """
-    own = own_paths(config, home(), project, locks.folder(config.memory.path))
+    own = own_paths(config, home(), project, locks.locks_folder(config.memory.path))
     try:
         found = scan(project, {}, limits_of(config.checkpoints), Forgets(), own)
     except TooBig:

@@ -74,7 +74,7 @@ class TaskDriver:
 
     def _is_ordinary(self, session: Session) -> bool:
         """Whether no skill takes part; a resumed run continues as it began."""
-        if workflows.finished(session.store, session.bus.run_id):
+        if workflows.goal_results(session.store, session.bus.run_id):
             return False
         if self.again is not None and session.state.history.messages:
             return True

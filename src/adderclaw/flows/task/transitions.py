@@ -15,7 +15,7 @@ from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.flows.task import steps
 from adderclaw.flows.task.contracts import ActionStep, ModelDecision, StepExecutionResult
 from adderclaw.storage import workflows
-from adderclaw.storage.workflows import Begun, Finished
+from adderclaw.storage.workflows import GoalResult, WorkflowStart
 
 NAME = "task"
 """Stands where a workflow has its own name; there is no file."""
@@ -23,9 +23,9 @@ CANDIDATES, DECISION, STEP, STOP = "(candidates)", "(decision)", "(step)", "(sto
 """What kind of transition a row keeps, where a workflow has the persona."""
 
 
-def begun_with(session: Session, task: str, inputs: Mapping[str, str]) -> Begun:
+def begun_with(session: Session, task: str, inputs: Mapping[str, str]) -> WorkflowStart:
     """What is needed to resume the run of a task."""
-    return Begun(session.bus.run_id, "", NAME, "", {"task": session.secrets.scrub(task), **inputs})
+    return WorkflowStart(session.bus.run_id, "", NAME, "", {"task": session.secrets.scrub(task), **inputs})
 
 
 class Decided(NamedTuple):
@@ -43,7 +43,7 @@ class Transitions:
 
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
-        found = session.look("kept", {}, lambda: workflows.kept(session.store, self._run_id))
+        found = session.look("kept", {}, lambda: workflows.results_for_tape(session.store, self._run_id))
         self.resumed = bool(found["rows"])
         self._lost: set[str] = set()
         self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
@@ -51,7 +51,7 @@ class Transitions:
 
     def begin(self, task: str, inputs: Mapping[str, str]) -> None:
         begun = begun_with(self._session, task, inputs)
-        self._session.store.soon(lambda cursor: workflows.begin(cursor, begun))
+        self._session.store.write_next(lambda cursor: workflows.begin(cursor, begun))
 
     @property
     def accepted(self) -> bool:
@@ -123,8 +123,8 @@ class Transitions:
 
     def _keep(self, place: str, kind: str, body: Json) -> None:
         self._rows[place, kind] = body
-        self._session.store.soon(lambda cursor: self._write(cursor, place, kind, body))
+        self._session.store.write_next(lambda cursor: self._write(cursor, place, kind, body))
 
     def _write(self, cursor: Cursor, place: str, kind: str, body: Json) -> None:
-        done = Finished(place, kind, "", self._session.session_id, self._session.secrets.scrub_all(body))
+        done = GoalResult(place, kind, "", self._session.session_id, self._session.secrets.scrub_all(body))
         workflows.store_result(cursor, self._run_id, done)

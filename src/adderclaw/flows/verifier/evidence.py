@@ -10,7 +10,7 @@ from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.flows.verifier.results import Cited
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.sandbox.workspace.traces import EVIDENCE as FOLDER
 
 MOST_BYTES = 4 << 20
@@ -23,7 +23,7 @@ ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp", "image
 class Keeper:
     """Keeps the evidence of one run; what cannot be kept is said, and the rows have it all the same."""
 
-    def __init__(self, folder: Place, secrets: Secrets) -> None:
+    def __init__(self, folder: WorkspacePath, secrets: Secrets) -> None:
         """`folder` is the run's own."""
         self._folder, self._secrets = folder, secrets
         self._used = 0
@@ -62,10 +62,10 @@ def _decoded(data: str) -> bytes:
         return b""
 
 
-def kept(folder: Place, part: Json) -> bytes | None:
+def kept(folder: WorkspacePath, part: Json) -> bytes | None:
     """What was kept, if it is still what it was."""
     try:
-        data, _ = workspace.start(folder / str(part["file"]), MOST_BYTES + 1)
+        data, _ = workspace.read_head(folder / str(part["file"]), MOST_BYTES + 1)
     except (OSError, Refused):
         return None
     return data if hashlib.sha256(data).hexdigest() == part["sha256"] else None

@@ -75,7 +75,7 @@ class Results:
         """What is recorded under these ids, each once; what is not recorded is left out."""
         rows = transcript.entries(store, session_id)
         calls = {entry.tool_use_id: entry.payload for entry in rows if entry.entry_type == "tool_use"}
-        kept = transcript.opaque(store, session_id)
+        kept = transcript.opaque_blocks(store, session_id)
         found: dict[str, Cited] = {}
         for entry in (one for one in rows if one.entry_type == "tool_result"):
             text = str(entry.payload.get("content", ""))

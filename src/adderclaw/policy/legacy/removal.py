@@ -13,10 +13,10 @@ def protected(case: Case) -> str | None:
     """Never a root, nothing that holds what is ours, and no git directory."""
     policy = case.policy
     for path in _removed(case):
-        if paths.holds(path, policy.roots):
+        if paths.contained_path(path, policy.roots):
             return f"{path} is protected: it is the root of the workspace, or holds it"
         ours = (policy.home, *policy.own_files, *policy.run_folders, *policy.started, *policy.settings)
-        if held := paths.holds(path, ours):
+        if held := paths.contained_path(path, ours):
             return f"{path} is protected: it holds {held}, which AdderClaw or this project's settings need"
     for path in case.touch.gits:
         return f"{path} is protected: it is a git directory"
@@ -25,7 +25,7 @@ def protected(case: Case) -> str | None:
 
 def forbidden(case: Case) -> str | None:
     for path in _removed(case):
-        if held := paths.holds(path, case.policy.forbidden_paths):
+        if held := paths.contained_path(path, case.policy.forbidden_paths):
             return f"{path} is forbidden: it holds {held}, which is in [security] forbidden_paths"
     return None
 

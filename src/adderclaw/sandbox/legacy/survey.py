@@ -13,7 +13,7 @@ from adderclaw.config.paths import beneath, followed, settled
 from adderclaw.config.run_later_names import INSTALLED_TREES, Names, names
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox.workspace import gitdirs
-from adderclaw.sandbox.workspace.contents import Contents, folder_at
+from adderclaw.sandbox.workspace.contents import Fingerprints, folder_at
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.legacy.watches import Watches
@@ -90,7 +90,7 @@ class Surveyor:
         self._whole: set[str] = set()
         """Roots that a look went through to its end."""
         self._shut = NOTHING
-        self._contents = Contents()
+        self._contents = Fingerprints()
         self._watches: Watches[_Folder] | None = None
         self.imported: set[str] = set()
         """Files that instruction files import, perhaps through links: each look tells what they lead to."""
@@ -164,7 +164,15 @@ class _Walk:
     """One look at one root."""
 
     def __init__(
-        self, root: str, top: int, contents: Contents, most: int, shut: Shut, roots: Sequence[str], *, is_first: bool
+        self,
+        root: str,
+        top: int,
+        contents: Fingerprints,
+        most: int,
+        shut: Shut,
+        roots: Sequence[str],
+        *,
+        is_first: bool,
     ) -> None:
         self._root, self._top, self._contents, self._most = root, top, contents, most
         self._shut, self._roots, self._is_first = shut, roots, is_first
@@ -173,7 +181,7 @@ class _Walk:
         self._count = self._installed = self._asked = 0
         self.is_whole = True
         self.watches: Watches[_Folder] | None = None
-        self._git = gitdirs.Found(root, top, contents)
+        self._git = gitdirs.GitDirectories(root, top, contents)
         self._places: dict[str, int] = {}
         self._items: dict[str, str] = {}
         self._unseen: dict[str, None] = {}
@@ -185,7 +193,7 @@ class _Walk:
         for path in imported:
             self.named(path, is_reported=True)
         git = self._git
-        git.follow()
+        git.follow_links()
         prefix = f"{self._root.rstrip('/')}/"
         places = {**self._places, **git.files}
         return Survey(
@@ -364,9 +372,9 @@ class _Walk:
     def _gather(self, fd: int, folder: _Folder, path: tuple[str, ...], *, git: bool, left: int) -> None:
         """Note what matters in a folder that is open."""
         if folder.is_git or (path and path[-1].casefold() == ".git"):
-            self._git.directory(fd, path, bare=folder.is_git)
+            self._git.add_directory(fd, path, bare=folder.is_git)
         if folder.git and folder.git not in folder.children:
-            self._git.pointer(fd, folder.git, path)
+            self._git.add_pointer(fd, folder.git, path)
         for found, held in ((folder.unseen, self._unseen), (folder.unchanged, self.unchanged)):
             for name, is_link in found.items():
                 held |= dict.fromkeys(self._held(fd, name, path, is_link=is_link))

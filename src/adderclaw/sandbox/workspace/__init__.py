@@ -1,14 +1,21 @@
 """The one way to touch files of the workspace from outside the sandbox: by descriptor, and through no link."""
 
-from adderclaw.sandbox.workspace.endless import endless, waited_for
+from adderclaw.sandbox.workspace.endless import blocking_git_file, endless_ignore_file
 from adderclaw.sandbox.workspace.folder import Folder, folder
-from adderclaw.sandbox.workspace.naming import is_directory, is_named, is_regular, reached
-from adderclaw.sandbox.workspace.place import Place, anywhere, beneath_root, configured, inside, named, shown
+from adderclaw.sandbox.workspace.naming import is_directory, is_named, is_regular, stat_target
+from adderclaw.sandbox.workspace.place import (
+    WorkspacePath,
+    configured_path,
+    named_file,
+    printable,
+    require_within_roots,
+    resolved_path,
+    within_roots,
+)
 from adderclaw.sandbox.workspace.reading import (
     MAX_BYTES,
     Entry,
-    Old,
-    current,
+    OldFile,
     entries,
     exists,
     is_file,
@@ -17,31 +24,29 @@ from adderclaw.sandbox.workspace.reading import (
     open_folder,
     read,
     read_all,
+    read_head,
+    read_replaceable,
     readlink,
     scan,
-    start,
     status,
     walk,
 )
 from adderclaw.sandbox.workspace.removing import move_out, remove, remove_tree, rename
-from adderclaw.sandbox.workspace.writing import chmod, make_folders, open_append, put_link, replace, write
+from adderclaw.sandbox.workspace.writing import chmod, make_folders, open_append, put_link, replace_unchanged, write
 
 __all__ = (
     "MAX_BYTES",
     "Entry",
     "Folder",
-    "Old",
-    "Place",
-    "anywhere",
-    "beneath_root",
+    "OldFile",
+    "WorkspacePath",
+    "blocking_git_file",
     "chmod",
-    "configured",
-    "current",
-    "endless",
+    "configured_path",
+    "endless_ignore_file",
     "entries",
     "exists",
     "folder",
-    "inside",
     "is_directory",
     "is_file",
     "is_folder",
@@ -49,24 +54,27 @@ __all__ = (
     "is_regular",
     "make_folders",
     "move_out",
-    "named",
+    "named_file",
     "open_append",
     "open_file",
     "open_folder",
+    "printable",
     "put_link",
-    "reached",
     "read",
     "read_all",
+    "read_head",
+    "read_replaceable",
     "readlink",
     "remove",
     "remove_tree",
     "rename",
-    "replace",
+    "replace_unchanged",
+    "require_within_roots",
+    "resolved_path",
     "scan",
-    "shown",
-    "start",
+    "stat_target",
     "status",
-    "waited_for",
     "walk",
+    "within_roots",
     "write",
 )

@@ -10,9 +10,9 @@ from typing import Literal
 
 from adderclaw.core.record import NamedTuple
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Of one file; a longer one is told by its size and times as well."""
-MOST_FILES = 2_000
+MAX_FILES = 2_000
 """Of one place; the others in it are told together, by what their folder looks like."""
 JUST_NOW = 100_000_000
 """Nanoseconds: what was changed so shortly before it was read is read once more at the next look."""
@@ -30,7 +30,7 @@ class Tree(NamedTuple):
     """Path of each file or link in it → its fingerprint."""
 
 
-class Contents:
+class Fingerprints:
     """Reads files once for each time that they are changed."""
 
     def __init__(self) -> None:
@@ -56,27 +56,27 @@ class Contents:
             kind: Kind = "file" if stat.S_ISREG(status.st_mode) else "link" if stat.S_ISLNK(status.st_mode) else "other"
             items[path] = self.mark(parent, name, path)
             return Tree(kind, status.st_ino, items)
-        self._inside(parent, name, path, items)
+        self._add_folder(parent, name, path, items)
         return Tree("folder", status.st_ino, items)
 
-    def _inside(self, parent: int, name: str, path: str, items: dict[str, str]) -> None:
+    def _add_folder(self, parent: int, name: str, path: str, items: dict[str, str]) -> None:
         """Level by level, so that no deep or full folder keeps the others from being looked at."""
         waiting: list[tuple[str, tuple[str, ...]]] = [(path, (name,))]
         while waiting:
-            place, parts = waiting.pop(0)
+            folder, parts = waiting.pop(0)
             try:
                 with folder_at(parent, parts) as fd, os.scandir(fd) as entries:
                     for entry in entries:
-                        inner = f"{place}/{entry.name}"
-                        if len(items) + len(waiting) >= MOST_FILES:
-                            items[place] = _looks(os.fstat(fd))
+                        inner = f"{folder}/{entry.name}"
+                        if len(items) + len(waiting) >= MAX_FILES:
+                            items[folder] = _size_and_times(os.fstat(fd))
                             break
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append((inner, (*parts, entry.name)))
                         elif not entry.name.endswith(".sample"):
                             items[inner] = self.mark(fd, entry.name, inner)
             except OSError as error:
-                items[place] = f"unread {error.errno}"
+                items[folder] = f"unread {error.errno}"
 
     def mark(self, parent: int, name: str, path: str) -> str:
         """The fingerprint of one file or link."""
@@ -97,21 +97,21 @@ class Contents:
             known = self._known.get(path)
             stamp = _stamp(status)
             if known is None or known[0] != stamp:
-                known = self._fresh(parent, name)
+                known = self._read_file(parent, name)
             if self._now - max(known[0][3:5]) > JUST_NOW:
                 self._seen[path] = known
             return known[1], known[2]
         except OSError as error:
             return f"unread {error.errno}", b""
 
-    def _fresh(self, parent: int, name: str) -> tuple[Stamp, str, bytes]:
+    def _read_file(self, parent: int, name: str) -> tuple[Stamp, str, bytes]:
         fd = os.open(name, FILE, dir_fd=parent)
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(40, "replaced meanwhile")
             parts: list[bytes] = []
-            left = MOST_BYTES
+            left = MAX_BYTES
             while left > 0 and (part := os.read(fd, left)):
                 parts.append(part)
                 left -= len(part)
@@ -119,7 +119,7 @@ class Contents:
             os.close(fd)
         data = b"".join(parts)
         runs = "x" if status.st_mode & 0o111 else "-"
-        rest = "" if status.st_size <= MOST_BYTES else f" {_looks(status)}"
+        rest = "" if status.st_size <= MAX_BYTES else f" {_size_and_times(status)}"
         return (
             _stamp(status),
             f"file {runs} {sha256(data).hexdigest()}{rest}",
@@ -131,7 +131,7 @@ def _stamp(status: os.stat_result) -> Stamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
 
 
-def _looks(status: os.stat_result) -> str:
+def _size_and_times(status: os.stat_result) -> str:
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 

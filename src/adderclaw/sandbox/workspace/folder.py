@@ -6,9 +6,9 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from adderclaw.config.safe_open import READ
-from adderclaw.sandbox.workspace.place import Place
-from adderclaw.sandbox.workspace.reading import FOLDER, held, opened
-from adderclaw.sandbox.workspace.writing import NEW, opened_or_made
+from adderclaw.sandbox.workspace.place import WorkspacePath
+from adderclaw.sandbox.workspace.reading import FOLDER, closing_fd, open_path
+from adderclaw.sandbox.workspace.writing import NEW, open_or_make_folder
 
 _STEP = 1 << 20
 
@@ -21,10 +21,10 @@ class Folder:
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
-    def listed(self) -> list[tuple[str, os.stat_result | None]]:
+    def entries(self) -> list[tuple[str, os.stat_result | None]]:
         """Every name with what it is; None for what has gone meanwhile. Raises OSError."""
-        with os.scandir(self.fd) as found:
-            return [(entry.name, _status(entry)) for entry in found]
+        with os.scandir(self.fd) as entries:
+            return [(entry.name, _status(entry)) for entry in entries]
 
     def status(self, name: str) -> os.stat_result:
         return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
@@ -39,10 +39,10 @@ class Folder:
         except OSError:
             return None
         try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
                 return None
-            return _content(fd, found.st_size, most)
+            return _read_content(fd, status.st_size, most)
         except OSError:
             return None
         finally:
@@ -62,14 +62,14 @@ class Folder:
         """A folder of that mode; one that is made has the mode `new` until it is given its own."""
         with suppress(FileExistsError):
             os.mkdir(name, new, dir_fd=self.fd)
-        with held(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=self.fd)) as inner:
+        with closing_fd(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=self.fd)) as inner:
             os.fchmod(inner, mode & 0o3777)
 
     def put_file(self, name: str, data: bytes, mode: int, beside: str) -> None:
         """Written under another name and renamed, so that the file is at every moment the one or the other."""
         self._drop(beside)
         try:
-            with held(os.open(beside, NEW, 0o600, dir_fd=self.fd)) as fd:
+            with closing_fd(os.open(beside, NEW, 0o600, dir_fd=self.fd)) as fd:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(fd, rest) :]
@@ -94,9 +94,9 @@ class Folder:
 
 
 @contextmanager
-def folder(place: Place, *, make: int | None = None) -> Generator[Folder]:
+def folder(path: WorkspacePath, *, make: int | None = None) -> Generator[Folder]:
     """The folder at a place, made with that mode where it is missing. Raises Refused for a link, or OSError."""
-    fd = opened(place, FOLDER) if make is None else opened_or_made(place, make)
+    fd = open_path(path, FOLDER) if make is None else open_or_make_folder(path, make)
     try:
         yield Folder(fd)
     finally:
@@ -110,7 +110,7 @@ def _status(entry: "os.DirEntry[str]") -> os.stat_result | None:
         return None
 
 
-def _content(fd: int, size: int, most: int) -> bytes | None:
+def _read_content(fd: int, size: int, most: int) -> bytes | None:
     data = os.read(fd, size + 1)
     if len(data) == size:
         return data

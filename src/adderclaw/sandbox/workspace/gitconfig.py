@@ -72,23 +72,23 @@ def parse(text: str) -> Settings:
 
 def _value(text: str, at: int) -> tuple[str, int]:
     """The value that begins there, and where it ends."""
-    found: list[str] = []
-    kept = 0
+    characters: list[str] = []
+    length = 0
     quoted = False
     end = len(text)
     for end, char in _characters(text, at):  # noqa: B007 - where it ended is used below
         if char == '"':
-            quoted, kept = not quoted, len(found)
+            quoted, length = not quoted, len(characters)
         elif char == "\n" or (char in "#;" and not quoted):
             break
         else:
-            found.append(char[-1])
-            kept = len(found) if quoted or char not in " \t\r" else kept
+            characters.append(char[-1])
+            length = len(characters) if quoted or char not in " \t\r" else length
     else:
         end = len(text)
     if end < len(text) and text[end] in "#;":
         end = (text.find("\n", end) + 1) or len(text)
-    return "".join(found[:kept]).lstrip(" \t"), end
+    return "".join(characters[:length]).lstrip(" \t"), end
 
 
 ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}

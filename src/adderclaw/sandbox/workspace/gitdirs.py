@@ -8,15 +8,15 @@ from collections.abc import Set
 from adderclaw.core.json_text import digest
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox.workspace import gitconfig
-from adderclaw.sandbox.workspace.contents import Contents, folder_at
+from adderclaw.sandbox.workspace.contents import Fingerprints, folder_at
 
 BULK = frozenset({"objects", "refs", "logs", "lfs", "rr-cache"})
 """Folders of a git directory that hold much and lead nowhere."""
 CONFIGS = ("config", "config.worktree")
-WHO = ("user.name", "user.email")
-MOST_HOPS = 40
-MOST_INCLUDED = 40
-MOST_FILES = 400
+IDENTITY_KEYS = ("user.name", "user.email")
+MAX_HOPS = 40
+MAX_INCLUDED = 40
+MAX_FILES = 400
 """Of all included settings. With more of either, git's settings here are not known."""
 
 
@@ -33,7 +33,7 @@ type Path = tuple[str, ...]
 """The names from the workspace's root to something."""
 
 
-class _Waiting(NamedTuple):
+class _Pending(NamedTuple):
     kind: str
     """`git` directory, `hooks` folder or `config` file that something leads to."""
     path: Path
@@ -41,14 +41,14 @@ class _Waiting(NamedTuple):
     """The git directory that it belongs to."""
 
 
-class Found:
+class GitDirectories:
     """What belongs to the git directories of one workspace; `follow` goes where they lead."""
 
-    def __init__(self, root: str, top: int, contents: Contents) -> None:
+    def __init__(self, root: str, top: int, contents: Fingerprints) -> None:
         self._root, self._top, self._contents = root, top, contents
         self._trees: dict[Path, Path] = {}
-        self._waiting: deque[_Waiting] = deque()
-        self._followed: set[_Waiting] = set()
+        self._pending: deque[_Pending] = deque()
+        self._followed: set[_Pending] = set()
         self.count = 0
         """Git directories, and what leads to one, that were come upon."""
         self.folders: dict[str, int] = {}
@@ -64,32 +64,32 @@ class Found:
 
     # -------------------------------------------------------------- what the walk comes upon
 
-    def pointer(self, fd: int, name: str, folder: Path) -> None:
+    def add_pointer(self, fd: int, name: str, folder: Path) -> None:
         """A `.git` that is a file or a link: where it leads is a git directory."""
         self.count += 1
         path = "/".join((*folder, name))
-        found = self._contents.tree(fd, name, path)
-        if found is None:
+        tree = self._contents.tree(fd, name, path)
+        if tree is None:
             return
-        mark, text = found.items.get(path, ""), ""
-        if found.kind == "link":
+        mark, text = tree.items.get(path, ""), ""
+        if tree.kind == "link":
             text = mark.removeprefix("link ")
-        elif found.kind == "file":
-            self.files[path] = found.inode
+        elif tree.kind == "file":
+            self.files[path] = tree.inode
             read = self._contents.text(fd, name, path) or b""
             match = re.match(r"gitdir: *([^\0\n]+)", os.fsdecode(read))
             text = match[1].rstrip("\r") if match else ""
             # Git takes all of it for a path, spaces and lines as well.
             self.is_known &= os.fsdecode(read).rstrip("\r\n") == f"gitdir: {text}" and text == text.strip()
-        leads = resolve(self._root, self._top, folder, text) if text else None
-        if leads is None:
+        target = resolve(self._root, self._top, folder, text) if text else None
+        if target is None:
             self.items[path] = mark  # it leads out of the workspace: nothing more is known of it
             self.is_known = False
             return
-        self._trees.setdefault(leads, folder)
-        self._wait("git", leads, leads)
+        self._trees.setdefault(target, folder)
+        self._enqueue("git", target, target)
 
-    def directory(self, fd: int, path: Path, *, bare: bool) -> None:
+    def add_directory(self, fd: int, path: Path, *, bare: bool) -> None:
         """A git directory that is open."""
         self.count += 1
         key = "/".join(path)
@@ -97,9 +97,9 @@ class Found:
             self.folders[key] = os.fstat(fd).st_ino
         if path and path[-1].casefold() == ".git":
             self._trees.setdefault(path, path[:-1])
-        self._hooks(fd, "hooks", (*path, "hooks"))
+        self._add_hooks(fd, "hooks", (*path, "hooks"))
         for name in CONFIGS:
-            self._config(fd, name, (*path, name), path)
+            self._add_config(fd, name, (*path, name), path)
         if not path and (own := self._contents.tree(fd, "config", "config")) is not None and own.kind == "file":
             self.files["config"] = own.inode  # the workspace itself cannot be read-only
         common = self._contents.text(fd, "commondir", "/".join((*path, "commondir")))
@@ -107,91 +107,91 @@ class Found:
             self.is_known &= self._contents.tree(fd, "commondir", "/".join((*path, "commondir"))) is None
         else:
             self.is_known &= os.fsdecode(common).rstrip("\r\n") == os.fsdecode(common).strip()
-            leads = resolve(self._root, self._top, path, os.fsdecode(common).strip())
-            if leads is None:
+            target = resolve(self._root, self._top, path, os.fsdecode(common).strip())
+            if target is None:
                 self.items["/".join((*path, "commondir"))] = f"leads out: {os.fsdecode(common).strip()}"
                 self.is_known = False
             else:
-                self._wait("git", leads, path)
+                self._enqueue("git", target, path)
 
     # -------------------------------------------------------------- where they lead
 
-    def follow(self) -> None:
-        while self._waiting:
-            kind, path, owner = self._waiting.popleft()
+    def follow_links(self) -> None:
+        while self._pending:
+            kind, path, owner = self._pending.popleft()
             try:
                 if kind == "git":
                     with folder_at(self._top, path) as fd:
-                        self.directory(fd, path, bare=True)
+                        self.add_directory(fd, path, bare=True)
                     continue
                 with folder_at(self._top, path[:-1]) as fd:
                     if kind == "hooks":
-                        self._hooks(fd, path[-1], path)
+                        self._add_hooks(fd, path[-1], path)
                     else:
-                        self._included(fd, path, owner)
+                        self._add_included(fd, path, owner)
             except OSError:  # not there, or a link to a file
                 self.is_known = self.is_known and kind == "hooks"
 
-    def _wait(self, kind: str, path: Path, owner: Path) -> None:
-        waiting = _Waiting(kind, path, owner)
+    def _enqueue(self, kind: str, path: Path, owner: Path) -> None:
+        waiting = _Pending(kind, path, owner)
         if waiting not in self._followed and (path or kind == "git"):
             self._followed.add(waiting)
-            self._waiting.append(waiting)
+            self._pending.append(waiting)
 
-    def _hooks(self, fd: int, name: str, path: Path) -> None:
+    def _add_hooks(self, fd: int, name: str, path: Path) -> None:
         key = "/".join(path)
-        found = self._contents.tree(fd, name, key)
-        if found is None:
+        tree = self._contents.tree(fd, name, key)
+        if tree is None:
             return
-        self.items |= found.items
-        if found.kind == "folder":
-            self.hooks[key] = found.inode
-        elif found.kind == "link":
-            leads = resolve(self._root, self._top, path[:-1], found.items[key].removeprefix("link "))
-            if leads:
-                self._wait("hooks", leads, path)
+        self.items |= tree.items
+        if tree.kind == "folder":
+            self.hooks[key] = tree.inode
+        elif tree.kind == "link":
+            target = resolve(self._root, self._top, path[:-1], tree.items[key].removeprefix("link "))
+            if target:
+                self._enqueue("hooks", target, path)
 
-    def _included(self, fd: int, path: Path, owner: Path) -> None:
+    def _add_included(self, fd: int, path: Path, owner: Path) -> None:
         key = "/".join(path)
-        found = self._contents.tree(fd, path[-1], key)
-        if found is not None and found.kind == "file":
-            if len(self.files) >= MOST_FILES:
+        tree = self._contents.tree(fd, path[-1], key)
+        if tree is not None and tree.kind == "file":
+            if len(self.files) >= MAX_FILES:
                 self.is_known = False
                 return
-            self.files[key] = found.inode
-            self._config(fd, path[-1], path, owner)
+            self.files[key] = tree.inode
+            self._add_config(fd, path[-1], path, owner)
 
-    def _config(self, fd: int, name: str, path: Path, owner: Path) -> None:
+    def _add_config(self, fd: int, name: str, path: Path, owner: Path) -> None:
         """What of a file of settings runs something is one item; what it leads to is looked at, too."""
         key = "/".join(path)
-        found = self._contents.tree(fd, name, key)
-        if found is None:
+        tree = self._contents.tree(fd, name, key)
+        if tree is None:
             return
-        if found.kind == "link":
-            self.items |= found.items
+        if tree.kind == "link":
+            self.items |= tree.items
             self.is_known = False
-            if leads := resolve(self._root, self._top, path[:-1], found.items[key].removeprefix("link ")):
-                self._wait("config", leads, owner)
+            if target := resolve(self._root, self._top, path[:-1], tree.items[key].removeprefix("link ")):
+                self._enqueue("config", target, owner)
             return
         read = self._contents.text(fd, name, key)
         settings = gitconfig.parse(os.fsdecode(read)) if read is not None else gitconfig.Settings((), is_read=False)
-        running = [entry for entry in settings.running if not self._stays(entry, owner)]
+        running = [entry for entry in settings.running if not self._is_worktree_inside(entry, owner)]
         self.settings.update(key for key, _ in running)
-        self.settings.update(key for key, _ in settings.entries if key in WHO)
+        self.settings.update(key for key, _ in settings.entries if key in IDENTITY_KEYS)
         if not settings.is_read or len(read or b"") >= 65_536:
             self.is_known = False
-            self.items |= found.items
+            self.items |= tree.items
         elif running:
             self.items[key] = f"settings {digest(running)}"
-        self.is_known &= len(settings.included) <= MOST_INCLUDED
-        for value in settings.included[:MOST_INCLUDED]:
-            if leads := resolve(self._root, self._top, path[:-1], value):
-                self._wait("config", leads, owner)
+        self.is_known &= len(settings.included) <= MAX_INCLUDED
+        for value in settings.included[:MAX_INCLUDED]:
+            if target := resolve(self._root, self._top, path[:-1], value):
+                self._enqueue("config", target, owner)
         for value in settings.values("core.hookspath"):
-            if leads := resolve(self._root, self._top, self._trees.get(owner, owner), value):
-                self._wait("hooks", leads, owner)
+            if target := resolve(self._root, self._top, self._trees.get(owner, owner), value):
+                self._enqueue("hooks", target, owner)
 
-    def _stays(self, entry: tuple[str, str], owner: Path) -> bool:
+    def _is_worktree_inside(self, entry: tuple[str, str], owner: Path) -> bool:
         """A submodule's own `core.worktree`: somewhere in the workspace."""
         key, value = entry
         return key == "core.worktree" and resolve(self._root, self._top, owner, value) is not None
@@ -219,7 +219,7 @@ def resolve(root: str, top: int, base: Path, text: str) -> Path | None:
             at.append(part)
             continue
         hops += 1
-        if hops > MOST_HOPS:
+        if hops > MAX_HOPS:
             return None
         if link.startswith("/"):
             inside = _beneath(root, link)

@@ -10,7 +10,7 @@ TOO_MANY = f"the pattern expands to more than {MAX_ALTERNATIVES} patterns: use f
 MAGIC = frozenset("*?[{")
 
 type States = frozenset[int]
-type Places = tuple[States, ...]
+type PatternStates = tuple[States, ...]
 """Where each of several patterns may be."""
 
 
@@ -50,7 +50,7 @@ class Pattern:
     def matched(self, states: States) -> bool:
         return len(self._parts) in states
 
-    def lasts(self, states: States) -> Iterator[str]:
+    def final_names(self, states: States) -> Iterator[str]:
         """Expressions for the names that complete the pattern from there on."""
         for state in states:
             if state < len(self._parts) and not any(self._parts[state + 1 :]):
@@ -62,30 +62,30 @@ class Patterns:
     """Several patterns, of which a path has to match one."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        self._patterns = [Pattern(one) for one in patterns]
-        self._ends: dict[Places, Callable[[str], object] | None] = {}
+        self._patterns = [Pattern(pattern) for pattern in patterns]
+        self._ends: dict[PatternStates, Callable[[str], object] | None] = {}
 
-    def start(self) -> Places:
+    def start(self) -> PatternStates:
         return tuple(pattern.start() for pattern in self._patterns)
 
-    def step(self, states: Places, name: str) -> Places:
+    def step(self, states: PatternStates, name: str) -> PatternStates:
         return tuple(pattern.step(state, name) for pattern, state in zip(self._patterns, states, strict=True))
 
-    def ends(self, states: Places) -> Callable[[str], object] | None:
+    def file_matcher(self, states: PatternStates) -> Callable[[str], object] | None:
         """One test for all names of a folder: whether a file of that name matches; None where none does."""
         if states not in self._ends:
             pairs = zip(self._patterns, states, strict=True)
-            lasts = dict.fromkeys(last for pattern, state in pairs for last in pattern.lasts(state))
+            lasts = dict.fromkeys(last for pattern, state in pairs for last in pattern.final_names(state))
             self._ends[states] = re.compile("|".join(lasts)).match if lasts else None
         return self._ends[states]
 
 
 def matches(pattern: str, path: str) -> bool:
     """Whether a pattern, which may have braces, names a path."""
-    return any(_names(Pattern(one), path) for one in alternatives(pattern))
+    return any(_matches_one(Pattern(alternative), path) for alternative in alternatives(pattern))
 
 
-def _names(pattern: Pattern, path: str) -> bool:
+def _matches_one(pattern: Pattern, path: str) -> bool:
     states = pattern.start()
     for name in path.split("/"):
         states = pattern.step(states, name)
@@ -100,7 +100,7 @@ def is_bounded(pattern: str) -> bool:
     return True
 
 
-def split(pattern: str) -> tuple[str, str]:
+def split_base(pattern: str) -> tuple[str, str]:
     """The directory that a pattern names outright, and the rest: `src/a/*.py` → `src/a`, `*.py`."""
     parts = pattern.split("/")
     plain = 0
@@ -111,10 +111,10 @@ def split(pattern: str) -> tuple[str, str]:
 
 def alternatives(pattern: str) -> list[str]:
     """`a.{py,md}` → `a.py`, `a.md`. Raises ValueError beyond MAX_ALTERNATIVES."""
-    found = list(islice(_expanded(pattern, 0), MAX_ALTERNATIVES + 1))
-    if len(found) > MAX_ALTERNATIVES:
+    expanded = list(islice(_expanded(pattern, 0), MAX_ALTERNATIVES + 1))
+    if len(expanded) > MAX_ALTERNATIVES:
         raise ValueError(TOO_MANY)
-    return found
+    return expanded
 
 
 def _expanded(pattern: str, depth: int) -> Iterator[str]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from adderclaw.config.safe_open import ANCHOR, opener
-from adderclaw.sandbox.workspace.globs import Patterns, Places
-from adderclaw.sandbox.workspace.place import Place
+from adderclaw.sandbox.workspace.globs import Patterns, PatternStates
+from adderclaw.sandbox.workspace.place import WorkspacePath
 from adderclaw.sandbox.workspace.reading import FOLDER
 
-BREATH = 1000
+CLOCK_INTERVAL = 1000
 """Entries of one folder between two looks at the clock."""
 
 
@@ -42,72 +42,72 @@ class Matches:
         self._cut()
         return [path for _, path in self._newest]
 
-    def leave_out(self, is_left_out: Callable[[str], bool]) -> None:
+    def exclude(self, is_left_out: Callable[[str], bool]) -> None:
         """Drop these of the paths that are kept."""
         self._cut()
-        kept = [one for one in self._newest if not is_left_out(one[1])]
-        self.total -= len(self._newest) - len(kept)
-        self._newest = kept
+        remaining = [match for match in self._newest if not is_left_out(match[1])]
+        self.total -= len(self._newest) - len(remaining)
+        self._newest = remaining
 
 
-def matching(place: Place, patterns: Patterns, most: int, over: Callable[[], bool]) -> Matches:
+def find_matching(path: WorkspacePath, patterns: Patterns, most: int, over: Callable[[], bool]) -> Matches:
     """The newest files beneath a place that the patterns name; what it comes to is not whole once it is `over`.
 
     Each folder is opened from the root's descriptor: the way there leads through no link, whatever is exchanged.
     """
-    found = Matches(most)
-    waiting: list[tuple[str, Places]] = [("", patterns.start())]
-    base = "" if place.is_root else f"{place.way}/"
-    root, opened = os.open(place.root, ANCHOR), opener()
+    matches = Matches(most)
+    waiting: list[tuple[str, PatternStates]] = [("", patterns.start())]
+    base = "" if path.is_root else f"{path.relative}/"
+    root, opened = os.open(path.root, ANCHOR), opener()
     try:
         while waiting:
-            way, states = waiting.pop()
+            relative, states = waiting.pop()
             try:
-                fd = opened(root, (base + way).rstrip("/") or ".", FOLDER)
+                fd = opened(root, (base + relative).rstrip("/") or ".", FOLDER)
             except OSError:
                 continue  # gone, exchanged for a link, or nothing that we may read
             try:
                 with os.scandir(fd) as entries:
-                    while batch := [*islice(entries, BREATH)]:
+                    while batch := [*islice(entries, CLOCK_INTERVAL)]:
                         if over():
-                            found.is_whole = False
-                            return found
-                        waiting += _visit(fd, batch, f"{way}/" if way else "", patterns, states, found)
+                            matches.is_whole = False
+                            return matches
+                        waiting += _visit(fd, batch, f"{relative}/" if relative else "", patterns, states, matches)
             except OSError:
                 continue
             finally:
                 os.close(fd)
     finally:
         os.close(root)
-    return found
+    return matches
 
 
 def _visit(
-    fd: int, batch: "list[os.DirEntry[str]]", above: str, patterns: Patterns, states: Places, found: Matches
-) -> Iterator[tuple[str, Places]]:
+    fd: int, batch: "list[os.DirEntry[str]]", above: str, patterns: Patterns, states: PatternStates, matches: Matches
+) -> Iterator[tuple[str, PatternStates]]:
     """Note the files that match; give the folders in which more may be."""
-    fits = patterns.ends(states)
+    fits = patterns.file_matcher(states)
     for entry in batch:
         name = entry.name
         if entry.is_dir(follow_symlinks=False):
             if name != ".git" and any(after := patterns.step(states, name)):
                 yield above + name, after
         elif fits is not None and fits(name):
-            _note(fd, entry, above + name, found)
+            _note(fd, entry, above + name, matches)
 
 
-def _note(fd: int, entry: "os.DirEntry[str]", path: str, found: Matches) -> None:
+def _note(fd: int, entry: "os.DirEntry[str]", path: str, matches: Matches) -> None:
     try:
         if entry.is_symlink() and _leads_to_folder(fd, entry.name):
             return
-        found.add(entry.stat(follow_symlinks=False).st_mtime_ns, path)
+        matches.add(entry.stat(follow_symlinks=False).st_mtime_ns, path)
     except FileNotFoundError:
         pass  # deleted while we look
     except OSError as error:
         if error.errno == errno.ELOOP:
-            found.loops.append(path)
+            matches.loops.append(path)
         else:
-            found.unseen += 1  # the others of its folder are still found
+            matches.unseen += 1  # the others of its folder are still found
 
 
 def _leads_to_folder(fd: int, name: str) -> bool:

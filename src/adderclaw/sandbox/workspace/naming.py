@@ -9,11 +9,11 @@ import stat
 
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused
-from adderclaw.sandbox.workspace.place import anywhere
+from adderclaw.sandbox.workspace.place import resolved_path
 from adderclaw.sandbox.workspace.reading import exists, status
 
 
-def reached(path: str) -> os.stat_result | None:
+def stat_target(path: str) -> os.stat_result | None:
     """What an absolute path leads to; None where nothing is, or a link is put in the way meanwhile."""
     try:
         if "/.." not in path:
@@ -23,19 +23,19 @@ def reached(path: str) -> os.stat_result | None:
     except (OSError, ValueError):
         pass
     try:
-        return status(anywhere(followed(path)))
+        return status(resolved_path(followed(path)))
     except (OSError, Refused):
         return None
 
 
 def is_directory(path: str) -> bool:
-    found = reached(path)
-    return found is not None and stat.S_ISDIR(found.st_mode)
+    target = stat_target(path)
+    return target is not None and stat.S_ISDIR(target.st_mode)
 
 
 def is_regular(path: str) -> bool:
-    found = reached(path)
-    return found is not None and stat.S_ISREG(found.st_mode)
+    target = stat_target(path)
+    return target is not None and stat.S_ISREG(target.st_mode)
 
 
 def is_named(path: str) -> bool:
@@ -50,6 +50,6 @@ def is_named(path: str) -> bool:
         pass
     folder, name = os.path.split(normal)
     try:
-        return exists(anywhere(os.path.join(followed(folder), name)))
+        return exists(resolved_path(os.path.join(followed(folder), name)))
     except Refused:
         return False

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from adderclaw.config.safe_open import ANCHOR, READ, opener
 from adderclaw.core.errors import Refused
 from adderclaw.core.record import NamedTuple
-from adderclaw.sandbox.workspace.place import Place, shown
+from adderclaw.sandbox.workspace.place import WorkspacePath, printable
 
 MAX_BYTES = 16 * 1024 * 1024
 """The largest file that is held in memory whole: to be hashed, edited or replaced."""
@@ -17,7 +17,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PART = 1 << 20
 
 
-class Old(NamedTuple):
+class OldFile(NamedTuple):
     """What a write would replace."""
 
     data: bytes
@@ -27,7 +27,7 @@ class Old(NamedTuple):
 class Entry(NamedTuple):
     """One name in a folder, with what it is; a link is a link."""
 
-    place: Place
+    path: WorkspacePath
     status: os.stat_result
 
     @property
@@ -46,22 +46,22 @@ class Entry(NamedTuple):
 # ------------------------------------------------------------------ descriptors
 
 
-def opened(place: Place, flags: int) -> int:
+def open_path(path: WorkspacePath, flags: int) -> int:
     """A descriptor, reached from the root through no link. Raises Refused for a link, or OSError as open does."""
-    anchor = os.open(place.root, ANCHOR)
+    anchor = os.open(path.root, ANCHOR)
     try:
-        return opener()(anchor, place.way, flags)
+        return opener()(anchor, path.relative, flags)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EXDEV):
-            raise Refused(f"{shown(place.text)} is reached through a link that leads elsewhere") from None
-        error.filename = place.text
+            raise Refused(f"{printable(path.text)} is reached through a link that leads elsewhere") from None
+        error.filename = path.text
         raise
     finally:
         os.close(anchor)
 
 
 @contextmanager
-def held(fd: int) -> Generator[int]:
+def closing_fd(fd: int) -> Generator[int]:
     try:
         yield fd
     finally:
@@ -69,35 +69,35 @@ def held(fd: int) -> Generator[int]:
 
 
 @contextmanager
-def parent_of(place: Place) -> Generator[int]:
+def parent_of(path: WorkspacePath) -> Generator[int]:
     """The folder that a place lies in."""
-    if place.is_root:
-        raise Refused(f"{shown(place.root)} is the root of the workspace itself")
-    with held(opened(place.parent, FOLDER)) as fd:
+    if path.is_root:
+        raise Refused(f"{printable(path.root)} is the root of the workspace itself")
+    with closing_fd(open_path(path.parent, FOLDER)) as fd:
         yield fd
 
 
-def open_folder(place: Place) -> int:
+def open_folder(path: WorkspacePath) -> int:
     """A folder for listing, and for calls that take `dir_fd`. The caller closes it."""
-    return opened(place, FOLDER)
+    return open_path(path, FOLDER)
 
 
-def open_file(place: Place) -> int:
+def open_file(path: WorkspacePath) -> int:
     """A regular file for reading. A folder raises IsADirectoryError; links, pipes, sockets and devices are refused."""
-    fd = opened(place, READ)
+    fd = open_path(path, READ)
     try:
-        regular(os.fstat(fd), place)
+        require_regular(os.fstat(fd), path)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def regular(found: os.stat_result, place: Place) -> None:
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.text)
-    if not stat.S_ISREG(found.st_mode):
-        raise Refused(f"{shown(place.text)} is not a regular file but {_kind(found.st_mode)}")
+def require_regular(status: os.stat_result, path: WorkspacePath) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path.text)
+    if not stat.S_ISREG(status.st_mode):
+        raise Refused(f"{printable(path.text)} is not a regular file but {_kind(status.st_mode)}")
 
 
 def _kind(mode: int) -> str:
@@ -120,15 +120,15 @@ def read_all(fd: int, name: str, most: int = MAX_BYTES) -> bytes:
     return b"".join(parts)
 
 
-def read(place: Place, most: int = MAX_BYTES) -> bytes:
+def read(path: WorkspacePath, most: int = MAX_BYTES) -> bytes:
     """A regular file's content; raises EFBIG where it is larger than `most`."""
-    with held(open_file(place)) as fd:
-        return read_all(fd, place.text, most)
+    with closing_fd(open_file(path)) as fd:
+        return read_all(fd, path.text, most)
 
 
-def start(place: Place, most: int) -> tuple[bytes, int]:
+def read_head(path: WorkspacePath, most: int) -> tuple[bytes, int]:
     """The first bytes of a regular file, at most so many, and its size."""
-    with held(open_file(place)) as fd:
+    with closing_fd(open_file(path)) as fd:
         size = os.fstat(fd).st_size
         parts: list[bytes] = []
         while most > 0 and (part := os.read(fd, min(most, _PART))):
@@ -137,73 +137,75 @@ def start(place: Place, most: int) -> tuple[bytes, int]:
         return b"".join(parts), size
 
 
-def current(place: Place, most: int = MAX_BYTES) -> Old | None:
+def read_replaceable(path: WorkspacePath, most: int = MAX_BYTES) -> OldFile | None:
     """What a write would replace, or None. Refuses links, hard links and what is no regular file."""
     try:
-        with parent_of(place) as parent:
-            replaceable(os.stat(place.name, dir_fd=parent, follow_symlinks=False), place)
-            with held(os.open(place.name, READ | os.O_NOFOLLOW, dir_fd=parent)) as fd:
-                found = os.fstat(fd)
-                replaceable(found, place)
-                return Old(read_all(fd, place.text, most), found)
+        with parent_of(path) as parent:
+            require_replaceable(os.stat(path.name, dir_fd=parent, follow_symlinks=False), path)
+            with closing_fd(os.open(path.name, READ | os.O_NOFOLLOW, dir_fd=parent)) as fd:
+                status = os.fstat(fd)
+                require_replaceable(status, path)
+                return OldFile(read_all(fd, path.text, most), status)
     except FileNotFoundError:
         return None
 
 
-def replaceable(found: os.stat_result, place: Place) -> None:
+def require_replaceable(status: os.stat_result, path: WorkspacePath) -> None:
     """Raises Refused for what must not be written over."""
-    if stat.S_ISLNK(found.st_mode):
-        raise Refused(f"{shown(place.text)} is a symbolic link: name the file itself")
-    regular(found, place)
-    if found.st_nlink > 1:
-        raise Refused(f"{shown(place.text)} has {found.st_nlink} names (hard links), so other files would change too")
+    if stat.S_ISLNK(status.st_mode):
+        raise Refused(f"{printable(path.text)} is a symbolic link: name the file itself")
+    require_regular(status, path)
+    if status.st_nlink > 1:
+        raise Refused(
+            f"{printable(path.text)} has {status.st_nlink} names (hard links), so other files would change too"
+        )
 
 
 # ------------------------------------------------------------------ what is there
 
 
-def status(place: Place) -> os.stat_result:
+def status(path: WorkspacePath) -> os.stat_result:
     """What is there, a link as a link. Raises OSError as lstat does, Refused where a link leads there."""
-    if place.is_root:
-        with held(opened(place, ANCHOR)) as fd:
+    if path.is_root:
+        with closing_fd(open_path(path, ANCHOR)) as fd:
             return os.fstat(fd)
-    with parent_of(place) as parent:
-        return os.stat(place.name, dir_fd=parent, follow_symlinks=False)
+    with parent_of(path) as parent:
+        return os.stat(path.name, dir_fd=parent, follow_symlinks=False)
 
 
-def _has(place: Place, test: Callable[[int], bool]) -> bool:
+def _has(path: WorkspacePath, test: Callable[[int], bool]) -> bool:
     try:
-        return test(status(place).st_mode)
+        return test(status(path).st_mode)
     except (OSError, Refused):
         return False
 
 
-def exists(place: Place) -> bool:
+def exists(path: WorkspacePath) -> bool:
     """Whether something is there, were it a link that leads nowhere."""
-    return _has(place, lambda _mode: True)
+    return _has(path, lambda _mode: True)
 
 
-def is_file(place: Place) -> bool:
-    return _has(place, stat.S_ISREG)
+def is_file(path: WorkspacePath) -> bool:
+    return _has(path, stat.S_ISREG)
 
 
-def is_folder(place: Place) -> bool:
-    return _has(place, stat.S_ISDIR)
+def is_folder(path: WorkspacePath) -> bool:
+    return _has(path, stat.S_ISDIR)
 
 
-def readlink(place: Place) -> str:
+def readlink(path: WorkspacePath) -> str:
     """Where a link says that it leads. Raises OSError where there is none."""
-    with parent_of(place) as parent:
-        return os.readlink(place.name, dir_fd=parent)
+    with parent_of(path) as parent:
+        return os.readlink(path.name, dir_fd=parent)
 
 
 # ------------------------------------------------------------------ folders
 
 
-def entries(place: Place) -> list[Entry]:
+def entries(folder: WorkspacePath) -> list[Entry]:
     """What a folder holds, by name; what vanishes meanwhile is left out."""
-    with held(open_folder(place)) as fd:
-        return sorted(_listed(fd, place), key=lambda entry: entry.place.way)
+    with closing_fd(open_folder(folder)) as fd:
+        return sorted(_list_folder(fd, folder), key=lambda entry: entry.path.relative)
 
 
 def scan(fd: int) -> AbstractContextManager[Iterator["os.DirEntry[str]"]]:
@@ -211,29 +213,29 @@ def scan(fd: int) -> AbstractContextManager[Iterator["os.DirEntry[str]"]]:
     return os.scandir(fd)
 
 
-def _listed(fd: int, place: Place) -> Iterator[Entry]:
-    with os.scandir(fd) as found:
-        for entry in found:
+def _list_folder(fd: int, folder: WorkspacePath) -> Iterator[Entry]:
+    with os.scandir(fd) as entries:
+        for entry in entries:
             try:
-                yield Entry(place.child(entry.name), entry.stat(follow_symlinks=False))
+                yield Entry(folder.child(entry.name), entry.stat(follow_symlinks=False))
             except OSError:
                 continue
 
 
-def walk(place: Place, *, into: Callable[[Entry], bool] = lambda _folder: True) -> Iterator[Entry]:
+def walk(top: WorkspacePath, *, into: Callable[[Entry], bool] = lambda _folder: True) -> Iterator[Entry]:
     """All that lies beneath, folder after folder; `into` says which folders are entered. No link is followed.
 
     A folder that cannot be opened, or is exchanged for a link meanwhile, has nothing in it.
     """
-    waiting = [place]
+    waiting = [top]
     while waiting:
         folder = waiting.pop()
         try:
             fd = open_folder(folder)
         except (OSError, Refused):
             continue
-        with held(fd):
-            for entry in _listed(fd, folder):
+        with closing_fd(fd):
+            for entry in _list_folder(fd, folder):
                 if entry.is_folder and into(entry):
-                    waiting.append(entry.place)
+                    waiting.append(entry.path)
                 yield entry

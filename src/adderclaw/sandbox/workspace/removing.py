@@ -7,16 +7,16 @@ from contextlib import suppress
 
 from adderclaw.config.safe_open import READ, opener
 from adderclaw.core.errors import Refused
-from adderclaw.sandbox.workspace.place import Place, shown
-from adderclaw.sandbox.workspace.reading import FOLDER, held, parent_of
+from adderclaw.sandbox.workspace.place import WorkspacePath, printable
+from adderclaw.sandbox.workspace.reading import FOLDER, closing_fd, parent_of
 
 _STEP = 1 << 20
 
 
-def remove(place: Place) -> None:
+def remove(path: WorkspacePath) -> None:
     """A file, a link (not what it leads to) or an empty folder. Raises OSError as unlink and rmdir do."""
-    with parent_of(place) as parent:
-        _remove_one(place.name, parent)
+    with parent_of(path) as parent:
+        _remove_one(path.name, parent)
 
 
 def _remove_one(name: str, parent: int) -> None:
@@ -26,50 +26,50 @@ def _remove_one(name: str, parent: int) -> None:
         os.unlink(name, dir_fd=parent)
 
 
-def remove_tree(place: Place) -> None:
+def remove_tree(path: WorkspacePath) -> None:
     """A folder with all that it holds, or a single file; links are removed, never followed."""
-    with parent_of(place) as parent:
-        remove_tree_at(parent, place.name)
+    with parent_of(path) as parent:
+        remove_tree_at(parent, path.name)
 
 
 def remove_tree_at(parent: int, name: str) -> None:
     if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=parent)
         return
-    with held(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=parent)) as top:
+    with closing_fd(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=parent)) as top:
         folders = ["."]
-        for way in folders:  # grows while it runs: the deepest come last
-            with held(opener()(top, way, FOLDER)) as here:
-                folders += [f"{way}/{folder}" for folder in _emptied(here)]
-        for way in reversed(folders[1:]):
-            above, last = os.path.split(way)
-            with held(opener()(top, above, FOLDER)) as here:
+        for relative in folders:  # grows while it runs: the deepest come last
+            with closing_fd(opener()(top, relative, FOLDER)) as here:
+                folders += [f"{relative}/{folder}" for folder in _remove_files(here)]
+        for relative in reversed(folders[1:]):
+            above, last = os.path.split(relative)
+            with closing_fd(opener()(top, above, FOLDER)) as here:
                 os.rmdir(last, dir_fd=here)
     os.rmdir(name, dir_fd=parent)
 
 
-def _emptied(here: int) -> list[str]:
+def _remove_files(folder: int) -> list[str]:
     """Remove all but the folders of a folder, whose names are returned."""
-    with os.scandir(here) as found:
-        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+    with os.scandir(folder) as entries:
+        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in names:
         if not is_folder:
-            os.unlink(name, dir_fd=here)
+            os.unlink(name, dir_fd=folder)
     return [name for name, is_folder in names if is_folder]
 
 
-def rename(place: Place, to: Place) -> None:
+def rename(path: WorkspacePath, to: WorkspacePath) -> None:
     """Within the workspace, over nothing: raises FileExistsError where something is there."""
-    with parent_of(place) as parent, parent_of(to) as other:
+    with parent_of(path) as parent, parent_of(to) as other:
         with suppress(FileNotFoundError):
             os.stat(to.name, dir_fd=other, follow_symlinks=False)
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), to.text)
-        os.rename(place.name, to.name, src_dir_fd=parent, dst_dir_fd=other)
+        os.rename(path.name, to.name, src_dir_fd=parent, dst_dir_fd=other)
 
 
-def move_out(place: Place, folder: str, name: str) -> None:
+def move_out(path: WorkspacePath, folder: str, name: str) -> None:
     """To a folder of our own, outside the workspace, under a new name: renamed, or copied and removed."""
-    with parent_of(place) as parent, held(os.open(folder, FOLDER)) as ours:
+    with parent_of(path) as parent, closing_fd(os.open(folder, FOLDER)) as ours:
         try:
             os.stat(name, dir_fd=ours, follow_symlinks=False)
         except FileNotFoundError:
@@ -77,12 +77,12 @@ def move_out(place: Place, folder: str, name: str) -> None:
         else:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.path.join(folder, name))
         try:
-            os.rename(place.name, name, src_dir_fd=parent, dst_dir_fd=ours)
+            os.rename(path.name, name, src_dir_fd=parent, dst_dir_fd=ours)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            _copy(parent, place.name, ours, name)
-            remove_tree_at(parent, place.name)
+            _copy(parent, path.name, ours, name)
+            remove_tree_at(parent, path.name)
 
 
 # ------------------------------------------------------------------ to another file system
@@ -90,27 +90,30 @@ def move_out(place: Place, folder: str, name: str) -> None:
 
 def _copy(parent: int, name: str, ours: int, new: str) -> None:
     """Files, links as links, folders; what is none of these cannot be moved between file systems."""
-    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    if not stat.S_ISDIR(found.st_mode):
+    status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    if not stat.S_ISDIR(status.st_mode):
         _copy_one(parent, name, ours, new)
         return
-    with held(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=parent)) as top:
+    with closing_fd(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=parent)) as top:
         os.mkdir(new, 0o700, dir_fd=ours)
-        with held(os.open(new, FOLDER | os.O_NOFOLLOW, dir_fd=ours)) as target:
+        with closing_fd(os.open(new, FOLDER | os.O_NOFOLLOW, dir_fd=ours)) as target:
             folders = ["."]
-            for way in folders:
-                with held(opener()(top, way, FOLDER)) as here, held(opener()(target, way, FOLDER)) as there:
-                    folders += [f"{way}/{folder}" for folder in _copied(here, there)]
+            for relative in folders:
+                with (
+                    closing_fd(opener()(top, relative, FOLDER)) as here,
+                    closing_fd(opener()(target, relative, FOLDER)) as below,
+                ):
+                    folders += [f"{relative}/{folder}" for folder in _copy_files(here, below)]
 
 
-def _copied(here: int, there: int) -> list[str]:
-    with os.scandir(here) as found:
-        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+def _copy_files(source: int, target: int) -> list[str]:
+    with os.scandir(source) as entries:
+        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in names:
         if is_folder:
-            os.mkdir(name, 0o700, dir_fd=there)
+            os.mkdir(name, 0o700, dir_fd=target)
         else:
-            _copy_one(here, name, there, name)
+            _copy_one(source, name, target, name)
     return [name for name, is_folder in names if is_folder]
 
 
@@ -119,11 +122,11 @@ def _copy_one(here: int, name: str, there: int, new: str) -> None:
     if stat.S_ISLNK(mode):
         os.symlink(os.readlink(name, dir_fd=here), new, dir_fd=there)
         return
-    with held(os.open(name, READ | os.O_NOFOLLOW, dir_fd=here)) as source:
+    with closing_fd(os.open(name, READ | os.O_NOFOLLOW, dir_fd=here)) as source:
         if not stat.S_ISREG(os.fstat(source).st_mode):
-            raise Refused(f"{shown(name)} is no file, link or folder: it cannot be moved to another file system")
+            raise Refused(f"{printable(name)} is no file, link or folder: it cannot be moved to another file system")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with held(os.open(new, flags, 0o600, dir_fd=there)) as target:
+        with closing_fd(os.open(new, flags, 0o600, dir_fd=there)) as target:
             while part := os.read(source, _STEP):
                 rest = memoryview(part)
                 while rest:

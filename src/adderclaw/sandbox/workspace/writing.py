@@ -4,87 +4,95 @@ import os
 from contextlib import suppress
 
 from adderclaw.core.errors import Refused
-from adderclaw.sandbox.workspace.place import Place, shown
-from adderclaw.sandbox.workspace.reading import FOLDER, Old, held, opened, parent_of, regular, replaceable
+from adderclaw.sandbox.workspace.place import WorkspacePath, printable
+from adderclaw.sandbox.workspace.reading import (
+    FOLDER,
+    OldFile,
+    closing_fd,
+    open_path,
+    parent_of,
+    require_regular,
+    require_replaceable,
+)
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make_folders(place: Place, mode: int = 0o777) -> None:
+def make_folders(path: WorkspacePath, mode: int = 0o777) -> None:
     """The folder and those above it, where they are missing."""
-    os.close(opened_or_made(place, mode))
+    os.close(open_or_make_folder(path, mode))
 
 
-def opened_or_made(place: Place, mode: int = 0o777) -> int:
+def open_or_make_folder(path: WorkspacePath, mode: int = 0o777) -> int:
     """A descriptor of the folder, made with its parents where it is missing, each step by descriptor."""
     try:
-        return opened(place, FOLDER)
+        return open_path(path, FOLDER)
     except FileNotFoundError:
         pass
-    here = os.open(place.root, FOLDER)
+    fd = os.open(path.root, FOLDER)
     try:
-        for part in place.way.split("/"):
+        for part in path.relative.split("/"):
             with suppress(FileExistsError):
-                os.mkdir(part, mode, dir_fd=here)
-            below = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=here)
-            os.close(here)
-            here = below
+                os.mkdir(part, mode, dir_fd=fd)
+            below = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = below
     except OSError as error:
-        os.close(here)
-        error.filename = place.text
+        os.close(fd)
+        error.filename = path.text
         raise
-    return here
+    return fd
 
 
-def write(place: Place, data: bytes, *, mode: int | None = None) -> None:
+def write(path: WorkspacePath, data: bytes, *, mode: int | None = None) -> None:
     """Put `data` there in one step over whatever regular file is there, whose mode stays unless another is given."""
-    with held(_parent(place)) as parent:
-        old = _status(place.name, parent)
+    with closing_fd(_parent(path)) as parent:
+        old = _status(path.name, parent)
         if old is not None:
-            replaceable(old, place)
-        _put(place, data, old, parent, mode)
+            require_replaceable(old, path)
+        _put(path, data, old, parent, mode)
 
 
-def replace(place: Place, data: bytes, old: Old | None) -> None:
+def replace_unchanged(path: WorkspacePath, data: bytes, old: OldFile | None) -> None:
     """The same, if what is there is still `old`; Refused else."""
-    with held(_parent(place)) as parent:
-        _same(place, parent, old)
-        _put(place, data, old.stat if old else None, parent, None)
+    with closing_fd(_parent(path)) as parent:
+        _require_unchanged_file(path, parent, old)
+        _put(path, data, old.stat if old else None, parent, None)
 
 
-def open_append(place: Place) -> int:
+def open_append(path: WorkspacePath) -> int:
     """A regular file with one name, to write at its end; made with its folders where missing. The caller closes it."""
-    with held(opened_or_made(place.parent, 0o700)) as parent:
-        fd = os.open(place.name, os.O_APPEND | os.O_NONBLOCK | NEW & ~os.O_EXCL, 0o600, dir_fd=parent)
+    with closing_fd(open_or_make_folder(path.parent, 0o700)) as parent:
+        fd = os.open(path.name, os.O_APPEND | os.O_NONBLOCK | NEW & ~os.O_EXCL, 0o600, dir_fd=parent)
     try:
-        found = os.fstat(fd)
-        regular(found, place)
-        replaceable(found, place)
+        status = os.fstat(fd)
+        require_regular(status, path)
+        require_replaceable(status, path)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def _parent(place: Place) -> int:
-    if place.is_root:
-        raise Refused(f"{shown(place.root)} is the root of the workspace itself")
-    return opened_or_made(place.parent)
+def _parent(path: WorkspacePath) -> int:
+    if path.is_root:
+        raise Refused(f"{printable(path.root)} is the root of the workspace itself")
+    return open_or_make_folder(path.parent)
 
 
-def _put(place: Place, data: bytes, old: os.stat_result | None, parent: int, mode: int | None) -> None:
+def _put(path: WorkspacePath, data: bytes, old: os.stat_result | None, parent: int, mode: int | None) -> None:
     temporary = f".adderclaw-{os.urandom(8).hex()}.tmp"
     try:
         if not _put_nameless(temporary, data, old, parent, mode):
-            with held(os.open(temporary, NEW, 0o666, dir_fd=parent)) as fd:
+            with closing_fd(os.open(temporary, NEW, 0o666, dir_fd=parent)) as fd:
                 _fill(fd, data, old, mode)
-        _unchanged(place, parent, old)
-        os.rename(temporary, place.name, src_dir_fd=parent, dst_dir_fd=parent)
+        _require_unchanged(path, parent, old)
+        os.rename(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException as error:
         with suppress(OSError):  # also where nothing could be made: a read-only disk refuses this, too
             os.unlink(temporary, dir_fd=parent)
         if isinstance(error, OSError) and error.filename == temporary:
-            error.filename = place.text  # nobody asked for a file of the other name
+            error.filename = path.text  # nobody asked for a file of the other name
         raise
     os.fsync(parent)
 
@@ -95,10 +103,10 @@ def _put_nameless(name: str, data: bytes, old: os.stat_result | None, parent: in
     if not hasattr(os, "O_TMPFILE"):
         return False
     try:
-        made = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=parent)
+        nameless = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=parent)
     except OSError:
         return False
-    with held(made) as fd:
+    with closing_fd(nameless) as fd:
         _fill(fd, data, old, mode)
         try:
             os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=parent, follow_symlinks=True)
@@ -111,9 +119,9 @@ def _fill(fd: int, data: bytes, old: os.stat_result | None, mode: int | None) ->
     if old is not None and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         with suppress(PermissionError):  # somebody else's file in a folder of ours: the new one is ours
             os.fchown(fd, old.st_uid, old.st_gid)
-    wanted = mode if mode is not None else old.st_mode if old is not None else None
-    if wanted is not None:
-        os.fchmod(fd, wanted & 0o777)
+    new_mode = mode if mode is not None else old.st_mode if old is not None else None
+    if new_mode is not None:
+        os.fchmod(fd, new_mode & 0o777)
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
@@ -127,42 +135,42 @@ def _status(name: str, parent: int) -> os.stat_result | None:
         return None
 
 
-def _same(place: Place, parent: int, old: Old | None) -> None:
-    _unchanged(place, parent, old.stat if old else None)
+def _require_unchanged_file(path: WorkspacePath, parent: int, old: OldFile | None) -> None:
+    _require_unchanged(path, parent, old.stat if old else None)
 
 
-def _unchanged(place: Place, parent: int, old: os.stat_result | None) -> None:
+def _require_unchanged(path: WorkspacePath, parent: int, old: os.stat_result | None) -> None:
     """Nobody may have put something else there since we looked."""
-    found = _status(place.name, parent)
-    if found is not None:
-        replaceable(found, place)
-    if _mark(found) != _mark(old):
-        raise Refused(f"{shown(place.text)} was changed by somebody else at this moment: read it again")
+    status = _status(path.name, parent)
+    if status is not None:
+        require_replaceable(status, path)
+    if _fingerprint(status) != _fingerprint(old):
+        raise Refused(f"{printable(path.text)} was changed by somebody else at this moment: read it again")
 
 
-def _mark(found: os.stat_result | None) -> tuple[int, ...] | None:
-    return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+def _fingerprint(status: os.stat_result | None) -> tuple[int, ...] | None:
+    return status and (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def put_link(place: Place, target: str) -> None:
+def put_link(path: WorkspacePath, target: str) -> None:
     """A symbolic link in one step, over a file or link that is there; it is only written, never followed."""
-    with parent_of(place) as parent:
+    with parent_of(path) as parent:
         temporary = f".adderclaw-{os.urandom(8).hex()}.tmp"
         os.symlink(target, temporary, dir_fd=parent)
         try:
-            os.rename(temporary, place.name, src_dir_fd=parent, dst_dir_fd=parent)
+            os.rename(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
             os.unlink(temporary, dir_fd=parent)
             raise
 
 
-def chmod(place: Place, mode: int) -> None:
+def chmod(path: WorkspacePath, mode: int) -> None:
     """The mode of a folder or a regular file with one name, by its descriptor; no setuid, setgid or sticky bit."""
     from adderclaw.config.safe_open import READ
 
-    with held(opened(place, READ)) as fd:
-        found = os.fstat(fd)
+    with closing_fd(open_path(path, READ)) as fd:
+        status = os.fstat(fd)
         with suppress(IsADirectoryError):
-            regular(found, place)
-            replaceable(found, place)
+            require_regular(status, path)
+            require_replaceable(status, path)
         os.fchmod(fd, mode & 0o777)

@@ -104,7 +104,7 @@ def talks(called: Called, words: str, limit: int) -> list[Talk]:
 
 def _talk(called: Called, row: transcript.Conversation) -> Talk:
     here = called.house.conversations.get(row.id)
-    came_from = threads.came_from(transcript.client_of(called.house.store, row.id))
+    came_from = threads.describe_sender(transcript.client_of(called.house.store, row.id))
     shown = row._replace(title=clean(row.title), project_dir=clean(row.project_dir))
     return Talk(shown, here.state if here else "", clean(came_from))
 
@@ -123,7 +123,7 @@ async def _read(called: Called) -> Output:
         one.id,
         title if len(title) <= 90 else f"{title[:90]}…",
         folder_of(one),
-        clean(threads.came_from(one.client)),
+        clean(threads.describe_sender(one.client)),
         items[start : start + PAGE],
         one.partial,
         start,
@@ -156,7 +156,7 @@ def _prompts(store: Store, one: Conversation) -> list[Words]:
 def _is_elsewhere(store: Store, one: Conversation) -> bool:
     if one.run is not None:
         return False
-    return any(locks.holder(store.path, session) for session in transcript.sessions_of(store, one.id)[-1:])
+    return any(locks.run_in_session(store.path, session) for session in transcript.sessions_of(store, one.id)[-1:])
 
 
 def _status(store: Store, one: Conversation) -> Status:

@@ -72,7 +72,7 @@ def _output(called: Called) -> Output:
 def _working(called: Called, seen: Sequence[str]) -> list[Working]:
     store = called.house.store
     working: list[Working] = []
-    for run in runs.found(store, status="running", limit=MOST_RUNNING):
+    for run in runs.search(store, status="running", limit=MOST_RUNNING):
         folder = transcript.workspace_of(store, run.conversation_id)
         if seen and folder not in seen:
             continue

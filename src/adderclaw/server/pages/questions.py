@@ -68,13 +68,13 @@ async def _read(called: Called) -> Output:
 def waiting(called: Called, conversation: str | None = None, *, with_place: bool = True) -> list[Card]:
     """Those that wait, the oldest first: of one conversation, or of all that the client sees."""
     store = called.house.store
-    rows = approvals.listing(store, everything=False, limit=MOST, places=places(called), conversation=conversation)
+    rows = approvals.listing(store, everything=False, limit=MOST, workspaces=places(called), conversation=conversation)
     cards = (card(called, row, with_place=with_place) for row in rows if row.state(time.time()) == "pending")
     return [one for one in cards if conversation in (None, one.conversation_id)]
 
 
 def _answered(called: Called) -> list[Card]:
-    rows = approvals.listing(called.house.store, everything=True, limit=MOST, places=places(called))
+    rows = approvals.listing(called.house.store, everything=True, limit=MOST, workspaces=places(called))
     cards = [card(called, row) for row in rows]
     return [one for one in cards if not one.is_open]
 

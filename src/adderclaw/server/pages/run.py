@@ -19,7 +19,7 @@ from adderclaw.flows.queries.boards import NAMES, State
 from adderclaw.flows.queries.runs import Listed, Told
 from adderclaw.flows.queries.sops import SopState
 from adderclaw.flows.spec import report
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.server import streams
 from adderclaw.server.client_scope import places
 from adderclaw.server.endpoint import Called, Endpoint
@@ -167,7 +167,7 @@ def _evidence(store: Store, told: Told) -> list[Block]:
     if not wrote:
         return []
     rows = Rows(store, clean, told.listed.project)
-    return list(report.evidence(rows, told.checks, Place(wrote[0].root, wrote[0].way).parent))
+    return list(report.evidence(rows, told.checks, WorkspacePath(wrote[0].root, wrote[0].way).parent))
 
 
 async def _events(called: Called) -> object:

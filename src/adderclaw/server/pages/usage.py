@@ -13,7 +13,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.server.client_scope import places
 from adderclaw.server.endpoint import Called
 from adderclaw.server.pages.page import Entry, in_thread, page, word
-from adderclaw.storage.model_calls import Used
+from adderclaw.storage.model_calls import UsageSum
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -28,13 +28,13 @@ class Row(NamedTuple):
     name: str
     key: str
     spark: "Markup"
-    used: Used
+    used: UsageSum
 
 
 class Output(NamedTuple):
     ranges: dict[str, tuple[int, str]]
     chosen: str
-    total: Used
+    total: UsageSum
     plots: "list[Markup]"
     tables: list[tuple[str, str, list[Row]]]
     """Title, name of the first column, and rows."""
@@ -51,9 +51,9 @@ class _Found(NamedTuple):
     days: list[DayRow]
     by_model: list[DayRow]
     by_project: list[DayRow]
-    models: list[Used]
-    projects: list[Used]
-    total: Used
+    models: list[UsageSum]
+    projects: list[UsageSum]
+    total: UsageSum
 
 
 async def _read(called: Called) -> Output:
@@ -157,8 +157,8 @@ def _most(rows: Sequence[DayRow], name: str) -> float | None:
     return max((row[name] / 1000 for row in rows), default=None)  # pyright: ignore
 
 
-def _rows(rows: Sequence[Used], days: Sequence[DayRow], axis: _Places) -> list[Row]:
-    def row(used: Used) -> Row:
+def _rows(rows: Sequence[UsageSum], days: Sequence[DayRow], axis: _Places) -> list[Row]:
+    def row(used: UsageSum) -> Row:
         key = used["key"]
         name = os.path.basename(key) if key.startswith("/") else key or "unknown"
         return Row(

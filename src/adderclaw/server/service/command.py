@@ -15,7 +15,7 @@ def ran(name: str, *words: str, timeout: float) -> Done:
     """What it said; a program that is not there, or does not end in time, has failed."""
     import subprocess
 
-    program = programs.on_system(name)
+    program = programs.resolve_outside_sessions(name)
     if program is None:
         return Done(127, "", f"{name}: not found on PATH outside of projects")
     try:
@@ -41,7 +41,7 @@ def printed(name: str, *words: str) -> None:
 
     from adderclaw.core.redaction import visible
 
-    program = programs.on_system(name)
+    program = programs.resolve_outside_sessions(name)
     if program is None:
         raise AdderClawError(f"{name} is not found on PATH outside of projects: install it")
     try:

@@ -88,7 +88,7 @@ def _need_extra() -> None:
 
 def installed_program() -> str:
     """The program that runs now, as it was called."""
-    found = installation.program(programs.on_system)
+    found = installation.program(programs.resolve_outside_sessions)
     if not found:
         called = sys.argv[0]
         raise UsageError(f"{called!r} is not the installed program: install it (docs/getting-started.md) and call that")

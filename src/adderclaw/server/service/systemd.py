@@ -36,7 +36,7 @@ PROPERTIES = (
 
 def answers() -> bool:
     """Whether a manager of this user is there: the program alone says nothing."""
-    if not sys.platform.startswith("linux") or programs.on_system("systemctl") is None:
+    if not sys.platform.startswith("linux") or programs.resolve_outside_sessions("systemctl") is None:
         return False
     done = ran("systemctl", "--user", "show", "--property=Version", "--value", timeout=5)
     return done.code == 0 and bool(done.out.strip())
@@ -53,7 +53,7 @@ class Systemd:
 
     def text(self, plan: Plan) -> str:
         template = files("adderclaw.server.service").joinpath("unit.service").read_text("utf-8")
-        if (bwrap := programs.on_system("bwrap")) and os.stat(bwrap).st_mode & stat.S_ISUID:
+        if (bwrap := programs.resolve_outside_sessions("bwrap")) and os.stat(bwrap).st_mode & stat.S_ISUID:
             before, _, walls = template.partition(WALLS)
             template = f"{before}{WITHOUT_WALLS.format(bwrap=bwrap)}{walls[walls.index('\n\n[Install]') + 1 :]}"
         return template.format(

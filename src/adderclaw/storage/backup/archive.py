@@ -17,8 +17,8 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 PART = 1 << 20
 MANIFEST_LIMIT = 256 << 20
-MOST_FILES = 2_000_000
-FREELY = 1 << 30
+MAX_FILES = 2_000_000
+ALWAYS_ALLOWED_BYTES = 1 << 30
 """Bytes that an archive may hold however small it is; beyond, what it holds is at most RATIO times its size."""
 RATIO = 200
 NAME_LIMIT, PART_LIMIT = 4096, 255
@@ -121,26 +121,26 @@ class Reader:
         size = os.fstat(file.fileno()).st_size
         try:
             self._zip = zipfile.ZipFile(file)
-            self._infos = self._checked_names()
+            self._infos = self._check_names()
             self.manifest = self._read_manifest()
         except (zipfile.BadZipFile, NotImplementedError, zlib.error, EOFError, OSError, ValueError) as error:
             raise BadArchive(
                 f"{path} is no backup that can be read ({error}): make another one, or use an older one"
             ) from error
-        self._agrees(size)
+        self._check_manifest(size)
 
     def _refused(self, why: str) -> BadArchive:
         return BadArchive(f"{self._path} is not restored: {why}. Nothing was written; use a backup that you trust")
 
-    def _checked_names(self) -> dict[str, zipfile.ZipInfo]:
+    def _check_names(self) -> dict[str, zipfile.ZipInfo]:
         infos: dict[str, zipfile.ZipInfo] = {}
         listed = self._zip.infolist()
-        if len(listed) > MOST_FILES:
-            raise self._refused(f"it holds {len(listed)} files, more than {MOST_FILES}")
+        if len(listed) > MAX_FILES:
+            raise self._refused(f"it holds {len(listed)} files, more than {MAX_FILES}")
         for info in listed:
             name = info.filename
             kind = stat.S_IFMT(info.external_attr >> 16)
-            if why := bad_name(name):
+            if why := name_problem(name):
                 raise self._refused(f"{name[:200]!r} {why}")
             if kind not in (0, stat.S_IFREG) or info.is_dir():
                 what = "a link" if kind == stat.S_IFLNK else "no regular file"
@@ -172,13 +172,13 @@ class Reader:
         except (ValueError, RecursionError) as error:
             raise self._refused(f"its {MANIFEST} is no JSON") from error
         table = cast(dict[str, Any], value) if isinstance(value, dict) else {}
-        given = table.get("format")
-        if isinstance(given, int) and given > FORMAT:
+        version = table.get("format")
+        if isinstance(version, int) and version > FORMAT:
             made_by = table.get("adderclaw")
             from adderclaw import __version__
 
             raise self._refused(
-                f"it was made by a newer adderclaw ({made_by}, format {given}), and this is {__version__} "
+                f"it was made by a newer adderclaw ({made_by}, format {version}), and this is {__version__} "
                 f"(format {FORMAT}): upgrade first"
             )
         try:
@@ -187,21 +187,21 @@ class Reader:
             key, message = error.problems[0]
             raise self._refused(f"its {MANIFEST} is damaged: {key}: {message}") from error
 
-    def _agrees(self, archive_size: int) -> None:
+    def _check_manifest(self, archive_size: int) -> None:
         """The manifest and the archive speak of the same files, which are not larger than such an archive can hold."""
         names, total = set(self._infos) - {MANIFEST}, 0
         listed = self.manifest.files
         if names != listed.keys():
             odd = min(names ^ listed.keys())
-            place = "the manifest does not know it" if odd in names else "it is missing"
-            raise self._refused(f"{odd[:200]!r} does not belong to the manifest: {place}")
+            problem = "the manifest does not know it" if odd in names else "it is missing"
+            raise self._refused(f"{odd[:200]!r} does not belong to the manifest: {problem}")
         for name, entry in listed.items():
             if self._infos[name].file_size != entry.size:
                 raise self._refused(f"{name!r} has another size than the manifest says: it was changed")
             if not 0 <= entry.mode <= 0o777:
                 raise self._refused(f"{name!r} has the mode {entry.mode:o}")
             total += entry.size
-        if total > max(FREELY, RATIO * archive_size):
+        if total > max(ALWAYS_ALLOWED_BYTES, RATIO * archive_size):
             raise self._refused(f"it would grow to {total >> 20} MiB, {RATIO} times its size and more: that is a bomb")
         self.total = total
 
@@ -228,7 +228,7 @@ class Reader:
         return iter(self.manifest.files)
 
 
-def bad_name(name: str) -> str:
+def name_problem(name: str) -> str:
     """Why a name in an archive is not taken, or nothing."""
     if not name or len(name) > NAME_LIMIT or not name.isprintable() or "\\" in name:
         return "is no name of a file"

@@ -47,61 +47,61 @@ def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     store = Store.open(path, read_only=True) if Store.exists(path) else None
     try:
-        counts = _records(store, loaded, os.path.join(folder, RECORDS))
-        chains = {name: _chain(path, os.path.join(folder, name), key_path) for name, path in _logs(log)}
+        counts = _write_records(store, loaded, os.path.join(folder, RECORDS))
+        chains = {name: _copy_chain(path, os.path.join(folder, name), key_path) for name, path in _chain_logs(log)}
         whole = verify(log, store, key_path)
-        put_away = [_put_away(log, store, key_path, name) for name in whole.completeness.get("archives", ())]
+        put_away = [_verify_archived(log, store, key_path, name) for name in whole.completeness.get("archives", ())]
     finally:
         if store is not None:
             store.close()
-    found = chains.pop(home_names.RECEIPTS)
+    current_chain = chains.pop(home_names.RECEIPTS)
     manifest = {
         "format": 1,
         "adderclaw": __version__,
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "head": found.head,
+        "head": current_chain.head,
         "archives": {name: chain.head for name, chain in chains.items()},
         "records": counts,
         "completeness": whole.completeness,
-        "files": {name: _hashed(os.path.join(folder, name)) for name in (home_names.RECEIPTS, *chains, RECORDS)},
+        "files": {name: _file_hash(os.path.join(folder, name)) for name in (home_names.RECEIPTS, *chains, RECORDS)},
     }
-    with _opened(os.path.join(folder, MANIFEST)) as file:
+    with _create_file(os.path.join(folder, MANIFEST)) as file:
         file.write(json.dumps(manifest, indent=2, sort_keys=True).encode() + b"\n")
     broken = [chain for chain in (whole, *put_away, *chains.values()) if not chain.valid]
-    return Exported(folder, counts, broken[0] if broken else found, sorted(chains))
+    return Exported(folder, counts, broken[0] if broken else current_chain, sorted(chains))
 
 
-def _logs(log: str) -> Iterator[tuple[str, str]]:
+def _chain_logs(log: str) -> Iterator[tuple[str, str]]:
     """The log in use, and the chains that were put away before it, which lie beside it under their time."""
     yield home_names.RECEIPTS, log
-    place, name = os.path.split(os.path.abspath(log))
-    for other in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+    log_folder, name = os.path.split(os.path.abspath(log))
+    for other in sorted(os.listdir(log_folder)) if os.path.isdir(log_folder) else ():
         stamp = other.removeprefix(f"{name}.")
-        if re.fullmatch(r"\d{8}T\d{6}Z(-\d+)?", stamp) and os.path.isfile(os.path.join(place, other)):
-            yield f"{home_names.RECEIPTS}.{stamp}", os.path.join(place, other)
+        if re.fullmatch(r"\d{8}T\d{6}Z(-\d+)?", stamp) and os.path.isfile(os.path.join(log_folder, other)):
+            yield f"{home_names.RECEIPTS}.{stamp}", os.path.join(log_folder, other)
 
 
-def _put_away(log: str, store: Store | None, key_path: str, name: str) -> Verification:
+def _verify_archived(log: str, store: Store | None, key_path: str, name: str) -> Verification:
     """A chain that the database knows of, whether its file is still there or not."""
-    found = verify(log, store, key_path, archive=name)
-    return found._replace(reason=f"{name}: {found.reason}")
+    verification = verify(log, store, key_path, archive=name)
+    return verification._replace(reason=f"{name}: {verification.reason}")
 
 
-def _chain(log: str, copy: str, key_path: str) -> Verification:
-    _copied(log, copy)
+def _copy_chain(log: str, copy: str, key_path: str) -> Verification:
+    _copy_log(log, copy)
     return verify(copy, None, key_path)
 
 
-def _records(store: Store | None, loaded: Loaded, path: str) -> dict[str, int]:
+def _write_records(store: Store | None, loaded: Loaded, path: str) -> dict[str, int]:
     counts: dict[str, int] = {}
-    with _opened(path) as file:
-        for kind, record in _lines(store, loaded):
+    with _create_file(path) as file:
+        for kind, record in _redacted_records(store, loaded):
             counts[kind] = counts.get(kind, 0) + 1
             file.write(canonical(Secrets().clean({"record": kind, **record})).encode() + b"\n")
     return counts
 
 
-def _lines(store: Store | None, loaded: Loaded) -> Iterator[tuple[str, Json]]:
+def _redacted_records(store: Store | None, loaded: Loaded) -> Iterator[tuple[str, Json]]:
     digest = hashlib.sha256(canonical(public(loaded.config)).encode()).hexdigest()
     managed = hashlib.sha256(canonical(loaded.managed).encode()).hexdigest() if loaded.managed else ""
     yield "configuration", {"sha256": digest, "files": list(loaded.files), "managed_sha256": managed}
@@ -114,13 +114,13 @@ def _lines(store: Store | None, loaded: Loaded) -> Iterator[tuple[str, Json]]:
         yield kind, record
 
 
-def _opened(path: str) -> IO[bytes]:
+def _create_file(path: str) -> IO[bytes]:
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
 
 
-def _copied(log: str, target: str) -> None:
+def _copy_log(log: str, target: str) -> None:
     """Whole lines alone: somebody may be appending one."""
-    with _opened(target) as copy:
+    with _create_file(target) as copy:
         try:
             fd = open_log(os.path.abspath(log), os.O_RDONLY)
         except FileNotFoundError:
@@ -131,12 +131,12 @@ def _copied(log: str, target: str) -> None:
                     copy.write(line)
 
 
-def _hashed(path: str) -> str:
+def _file_hash(path: str) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def said(done: Exported) -> Iterator[str]:
+def describe(done: Exported) -> Iterator[str]:
     """For people."""
     counted = ", ".join(f"{number} of {kind}" for kind, number in done.records.items())
     yield f"wrote {done.folder}: {done.receipts.receipts} receipts; records: {counted}"

@@ -20,7 +20,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, damage
 from adderclaw.storage.backup import contents
-from adderclaw.storage.backup.archive import FORMAT, Manifest, Progress, Reader, Writer, bad_name, key_id
+from adderclaw.storage.backup.archive import FORMAT, Manifest, Progress, Reader, Writer, key_id, name_problem
 from adderclaw.storage.files import IMAGE, folder_of
 from adderclaw.storage.ledger.log_files import Lock, open_log, read_key
 from adderclaw.storage.ledger.verify import Verification, verify
@@ -32,7 +32,7 @@ PAGES = 2_000
 """Pages of the database that are copied at once."""
 
 
-class Made(NamedTuple):
+class BackupResult(NamedTuple):
     file: str
     size: int
     files: int
@@ -43,26 +43,26 @@ class Made(NamedTuple):
 
     @property
     def good(self) -> bool:
-        return _wrong(self.receipts) == ""
+        return _problem(self.receipts) == ""
 
     def as_json(self) -> Json:
         return {**self._asdict(), "receipts": self.receipts.as_json()}
 
 
-def _wrong(found: Verification) -> str:
+def _problem(verification: Verification) -> str:
     """Why a backup with these receipts is not a good one; empty if it is."""
-    if not found.valid:
-        return f"the receipts do NOT verify: invalid at {found.first_broken}: {found.reason}"
-    if found.completeness.get("behind"):
-        missing = found.completeness["unmirrored"]
+    if not verification.valid:
+        return f"the receipts do NOT verify: invalid at {verification.first_broken}: {verification.reason}"
+    if verification.completeness.get("behind"):
+        missing = verification.completeness["unmirrored"]
         return (
-            f"the database lacks {missing} of {found.receipts} receipts: it was put back to an older state, its -wal "
-            "file was lost, or another database was in use. `adderclaw receipt verify` shows details"
+            f"the database lacks {missing} of {verification.receipts} receipts: it was put back to an older state, its "
+            "-wal file was lost, or another database was in use. `adderclaw receipt verify` shows details"
         )
     return ""
 
 
-class _Places(NamedTuple):
+class _Sources(NamedTuple):
     home: str
     database: str
     log: str
@@ -72,23 +72,25 @@ class _Places(NamedTuple):
     def key(self) -> str:
         return os.path.join(self.home, home_names.RECEIPT_KEY)
 
-    def named(self, path: str, usual: str) -> str:
+    def archive_name(self, path: str, usual: str) -> str:
         """What the database or the log is called in an archive: where the settings look for it in the home."""
         way = os.path.relpath(followed(path), followed(self.home))
         inside = beneath(followed(path), followed(self.home)) and way != os.path.basename(usual)
-        return f"home/{way}" if inside and not bad_name(f"home/{way}") else usual
+        return f"home/{way}" if inside and not name_problem(f"home/{way}") else usual
 
 
-def backup(home: str, target: str, *, config: str | None, secrets: bool, replace: bool, progress: Progress) -> Made:
+def backup(
+    home: str, target: str, *, config: str | None, secrets: bool, replace: bool, progress: Progress
+) -> BackupResult:
     """Write `target`, a file or a folder for one; raises where nothing could be kept."""
     if not os.path.isdir(home):
         raise UsageError(f"there is no home at {home}, so that there is nothing to keep: run `adderclaw init`")
-    places = _places(home, config)
-    target = _target(target, home, replace=replace)
+    places = _find_sources(home, config)
+    target = _target_file(target, home, replace=replace)
     folder = os.path.dirname(target)
     try:
         with tempfile.TemporaryDirectory(prefix=".adderclaw-backup-", dir=folder) as scratch:
-            return _Backup(places, scratch, secrets, progress).written(os.path.join(scratch, "backup.zip"), target)
+            return _Backup(places, scratch, secrets, progress).write(os.path.join(scratch, "backup.zip"), target)
     except OSError as error:
         raise AdderClawError(
             f"the backup cannot be written to {folder} ({error}): make room there, or name a file elsewhere;"
@@ -96,16 +98,16 @@ def backup(home: str, target: str, *, config: str | None, secrets: bool, replace
         ) from error
 
 
-def _places(home: str, config: str | None) -> _Places:
+def _find_sources(home: str, config: str | None) -> _Sources:
     try:
         now = load(config_file=config, looks=True, here=True).config
     except ConfigError as error:
         note = f"the configuration cannot be read ({error.problems[0]}), so that the usual places were looked at"
-        return _Places(home, os.path.join(home, home_names.DATABASE), os.path.join(home, home_names.RECEIPTS), [note])
-    return _Places(home, now.memory.path, now.receipts.path, [])
+        return _Sources(home, os.path.join(home, home_names.DATABASE), os.path.join(home, home_names.RECEIPTS), [note])
+    return _Sources(home, now.memory.path, now.receipts.path, [])
 
 
-def _target(target: str, home: str, *, replace: bool) -> str:
+def _target_file(target: str, home: str, *, replace: bool) -> str:
     path = os.path.abspath(os.path.expanduser(target))
     if os.path.isdir(path):
         path = os.path.join(path, time.strftime("adderclaw-%Y%m%d-%H%M%SZ.zip", time.gmtime()))
@@ -121,28 +123,31 @@ def _target(target: str, home: str, *, replace: bool) -> str:
 
 
 class _Backup:
-    def __init__(self, places: _Places, scratch: str, secrets: bool, progress: Progress) -> None:
-        self._places, self._secrets, self._progress = places, secrets, progress
+    def __init__(self, places: _Sources, scratch: str, secrets: bool, progress: Progress) -> None:
+        self._sources, self._secrets, self._progress = places, secrets, progress
         self._notes: list[str] = [*places.notes]
         self._left_out: list[str] = []
         self._copy, self._log = os.path.join(scratch, home_names.DATABASE), os.path.join(scratch, home_names.RECEIPTS)
         self._done = self._total = 0
-        self._database_name = places.named(places.database, DATABASE)
+        self._database_name = places.archive_name(places.database, DATABASE)
         """The name in the archive; a file store is a folder with this name."""
-        self._log_name = places.named(places.log, LOG)
+        self._log_name = places.archive_name(places.log, LOG)
         self._in_files = os.path.isdir(folder_of(places.database))
-        self._own = (followed(folder_of(places.database) if self._in_files else places.database), followed(places.log))
+        self._snapshotted = (
+            followed(folder_of(places.database) if self._in_files else places.database),
+            followed(places.log),
+        )
         """Of these there is a copy of one moment, by whatever path they are named."""
 
-    def written(self, unfinished: str, target: str) -> Made:
+    def write(self, unfinished: str, target: str) -> BackupResult:
         has_database = self._snapshot()
         with open(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w+b") as file:
             with Writer(file) as writer:
-                runs = self._collect(writer, has_database)
-                found = self._verified(has_database)
-                if (why := _wrong(found)) and os.path.lexists(target):
+                runs = self._add_files(writer, has_database)
+                verification = self._verify_copies(has_database)
+                if (why := _problem(verification)) and os.path.lexists(target):
                     raise AdderClawError(f"{why}; the earlier backup in {target} was not replaced")
-                writer.finish(self._manifest(writer, has_database, runs, found))
+                writer.finish(self._manifest(writer, has_database, runs, verification))
             file.flush()
             os.fsync(file.fileno())
             reader = Reader(file, target)
@@ -150,10 +155,12 @@ class _Backup:
                 reader.copy(name, None)
         size = os.path.getsize(unfinished)
         os.replace(unfinished, target)
-        made = Made(target, size, len(writer.entries), found, self._secrets, self._left_out, self._notes)
-        if made.good and has_database:
-            damage.record_backup(self._places.database, target)
-        return made
+        result = BackupResult(
+            target, size, len(writer.entries), verification, self._secrets, self._left_out, self._notes
+        )
+        if result.good and has_database:
+            damage.record_backup(self._sources.database, target)
+        return result
 
     # -------------------------------------------------------------- one state of the database and of the log
 
@@ -163,55 +170,55 @@ class _Backup:
         The lock of the receipts is held only while a transaction to read begins and the log's length is looked at: from
         there on both copies are of that moment, however long they take and whatever is written meanwhile.
         """
-        if not Store.exists(self._places.database):
-            if self._length():
-                raise StoreError(damage.lost(self._places.database, self._places.log))
+        if not Store.exists(self._sources.database):
+            if self._log_length():
+                raise StoreError(damage.lost_message(self._sources.database, self._sources.log))
             return False
         if self._in_files:
             self._copy_log(self._copy_image())
         else:
             self._copy_log(self._copy_database())
         with closing(sqlite3.connect(self._copy)) as copy:
-            if why := damage.found_in(copy):
-                raise StoreError(f"{damage.message(self._places.database, why)}. No backup was written")
-            if self._length() and not databases.tables(copy):
-                raise StoreError(damage.lost(self._places.database, self._places.log))
+            if why := damage.find_damage(copy):
+                raise StoreError(f"{damage.message(self._sources.database, why)}. No backup was written")
+            if self._log_length() and not databases.tables(copy):
+                raise StoreError(damage.lost_message(self._sources.database, self._sources.log))
         return True
 
     def _copy_image(self) -> int | None:
         """Each commit of a file store replaces its file, so the file that is open here does not change."""
-        with self._still(), open(os.path.join(folder_of(self._places.database), IMAGE), "rb") as source:
-            length = self._length()
+        with self._receipts_locked(), open(os.path.join(folder_of(self._sources.database), IMAGE), "rb") as source:
+            length = self._log_length()
             with open(os.open(self._copy, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_WRONLY, 0o600), "wb") as target:
                 shutil.copyfileobj(source, target)
         return length
 
     def _copy_database(self) -> int | None:
-        name = f"file:{quote(self._places.database)}?mode=ro"
+        name = f"file:{quote(self._sources.database)}?mode=ro"
         try:
             with closing(sqlite3.connect(name, uri=True, timeout=30, isolation_level=None)) as source:
-                with self._still():
+                with self._receipts_locked():
                     databases.begin_snapshot(source)
-                    length = self._length()
+                    length = self._log_length()
                 os.close(os.open(self._copy, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_RDWR, 0o600))
                 with closing(sqlite3.connect(self._copy)) as target:
-                    source.backup(target, pages=PAGES, progress=self._pages, sleep=0)
+                    source.backup(target, pages=PAGES, progress=self._report_pages, sleep=0)
                     target.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             if damage.is_damage(error):
-                raise StoreError(f"{damage.message(self._places.database, error)}. No backup was written") from error
+                raise StoreError(f"{damage.message(self._sources.database, error)}. No backup was written") from error
             raise StoreError(
-                f"{self._places.database} cannot be copied ({error}): `adderclaw doctor` says what is wrong with it"
+                f"{self._sources.database} cannot be copied ({error}): `adderclaw doctor` says what is wrong with it"
             ) from error
         return length
 
     @contextmanager
-    def _still(self) -> Generator[None]:
+    def _receipts_locked(self) -> Generator[None]:
         """Hold the lock of the receipts, so that none is written."""
         try:
-            lock = Lock(self._places.log, shared=True)
+            lock = Lock(self._sources.log, shared=True)
         except (FileNotFoundError, LedgerError):
             yield
             return
@@ -221,18 +228,18 @@ class _Backup:
         finally:
             lock.close()
 
-    def _length(self) -> int | None:
+    def _log_length(self) -> int | None:
         try:
-            return os.lstat(self._places.log).st_size
+            return os.lstat(self._sources.log).st_size
         except FileNotFoundError:
             return None
 
-    def _pages(self, _status: int, remaining: int, total: int) -> None:
+    def _report_pages(self, _status: int, remaining: int, total: int) -> None:
         self._progress(total - remaining, total)
 
     def _copy_log(self, length: int | None) -> None:
         try:
-            fd = open_log(self._places.log, os.O_RDONLY)
+            fd = open_log(self._sources.log, os.O_RDONLY)
         except FileNotFoundError:
             return
         with open(fd, "rb") as source, open(self._log, "xb") as target:
@@ -243,43 +250,46 @@ class _Backup:
 
     # -------------------------------------------------------------- the files
 
-    def _collect(self, writer: Writer, has_database: bool) -> dict[str, str]:
+    def _add_files(self, writer: Writer, has_database: bool) -> dict[str, str]:
         own = [self._log, *([self._copy] if has_database else [])]
-        found = [one for one in contents.files(self._places.home) if self._belongs(one)]
-        runs = self._runs() if has_database else {}
+        entries = [entry for entry in contents.files(self._sources.home) if self._is_included(entry)]
+        runs = self._run_folders() if has_database else {}
         traces = [
-            (name, one) for name, folder in runs.items() for one in contents.files(folder) if self._is_named(name, one)
+            (name, entry)
+            for name, folder in runs.items()
+            for entry in contents.files(folder)
+            if self._has_valid_name(name, entry)
         ]
-        self._total = sum(one.size for one in (*found, *(one for _, one in traces)))
+        self._total = sum(entry.size for entry in (*entries, *(entry for _, entry in traces)))
         self._total += sum(os.path.getsize(path) for path in own if os.path.exists(path))
         for path, name in ((self._copy, self._rows_name), (self._log, self._log_name)):
             if path in own and os.path.exists(path):
                 with open(path, "rb") as source:
                     self._add(writer, name, source)
-        for one in found:
-            self._file(writer, f"home/{one.way}", one)
-        for name, one in traces:
-            self._file(writer, f"{name}/{one.way}", one)
-        for way in contents.links(self._places.home):
+        for entry in entries:
+            self._add_file(writer, f"home/{entry.relative}", entry)
+        for name, entry in traces:
+            self._add_file(writer, f"{name}/{entry.relative}", entry)
+        for way in contents.links(self._sources.home):
             self._left_out.append(f"{way} (a link)")
-        self._outside(writer)
+        self._add_files_outside_home(writer)
         return runs
 
-    def _belongs(self, one: contents.Found) -> bool:
-        path = followed(one.path)
-        if any(beneath(path, own) for own in self._own):
+    def _is_included(self, entry: contents.HomeFile) -> bool:
+        path = followed(entry.path)
+        if any(beneath(path, own) for own in self._snapshotted):
             return False
-        if f"store/{one.way}" in (self._database_name, self._log_name):
-            self._left_out.append(f"{one.way} (not the one in use)")
+        if f"store/{entry.relative}" in (self._database_name, self._log_name):
+            self._left_out.append(f"{entry.relative} (not the one in use)")
             return False
-        if contents.is_secret(one.way) and not self._secrets:
-            self._left_out.append(f"{one.way} ({contents.SECRET.get(one.way, 'a key')})")
+        if contents.is_secret(entry.relative) and not self._secrets:
+            self._left_out.append(f"{entry.relative} ({contents.SECRET.get(entry.relative, 'a key')})")
             return False
-        return self._is_named("home", one)
+        return self._has_valid_name("home", entry)
 
-    def _is_named(self, folder: str, one: contents.Found) -> bool:
-        if bad_name(f"{folder}/{one.way}"):
-            self._left_out.append(f"{one.way!r} (its name)")
+    def _has_valid_name(self, folder: str, entry: contents.HomeFile) -> bool:
+        if name_problem(f"{folder}/{entry.relative}"):
+            self._left_out.append(f"{entry.relative!r} (its name)")
             return False
         return True
 
@@ -287,41 +297,41 @@ class _Backup:
     def _rows_name(self) -> str:
         return f"{folder_of(self._database_name)}/{IMAGE}" if self._in_files else self._database_name
 
-    def _file(self, writer: Writer, name: str, one: contents.Found) -> None:
+    def _add_file(self, writer: Writer, name: str, entry: contents.HomeFile) -> None:
         try:
-            fd = os.open(one.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return  # it has just gone
         except OSError as error:
-            self._left_out.append(f"{one.way} ({error.strerror})")
+            self._left_out.append(f"{entry.relative} ({error.strerror})")
             return
         with open(fd, "rb") as source:
-            self._add(writer, name, source, mode=one.mode, limit=os.fstat(fd).st_size)
+            self._add(writer, name, source, mode=entry.mode, limit=os.fstat(fd).st_size)
 
     def _add(self, writer: Writer, name: str, source: IO[bytes], mode: int = 0o600, limit: int | None = None) -> None:
         self._done += writer.add(name, source, mode=mode, limit=limit)
         self._progress(min(self._done, self._total), self._total)
 
-    def _runs(self) -> dict[str, str]:
+    def _run_folders(self) -> dict[str, str]:
         """Folder in the archive → the folder of a run, as the database knows them; those that are gone are left out."""
-        found: dict[str, str] = {}
+        folders: dict[str, str] = {}
         with closing(sqlite3.connect(f"file:{quote(self._copy)}?mode=ro", uri=True)) as copy:
             for run_id, folder in databases.run_folders(copy):
                 name = f"runs/{run_id}"
-                inside = beneath(followed(folder), followed(self._places.home))
+                inside = beneath(followed(folder), followed(self._sources.home))
                 if (
                     os.path.isdir(folder)
                     and is_run_name(os.path.basename(folder))
                     and not inside
-                    and not bad_name(name)
+                    and not name_problem(name)
                 ):
-                    found.setdefault(name, folder)
-        return found
+                    folders.setdefault(name, folder)
+        return folders
 
-    def _outside(self, writer: Writer) -> None:
+    def _add_files_outside_home(self, writer: Writer) -> None:
         """Archived receipts that do not lie in the home; and what restore cannot know of it."""
-        home, folder, name = self._places.home, *os.path.split(self._places.log)
-        for key, path in (("memory.path", self._places.database), ("receipts.path", self._places.log)):
+        home, folder, name = self._sources.home, *os.path.split(self._sources.log)
+        for key, path in (("memory.path", self._sources.database), ("receipts.path", self._sources.log)):
             if Store.exists(path) and not beneath(followed(path), followed(home)):
                 self._notes.append(f"{key} is {path}, outside of the home: restore puts it into the home, so change it")
         if beneath(followed(folder), followed(home)) or not os.path.isdir(folder):
@@ -330,31 +340,33 @@ class _Backup:
             path = os.path.join(folder, other)
             if other.startswith(f"{name}.2") and os.path.isfile(path) and not os.path.islink(path):
                 status = os.lstat(path)
-                self._file(writer, f"store/{other}", contents.Found(other, path, status.st_size, 0o600))
+                self._add_file(writer, f"store/{other}", contents.HomeFile(other, path, status.st_size, 0o600))
 
     # -------------------------------------------------------------- is it true?
 
-    def _verified(self, has_database: bool) -> Verification:
+    def _verify_copies(self, has_database: bool) -> Verification:
         """Verify the copies, which are what is backed up; a copy of an earlier version is migrated first."""
         try:
             store = Store.open(self._copy) if has_database else None
         except StoreError as error:
-            raise StoreError(str(error).replace(self._copy, self._places.database)) from error
+            raise StoreError(str(error).replace(self._copy, self._sources.database)) from error
         try:
-            return verify(self._log, store, self._places.key, results=True)
+            return verify(self._log, store, self._sources.key, results=True)
         finally:
             if store is not None:
                 store.close()
 
-    def _manifest(self, writer: Writer, has_database: bool, runs: dict[str, str], found: Verification) -> Manifest:
+    def _manifest(
+        self, writer: Writer, has_database: bool, runs: dict[str, str], verification: Verification
+    ) -> Manifest:
         return Manifest(
             format=FORMAT,
             adderclaw=__version__,
             made_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            home=self._places.home,
+            home=self._sources.home,
             database=self._database_name if has_database else "",
             receipts=self._log_name if self._log_name in writer.entries else "",
-            head=found.head,
+            head=verification.head,
             key_id=self._key_id(),
             secrets=self._secrets,
             files=writer.entries,
@@ -364,18 +376,18 @@ class _Backup:
 
     def _key_id(self) -> str:
         with suppress(AdderClawError):
-            return key_id(read_key(self._places.key))
+            return key_id(read_key(self._sources.key))
         return ""
 
 
-def said(made: Made) -> Iterator[str]:
+def describe(result: BackupResult) -> Iterator[str]:
     """For people."""
-    yield f"wrote {made.file}: {made.files} files, {made.size / (1 << 20):.1f} MiB"
-    yield f"{_wrong(made.receipts) or f'{made.receipts.receipts} receipts verify'}; head {made.receipts.head}"
-    if made.secrets:
+    yield f"wrote {result.file}: {result.files} files, {result.size / (1 << 20):.1f} MiB"
+    yield f"{_problem(result.receipts) or f'{result.receipts.receipts} receipts verify'}; head {result.receipts.head}"
+    if result.secrets:
         yield "it holds secrets, and is not encrypted: keep it where you would keep your keys"
-    if made.left_out:
-        more = "" if made.secrets else "; --with-secrets keeps secrets, too"
-        yield f"left out: {', '.join(made.left_out)}{more}"
+    if result.left_out:
+        more = "" if result.secrets else "; --with-secrets keeps secrets, too"
+        yield f"left out: {', '.join(result.left_out)}{more}"
     yield "logins in the system's keyring are in no backup"
-    yield from (f"note: {note}" for note in made.notes)
+    yield from (f"note: {note}" for note in result.notes)

@@ -26,14 +26,25 @@ LEFT_OUT = frozenset(
     )
 )
 """Names at the top that can be made again, or belong to processes that run now; and a stop, which is for now."""
-ENDINGS = ("-wal", "-shm", "-journal", ".lock", ".locks", ".tmp", ".unfinished", ".sock", ".pid", ".last-backup")
+TEMPORARY_ENDINGS = (
+    "-wal",
+    "-shm",
+    "-journal",
+    ".lock",
+    ".locks",
+    ".tmp",
+    ".unfinished",
+    ".sock",
+    ".pid",
+    ".last-backup",
+)
 """Of files that only a process that runs needs."""
-WHOLE = frozenset({home_names.PLUGINS, home_names.PLUGIN_DATA, *home_names.USERS})
+STORED_WHOLE = frozenset({home_names.PLUGINS, home_names.PLUGIN_DATA, *home_names.USERS})
 """Names at the top with what others wrote, which is kept as it is: a plugin without its `uv.lock` is another plugin."""
 
 
-class Found(NamedTuple):
-    way: str
+class HomeFile(NamedTuple):
+    relative: str
     """From the home, with `/` between the names."""
     path: str
     size: int
@@ -42,22 +53,22 @@ class Found(NamedTuple):
 
 def is_left_out(way: str) -> bool:
     top = way.partition("/")[0]
-    if top in WHOLE:
+    if top in STORED_WHOLE:
         return False
-    return top in LEFT_OUT or way.endswith(ENDINGS) or ".before-" in top or top.endswith(".locks")
+    return top in LEFT_OUT or way.endswith(TEMPORARY_ENDINGS) or ".before-" in top or top.endswith(".locks")
 
 
 def is_secret(way: str) -> bool:
     return way in SECRET or way.endswith((".key", ".pem"))
 
 
-def files(home: str) -> Iterator[Found]:
+def files(home: str) -> Iterator[HomeFile]:
     """Every regular file, through no link, in order; those that a backup never holds are left out."""
     for folder, folders, names in os.walk(home):
         beneath = os.path.relpath(folder, home)
-        folders[:] = sorted(name for name in folders if not is_left_out(_way(beneath, name)))
+        folders[:] = sorted(name for name in folders if not is_left_out(_relative_path(beneath, name)))
         for name in sorted(names):
-            way = _way(beneath, name)
+            way = _relative_path(beneath, name)
             if is_left_out(way):
                 continue
             try:
@@ -65,7 +76,7 @@ def files(home: str) -> Iterator[Found]:
             except FileNotFoundError:
                 continue  # it has just gone
             if stat.S_ISREG(status.st_mode):
-                yield Found(way, os.path.join(folder, name), status.st_size, stat.S_IMODE(status.st_mode) & 0o777)
+                yield HomeFile(way, os.path.join(folder, name), status.st_size, stat.S_IMODE(status.st_mode) & 0o777)
 
 
 def links(home: str) -> Iterator[str]:
@@ -73,10 +84,10 @@ def links(home: str) -> Iterator[str]:
     for folder, folders, names in os.walk(home):
         beneath = os.path.relpath(folder, home)
         for name in sorted((*folders, *names)):
-            if os.path.islink(os.path.join(folder, name)) and not is_left_out(_way(beneath, name)):
-                yield _way(beneath, name)
-        folders[:] = [name for name in folders if not is_left_out(_way(beneath, name))]
+            if os.path.islink(os.path.join(folder, name)) and not is_left_out(_relative_path(beneath, name)):
+                yield _relative_path(beneath, name)
+        folders[:] = [name for name in folders if not is_left_out(_relative_path(beneath, name))]
 
 
-def _way(folder: str, name: str) -> str:
+def _relative_path(folder: str, name: str) -> str:
     return name if folder == "." else f"{folder}/{name}"

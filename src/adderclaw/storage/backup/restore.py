@@ -27,7 +27,7 @@ from adderclaw.storage.files import IMAGE, folder_of
 from adderclaw.storage.ledger.log_files import read_key
 from adderclaw.storage.ledger.verify import Verification, verify
 
-SPARE = 64 << 20
+RESERVED_BYTES = 64 << 20
 """Bytes that stay free on the disk."""
 
 
@@ -51,10 +51,10 @@ class Restored(NamedTuple):
 
 def restore(path: str, home: str, *, replace: bool, unverified: bool, dry_run: bool, progress: Progress) -> Restored:
     path, home = os.path.abspath(os.path.expanduser(path)), followed(os.path.abspath(os.path.expanduser(home)))
-    with _opened(path) as file:
-        _may_replace(home, replace=replace)
+    with _open_archive(path) as file:
+        _require_replaceable(home, replace=replace)
         reader = Reader(file, path)
-        folder = _made(os.path.dirname(home), really=not dry_run)
+        folder = _parent_folder(os.path.dirname(home), really=not dry_run)
         _require_space(folder, reader.total)
         try:
             staging = tempfile.mkdtemp(prefix=f".{os.path.basename(home)}.restoring-", dir=folder)
@@ -66,13 +66,13 @@ def restore(path: str, home: str, *, replace: bool, unverified: bool, dry_run: b
             return _Restore(reader, staging, home, replace=replace, unverified=unverified).run(dry_run, progress)
         except OSError as error:
             if error.errno == errno.EBUSY:
-                raise _mounted(home) from error
+                raise _mount_point_error(home) from error
             raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
 
-def _made(folder: str, *, really: bool) -> str:
+def _parent_folder(folder: str, *, really: bool) -> str:
     """The folder of the home; where nothing may be changed, the nearest one that is there."""
     if really:
         os.makedirs(folder, exist_ok=True)
@@ -81,7 +81,7 @@ def _made(folder: str, *, really: bool) -> str:
     return folder
 
 
-def _opened(path: str) -> IO[bytes]:
+def _open_archive(path: str) -> IO[bytes]:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -94,41 +94,41 @@ def _opened(path: str) -> IO[bytes]:
 
 def _require_space(folder: str, size: int) -> None:
     status = os.statvfs(folder)
-    if status.f_bavail * status.f_frsize < size + SPARE:
+    if status.f_bavail * status.f_frsize < size + RESERVED_BYTES:
         raise AdderClawError(
-            f"{folder}: {(size + SPARE) >> 20} MiB are needed, and not free: make room; all is as it was"
+            f"{folder}: {(size + RESERVED_BYTES) >> 20} MiB are needed, and not free: make room; all is as it was"
         )
 
 
 # ------------------------------------------------------------------ the home that is there
 
 
-def _may_replace(home: str, *, replace: bool) -> None:
+def _require_replaceable(home: str, *, replace: bool) -> None:
     if os.path.lexists(home) and not os.path.isdir(home):
         raise UsageError(f"{home} is no folder: name another with --to")
     if os.path.ismount(home):
-        raise _mounted(home)
+        raise _mount_point_error(home)
     if not os.path.isdir(home) or not os.listdir(home):
         return
     if not replace:
         raise UsageError(f"{home} is not empty: --replace puts it aside, --to DIR restores to another place")
-    if why := in_use(home):
+    if why := user_of_home(home):
         raise UsageError(f"{home} is in use ({why}): end that first; all is as it was")
 
 
-def _mounted(home: str) -> UsageError:
+def _mount_point_error(home: str) -> UsageError:
     return UsageError(
         f"{home} is a mounted folder, in whose place no other can be put: name a folder in it, --to {home}/home, "
         "and set ADDERCLAW_HOME to that; all is as it was"
     )
 
 
-def in_use(home: str) -> str:
+def user_of_home(home: str) -> str:
     """Who uses a home now, or nothing."""
     for path in _databases(home):
-        if _locked(os.path.join(f"{path}.files", "lock")):
+        if _is_locked(os.path.join(f"{path}.files", "lock")):
             return "a session is open"
-        if os.path.exists(path) and _connected(path):
+        if os.path.exists(path) and _is_open_elsewhere(path):
             return f"a session or a server has {path} open"
     return ""
 
@@ -145,7 +145,7 @@ def _databases(home: str) -> Iterator[str]:
             yield path
 
 
-def _locked(path: str) -> bool:
+def _is_locked(path: str) -> bool:
     import fcntl
 
     try:
@@ -163,7 +163,7 @@ def _locked(path: str) -> bool:
     return False
 
 
-def _connected(path: str) -> bool:
+def _is_open_elsewhere(path: str) -> bool:
     """Whether another process has the database open: whoever reads it, too, holds a lock as long as it does."""
     try:
         with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
@@ -188,16 +188,16 @@ class _Restore:
 
     def run(self, dry_run: bool, progress: Progress) -> Restored:
         for name in self._reader.names():
-            self._file(name, progress)
-        self._secrets_of_before()
-        found, sealed = self._verified()
+            self._restore_file(name, progress)
+        self._copy_old_secrets()
+        verification, sealed = self._verify()
         kept_aside = ""
         if not dry_run:
             os.sync()
-            with _undisturbed():
-                kept_aside = self._switched()
-        self._settings_elsewhere(dry_run)
-        secrets = sorted(name for name in contents.SECRET if os.path.exists(self._now(name, dry_run)))
+            with _signals_blocked():
+                kept_aside = self._switch_homes()
+        self._note_foreign_settings(dry_run)
+        secrets = sorted(name for name in contents.SECRET if os.path.exists(self._restored_path(name, dry_run)))
         if self._manifest.runs:
             where = os.path.join(self._home, home_names.RESTORED_RUNS)
             self._notes.append(f"the folders of {len(self._manifest.runs)} runs are in {where}")
@@ -206,17 +206,17 @@ class _Restore:
             len(self._manifest.files),
             self._manifest.made_at,
             self._manifest.adderclaw,
-            found,
+            verification,
             sealed,
             kept_aside,
             secrets,
             self._notes,
         )
 
-    def _now(self, name: str, dry_run: bool) -> str:
+    def _restored_path(self, name: str, dry_run: bool) -> str:
         return os.path.join(self._staging if dry_run else self._home, name)
 
-    def _place(self, name: str) -> str:
+    def _target_path(self, name: str) -> str:
         """Where a file of the archive belongs; its name was checked."""
         top, _, way = name.partition("/")
         where = {"home": "", "store": "", "runs": home_names.RESTORED_RUNS}.get(top)
@@ -224,18 +224,18 @@ class _Restore:
             raise BadArchive(f"{name!r} belongs nowhere in a home. Nothing was written; use a backup that you trust")
         return os.path.join(self._staging, where, *way.split("/"))
 
-    def _named(self, name: str, usual: str) -> str:
+    def _database_path(self, name: str, usual: str) -> str:
         """Where the database or the log lies now, which the manifest names."""
         if name and not {name, f"{folder_of(name)}/{IMAGE}"} & self._manifest.files.keys():
             raise BadArchive(f"it is not restored: {name[:200]!r} is missing, which its manifest names: it was changed")
-        return self._place(name or usual)
+        return self._target_path(name or usual)
 
-    def _file(self, name: str, progress: Progress) -> None:
-        place = self._place(name)
-        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+    def _restore_file(self, name: str, progress: Progress) -> None:
+        path = self._target_path(name)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(place, flags, self._manifest.files[name].mode & 0o700 | 0o600)
+            fd = os.open(path, flags, self._manifest.files[name].mode & 0o700 | 0o600)
         except FileExistsError:
             raise BadArchive(f"{name!r} stands for a file that the backup holds already. Nothing was written") from None
 
@@ -246,12 +246,12 @@ class _Restore:
         with open(fd, "wb") as target:
             self._reader.copy(name, target, more)
 
-    def _settings_elsewhere(self, dry_run: bool) -> None:
+    def _note_foreign_settings(self, dry_run: bool) -> None:
         """Settings that name the database of the home that the backup is of: nobody would see the restored one."""
         import tomllib
 
         try:
-            with open(self._now(home_names.CONFIG, dry_run), "rb") as file:
+            with open(self._restored_path(home_names.CONFIG, dry_run), "rb") as file:
                 settings = tomllib.load(file)
         except (OSError, ValueError):  # none, or what `config validate` says more of
             return
@@ -264,12 +264,12 @@ class _Restore:
             if not name or not isinstance(path, str):
                 continue
             path = os.path.join(self._home, os.path.expanduser(path))
-            here = os.path.join(self._home, os.path.relpath(self._named(name, usual), self._staging))
+            here = os.path.join(self._home, os.path.relpath(self._database_path(name, usual), self._staging))
             if followed(path) != followed(here):
                 where = os.path.join(self._home, home_names.CONFIG)
                 self._notes.append(f"{key} is {path} in {where}, and what was restored is {here}: change it there")
 
-    def _secrets_of_before(self) -> None:
+    def _copy_old_secrets(self) -> None:
         """A backup without secrets leaves those of the home that it replaces as they are; the key only if it fits."""
         if self._manifest.secrets or not self._replace:
             return
@@ -288,43 +288,52 @@ class _Restore:
             with open(before, "rb") as source, open(fd, "wb") as target:
                 shutil.copyfileobj(source, target)
 
-    def _verified(self) -> tuple[Verification, bool]:
+    def _verify(self) -> tuple[Verification, bool]:
         """The receipts, as they will stand; without the key their hashes, but not their seals."""
         key = os.path.join(self._staging, home_names.RECEIPT_KEY)
-        database, log = self._named(self._manifest.database, DATABASE), self._named(self._manifest.receipts, LOG)
+        database, log = (
+            self._database_path(self._manifest.database, DATABASE),
+            self._database_path(self._manifest.receipts, LOG),
+        )
         store = None
         try:
             if Store.exists(database):
                 self._require_undamaged(database)
                 store = Store.open(database)
             sealed = read_key(key) is not None
-            found = verify(log, store, key if sealed else "", results=True)
-            usual = self._place(LOG)
-            if usual != log and found.valid and os.path.lexists(usual):  # nobody shows another log than the one in use
+            verification = verify(log, store, key if sealed else "", results=True)
+            usual = self._target_path(LOG)
+            if (
+                usual != log and verification.valid and os.path.lexists(usual)
+            ):  # nobody shows another log than the one in use
                 other = verify(usual, None, key if sealed else "")
-                found = found if other.valid else other
+                verification = verification if other.valid else other
         except (StoreError, LedgerError) as error:
             raise BadArchive(
-                f"it is not restored: {_outside(str(error), self._staging)}. Nothing was written"
+                f"it is not restored: {_without_staging_path(str(error), self._staging)}. Nothing was written"
             ) from error
         finally:
             if store is not None:
                 store.close()
-        if store is None and found.receipts:
-            self._allow(f"it holds {found.receipts} receipts and no database")
-        if found.completeness.get("behind"):
-            self._allow(f"its database lacks {found.completeness['unmirrored']} of {found.receipts} receipts")
-        if not found.valid:
-            why = _outside(f"its receipts do not verify: receipt {found.first_broken}: {found.reason}", self._staging)
-            self._allow(why)
-        elif found.head != self._manifest.head:
+        if store is None and verification.receipts:
+            self._require_unverified(f"it holds {verification.receipts} receipts and no database")
+        if verification.completeness.get("behind"):
+            self._require_unverified(
+                f"its database lacks {verification.completeness['unmirrored']} of {verification.receipts} receipts"
+            )
+        if not verification.valid:
+            why = _without_staging_path(
+                f"its receipts do not verify: receipt {verification.first_broken}: {verification.reason}", self._staging
+            )
+            self._require_unverified(why)
+        elif verification.head != self._manifest.head:
             raise BadArchive("it is not restored: its receipts end elsewhere than the manifest says: it was changed")
-        if not sealed and found.receipts:
+        if not sealed and verification.receipts:
             fix = "put the receipt.key of then into the home, or begin a new chain: `adderclaw receipt archive --yes`"
             self._notes.append(f"the key of the receipts is not in this backup: {fix}")
-        return found, sealed
+        return verification, sealed
 
-    def _allow(self, why: str) -> None:
+    def _require_unverified(self, why: str) -> None:
         """Add a note and continue if the operator gave --unverified; else refuse the backup."""
         if not self._unverified:
             raise BadArchive(f"it is not restored: {why}. Nothing was written; --unverified restores it anyway")
@@ -334,23 +343,23 @@ class _Restore:
         folder = folder_of(database)
         path = os.path.join(folder, IMAGE) if os.path.isdir(folder) else database
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as copy:
-            if why := damage.found_in(copy):
+            if why := damage.find_damage(copy):
                 raise BadArchive(f"it is not restored: the database in it is damaged ({why}). Nothing was written")
 
-    def _switched(self) -> str:
+    def _switch_homes(self) -> str:
         """Put the new home in its place; where the one before is."""
         os.chmod(self._staging, 0o700)
         if not os.path.isdir(self._home) or not os.listdir(self._home):
             os.rename(self._staging, self._home)  # over an empty folder, too
             return ""
-        if why := in_use(self._home):
+        if why := user_of_home(self._home):
             raise UsageError(f"{self._home} is in use ({why}): end that first; all is as it was")
-        self._still_stopped()
+        self._carry_emergency_stop()
         aside = f"{self._home}.before-restore-{time.strftime('%Y%m%d-%H%M%SZ', time.gmtime())}"
         # The new home waits under the name that the old one gets: neither is ever where what is unfinished is removed.
         os.rename(self._staging, aside)
         try:
-            if _exchanged(aside, self._home):
+            if _exchange_folders(aside, self._home):
                 return aside
         except OSError:
             os.rename(aside, self._staging)
@@ -364,7 +373,7 @@ class _Restore:
             raise
         return aside
 
-    def _still_stopped(self) -> None:
+    def _carry_emergency_stop(self) -> None:
         """An emergency stop is lifted by nothing but `estop --clear`: not by a home that is put in place of another."""
         if os.path.lexists(os.path.join(self._home, home_names.ESTOP)):
             with open(os.path.join(self._staging, home_names.ESTOP), "ab"):
@@ -372,7 +381,7 @@ class _Restore:
 
 
 @contextmanager
-def _undisturbed() -> Generator[None]:
+def _signals_blocked() -> Generator[None]:
     """No signal ends it between two renames."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
@@ -381,11 +390,11 @@ def _undisturbed() -> Generator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _outside(text: str, staging: str) -> str:
+def _without_staging_path(text: str, staging: str) -> str:
     return text.replace(f"{staging}/", "")
 
 
-def _exchanged(one: str, other: str) -> bool:
+def _exchange_folders(first: str, second: str) -> bool:
     """Swap two folders in one step, where the system can; nobody ever finds none."""
     import ctypes
 
@@ -394,15 +403,15 @@ def _exchanged(one: str, other: str) -> bool:
     except AttributeError:
         return False
     at, exchange = -100, 2
-    if call(at, os.fsencode(one), at, os.fsencode(other), exchange) == 0:
+    if call(at, os.fsencode(first), at, os.fsencode(second), exchange) == 0:
         return True
     number = ctypes.get_errno()
     if number not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
-        raise OSError(number, os.strerror(number), other)
+        raise OSError(number, os.strerror(number), second)
     return False
 
 
-def said(done: Restored, *, dry_run: bool) -> Iterator[str]:
+def describe(done: Restored, *, dry_run: bool) -> Iterator[str]:
     """For people."""
     verb = "could be restored to" if dry_run else "restored"
     yield f"{verb} {done.home}: {done.files} files of {done.made_at}, made by adderclaw {done.made_by}"

@@ -14,7 +14,7 @@ from adderclaw.storage.text import iso
 HEAD = r"([0-9]{1,18}):([0-9a-f]{64})"
 _MOST = 4096
 """Longest line that is looked at."""
-_LIMIT = 64 * 1024 * 1024
+_MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 class Anchor(NamedTuple):
@@ -34,7 +34,7 @@ class Anchors(NamedTuple):
     torn: bool
 
 
-def sealed(log_id: str, head: str, key: bytes, *, now: float) -> str:
+def signed_anchor(log_id: str, head: str, key: bytes, *, now: float) -> str:
     """One line: the head of a chain that verified, signed with the ledger's key."""
     seq, _, digest = head.partition(":")
     body: Json = {"log_id": log_id, "seq": int(seq), "hash": digest, "time": iso(now)}
@@ -66,27 +66,27 @@ def append(path: str, line: str) -> None:
 def read_anchors(path: str, key: bytes | None) -> Anchors:
     try:
         with open(path, "rb") as file:
-            lines = file.read(_LIMIT).split(b"\n")
+            lines = file.read(_MAX_FILE_BYTES).split(b"\n")
     except OSError as error:
         raise LedgerError(f"{path} cannot be read: {error.strerror}") from error
     last = lines.pop()
-    found: list[Anchor] = []
+    anchors: list[Anchor] = []
     for number, line in enumerate(lines, start=1):
-        anchor, wrong = _read(f"{path} line {number}", line, key)
+        anchor, wrong = _parse_line(f"{path} line {number}", line, key)
         if wrong == TORN and number < len(lines):
             continue  # a crash tore it, and the next anchor began a line of its own
         if anchor is None:
             return Anchors((), f"{path} line {number} {wrong}", torn=bool(last))
-        found.append(anchor)
-    if not found:
+        anchors.append(anchor)
+    if not anchors:
         return Anchors((), f"{path} holds no anchor", torn=bool(last))
-    return Anchors(tuple(found), None, torn=bool(last))
+    return Anchors(tuple(anchors), None, torn=bool(last))
 
 
 TORN = "is torn"
 
 
-def _read(place: str, line: bytes, key: bytes | None) -> tuple[Anchor | None, str]:
+def _parse_line(position: str, line: bytes, key: bytes | None) -> tuple[Anchor | None, str]:
     if line and not line.endswith(b"}"):
         return None, TORN
     try:
@@ -102,4 +102,4 @@ def _read(place: str, line: bytes, key: bytes | None) -> tuple[Anchor | None, st
     signed = {name: value for name, value in cast(Json, body).items() if name != "mac"}
     if key is not None and not hmac.compare_digest(_mac(signed, key).encode(), mac.encode()):
         return None, "was not signed with this key: the anchor was changed, or the key was replaced"
-    return Anchor(place, log_id, seq, digest, time), ""
+    return Anchor(position, log_id, seq, digest, time), ""

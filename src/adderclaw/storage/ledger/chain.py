@@ -57,7 +57,7 @@ class Receipt(NamedTuple):
     receipt_hash: str
 
 
-class Broken(Exception):
+class BrokenReceipt(Exception):
     """Says what is wrong with a line."""
 
 
@@ -72,7 +72,7 @@ def seal(draft: ReceiptDraft, *, id: str, timestamp: str, seq: int, previous_has
     return Receipt(**body, receipt_hash=_sha256(body))
 
 
-def used_by(status: str, decision: Json) -> str:
+def answered_question(status: str, decision: Json) -> str:
     """The question whose answer a call ran on; empty where nobody was asked, or the call did not run."""
     return str(decision.get("approval_id", "")) if status != "denied" else ""
 
@@ -108,36 +108,38 @@ def _sha256(body: Json) -> str:
     return hashlib.sha256(canonical(body).encode()).hexdigest()
 
 
-def check(line: bytes, *, seq: int, previous_hash: str | None, key: bytes | None) -> Receipt:
+def parse_receipt(line: bytes, *, seq: int, previous_hash: str | None, key: bytes | None) -> Receipt:
     """The receipt of a line (without its newline), or Broken. With no key the mac is not looked at."""
-    body = _parsed(line)
+    body = _parse(line)
     receipt = Receipt(**body)
     del body["receipt_hash"]
     if _sha256(body) != receipt.receipt_hash:
-        raise Broken("it was changed: its hash does not match its content")
+        raise BrokenReceipt("it was changed: its hash does not match its content")
     if receipt.seq != seq:
-        raise Broken(f"it says that it is receipt {receipt.seq}: lines were removed, added or moved")
+        raise BrokenReceipt(f"it says that it is receipt {receipt.seq}: lines were removed, added or moved")
     if previous_hash is not None and receipt.previous_hash != previous_hash:
-        raise Broken(f"it does not continue receipt {seq - 1}: previous_hash differs")
+        raise BrokenReceipt(f"it does not continue receipt {seq - 1}: previous_hash differs")
     del body["mac"]
     if key is not None and not hmac.compare_digest(_mac(canonical(body).encode(), key).encode(), receipt.mac.encode()):
-        raise Broken("its mac was not made with this key: it was written by somebody else, or the key was replaced")
+        raise BrokenReceipt(
+            "its mac was not made with this key: it was written by somebody else, or the key was replaced"
+        )
     return receipt
 
 
-def _parsed(line: bytes) -> Json:
+def _parse(line: bytes) -> Json:
     """Only the canonical text counts: a byte that parses to the same value is still a changed byte."""
     try:
         body: Json = json.loads(line.decode())
         same = canonical(body).encode() == line
     except (ValueError, RecursionError) as error:
-        raise Broken("it is not a receipt: the line is not JSON") from error
+        raise BrokenReceipt("it is not a receipt: the line is not JSON") from error
     if not same:
-        raise Broken("it was changed: the line is not in canonical form")
+        raise BrokenReceipt("it was changed: the line is not in canonical form")
     if not isinstance(cast(Any, body), dict) or body.keys() != set(Receipt._fields):
-        raise Broken("it was changed: it has not the fields of a receipt")
+        raise BrokenReceipt("it was changed: it has not the fields of a receipt")
     for name in Receipt._fields:
         kind = int if name == "seq" else dict if name == "decision" else str
         if not isinstance(body[name], kind):
-            raise Broken(f"it was changed: {name} is no {kind.__name__}")
+            raise BrokenReceipt(f"it was changed: {name} is no {kind.__name__}")
     return body

@@ -116,23 +116,23 @@ _SESSIONS = """
     SELECT session_id FROM own"""
 
 
-def take(cursor: sqlite3.Cursor, run_id: str, since: Mapping[str, int]) -> None:
+def store_imprint(cursor: sqlite3.Cursor, run_id: str, since: Mapping[str, int]) -> None:
     """Keep the imprint of what a run has left since the tables went so far; what an earlier one says still counts."""
     sessions = compact([row[0] for row in cursor.execute(_SESSIONS, {"run": run_id})])
     before = cursor.execute("SELECT rows_json FROM imprints WHERE run_id = ?", (run_id,)).fetchone()
-    known = (_read(before[0]) if before is not None else None) or {}
-    kept: Imprint = {}
+    known = (_parse_imprint(before[0]) if before is not None else None) or {}
+    imprint: Imprint = {}
     for name, rows in _TABLES.items():
         after = " AND rowid > :after" if rows.grows else ""
         sql = f"SELECT {rows.key}, {rows.columns} FROM {name} WHERE {rows.whose}{after}"  # noqa: S608 - names from above
-        found = cursor.execute(sql, {"run": run_id, "sessions": sessions, "after": since.get(name, 0)})
-        made = {str(row[0]): _digest(row) for row in found} | (known.get(name, {}) if rows.grows else {})
-        if made:
-            kept[name] = made
-    cursor.execute("INSERT OR REPLACE INTO imprints VALUES (?, ?)", (run_id, compact(kept)))
+        table_rows = cursor.execute(sql, {"run": run_id, "sessions": sessions, "after": since.get(name, 0)})
+        digests = {str(row[0]): _digest(row) for row in table_rows} | (known.get(name, {}) if rows.grows else {})
+        if digests:
+            imprint[name] = digests
+    cursor.execute("INSERT OR REPLACE INTO imprints VALUES (?, ?)", (run_id, compact(imprint)))
 
 
-def changed(
+def changed_rows(
     store: Store,
     run_id: str,
     *,
@@ -150,76 +150,76 @@ def changed(
         if ended:
             yield "imprint of the run", "missing"
         return
-    kept = _read(rows[0][0])
-    if kept is None:
+    imprint = _parse_imprint(rows[0][0])
+    if imprint is None:
         yield "imprint of the run", "changed"
         return
-    for name, digests in kept.items():
+    for name, digests in imprint.items():
         if ended or _TABLES[name].grows:  # whoever goes on with a run may change the others
-            yield from _compared(store, name, digests, moved if name in MOVING else None)
+            yield from _compare_rows(store, name, digests, moved if name in MOVING else None)
     if ended:
-        yield from _added(store, run_id, kept, since or {})
+        yield from _added_rows(store, run_id, imprint, since or {})
 
 
-def _added(store: Store, run_id: str, kept: Imprint, since: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+def _added_rows(store: Store, run_id: str, imprint: Imprint, since: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Rows of the run that no imprint has: they were put there later, or taken out of the imprint."""
     sessions = compact([row[0] for row in store.read(_SESSIONS, {"run": run_id})])
-    theirs = _of_others(store, run_id, sessions)
+    theirs = _imprint_of_others(store, run_id, sessions)
     for name, rows in _TABLES.items():
         if not rows.grows and rows.whose != _OF_RUN:  # what was left open may be settled by whoever comes later
             continue
-        own = kept.get(name, {})
+        own = imprint.get(name, {})
         after = " AND rowid > :after" if rows.grows else ""
         sql = f"SELECT {rows.key} FROM {name} WHERE {rows.whose}{after}"  # noqa: S608 - names from above
-        found = store.read(sql, {"run": run_id, "sessions": sessions, "after": since.get(name, 0)})
+        row_keys = store.read(sql, {"run": run_id, "sessions": sessions, "after": since.get(name, 0)})
         last = max(map(int, own), default=0) if rows.grows and theirs is None else None
-        for key in (str(row[0]) for row in found):
+        for key in (str(row[0]) for row in row_keys):
             if key not in own and (theirs or {}).get(name, {}).get(key) is None and (last is None or int(key) <= last):
                 yield f"{name} row {key}", ADDED
 
 
-def _of_others(store: Store, run_id: str, sessions: str) -> Imprint | None:
+def _imprint_of_others(store: Store, run_id: str, sessions: str) -> Imprint | None:
     """What other runs of the same sessions left; None where one has no imprint, so that nobody knows."""
-    found = store.read(
+    other_runs = store.read(
         "SELECT rows_json FROM runs LEFT JOIN imprints USING (run_id)"
         " WHERE run_id != :run AND session_id IN (SELECT value FROM json_each(:sessions))",
         {"run": run_id, "sessions": sessions},
     )
-    left: Imprint = {}
-    for (text,) in found:
-        if text is None or (one := _read(text)) is None:
+    combined: Imprint = {}
+    for (text,) in other_runs:
+        if text is None or (imprint := _parse_imprint(text)) is None:
             return None
-        for name, digests in one.items():
-            left.setdefault(name, {}).update(digests)
-    return left
+        for name, digests in imprint.items():
+            combined.setdefault(name, {}).update(digests)
+    return combined
 
 
-def _read(text: str) -> Imprint | None:
+def _parse_imprint(text: str) -> Imprint | None:
     try:
-        kept: Any = json.loads(text)
+        imprint: Any = json.loads(text)
     except ValueError:
         return None
-    known = isinstance(kept, dict) and all(
-        name in _TABLES and isinstance(rows, dict) for name, rows in cast(dict[str, Any], kept).items()
+    known = isinstance(imprint, dict) and all(
+        name in _TABLES and isinstance(rows, dict) for name, rows in cast(dict[str, Any], imprint).items()
     )
-    return cast(Imprint, kept) if known else None
+    return cast(Imprint, imprint) if known else None
 
 
-def _compared(
-    store: Store, name: str, kept: dict[str, str], moved: tuple[str, str] | None
+def _compare_rows(
+    store: Store, name: str, digests: dict[str, str], moved: tuple[str, str] | None
 ) -> Iterator[tuple[str, str]]:
     rows = _TABLES[name]
     sql = f"SELECT {rows.key}, {rows.columns} FROM {name} WHERE {rows.key} IN (SELECT value FROM json_each(?))"  # noqa: S608
     now: dict[str, set[str]] = {}
-    for row in store.read(sql, (compact(list(kept)),)):
-        row = row if moved is None else [was_at(value, *moved) for value in row]
+    for row in store.read(sql, (compact(list(digests)),)):
+        row = row if moved is None else [path_before_move(value, *moved) for value in row]
         now.setdefault(str(row[0]), set()).add(_digest(row))  # an archived log and the one in use count from 1
-    for key, digest in kept.items():
+    for key, digest in digests.items():
         if digest not in now.get(key, ()):
             yield f"{name} row {key}", "changed" if key in now else "missing"
 
 
-def was_at[T](value: T, now: str, then: str) -> T | str:
+def path_before_move[T](value: T, now: str, then: str) -> T | str:
     """A path of the workspace as it was before that moved."""
     if isinstance(value, str) and (value == now or value.startswith(f"{now}/")):
         return then + value[len(now) :]

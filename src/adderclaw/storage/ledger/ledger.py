@@ -13,19 +13,19 @@ from adderclaw.storage import Store
 from adderclaw.storage.ledger.chain import (
     LINE_LIMIT,
     ZERO,
-    Broken,
+    BrokenReceipt,
     Receipt,
     ReceiptDraft,
-    check,
+    answered_question,
     line_of,
+    parse_receipt,
     seal,
-    used_by,
 )
 from adderclaw.storage.ledger.log_files import (
     RESERVE,
     Lock,
     create,
-    new_key,
+    create_key,
     open_log,
     read_key,
     require_space,
@@ -81,10 +81,10 @@ class Ledger:
         lock = Lock(log_path, alone=store.image is not None)
         try:
             with lock:
-                fd, key = _files(log_path, store, key_path)
+                fd, key = _open_files(log_path, store, key_path)
                 ledger = Ledger(log_path, fd, lock, store, key, clock, ids)
                 try:
-                    ledger._begin()
+                    ledger._read_head()
                 except BaseException:
                     os.close(fd)
                     raise
@@ -93,7 +93,7 @@ class Ledger:
             raise
         return ledger
 
-    def ready(self, receipts: int = 1) -> None:
+    def require_ready(self, receipts: int = 1) -> None:
         """LedgerError when that many receipts could not be written now: then no tool may run."""
         if self._size() != self._head.size or self._unmirrored:
             with self._lock:
@@ -118,19 +118,19 @@ class Ledger:
                 previous_hash=self._head.hash,
                 key=self._key,
             )
-            self._add(sealed, receipt)
+            self._append_receipt(sealed, receipt)
             self._mirror(rows)
         return sealed
 
-    def adopt(self, draft: ReceiptDraft, rows: Callable[[sqlite3.Cursor], None]) -> Receipt | None:
+    def adopt_receipt(self, draft: ReceiptDraft, rows: Callable[[sqlite3.Cursor], None]) -> Receipt | None:
         """The receipt of this call, if a crash came between its line and its mirror row; then no second is due."""
         with self._lock:
             self._catch_up()
             self._mirror()
-        found = self._store.read(
+        unclaimed = self._store.read(
             "SELECT seq, line FROM receipts WHERE archive = '' AND tool_use_id IS NULL ORDER BY seq DESC LIMIT 16"
         )
-        for seq, line in found:
+        for seq, line in unclaimed:
             receipt = Receipt(**json.loads(line))
             if (receipt.conversation_id, receipt.tool, receipt.args_hash) != draft.of_call:
                 continue
@@ -143,7 +143,7 @@ class Ledger:
             return receipt
         return None
 
-    def names(self, approval_id: str) -> bool:
+    def names_approval(self, approval_id: str) -> bool:
         """Whether the log has a receipt of a call that ran on the answer to this question.
 
         The log is read, and not its mirror: who can only write the database cannot take a line from it.
@@ -151,7 +151,7 @@ class Ledger:
         name = f'"approval_id":{json.dumps(approval_id, ensure_ascii=False)}'.encode("utf-8", "surrogatepass")
         with self._lock:
             self._catch_up()
-        return any(name in line and _ran_on(line, approval_id) for line in _lines(self._fd, self._head.size))
+        return any(name in line and _used_approval(line, approval_id) for line in _lines(self._fd, self._head.size))
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -161,28 +161,28 @@ class Ledger:
 
     # -------------------------------------------------------------- the log
 
-    def _begin(self) -> None:
+    def _read_head(self) -> None:
         row, size = _last_mirrored(self._store), os.fstat(self._fd).st_size
         image = self._store.image
-        known = self._lock.names(self._store.path if image is None else image.folder)
+        known = self._lock.knows_database(self._store.path if image is None else image.folder)
         if row is not None:
-            self._go_to(row, size)
+            self._continue_from(row, size)
         elif known and size and not self._store.read("SELECT 1 FROM sessions LIMIT 1"):
             from adderclaw.storage import damage
 
-            raise LedgerError(damage.lost(self._store.path, self.path))
+            raise LedgerError(damage.lost_message(self._store.path, self.path))
         self._catch_up()
         self._mirror()
 
-    def _go_to(self, row: _Mirrored, size: int) -> None:
+    def _continue_from(self, row: _Mirrored, size: int) -> None:
         """On from the last mirrored receipt, so that it costs the same however many others wrote before it."""
         line = row.line.encode()
         if size < row.end_offset:
-            raise self._cut(row.seq)
+            raise self._cut_error(row.seq)
         start = row.end_offset - len(line) - 1
         if start < 0 or os.pread(self._fd, len(line) + 1, start) != line + b"\n":
             raise LedgerError(f"{self.path}: receipt {row.seq} is not what the store's mirror says: {_ADVICE}")
-        self._checked(line, row.seq, None)
+        self._parse_line(line, row.seq, None)
         self._head = _Head(row.seq, row.receipt_hash, row.end_offset)
 
     def _size(self) -> int:
@@ -201,45 +201,45 @@ class Ledger:
         if size == self._head.size:
             return
         if size < self._head.size:
-            raise self._cut(self._head.seq)
+            raise self._cut_error(self._head.seq)
         mirrored = _last_mirrored(self._store)
         if mirrored is not None and mirrored.seq > self._head.seq:
-            self._go_to(mirrored, size)
-        tail = _read(self._fd, self._head.size, size)
+            self._continue_from(mirrored, size)
+        tail = _read_range(self._fd, self._head.size, size)
         *lines, torn = tail.split(b"\n")
         for line in lines:
-            self._take(line, self._checked(line, self._head.seq + 1, self._head.hash))
+            self._advance_head(line, self._parse_line(line, self._head.seq + 1, self._head.hash))
         if torn:
-            self._mend(torn)
+            self._repair_torn_line(torn)
         if mirrored is not None:  # what we wrote ourselves stays: we know whose call it was
             self._unmirrored = [row for row in self._unmirrored if row.session_id or row.seq > mirrored.seq]
         if missing := [row for row in self._unmirrored if row.session_id is None]:
-            self.repairs.append(f"{self.path}: {_unmirrored(missing, self._store)}")
+            self.repairs.append(f"{self.path}: {_describe_unmirrored(missing, self._store)}")
 
-    def _take(self, line: bytes, receipt: Receipt) -> None:
+    def _advance_head(self, line: bytes, receipt: Receipt) -> None:
         end = self._head.size + len(line) + 1
         self._head = _Head(receipt.seq, receipt.receipt_hash, end)
         self._unmirrored.append(_Mirrored(receipt.seq, receipt.receipt_hash, line.decode(), end))
 
-    def _mend(self, torn: bytes) -> None:
+    def _repair_torn_line(self, torn: bytes) -> None:
         """A last line without its end was never acknowledged to anybody: finish it if it is whole, else drop it."""
         try:
-            receipt = check(torn, seq=self._head.seq + 1, previous_hash=self._head.hash, key=self._key)
-        except Broken:
-            self._shorten(self._head.size)
+            receipt = parse_receipt(torn, seq=self._head.seq + 1, previous_hash=self._head.hash, key=self._key)
+        except BrokenReceipt:
+            self._truncate(self._head.size)
             self.repairs.append(f"{self.path}: a crash tore the line after receipt {self._head.seq}; it was removed")
         else:
             self._write(b"\n")
-            self._take(torn, receipt)
+            self._advance_head(torn, receipt)
             self.repairs.append(f"{self.path}: a crash left receipt {receipt.seq} without its line end; it was added")
 
-    def _checked(self, line: bytes, seq: int, previous_hash: str | None) -> Receipt:
+    def _parse_line(self, line: bytes, seq: int, previous_hash: str | None) -> Receipt:
         try:
-            return check(line, seq=seq, previous_hash=previous_hash, key=self._key)
-        except Broken as broken:
+            return parse_receipt(line, seq=seq, previous_hash=previous_hash, key=self._key)
+        except BrokenReceipt as broken:
             raise LedgerError(f"{self.path}: receipt {seq} is broken: {broken}: {_ADVICE}") from broken
 
-    def _add(self, receipt: Receipt, draft: ReceiptDraft) -> None:
+    def _append_receipt(self, receipt: Receipt, draft: ReceiptDraft) -> None:
         line = line_of(receipt)
         data = line.encode() + b"\n"
         self._write(data)
@@ -255,14 +255,14 @@ class Ledger:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has the second alone
         except OSError as error:
-            self._shorten(before)
+            self._truncate(before)
             raise LedgerError(f"{self.path}: the receipt could not be written: {error.strerror}: free space") from error
 
-    def _shorten(self, size: int) -> None:
+    def _truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
         self._reserved = 0  # truncating gives the reserved blocks back
 
-    def _cut(self, seq: int) -> LedgerError:
+    def _cut_error(self, seq: int) -> LedgerError:
         return LedgerError(f"{self.path} was cut: the store knows {seq} receipts, the log ends earlier: {_ADVICE}")
 
     # -------------------------------------------------------------- the mirror
@@ -294,14 +294,14 @@ def archive(log_path: str, store: Store, *, now: float) -> str:
     try:
         with lock:
             name = _free_name(log_path, iso(now)[:19].replace("-", "").replace(":", "") + "Z")
-            there = os.path.lexists(log_path)
+            log_exists = os.path.lexists(log_path)
             last = _last_mirrored(store)
-            if not there and last is None:
+            if not log_exists and last is None:
                 raise LedgerError(f"{log_path}: there is no receipt to archive")
             # The name first: should we die here, the mirror rows still ask where their log has gone.
-            if there:
+            if log_exists:
                 os.rename(log_path, os.path.join(os.path.dirname(log_path), name))
-            detail = {"archive": name, "log": there, "mirrored": last.seq if last else 0}
+            detail = {"archive": name, "log": log_exists, "mirrored": last.seq if last else 0}
             with store.write() as cursor:
                 cursor.execute("UPDATE receipts SET archive = ? WHERE archive = ''", (name,))
                 cursor.execute(
@@ -320,7 +320,7 @@ def _free_name(log_path: str, stamp: str) -> str:
     return name
 
 
-def _files(log_path: str, store: Store, key_path: str) -> tuple[int, bytes]:
+def _open_files(log_path: str, store: Store, key_path: str) -> tuple[int, bytes]:
     """The log's descriptor and the key; only a ledger that never had a receipt gets new ones."""
     mirrored = _last_mirrored(store) is not None
     key = read_key(key_path)
@@ -334,15 +334,15 @@ def _files(log_path: str, store: Store, key_path: str) -> tuple[int, bytes]:
         if mirrored or os.fstat(fd).st_size:
             os.close(fd)
             raise LedgerError(f"{key_path}, the key of {log_path}, is gone: restore it; {_ADVICE}")
-        key = new_key(key_path)
+        key = create_key(key_path)
     return fd, key
 
 
-def _unmirrored(missing: list[_Mirrored], store: Store) -> str:
+def _describe_unmirrored(missing: list[_Mirrored], store: Store) -> str:
     from adderclaw.storage import damage
 
     first, last = missing[0].seq, missing[-1].seq
-    if damage.is_of_a_crash(store, len(missing), json.loads(missing[-1].line)["conversation_id"]):
+    if damage.is_explained_by_crash(store, len(missing), json.loads(missing[-1].line)["conversation_id"]):
         return f"a crash left receipt {last} without its mirror row"
     return (
         f"the database lacks the mirror of receipts {first} to {last}, more than a crash leaves: it was "
@@ -366,7 +366,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 def _lines(fd: int, size: int) -> Iterator[bytes]:
     rest, start = b"", 0
     while start < size:
-        part = _read(fd, start, min(size, start + (1 << 20)))
+        part = _read_range(fd, start, min(size, start + (1 << 20)))
         if not part:
             return
         start += len(part)
@@ -374,12 +374,12 @@ def _lines(fd: int, size: int) -> Iterator[bytes]:
         yield from lines
 
 
-def _ran_on(line: bytes, approval_id: str) -> bool:
+def _used_approval(line: bytes, approval_id: str) -> bool:
     body = json.loads(line)
-    return used_by(body["status"], body["decision"]) == approval_id
+    return answered_question(body["status"], body["decision"]) == approval_id
 
 
-def _read(fd: int, start: int, end: int) -> bytes:
+def _read_range(fd: int, start: int, end: int) -> bytes:
     parts: list[bytes] = []
     while start < end and (part := os.pread(fd, min(end - start, 1 << 20), start)):
         parts.append(part)

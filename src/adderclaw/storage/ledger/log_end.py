@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from adderclaw.core.errors import LedgerError
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
-from adderclaw.storage.ledger.chain import LINE_LIMIT, ZERO, Broken, check
+from adderclaw.storage.ledger.chain import LINE_LIMIT, ZERO, BrokenReceipt, parse_receipt
 from adderclaw.storage.ledger.log_files import open_log, read_key
 
 BLOCK = 65_536
 
 
-def last(log_path: str, limit: int) -> list[Json]:
+def last_receipts(log_path: str, limit: int) -> list[Json]:
     """What the last lines of the log say, unverified, oldest first; a line that is no receipt says why."""
     try:
         fd = open_log(os.path.abspath(log_path), os.O_RDONLY)
@@ -22,8 +22,8 @@ def last(log_path: str, limit: int) -> list[Json]:
         lines, is_whole = _tail(fd, limit)
     finally:
         os.close(fd)
-    first = 1 if is_whole else _number(lines)
-    return [_read(line, first + place) for place, line in enumerate(lines)]
+    first = 1 if is_whole else _first_number(lines)
+    return [_receipt_or_reason(line, first + index) for index, line in enumerate(lines)]
 
 
 def _tail(fd: int, limit: int) -> tuple[list[bytes], bool]:
@@ -39,24 +39,24 @@ def _tail(fd: int, limit: int) -> tuple[list[bytes], bool]:
     return lines[-limit:], start == 0 and len(lines) <= limit
 
 
-def _number(lines: list[bytes]) -> int:
+def _first_number(lines: list[bytes]) -> int:
     """Which receipt the first of the lines is, by the first of them that says so and is as it was written."""
     import json
 
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         try:
-            said = json.loads(line)["seq"]
-            check(line.rstrip(b"\n"), seq=said, previous_hash=None, key=None)
-        except (Broken, ValueError, TypeError, KeyError, RecursionError):
+            seq = json.loads(line)["seq"]
+            parse_receipt(line.rstrip(b"\n"), seq=seq, previous_hash=None, key=None)
+        except (BrokenReceipt, ValueError, TypeError, KeyError, RecursionError):
             continue
-        return said - place
+        return seq - index
     return 1
 
 
-def _read(line: bytes, seq: int) -> Json:
+def _receipt_or_reason(line: bytes, seq: int) -> Json:
     try:
-        return check(line.rstrip(b"\n"), seq=seq, previous_hash=None, key=None)._asdict()
-    except Broken as broken:
+        return parse_receipt(line.rstrip(b"\n"), seq=seq, previous_hash=None, key=None)._asdict()
+    except BrokenReceipt as broken:
         return {"seq": seq, "broken": str(broken)}
 
 
@@ -85,22 +85,22 @@ def head(log_path: str, store: Store | None, key_path: str) -> str | None:
         return None
     try:
         if end < len(line) or os.pread(fd, len(line), end - len(line)) != line:
-            raise Broken("the log's end is not what the store's mirror says: log or mirror was rewritten")
-        if check(line[:-1], seq=seq, previous_hash=None, key=key).receipt_hash != hash_:
-            raise Broken("the store's mirror was changed")
-        for more in _behind(fd, end):
+            raise BrokenReceipt("the log's end is not what the store's mirror says: log or mirror was rewritten")
+        if parse_receipt(line[:-1], seq=seq, previous_hash=None, key=key).receipt_hash != hash_:
+            raise BrokenReceipt("the store's mirror was changed")
+        for more in _lines_after(fd, end):
             if not more.endswith(b"\n"):
                 break  # torn by a crash: the next run repairs it
-            receipt = check(more[:-1], seq=seq + 1, previous_hash=hash_, key=key)
+            receipt = parse_receipt(more[:-1], seq=seq + 1, previous_hash=hash_, key=key)
             seq, hash_ = receipt.seq, receipt.receipt_hash
-    except Broken as broken:
+    except BrokenReceipt as broken:
         raise LedgerError(f"invalid chain at receipt {seq}: {broken}: its head proves nothing") from broken
     finally:
         os.close(fd)
     return f"{seq}:{hash_ or ZERO}"
 
 
-def _behind(fd: int, end: int) -> Iterator[bytes]:
+def _lines_after(fd: int, end: int) -> Iterator[bytes]:
     with os.fdopen(os.dup(fd), "rb") as file:
         file.seek(end)
         while line := file.readline(2 * LINE_LIMIT):

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 
 from adderclaw.core.errors import LedgerError
-from adderclaw.storage.locks import NO_LOCKS, without
+from adderclaw.storage.locks import NO_LOCKS, no_locks_message
 
 LOCK_SECONDS = 30.0
 KEY_BYTES = 32
@@ -70,12 +70,12 @@ def read_key(path: str) -> bytes | None:
     return key or None
 
 
-def operators_key(path: str) -> bytes:
+def read_or_create_key(path: str) -> bytes:
     """The key that is at home, made if there is none: nothing in the sandbox can read it."""
-    return read_key(path) or new_key(path)
+    return read_key(path) or create_key(path)
 
 
-def new_key(path: str) -> bytes:
+def create_key(path: str) -> bytes:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with suppress(FileNotFoundError):
         os.unlink(path)
@@ -130,12 +130,12 @@ class Lock:
                 if error.errno not in NO_LOCKS:
                     raise
                 if self._needed:
-                    raise LedgerError(without(os.path.dirname(self._path))) from error
+                    raise LedgerError(no_locks_message(os.path.dirname(self._path))) from error
                 return
             time.sleep(pause)
             pause = min(pause * 2, 0.01)
 
-    def names(self, database: str) -> bool:
+    def knows_database(self, database: str) -> bool:
         """Whether this database was used with the log before; adds it to the list. The caller holds the lock."""
         known = os.pread(self._fd, 1 << 16, 0)
         line = os.fsencode(database) + b"\n"

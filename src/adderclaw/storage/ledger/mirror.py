@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
-from adderclaw.storage.ledger.chain import Broken, check
-from adderclaw.storage.runs import within
+from adderclaw.storage.ledger.chain import BrokenReceipt, parse_receipt
+from adderclaw.storage.runs import workspace_condition
 from adderclaw.storage.text import plain
 
 
@@ -42,53 +42,55 @@ _IN_LINE = {
 }
 
 
-def listing(store: Store, wanted: ReceiptFilter, limit: int, places: Sequence[str] = ()) -> list[Mirrored]:
+def listing(store: Store, receipt_filter: ReceiptFilter, limit: int, workspaces: Sequence[str] = ()) -> list[Mirrored]:
     """`places`: of calls in these workspaces alone, if any are given."""
-    where, given = _held(places)
+    where, values = _in_workspaces(workspaces)
     for name, field in _IN_LINE.items():
-        if (value := getattr(wanted, name)) is not None:
+        if (value := getattr(receipt_filter, name)) is not None:
             # A row that somebody changed may be no JSON: it is then none that was looked for, and no error.
             where.append(f"CASE WHEN json_valid(line) THEN json_extract(line, '$.{field}') END = ?")
-            given.append(plain(value))
-    if wanted.session is not None:
+            values.append(plain(value))
+    if receipt_filter.session is not None:
         where.append("session_id = ?")
-        given.append(plain(wanted.session))
-    if wanted.run is not None:
+        values.append(plain(receipt_filter.session))
+    if receipt_filter.run is not None:
         where.append("run_id = ?")
-        given.append(plain(wanted.run))
-    if wanted.before is not None:
+        values.append(plain(receipt_filter.run))
+    if receipt_filter.before is not None:
         where.append("seq < ?")
-        given.append(wanted.before)
-    return _read(store, f"{' AND '.join(where)} ORDER BY seq DESC LIMIT ?", (*given, limit))
+        values.append(receipt_filter.before)
+    return _select(store, f"{' AND '.join(where)} ORDER BY seq DESC LIMIT ?", (*values, limit))
 
 
-def around(store: Store, seq: int, places: Sequence[str] = ()) -> list[Mirrored]:
+def neighbors(store: Store, seq: int, workspaces: Sequence[str] = ()) -> list[Mirrored]:
     """A receipt with the one before and the one after it."""
-    where, given = _held(places)
-    return _read(store, f"{' AND '.join(where)} AND seq BETWEEN ? AND ? ORDER BY seq", (*given, seq - 1, seq + 1))
+    where, values = _in_workspaces(workspaces)
+    return _select(store, f"{' AND '.join(where)} AND seq BETWEEN ? AND ? ORDER BY seq", (*values, seq - 1, seq + 1))
 
 
-def _held(places: Sequence[str]) -> tuple[list[str], list[object]]:
-    if not places:
+def _in_workspaces(workspaces: Sequence[str]) -> tuple[list[str], list[object]]:
+    if not workspaces:
         return ["archive = ''"], []
-    here, held = within(places)
+    here, held = workspace_condition(workspaces)
     return ["archive = ''", f"session_id IN (SELECT session_id FROM sessions WHERE {here})"], [*held]  # noqa: S608
 
 
-def _read(store: Store, condition: str, given: Sequence[object]) -> list[Mirrored]:
+def _select(store: Store, condition: str, values: Sequence[object]) -> list[Mirrored]:
     sql = f"SELECT seq, line, session_id, tool_use_id, run_id FROM receipts WHERE {condition}"  # noqa: S608 - our own words
-    return [Mirrored(*row) for row in store.read(sql, given)]
+    return [Mirrored(*row) for row in store.read(sql, values)]
 
 
-def read(one: Mirrored, key: bytes | None) -> tuple[Json, str]:
+def parse_row(row: Mirrored, key: bytes | None) -> tuple[Json, str]:
     """What a receipt says, and what is wrong with it, or nothing."""
     try:
         if key is None:
-            raise Broken("the key is gone, so that no receipt can be told from a forged one")
-        return check(one.line.encode("utf-8", "replace"), seq=one.seq, previous_hash=None, key=key)._asdict(), ""
-    except Broken as broken:
+            raise BrokenReceipt("the key is gone, so that no receipt can be told from a forged one")
+        return parse_receipt(
+            row.line.encode("utf-8", "replace"), seq=row.seq, previous_hash=None, key=key
+        )._asdict(), ""
+    except BrokenReceipt as broken:
         try:
-            said: object = json.loads(one.line)
+            body: object = json.loads(row.line)
         except (ValueError, RecursionError):
-            said = None
-        return (said if isinstance(said, dict) else {}), str(broken)  # pyright: ignore[reportUnknownVariableType]
+            body = None
+        return (body if isinstance(body, dict) else {}), str(broken)  # pyright: ignore[reportUnknownVariableType]

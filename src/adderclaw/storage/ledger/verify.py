@@ -10,11 +10,11 @@ from adderclaw.core.errors import LedgerError, UsageError
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, damage
 from adderclaw.storage.ledger.anchors import HEAD, Anchor, read_anchors
-from adderclaw.storage.ledger.chain import LINE_LIMIT, ZERO, Broken, Receipt, check, used_by
+from adderclaw.storage.ledger.chain import LINE_LIMIT, ZERO, BrokenReceipt, Receipt, answered_question, parse_receipt
 from adderclaw.storage.ledger.log_files import Lock, open_log, read_key
 
 if TYPE_CHECKING:
-    from adderclaw.storage.ledger.results import Changed
+    from adderclaw.storage.ledger.results import ChangedResult
 
 
 class Verification(NamedTuple):
@@ -42,7 +42,7 @@ class Expected(NamedTuple):
     """Which logs the anchors are of, each with one of its anchors."""
 
 
-class _Invalid(Exception):
+class _InvalidChain(Exception):
     def __init__(self, seq: int, reason: str) -> None:
         super().__init__(reason)
         self.seq = seq
@@ -63,19 +63,19 @@ def verify(
     a `key_path` the hashes are checked, and not the seals.
     """
     log_path = os.path.abspath(log_path)
-    with _quiet(log_path):
+    with _appends_blocked(log_path):
         path = os.path.join(os.path.dirname(log_path), archive) if archive else log_path
         replay = _Replay(path, store, archive)
         broken: int | None = None
         reason = ""
         try:
             key = read_key(key_path) if key_path else None
-            replay.expected = _expected(against, key, store, archive, replay)
+            replay.expected = _expected_heads(against, key, store, archive, replay)
             replay.run(key, key_path)
-            _rows_agree(store, replay.used)
+            _check_approvals(store, replay.used)
             if results and store is not None:
-                _results_agree(store, archive, replay)
-        except _Invalid as invalid:
+                _check_results(store, archive, replay)
+        except _InvalidChain as invalid:
             broken, reason = invalid.seq, str(invalid)
         completeness = _completeness(store, replay) if store is not None else {"store": False}
     return Verification(
@@ -83,7 +83,7 @@ def verify(
     )
 
 
-def _rows_agree(store: Store | None, used: Mapping[str, int]) -> None:
+def _check_approvals(store: Store | None, used: Mapping[str, int]) -> None:
     """A question whose answer a receipt names was answered yes, and used; unless it was cleared with its session."""
     if store is None or not used:
         return
@@ -91,30 +91,32 @@ def _rows_agree(store: Store | None, used: Mapping[str, int]) -> None:
     for (question,) in store.read(sql):
         if question in used:
             wrong = f"its call ran on the answer to {question}, and the database says that nobody used it"
-            raise _Invalid(used[question], f"{wrong}: the row was changed")
+            raise _InvalidChain(used[question], f"{wrong}: the row was changed")
 
 
-def _results_agree(store: Store, archive: str, replay: "_Replay") -> None:
-    from adderclaw.storage.ledger.results import Compared
+def _check_results(store: Store, archive: str, replay: "_Replay") -> None:
+    from adderclaw.storage.ledger.results import ResultComparison
 
-    compared = Compared(store, archive, replay.mirrored)
+    compared = ResultComparison(store, archive, replay.mirrored)
     replay.notes += compared.lost
     if compared.changed:
         first, *more = compared.changed
-        others = f"; so are {len(more)} more (receipts {_few(more)})" if more else ""
-        raise _Invalid(first.seq, first.reason + others)
+        others = f"; so are {len(more)} more (receipts {_first_numbers(more)})" if more else ""
+        raise _InvalidChain(first.seq, first.reason + others)
 
 
-def _few(changed: "list[Changed]") -> str:
-    return ", ".join(str(one.seq) for one in changed[:10]) + (", …" if len(changed) > 10 else "")
+def _first_numbers(changed: "list[ChangedResult]") -> str:
+    return ", ".join(str(change.seq) for change in changed[:10]) + (", …" if len(changed) > 10 else "")
 
 
 def head(log_path: str, store: Store | None, key_path: str) -> str:
     """ "seq:receipt_hash", of a chain that verifies."""
-    found = verify(log_path, store, key_path)
-    if not found.valid:
-        raise LedgerError(f"invalid chain at receipt {found.first_broken}: {found.reason}: its head proves nothing")
-    return found.head
+    verification = verify(log_path, store, key_path)
+    if not verification.valid:
+        raise LedgerError(
+            f"invalid chain at receipt {verification.first_broken}: {verification.reason}: its head proves nothing"
+        )
+    return verification.head
 
 
 def log_id(log_path: str) -> str:
@@ -132,8 +134,8 @@ def receipts(log_path: str) -> Iterator[Json]:
         return
     for seq, line in enumerate(_lines(fd), start=1):
         try:
-            yield check(line.rstrip(b"\n"), seq=seq, previous_hash=None, key=None)._asdict()
-        except Broken as broken:
+            yield parse_receipt(line.rstrip(b"\n"), seq=seq, previous_hash=None, key=None)._asdict()
+        except BrokenReceipt as broken:
             yield {"seq": seq, "broken": str(broken)}
 
 
@@ -158,85 +160,91 @@ class _Replay:
             fd = open_log(self._path, os.O_RDONLY)
         except FileNotFoundError:
             if next(self._mirror, None) is not None:
-                raise _Invalid(1, f"{self._path} was deleted: the store's mirror knows its receipts") from None
-            self._meets()
+                raise _InvalidChain(1, f"{self._path} was deleted: the store's mirror knows its receipts") from None
+            self._check_last_head()
             return
         if key is None and key_path and os.fstat(fd).st_size:
             os.close(fd)
-            raise _Invalid(1, f"the key {key_path} is gone, so no receipt can be told from a forged one: restore it")
+            raise _InvalidChain(
+                1, f"the key {key_path} is gone, so no receipt can be told from a forged one: restore it"
+            )
         for line in _lines(fd):
             if not self._step(line, key):
                 break
-        self._ends()
+        self._check_end()
 
     def _step(self, line: bytes, key: bytes | None) -> bool:
         """False at a last line that a crash has torn."""
         seq = self.seq + 1
         mirrored = next(self._mirror, None)
-        if not line.endswith(b"\n") and mirrored is None and self._torn(line, seq):
+        if not line.endswith(b"\n") and mirrored is None and self._is_torn(line, seq):
             return False
-        receipt = _intact(line, seq, self.hash, key)
+        receipt = _parse_whole_line(line, seq, self.hash, key)
         if mirrored is not None:
-            self._agrees(seq, mirrored, line)
+            self._check_mirror(seq, mirrored, line)
             self.mirrored = seq
         if seq == 1:
-            self._is_the_log(receipt.receipt_hash)
+            self._check_log_id(receipt.receipt_hash)
         if self.expected.heads.get(seq, receipt.receipt_hash) != receipt.receipt_hash:
-            raise _Invalid(seq, "its hash is not the one of the head that was kept: the log was rewritten")
-        self._uses_once(seq, receipt)
+            raise _InvalidChain(seq, "its hash is not the one of the head that was kept: the log was rewritten")
+        self._check_approval_used_once(seq, receipt)
         self.seq, self.hash, self.conversation = seq, receipt.receipt_hash, receipt.conversation_id
         return True
 
-    def _uses_once(self, seq: int, receipt: Receipt) -> None:
+    def _check_approval_used_once(self, seq: int, receipt: Receipt) -> None:
         """The answer to a question is for one call."""
-        question = used_by(receipt.status, receipt.decision)
+        question = answered_question(receipt.status, receipt.decision)
         if question and self.used.setdefault(question, seq) != seq:
-            raise _Invalid(seq, f"its call ran on the answer to {question}, which receipt {self.used[question]} used")
+            raise _InvalidChain(
+                seq, f"its call ran on the answer to {question}, which receipt {self.used[question]} used"
+            )
 
-    def _torn(self, line: bytes, seq: int) -> bool:
+    def _is_torn(self, line: bytes, seq: int) -> bool:
         # A torn line is the beginning of a receipt. A whole one with something behind it is no crash.
-        if len(line) > LINE_LIMIT or _whole(line):
+        if len(line) > LINE_LIMIT or _begins_with_json(line):
             return False
         self.notes.append(f"the line of receipt {seq} is torn, as a crash leaves it; the next run repairs it")
         return True
 
-    def _agrees(self, seq: int, mirrored: tuple[int, str], line: bytes) -> None:
+    def _check_mirror(self, seq: int, mirrored: tuple[int, str], line: bytes) -> None:
         number, text = mirrored
         if number != seq:
-            raise _Invalid(seq, f"the store's mirror lacks it and goes on with {number}: mirror rows were removed")
+            raise _InvalidChain(seq, f"the store's mirror lacks it and goes on with {number}: mirror rows were removed")
         if text.encode() + b"\n" != line:
-            raise _Invalid(seq, "it is not what the store's mirror says: log or mirror was rewritten")
+            raise _InvalidChain(seq, "it is not what the store's mirror says: log or mirror was rewritten")
 
-    def _ends(self) -> None:
+    def _check_end(self) -> None:
         if next(self._mirror, None) is not None:
-            raise _Invalid(
+            raise _InvalidChain(
                 self.seq + 1, f"the log ends at receipt {self.seq}, the store's mirror goes on: the log was cut"
             )
-        self._meets()
+        self._check_last_head()
 
-    def _is_the_log(self, log_id: str) -> None:
+    def _check_log_id(self, log_id: str) -> None:
         """A log is known by its first receipt. Anchors of another one say that this is not the log that was kept."""
         others = [anchor for known, anchor in self.expected.logs.items() if known != log_id]
         if others:
-            place = f"{others[0].place}: the anchor of receipt {others[0].seq}"
-            raise _Invalid(1, f"{place} is of another log: the log was replaced from its first receipt on")
+            anchor_text = f"{others[0].place}: the anchor of receipt {others[0].seq}"
+            raise _InvalidChain(1, f"{anchor_text} is of another log: the log was replaced from its first receipt on")
 
-    def _meets(self) -> None:
-        kept = max(self.expected.heads, default=0)
-        if kept > self.seq:
-            raise _Invalid(self.seq + 1, f"the head that was kept is receipt {kept}, the log ends earlier: rolled back")
+    def _check_last_head(self) -> None:
+        last_head = max(self.expected.heads, default=0)
+        if last_head > self.seq:
+            raise _InvalidChain(
+                self.seq + 1, f"the head that was kept is receipt {last_head}, the log ends earlier: rolled back"
+            )
 
 
-def _intact(line: bytes, seq: int, previous_hash: str, key: bytes | None) -> Receipt:
+def _parse_whole_line(line: bytes, seq: int, previous_hash: str, key: bytes | None) -> Receipt:
     if not line.endswith(b"\n"):
-        raise _Invalid(seq, "its line was cut or changed at the end")
+        raise _InvalidChain(seq, "its line was cut or changed at the end")
     try:
-        return check(line[:-1], seq=seq, previous_hash=previous_hash, key=key)
-    except Broken as broken:
-        raise _Invalid(seq, str(broken)) from broken
+        return parse_receipt(line[:-1], seq=seq, previous_hash=previous_hash, key=key)
+    except BrokenReceipt as broken:
+        raise _InvalidChain(seq, str(broken)) from broken
 
 
-def _whole(line: bytes) -> bool:
+def _begins_with_json(line: bytes) -> bool:
     """Whether a complete JSON object stands at the beginning of a line, with more behind it."""
     import json
 
@@ -269,7 +277,7 @@ def _mirror(store: Store | None, archive: str) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
-def _quiet(log_path: str) -> Generator[None]:
+def _appends_blocked(log_path: str) -> Generator[None]:
     """Nobody appends while we look; where no lock can be had (a copy, a read-only disk) nobody appends either."""
     try:
         lock = Lock(log_path, shared=True)
@@ -283,7 +291,9 @@ def _quiet(log_path: str) -> Generator[None]:
         lock.close()
 
 
-def _expected(against: str | None, key: bytes | None, store: Store | None, archive: str, replay: "_Replay") -> Expected:
+def _expected_heads(
+    against: str | None, key: bytes | None, store: Store | None, archive: str, replay: "_Replay"
+) -> Expected:
     """The heads that the chain must hold."""
     if against is None:
         return Expected({}, {})
@@ -293,20 +303,20 @@ def _expected(against: str | None, key: bytes | None, store: Store | None, archi
     if not os.path.lexists(against):
         fix = "give what `adderclaw receipt head` printed, as seq:hash, or the file that `receipt anchor` wrote"
         raise UsageError(f"{against!r} is no head, and there is no such file: {fix}")
-    found = read_anchors(against, key)
-    if found.torn:
+    anchor_file = read_anchors(against, key)
+    if anchor_file.torn:
         replay.notes.append(f"{against}: the last line is torn, as a crash leaves it")
-    if found.wrong is not None:
-        raise _Invalid(1, found.wrong)
+    if anchor_file.wrong is not None:
+        raise _InvalidChain(1, anchor_file.wrong)
     heads: dict[int, str] = {}
     logs: dict[str, Anchor] = {}
-    for anchor in found.anchors:
+    for anchor in anchor_file.anchors:
         elsewhere = _archive_of(store, anchor, archive, key)
         if elsewhere is not None:
             replay.notes.append(f"{anchor.place}: of {elsewhere or 'the chain in use'}, not of this one")
             continue
         if heads.setdefault(anchor.seq, anchor.hash) != anchor.hash:
-            raise _Invalid(
+            raise _InvalidChain(
                 anchor.seq, f"{anchor.place}: two anchors of this receipt have two hashes: one log was replaced"
             )
         logs.setdefault(anchor.log_id, anchor)
@@ -323,8 +333,8 @@ def _archive_of(store: Store | None, anchor: Anchor, archive: str, key: bytes | 
     )
     for name, line in store.read(sql, (anchor.seq, anchor.log_id, archive)):
         try:
-            receipt = check(line.encode(), seq=anchor.seq, previous_hash=None, key=key)
-        except Broken:
+            receipt = parse_receipt(line.encode(), seq=anchor.seq, previous_hash=None, key=key)
+        except BrokenReceipt:
             continue
         if receipt.receipt_hash == anchor.hash:
             return name
@@ -356,7 +366,7 @@ _ALONE = """
     WHERE r.archive = '' AND c.tool_use_id IS NULL"""
 
 
-def _switched_off(store: Store, session_id: str) -> bool:
+def _receipts_were_off(store: Store, session_id: str) -> bool:
     """Whether the session's own record says, of every run that it was part of, that receipts were switched off."""
     from adderclaw.storage import tape
 
@@ -366,9 +376,9 @@ def _switched_off(store: Store, session_id: str) -> bool:
 
 def _completeness(store: Store, replay: _Replay) -> Json:
     calls = without_receipt = interrupted = switched_off = 0
-    for session_id, made, missing, open_ones in store.read(_CALLS):
-        calls, interrupted = calls + made, interrupted + open_ones
-        if missing and _switched_off(store, session_id):
+    for session_id, call_count, missing, open_ones in store.read(_CALLS):
+        calls, interrupted = calls + call_count, interrupted + open_ones
+        if missing and _receipts_were_off(store, session_id):
             switched_off += missing
         else:
             without_receipt += missing
@@ -377,7 +387,7 @@ def _completeness(store: Store, replay: _Replay) -> Json:
     without_receipt = max(0, without_receipt - nobodys)
     archives = store.read("SELECT DISTINCT archive FROM receipts WHERE archive <> ''")
     unmirrored = replay.seq - replay.mirrored
-    behind = not damage.is_of_a_crash(store, unmirrored, replay.conversation)
+    behind = not damage.is_explained_by_crash(store, unmirrored, replay.conversation)
     return {
         "store": True,
         "complete": without_receipt == 0 and not behind,

@@ -21,7 +21,7 @@ _RECORDS = {
 
 def records(store: Store) -> Iterator[tuple[str, Json]]:
     """Each record with its kind, all from one state of the database."""
-    with store.looking() as cursor:
+    with store.snapshot() as cursor:
         for kind, sql in _RECORDS.items():
             cursor.execute(sql)
             names = [column[0] for column in cursor.description]

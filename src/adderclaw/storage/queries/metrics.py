@@ -16,5 +16,5 @@ COUNTED = tuple(_COUNTED)
 
 def count_after(store: Store, name: str, last: int) -> tuple[int | None, list[float | None]]:
     """The last row after `last` and the sums over the rows up to it, so that a look costs only what is new."""
-    found, *sums = store.read(_COUNTED[name], (last,))[0]
-    return found, sums
+    newest, *sums = store.read(_COUNTED[name], (last,))[0]
+    return newest, sums

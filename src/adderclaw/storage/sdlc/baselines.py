@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from adderclaw.core.errors import StoreError
 from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store
-from adderclaw.storage.checkpoints import Blob, State, keep
+from adderclaw.storage.checkpoints import Blob, State, add_blobs
 
-AGAIN = (
+FIX = (
     "approve the plan again: `adderclaw sdlc transition planning`, then `sdlc plan FILE` and `sdlc approve "
     "--new-baseline`"
 )
 
 
-class Taken(NamedTuple):
+class TreeSnapshot(NamedTuple):
     """A whole tree, with the new contents that are kept of it. `digest` is empty where it could not be looked at."""
 
     root: str
@@ -41,30 +41,30 @@ class Baseline(NamedTuple):
 
 def digest_of(entries: Mapping[str, State]) -> str:
     """Of everything that a tree has in it: the same tree, the same digest."""
-    return hashlib.sha256(_written(entries)).hexdigest()
+    return hashlib.sha256(_serialize(entries)).hexdigest()
 
 
-def _written(entries: Mapping[str, State]) -> bytes:
+def _serialize(entries: Mapping[str, State]) -> bytes:
     """JSON escapes what is no Unicode, so that every name has its place."""
     return json.dumps(dict(sorted(entries.items())), separators=(",", ":")).encode()
 
 
-def put(cursor: sqlite3.Cursor, plan_id: int, taken: Taken) -> None:
+def put(cursor: sqlite3.Cursor, plan_id: int, taken: TreeSnapshot) -> None:
     """In the transaction that approves the plan."""
-    keep(cursor, taken.blobs)
+    add_blobs(cursor, taken.blobs)
     cursor.execute(
         "INSERT INTO plan_baselines(plan_id, root, digest, tree, left_out) VALUES (?, ?, ?, ?, ?)",
         (
             plan_id,
             os.fsencode(taken.root),
             taken.digest,
-            zlib.compress(_written(taken.entries), 1),
+            zlib.compress(_serialize(taken.entries), 1),
             json.dumps(taken.left_out or ([taken.reason] if taken.reason else [])),
         ),
     )
 
 
-def of_earlier_version(store: Store, conversation_id: str, number: int) -> int | None:
+def earlier_baseline(store: Store, conversation_id: str, number: int) -> int | None:
     """The last plan before this one that was approved and neither completed nor followed by one that was."""
     rows = store.read(
         "SELECT b.plan_id FROM plan_baselines b JOIN plans p ON p.id = b.plan_id"
@@ -100,31 +100,31 @@ def get(cursor: sqlite3.Cursor, plan_id: int) -> Baseline | None:
 def entries(store: Store, plan_id: int) -> dict[str, State]:
     """Raises StoreError where there is no baseline, or it is not what was stored at the approval."""
     rows = store.read("SELECT tree, digest FROM plan_baselines WHERE plan_id = ?", (plan_id,))
-    again = AGAIN
+    again = FIX
     if not rows or not rows[0][1]:
         raise StoreError(f"the workspace before plan {plan_id} is not kept: {again}")
     try:
         written = zlib.decompress(rows[0][0])
-        found = {path: State(*state) for path, state in json.loads(written).items()}
+        states = {path: State(*state) for path, state in json.loads(written).items()}
     except (zlib.error, ValueError, TypeError) as error:
         raise StoreError(f"the workspace before plan {plan_id} cannot be read ({error}): {again}") from error
     if hashlib.sha256(written).hexdigest() != rows[0][1]:
         raise StoreError(f"the workspace before plan {plan_id} was changed since it was kept: {again}")
-    return found
+    return states
 
 
-def named(store: Store) -> set[str]:
+def needed_digests(store: Store) -> set[str]:
     """Every content that the baseline of a plan needs that counts, or that is being planned anew: nothing removes
     these."""
-    found: set[str] = set()
+    digests: set[str] = set()
     for row in store.read(
         "SELECT b.plan_id FROM plan_baselines b JOIN plans p ON p.id = b.plan_id"
         " LEFT JOIN conversations c ON c.id = p.conversation_id"
         " WHERE b.digest <> '' AND (p.status = 'approved' OR (p.status = 'superseded' AND c.phase = 'planning'))"
     ):
         try:
-            kept = entries(store, row[0])
+            states = entries(store, row[0])
         except StoreError:  # it can no longer be laid out, whatever is kept of it
             continue
-        found |= {state.digest for state in kept.values() if state.kind == "file" and state.digest}
-    return found
+        digests |= {state.digest for state in states.values() if state.kind == "file" and state.digest}
+    return digests

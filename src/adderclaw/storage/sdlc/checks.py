@@ -7,7 +7,7 @@ from typing import Literal
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
-from adderclaw.storage.text import parsed, plain
+from adderclaw.storage.text import parse_row, plain
 
 type Verdict = Literal["", "passed", "failed", "unproven", "withdrawn"]
 """Empty: still to be checked. unproven: whoever checked it came to no verdict that counts."""
@@ -92,7 +92,7 @@ def pending(store: Store, project: str) -> list[Check]:
 def last(store: Store, project: str) -> dict[str, Check]:
     """Scenario → what was last found of it."""
     rows = store.read(f"{_SELECT} WHERE project = ? AND verdict NOT IN ('', 'withdrawn') ORDER BY id", (project,))
-    return {one.scenario_id: one for one in _checks(rows)}
+    return {check.scenario_id: check for check in _checks(rows)}
 
 
 def of_run(store: Store, run_id: str) -> list[Check]:
@@ -103,7 +103,7 @@ def of_run(store: Store, run_id: str) -> list[Check]:
 
 def _checks(rows: list[sqlite3.Row]) -> list[Check]:
     return [
-        Check(*row[:10], evidence=parsed(row[10], f"scenario_checks row {row[0]}"), **_measured(row)) for row in rows
+        Check(*row[:10], evidence=parse_row(row[10], f"scenario_checks row {row[0]}"), **_measured(row)) for row in rows
     ]
 
 

@@ -11,8 +11,8 @@ from adderclaw.storage import Store
 from adderclaw.storage.sdlc import faults
 from adderclaw.storage.text import plain
 
-MOST = 200
-LONGEST = 4_000
+MAX_CRITERIA = 200
+MAX_CHARACTERS = 4_000
 
 _ATX = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})\s*$")
@@ -67,17 +67,21 @@ def parse(plan: str) -> tuple[Criterion, ...]:
     if not items:
         fix = "give them as list items, `- [C1] what can be seen from outside`, or leave the section out"
         problems.append((title.number, f"no success criterion stands in this section: {fix}"))
-    if len(items) > MOST:
-        problems.append((items[MOST].line, f"{len(items)} criteria; a plan has at most {MOST}: split it"))
-    found = [_criterion(item, problems) for item in items[:MOST]]
+    if len(items) > MAX_CRITERIA:
+        problems.append(
+            (items[MAX_CRITERIA].line, f"{len(items)} criteria; a plan has at most {MAX_CRITERIA}: split it")
+        )
+    criteria = [_criterion(item, problems) for item in items[:MAX_CRITERIA]]
     seen: dict[str, int] = {}
-    for one in found:
-        first = seen.setdefault(one.id.casefold(), one.line)
-        if one.text and first != one.line:
-            problems.append((one.line, f"the id {one.id} stands in line {first} already: give each criterion its own"))
+    for criterion in criteria:
+        first = seen.setdefault(criterion.id.casefold(), criterion.line)
+        if criterion.text and first != criterion.line:
+            problems.append(
+                (criterion.line, f"the id {criterion.id} stands in line {first} already: give each criterion its own")
+            )
     if problems:
         raise BadPlan(sorted(problems))
-    return tuple(found)
+    return tuple(criteria)
 
 
 def _lines(plan: str) -> Iterator[_Line]:
@@ -127,12 +131,12 @@ def _items(title: _Line, lines: list[_Line]) -> Iterator[_Item]:
     for line in lines:
         if line.level and line.level <= (title.level or 6):
             break
-        found = None if line.fenced or line.level else _ITEM.match(line.text)
-        if found is not None and (item is None or len(found[1].expandtabs(4)) <= top + 1):
+        match = None if line.fenced or line.level else _ITEM.match(line.text)
+        if match is not None and (item is None or len(match[1].expandtabs(4)) <= top + 1):
             if item is not None:
                 yield item
-            top = len(found[1].expandtabs(4)) if item is None else top
-            item = _Item(line.number, (found[2] or "").strip(), [])
+            top = len(match[1].expandtabs(4)) if item is None else top
+            item = _Item(line.number, (match[2] or "").strip(), [])
         elif item is not None and (line.fenced or (not line.level and line.text.strip())):
             if blank and not line.text[:1].isspace():  # a paragraph of its own
                 yield item
@@ -161,8 +165,8 @@ def _criterion(item: _Item, problems: list[tuple[int, str]]) -> Criterion:
     text = plain("\n".join((rest.strip(), *more)).strip())
     if not text:
         problems.append((item.line, f"the criterion {own or 'here'} has no text: say what can be seen from outside"))
-    elif len(text) > LONGEST:
-        problems.append((item.line, f"the criterion has {len(text)} characters; at most {LONGEST}"))
+    elif len(text) > MAX_CHARACTERS:
+        problems.append((item.line, f"the criterion has {len(text)} characters; at most {MAX_CHARACTERS}"))
     if keeps and not (fault or "").strip():
         fix = "add a line beneath it, `fault: …`, with the change that its test has to notice"
         problems.append((item.line, f"the criterion {own or 'here'} is marked keeps and names no fault: {fix}"))
@@ -181,9 +185,9 @@ def _fault(lines: list[_Line]) -> tuple[list[str], str | None]:
     fault: list[str] | None = None
     for line in lines:
         stripped = line.text.strip()
-        found = None if line.fenced or fault is not None else _FAULT.fullmatch(stripped)
-        if found is not None:
-            fault = [found[1] or ""]
+        fault_line = None if line.fenced or fault is not None else _FAULT.fullmatch(stripped)
+        if fault_line is not None:
+            fault = [fault_line[1] or ""]
         elif fault is None:
             text.append(stripped)
         elif not (line.fenced and _FENCE.match(line.text)):
@@ -202,12 +206,12 @@ def put(cursor: sqlite3.Cursor, plan_id: int, criteria: tuple[Criterion, ...]) -
     )
 
 
-def exist(store: Store, plan_id: int) -> bool:
+def has_criteria(store: Store, plan_id: int) -> bool:
     """Whether a plan has criteria."""
     return bool(store.read("SELECT 1 FROM plan_criteria WHERE plan_id = ? LIMIT 1", (plan_id,)))
 
 
-def of(cursor: sqlite3.Cursor, plan_id: int) -> tuple[Criterion, ...]:
+def of_plan(cursor: sqlite3.Cursor, plan_id: int) -> tuple[Criterion, ...]:
     """The criteria of a plan, in its order."""
     rows = cursor.execute(
         "SELECT criterion, text, keeps, fault, line FROM plan_criteria WHERE plan_id = ? ORDER BY position", (plan_id,)

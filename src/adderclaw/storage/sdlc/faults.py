@@ -22,13 +22,13 @@ class Fault(NamedTuple):
 
 def parse(text: str) -> tuple[Fault, ...]:
     """What is to be changed, in its order. Raises UsageError with what is not understood."""
-    found = [_one(line.strip()) for line in text.splitlines() if line.strip()]
-    if not found:
+    parsed = [_parse_line(line.strip()) for line in text.splitlines() if line.strip()]
+    if not parsed:
         raise UsageError(f"the fault is empty: write {GRAMMAR}")
-    return tuple(found)
+    return tuple(parsed)
 
 
-def _one(line: str) -> Fault:
+def _parse_line(line: str) -> Fault:
     if replaced := _REPLACE.fullmatch(line):
         path, old, new = replaced[2].strip(), replaced[4], replaced[6] or ""
         if old == new:

@@ -84,12 +84,12 @@ def hash_of(plan_hash: str, criterion: str, language: str, content: str) -> str:
     return hashlib.sha256(compact([plan_hash, criterion, language, content]).encode()).hexdigest()
 
 
-def beside_tree(digest: str, lent: str) -> str:
+def with_lent_digest(digest: str, lent: str) -> str:
     """The digest of a tree and, apart from it, of what was lent to the tests that ran on it."""
     return f"{digest}+{lent}"
 
 
-def lent_beside(digest: str) -> str:
+def lent_digest(digest: str) -> str:
     return digest.partition("+")[2]
 
 
@@ -183,11 +183,11 @@ def tests(store: Store, plan_id: int) -> list[Test]:
 
 def results(store: Store, plan_id: int) -> dict[int, list[Result]]:
     """Test → what came of it, oldest first."""
-    found: dict[int, list[Result]] = {}
+    by_test: dict[int, list[Result]] = {}
     where = "WHERE test_id IN (SELECT id FROM generated_tests WHERE plan_id = ?) ORDER BY id"
     for row in store.read(f"{_RESULT} {where}", (plan_id,)):
-        found.setdefault(row["test_id"], []).append(_result(row))
-    return found
+        by_test.setdefault(row["test_id"], []).append(_result(row))
+    return by_test
 
 
 def _test(row: sqlite3.Row) -> Test:

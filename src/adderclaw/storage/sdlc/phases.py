@@ -14,28 +14,28 @@ from adderclaw.storage.sdlc import criteria, plans, proof
 from adderclaw.storage.sdlc.plans import Plan
 
 
-class NotMoved(DeniedError):
+class TransitionRefused(DeniedError):
     """A transition that the table, or its condition, refuses."""
 
 
-class By(NamedTuple):
+class Mover(NamedTuple):
     """Who moves. A model is never an operator, and no tool of one says that it is."""
 
     kind: Literal["model", "operator"]
     name: str = ""
 
 
-MODEL = By("model", "the model")
+MODEL = Mover("model", "the model")
 
 
 class Rule(NamedTuple):
     """`allows` is why it is refused now, for a transition that exists; None for one that does not, and why."""
 
     text: str
-    allows: "Callable[[Move], list[str]] | None" = None
+    allows: "Callable[[TransitionRequest], list[str]] | None" = None
 
 
-class Moved(NamedTuple):
+class Transition(NamedTuple):
     before: str
     phase: Phase
     plan: Plan | None
@@ -43,12 +43,12 @@ class Moved(NamedTuple):
     """What whoever moved should know."""
 
 
-class Move(NamedTuple):
+class TransitionRequest(NamedTuple):
     """A transition that is being judged, within its transaction."""
 
     cursor: sqlite3.Cursor
     plan: Plan | None
-    by: By
+    by: Mover
     tree: str
     approves: bool
 
@@ -56,32 +56,32 @@ class Move(NamedTuple):
 # ------------------------------------------------------------------ conditions
 
 
-def _always(_move: Move) -> list[str]:
+def _always(_move: TransitionRequest) -> list[str]:
     return []
 
 
-def _approved(move: Move) -> list[str]:
+def _approved(move: TransitionRequest) -> list[str]:
     if move.plan is not None:
         return []
     return ["no plan of this conversation is approved: `/plan approve` or `adderclaw sdlc approve` does that"]
 
 
-def _unaltered(move: Move) -> list[str]:
+def _unaltered(move: TransitionRequest) -> list[str]:
     """Also without a plan: then the tests have nothing to prove, and `verify` stays closed."""
-    return [] if move.plan is None else plans.altered(move.cursor, move.plan)
+    return [] if move.plan is None else plans.alteration_reasons(move.cursor, move.plan)
 
 
-def _proved(move: Move) -> list[str]:
+def _proved(move: TransitionRequest) -> list[str]:
     if move.plan is None:
         return ["no plan of this conversation is approved, so that there is nothing to prove"]
-    if reasons := plans.altered(move.cursor, move.plan):
+    if reasons := plans.alteration_reasons(move.cursor, move.plan):
         return reasons
-    if not criteria.of(move.cursor, move.plan.id):
+    if not criteria.of_plan(move.cursor, move.plan.id):
         return [f"plan {move.plan.id} has no success criteria, so that there is nothing to prove: plan again with them"]
     return proof.open_reasons(move.cursor, move.plan, move.tree)
 
 
-def _accepted(move: Move) -> list[str]:
+def _accepted(move: TransitionRequest) -> list[str]:
     if move.by.kind != "operator" or not move.by.name or not move.approves:
         return ["the operator has to approve the report: `adderclaw sdlc approve`, at a terminal"]
     return _proved(move)
@@ -95,10 +95,10 @@ _UNPLANNED = Rule("nothing is planned: `planning` comes first, and an approved p
 _PLANNING = Rule("the plan is not carried out yet: its approval opens `implement`, then comes `test`")
 _BYPASS = Rule("the tests are not bypassed: `test` comes first")
 _NO_REST = Rule("a conversation with a plan goes on to `done`, or begins another with `planning`")
-_MEND = Rule("what a test finds is mended within `test`; for another plan, begin with `planning`")
+_FIX_IN_TEST = Rule("what a test finds is mended within `test`; for another plan, begin with `planning`")
 _REVIEW = Rule("the results are in front of the operator: approve them, or begin again with `planning`")
 _UNVERIFIED = Rule("the report is not bypassed: `verify` comes first")
-_OVER = Rule("the plan is completed: another change begins with `planning`")
+_COMPLETED = Rule("the plan is completed: another change begins with `planning`")
 
 TABLE: dict[tuple[Phase, Phase], Rule] = {
     ("idle", "idle"): _HERE,
@@ -121,7 +121,7 @@ TABLE: dict[tuple[Phase, Phase], Rule] = {
     ("implement", "done"): _BYPASS,
     ("test", "idle"): _NO_REST,
     ("test", "planning"): _CYCLE,
-    ("test", "implement"): _MEND,
+    ("test", "implement"): _FIX_IN_TEST,
     ("test", "test"): _HERE,
     ("test", "verify"): Rule("every criterion is proved", _proved),
     ("test", "done"): _UNVERIFIED,
@@ -131,11 +131,11 @@ TABLE: dict[tuple[Phase, Phase], Rule] = {
     ("verify", "test"): _REVIEW,
     ("verify", "verify"): _HERE,
     ("verify", "done"): Rule("the operator approves the report", _accepted),
-    ("done", "idle"): _OVER,
+    ("done", "idle"): _COMPLETED,
     ("done", "planning"): _CYCLE,
-    ("done", "implement"): _OVER,
-    ("done", "test"): _OVER,
-    ("done", "verify"): _OVER,
+    ("done", "implement"): _COMPLETED,
+    ("done", "test"): _COMPLETED,
+    ("done", "verify"): _COMPLETED,
     ("done", "done"): _HERE,
 }
 """Every phase to every phase."""
@@ -144,18 +144,18 @@ TABLE: dict[tuple[Phase, Phase], Rule] = {
 # ------------------------------------------------------------------ reading
 
 
-def named(text: str) -> Phase:
+def phase_named(text: str) -> Phase:
     """A phase by its name, as somebody gives it."""
-    if (found := _known(text)) is None:
+    if (phase := _known(text)) is None:
         raise UsageError(f"there is no phase {text[:40]!r}{meant(text, PHASES)}; there are {', '.join(PHASES)}")
-    return found
+    return phase
 
 
 def _known(text: str) -> Phase | None:
     return next((phase for phase in PHASES if phase == text), None)
 
 
-def unknown(conversation_id: str, text: str) -> StoreError:
+def unknown_phase_error(conversation_id: str, text: str) -> StoreError:
     return StoreError(
         f"the conversation {conversation_id} is in the phase {text[:40]!r}, which does not exist (another program wrote"
         f" it): `adderclaw sdlc transition planning --conversation {conversation_id}` begins a new plan"
@@ -167,12 +167,12 @@ def phase_of(store: Store, conversation_id: str) -> Phase:
     rows = store.read("SELECT phase FROM conversations WHERE id = ?", (conversation_id,))
     if not rows:
         return "idle"
-    if (found := _known(rows[0][0])) is None:
-        raise unknown(conversation_id, str(rows[0][0]))
-    return found
+    if (phase := _known(rows[0][0])) is None:
+        raise unknown_phase_error(conversation_id, str(rows[0][0]))
+    return phase
 
 
-def shown(store: Store, conversation_id: str) -> str:
+def phase_text(store: Store, conversation_id: str) -> str:
     """The same for a line on a screen, which goes on whatever stands in the row."""
     rows = store.read("SELECT phase FROM conversations WHERE id = ?", (conversation_id,))
     text = str(rows[0][0]) if rows else "idle"
@@ -206,68 +206,72 @@ def move(
     conversation_id: str,
     to: Phase,
     *,
-    by: By,
+    by: Mover,
     seen: str | None = None,
     tree: str = "",
     approves: bool = False,
     why: str = "",
-) -> Moved:
+) -> Transition:
     """The conversation enters a phase, with all rows that this takes, in the caller's transaction. Raises NotMoved.
 
     `seen`: the phase that the caller decided on; where another process has moved since, nothing is changed.
     `tree`: the digest of the workspace as it is now, for the gates that rest on it. `approves`: the operator was shown
     the report, and approves it.
     """
-    text = _row(cursor, conversation_id)
+    text = _phase_text(cursor, conversation_id)
     if seen is not None and seen != text:
-        raise NotMoved(f"{text} → {to} is refused: the conversation was in {seen}, and another process moved it on")
-    plan = plans.counted(cursor, conversation_id)
+        raise TransitionRefused(
+            f"{text} → {to} is refused: the conversation was in {seen}, and another process moved it on"
+        )
+    plan = plans.approved_plan(cursor, conversation_id)
     rule = _rule(conversation_id, text, to, by)
-    if reasons := _reasons(rule, Move(cursor, plan, by, tree, approves)):
-        said = reasons[0] if len(reasons) == 1 else "".join(f"\n- {reason}" for reason in reasons)
-        raise NotMoved(f"{text} → {to} is refused: {said}")
+    if reasons := _reasons(rule, TransitionRequest(cursor, plan, by, tree, approves)):
+        problems = reasons[0] if len(reasons) == 1 else "".join(f"\n- {reason}" for reason in reasons)
+        raise TransitionRefused(f"{text} → {to} is refused: {problems}")
     cursor.execute(
         "UPDATE conversations SET phase = ?, last_active = datetime('now') WHERE id = ? AND phase = ?",
         (to, conversation_id, text),
     )
     detail = {"from": text, "to": to, "why": why or rule.text, "by": by.name or by.kind}
     plans.event(cursor, conversation_id, "phase_changed", detail)
-    return Moved(text, to, plan, _carried(cursor, conversation_id, to, plan, by))
+    return Transition(text, to, plan, _update_plan_rows(cursor, conversation_id, to, plan, by))
 
 
-def refusals(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, *, by: By, tree: str = "") -> list[str]:
+def refusal_reasons(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, *, by: Mover, tree: str = "") -> list[str]:
     """Why the transition would be refused now; empty where it would not."""
-    rule = _rule(conversation_id, _row(cursor, conversation_id), to, by)
-    return _reasons(rule, Move(cursor, plans.counted(cursor, conversation_id), by, tree, approves=False))
+    rule = _rule(conversation_id, _phase_text(cursor, conversation_id), to, by)
+    return _reasons(
+        rule, TransitionRequest(cursor, plans.approved_plan(cursor, conversation_id), by, tree, approves=False)
+    )
 
 
-def begin_planning(cursor: sqlite3.Cursor, conversation_id: str, number: int, *, by: By) -> None:
+def begin_planning(cursor: sqlite3.Cursor, conversation_id: str, number: int, *, by: Mover) -> None:
     """The phase planning begins with a plan that was drafted in plan mode, outside that phase."""
     move(cursor, conversation_id, "planning", by=by, why="a plan was drafted in plan mode")
-    plans.keep_as_draft(cursor, number)
+    plans.restore_draft(cursor, number)
 
 
-def _row(cursor: sqlite3.Cursor, conversation_id: str) -> str:
+def _phase_text(cursor: sqlite3.Cursor, conversation_id: str) -> str:
     row = cursor.execute("SELECT phase FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
     if row is None:
         raise UsageError(f"there is no conversation {conversation_id!r}: see `adderclaw memory list`")
     return str(row[0])
 
 
-def _reasons(rule: Rule, moving: Move) -> list[str]:
+def _reasons(rule: Rule, moving: TransitionRequest) -> list[str]:
     return [rule.text] if rule.allows is None else rule.allows(moving)
 
 
-def _rule(conversation_id: str, text: str, to: Phase, by: By) -> Rule:
+def _rule(conversation_id: str, text: str, to: Phase, by: Mover) -> Rule:
     before = _known(text)
     if before is not None:
         return TABLE[before, to]
     if to == "planning" and by.kind == "operator":  # the way back: nothing is written there until a plan is approved
         return _CYCLE
-    raise unknown(conversation_id, text)
+    raise unknown_phase_error(conversation_id, text)
 
 
-def _carried(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, plan: Plan | None, by: By) -> str:
+def _update_plan_rows(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, plan: Plan | None, by: Mover) -> str:
     """The rows that a transition carries along; returns what the mover should know."""
     if to == "planning":
         plans.supersede(cursor, conversation_id)
@@ -279,6 +283,6 @@ def _carried(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, plan: Plan
     elif to == "done" and plan is not None:
         plans.event(cursor, conversation_id, "report_approved", {"plan": plan.id, "hash": plan.hash, "by": by.name})
         plans.complete(cursor, plan.id)
-    if to in ("implement", "test") and plan is not None and not criteria.of(cursor, plan.id):
+    if to in ("implement", "test") and plan is not None and not criteria.of_plan(cursor, plan.id):
         return f"plan {plan.id} has no section of success criteria: nothing can be proved, and `verify` stays closed"
     return ""

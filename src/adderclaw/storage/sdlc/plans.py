@@ -49,22 +49,22 @@ def last_conversation(store: Store, project_dir: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def counted(cursor: sqlite3.Cursor, conversation_id: str) -> Plan | None:
+def approved_plan(cursor: sqlite3.Cursor, conversation_id: str) -> Plan | None:
     """The approved plan, which implementation, tests and report rest on."""
     row = cursor.execute(_LAST, (conversation_id, "approved")).fetchone()
     return None if row is None else Plan(*row)
 
 
-def altered(cursor: sqlite3.Cursor, plan: Plan) -> list[str]:
+def alteration_reasons(cursor: sqlite3.Cursor, plan: Plan) -> list[str]:
     """Why what stands in the store is not the plan that was approved; empty where it is."""
     again = "approve it again: `adderclaw sdlc transition planning`, then `sdlc plan` and `sdlc approve`"
     if hash_of(plan.content) != plan.hash:
         return [f"plan {plan.id} is not the text that was approved (its hash differs): {again}"]
     try:
-        wanted = criteria.parse(plan.content)
+        expected = criteria.parse(plan.content)
     except criteria.BadPlan as error:
         return [f"the success criteria of plan {plan.id} cannot be read ({error}): {again}"]
-    if criteria.of(cursor, plan.id) != wanted:
+    if criteria.of_plan(cursor, plan.id) != expected:
         return [f"the criteria kept for plan {plan.id} are not those of its text: {again}"]
     return []
 
@@ -76,7 +76,7 @@ def hash_of(content: str) -> str:
 def draft(cursor: sqlite3.Cursor, conversation_id: str, content: str) -> int:
     """A plan to be approved; an earlier draft is superseded. Raises BadPlan."""
     content = plain(content)
-    found = criteria.parse(content)
+    parsed = criteria.parse(content)
     cursor.execute(
         "UPDATE plans SET status = 'superseded' WHERE conversation_id = ? AND status = 'draft'", (conversation_id,)
     )
@@ -84,11 +84,11 @@ def draft(cursor: sqlite3.Cursor, conversation_id: str, content: str) -> int:
         "INSERT INTO plans(conversation_id, content, hash) VALUES (?, ?, ?) RETURNING id",
         (conversation_id, content, hash_of(content)),
     ).fetchone()
-    criteria.put(cursor, number, found)
+    criteria.put(cursor, number, parsed)
     return number
 
 
-def keep_as_draft(cursor: sqlite3.Cursor, number: int) -> None:
+def restore_draft(cursor: sqlite3.Cursor, number: int) -> None:
     """A draft that the begin of the phase planning superseded is still the one to be approved."""
     cursor.execute("UPDATE plans SET status = 'draft' WHERE id = ? AND status = 'superseded'", (number,))
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-LONGEST = 160
+MAX_CHARACTERS = 160
 """Characters of what a line says at its end."""
-WIDE = 80
+WIDE_COLUMNS = 80
 """Columns from which on what is said stands beside its head; on a narrower terminal it stands below."""
 TURN, DONE = 7, 18
 """Columns of the turn, and of action and status."""
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     action: str
     status: str
     spent: str
-    said: str
+    text: str
     style: Style
 
 
@@ -50,8 +50,8 @@ class Progress:
         self._follow(record.event_type, payload)
         if shown is None:
             return None
-        action, status, style, said = shown
-        text = plain(" ".join(said(payload).split()))
+        action, status, style, describe = shown
+        text = plain(" ".join(describe(payload).split()))
         return Row(
             sql_time(record.timestamp)[11:],
             record.trace_id.removeprefix("trace-")[:8],
@@ -60,7 +60,7 @@ class Progress:
             plain(str(payload.get("action", action))),
             plain(str(payload.get("status") or payload.get("outcome") or status)),
             self._spent(),
-            text if len(text) <= LONGEST else text[:LONGEST] + "…",
+            text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "…",
             _style(style, payload),
         )
 
@@ -89,7 +89,7 @@ def _style(style: Style, payload: Json) -> Style:
     return "red" if status in ("failed", "timeout", "denied", "invalid", "aborted") else style
 
 
-def _all(*keys: str) -> Callable[[Json], str]:
+def _join_values(*keys: str) -> Callable[[Json], str]:
     def said(payload: Json) -> str:
         return " ".join(_word(payload[key]) for key in keys if payload.get(key) not in (None, "", []))
 
@@ -101,13 +101,13 @@ def _word(value: Any) -> str:
 
 
 def _candidates(payload: Json) -> str:
-    found: list[Json] = payload.get("candidates", [])
-    named = ", ".join(f"{one['skill_name']} {one['score']:g}" for one in found[:5])
-    return f"{payload.get('strategy', '')}: {len(found)} candidates {named}"
+    candidates: list[Json] = payload.get("candidates", [])
+    named = ", ".join(f"{candidate['skill_name']} {candidate['score']:g}" for candidate in candidates[:5])
+    return f"{payload.get('strategy', '')}: {len(candidates)} candidates {named}"
 
 
 def _files(payload: Json) -> str:
-    paths = ", ".join(str(one["path"]) for one in payload.get("files", [])[:5])
+    paths = ", ".join(str(file["path"]) for file in payload.get("files", [])[:5])
     return f"stage {payload.get('stage')}: {paths} ({payload.get('bytes')} bytes, {payload.get('tokens')} tokens)"
 
 
@@ -123,28 +123,28 @@ def _step(payload: Json) -> str:
 
 
 _SHOWN: dict[str, tuple[str, str, Style, Callable[[Json], str]]] = {
-    "run_started": ("run", "started", "bold", _all("task")),
+    "run_started": ("run", "started", "bold", _join_values("task")),
     "skill_catalog_loaded": ("load", "ok", "dim", lambda payload: f"{payload.get('skills')} skills"),
     "skill_prefilter_completed": ("route", "ok", "cyan", _candidates),
     "skill_disclosure_loaded": ("disclose", "ok", "dim", _files),
-    "llm_request_sent": ("think", "asked", "dim", _all("provider", "model")),
-    "llm_retry_scheduled": ("think", "retry", "yellow", _all("reason")),
-    "llm_response_received": ("think", "answered", "dim", _all("stop_reason")),
-    "llm_request_failed": ("think", "failed", "red", _all("reason")),
-    "llm_decision_decoded": ("decide", "", "cyan", _all("actions", "summary", "problems")),
+    "llm_request_sent": ("think", "asked", "dim", _join_values("provider", "model")),
+    "llm_retry_scheduled": ("think", "retry", "yellow", _join_values("reason")),
+    "llm_response_received": ("think", "answered", "dim", _join_values("stop_reason")),
+    "llm_request_failed": ("think", "failed", "red", _join_values("reason")),
+    "llm_decision_decoded": ("decide", "", "cyan", _join_values("actions", "summary", "problems")),
     "skill_invocation_started": ("select", "started", "cyan", _taken_over),
     "skill_step_executed": ("step", "", "green", _step),
-    "step_retry_scheduled": ("step", "retry", "yellow", _all("step_id", "reason")),
-    "skill_invocation_finished": ("leave", "", "dim", _all("reason")),
-    "approval_requested": ("approve", "asked", "yellow", _all("tool", "reason")),
-    "tool_requested": ("call", "", "green", _all("tool", "summary")),
-    "tool_denied": ("step", "denied", "red", _all("tool", "reason")),
-    "warning": ("note", "warning", "yellow", _all("message")),
-    "limit_reached": ("run", "limit", "red", _all("reason")),
-    "signal_received": ("run", "signal", "yellow", _all("signal")),
-    "graceful_shutdown_started": ("run", "ending", "yellow", _all("reason")),
-    "run_finished": ("run", "", "bold", _all("reason")),
-    "run_failed": ("run", "", "red", _all("message")),
+    "step_retry_scheduled": ("step", "retry", "yellow", _join_values("step_id", "reason")),
+    "skill_invocation_finished": ("leave", "", "dim", _join_values("reason")),
+    "approval_requested": ("approve", "asked", "yellow", _join_values("tool", "reason")),
+    "tool_requested": ("call", "", "green", _join_values("tool", "summary")),
+    "tool_denied": ("step", "denied", "red", _join_values("tool", "reason")),
+    "warning": ("note", "warning", "yellow", _join_values("message")),
+    "limit_reached": ("run", "limit", "red", _join_values("reason")),
+    "signal_received": ("run", "signal", "yellow", _join_values("signal")),
+    "graceful_shutdown_started": ("run", "ending", "yellow", _join_values("reason")),
+    "run_finished": ("run", "", "bold", _join_values("reason")),
+    "run_failed": ("run", "", "red", _join_values("message")),
 }
 
 
@@ -178,13 +178,15 @@ def _lines(console: "Console", row: Row) -> "list[Text]":
         (f"{row.turn:<{TURN}} ", "bold"),
         (f"{f'{row.action} {row.status}':<{DONE}} ", row.style),
     )
-    said = Text.assemble((f"{row.skill} ", "bold") if row.skill else "", row.said)
+    description = Text.assemble((f"{row.skill} ", "bold") if row.skill else "", row.text)
     if row.spent:
-        said.append(f"{'  ' if said.plain else ''}{row.spent}", style="dim")
+        description.append(f"{'  ' if description.plain else ''}{row.spent}", style="dim")
     width = console.width - 1  # a terminal may break after its last column
-    beside = console.width >= WIDE
+    beside = console.width >= WIDE_COLUMNS
     indent = head.cell_len if beside else 2
-    folded = list(said.wrap(console, max(10, width - indent), overflow="fold")) if said.plain.strip() else []
+    folded = (
+        list(description.wrap(console, max(10, width - indent), overflow="fold")) if description.plain.strip() else []
+    )
     first = head.copy()
     if beside and folded:
         first.append_text(folded.pop(0))

@@ -10,7 +10,7 @@ _INSERT = "INSERT INTO events(conversation_id, session_id, timestamp, event_type
 def sink(store: Store) -> Sink:
     def tell(record: EventRecord) -> None:
         detail = {"run_id": record.run_id, "span_id": record.span_id, **record.payload}
-        store.later(
+        store.write_later(
             _INSERT,
             (
                 record.conversation_id,

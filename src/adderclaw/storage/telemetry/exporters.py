@@ -1,4 +1,4 @@
-"""Telemetry: what a run did, told to another service; off unless configured, and never in the run's way.
+"""Telemetry: sends the events of a run to another service; off unless configured, and never delays the run.
 
 Events are put into a bounded queue and sent by a thread of its own. A service that is slow or gone costs events,
 which are counted, and nothing else.
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from adderclaw.config.installation import Lacking
     from adderclaw.config.schema.settings import Config
 
-MOST_WAITING = 2_048
+MAX_WAITING = 2_048
 """Events that wait to be sent."""
 EXTRA = "opentelemetry.sdk"
 """What the extra `telemetry` brings, and only `otlp` needs."""
-LOGIN = ("_HEADERS", "_CERTIFICATE", "_CLIENT_KEY")
+LOGIN_VARIABLES = ("_HEADERS", "_CERTIFICATE", "_CLIENT_KEY")
 """How variables of OpenTelemetry's end that let a program in at the service."""
-LITTLE_HOPE = 0.25
+FAILED_SERVICE_SECONDS = 0.25
 """Seconds that the end of a run waits for what is left, where the service has failed already."""
 
 
@@ -47,18 +47,20 @@ def sink(
 
     `managed`: an administrator wants it, and variables of OpenTelemetry's own say only how to log in at the service.
     """
-    wanted = config.telemetry
-    if not wanted.enabled or wanted.protocol == "noop":
+    settings = config.telemetry
+    if not settings.enabled or settings.protocol == "noop":
         return None
-    if why := lacking(wanted.protocol):
+    if why := lacking(settings.protocol):
         raise UsageError(str(why))
-    for name in [name for name in os.environ if managed and name.startswith("OTEL_") and not name.endswith(LOGIN)]:
+    for name in [
+        name for name in os.environ if managed and name.startswith("OTEL_") and not name.endswith(LOGIN_VARIABLES)
+    ]:
         del os.environ[name]
 
     def exporter(say: Callable[[str], None]) -> Exporter:
         return _exporter(config, session, say, open_file, managed=managed)
 
-    outbox = Outbox(exporter, complain, wanted.flush_seconds)
+    outbox = Outbox(exporter, complain, settings.flush_seconds)
     return outbox.put, outbox.close
 
 
@@ -82,25 +84,25 @@ def lacking(protocol: str) -> "Lacking | None":
 def _exporter(
     config: "Config", session: str, say: Callable[[str], None], open_file: OpenFile, *, managed: bool
 ) -> Exporter:
-    wanted = config.telemetry
-    if wanted.protocol == "otlp":
+    settings = config.telemetry
+    if settings.protocol == "otlp":
         from adderclaw.storage.telemetry.otlp import Otlp
 
         providers = {name: entry.kind for name, entry in config.providers.models.items()}
         return Otlp(
-            wanted.endpoint or "",
+            settings.endpoint or "",
             config.agent_id,
             providers,
             say,
-            include_content=wanted.include_content,
+            include_content=settings.include_content,
             keep_all=managed,
         )
     from adderclaw.storage.telemetry.records import File, Http, Records
 
-    made = Records(config.agent_id, session, include_content=wanted.include_content)
-    if wanted.protocol == "http":
-        return Http(wanted.endpoint or "", made)
-    return File(open_file(wanted.path or "telemetry.jsonl"), made)
+    records = Records(config.agent_id, session, include_content=settings.include_content)
+    if settings.protocol == "http":
+        return Http(settings.endpoint or "", records)
+    return File(open_file(settings.path or "telemetry.jsonl"), records)
 
 
 class Outbox:
@@ -110,11 +112,11 @@ class Outbox:
         self, make: Callable[[Callable[[str], None]], Exporter], complain: Callable[[str], None], last_words: float
     ) -> None:
         """`last_words`: seconds that the end of a run waits for what is left to be sent."""
-        self._make, self._complain, self._last_words = make, complain, last_words
-        self._queue: queue.Queue[EventRecord | None] = queue.Queue(MOST_WAITING)
+        self._make, self._complain, self._flush_seconds = make, complain, last_words
+        self._queue: queue.Queue[EventRecord | None] = queue.Queue(MAX_WAITING)
         self.dropped = 0
         self._waiting = 0
-        self._voice = threading.Lock()
+        self._complained = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
         self._thread.start()
 
@@ -125,8 +127,10 @@ class Outbox:
             self.dropped += 1
 
     def close(self) -> None:
-        """Wait a little for what is left; what a service does not take by then is lost, and that is said."""
-        ends = time.monotonic() + (min(LITTLE_HOPE, self._last_words) if self._voice.locked() else self._last_words)
+        """Wait briefly until the queue is sent; report events that are lost."""
+        ends = time.monotonic() + (
+            min(FAILED_SERVICE_SECONDS, self._flush_seconds) if self._complained.locked() else self._flush_seconds
+        )
         try:
             self._queue.put(None, timeout=max(ends - time.monotonic(), 0))
         except queue.Full:
@@ -135,7 +139,7 @@ class Outbox:
         lost = self.dropped + (self._waiting + self._queue.qsize() if self._thread.is_alive() else 0)
         if lost or self._thread.is_alive():
             what = f"{lost} events" if lost else "the last spans"
-            self._say(f"the service did not take {what} in time")
+            self._complain_once(f"the service did not take {what} in time")
 
     def _run(self) -> None:
         exporter: Exporter | None = None
@@ -143,21 +147,21 @@ class Outbox:
         while not ended:
             batch = self._batch()
             ended = batch[-1] is None
-            events = [one for one in batch if one is not None]
+            events = [record for record in batch if record is not None]
             try:
                 self._waiting = len(events)
-                exporter = exporter or self._make(self._say)
+                exporter = exporter or self._make(self._complain_once)
                 if events:
                     exporter.send(events)
             except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
                 self.dropped += len(events)
-                self._say(f"{type(error).__name__}: {error}")
+                self._complain_once(f"{type(error).__name__}: {error}")
             self._waiting = 0
         if exporter is not None:
             try:
                 exporter.close()
             except Exception as error:  # noqa: BLE001
-                self._say(f"{type(error).__name__}: {error}")
+                self._complain_once(f"{type(error).__name__}: {error}")
 
     def _batch(self) -> list[EventRecord | None]:
         batch = [self._queue.get()]
@@ -168,6 +172,6 @@ class Outbox:
                 break
         return batch
 
-    def _say(self, message: str) -> None:
-        if self._voice.acquire(blocking=False):  # once, whichever thread has something to say
+    def _complain_once(self, message: str) -> None:
+        if self._complained.acquire(blocking=False):  # once, whichever thread has something to say
             self._complain(f"telemetry: {message[:300].rstrip('.')}; what it does not take is lost, and nothing else")

@@ -8,7 +8,7 @@ from typing import BinaryIO
 from adderclaw.core.events import EventRecord, Sink
 from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store
-from adderclaw.storage.runs import KEEP_TRACE
+from adderclaw.storage.runs import UPSERT_TRACE
 from adderclaw.storage.telemetry.log import fields
 from adderclaw.storage.text import compact
 
@@ -52,7 +52,7 @@ def sink(open_file: Callable[[str], OpenFile], store: Store) -> tuple[Sink, Call
         file = files.get(record.run_id)
         if file is None:
             file = files[record.run_id] = _File(open_file(record.run_id), record.run_id)
-        store.later(KEEP_TRACE, file.write(compact(fields(record)).encode() + b"\n"))
+        store.write_later(UPSERT_TRACE, file.write(compact(fields(record)).encode() + b"\n"))
 
     def close() -> None:
         while files:

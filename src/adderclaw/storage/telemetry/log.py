@@ -13,9 +13,9 @@ from adderclaw.core.types import Json
 from adderclaw.storage.text import compact, iso, plain, sql_time
 
 LEVELS = ("debug", "info", "warning", "error", "off")
-LONGEST = 300
+MAX_CHARACTERS = 300
 """Characters of one value on a line."""
-LONGEST_MESSAGE = 4_000
+MAX_MESSAGE_CHARACTERS = 4_000
 """Of a message: how to mend it stands at its end."""
 
 _LEVEL_OF = {
@@ -80,28 +80,28 @@ _UNITS: dict[str, Callable[[Any], str]] = {
 }
 
 
-_hushed = False
+_silenced = False
 
 
 def silence() -> None:
     """From here on no log of this process prints anything: `--quiet` was given, whatever the command."""
-    global _hushed
-    _hushed = True
+    global _silenced
+    _silenced = True
 
 
 @contextmanager
-def hushed() -> Generator[None]:
+def silenced() -> Generator[None]:
     """A log that is begun in here prints nothing; those that are there already go on."""
-    global _hushed
-    before, _hushed = _hushed, True
+    global _silenced
+    before, _silenced = _silenced, True
     try:
         yield
     finally:
-        _hushed = before
+        _silenced = before
 
 
-def is_hushed() -> bool:
-    return _hushed
+def is_silenced() -> bool:
+    return _silenced
 
 
 class Stream(Protocol):
@@ -140,7 +140,7 @@ class JsonLines(TextIOWrapper):
 
 
 def sink(level: str, as_json: bool, stream: Stream) -> Sink:
-    least = LEVELS.index("off" if _hushed else level if level in LEVELS else "info")
+    least = LEVELS.index("off" if _silenced else level if level in LEVELS else "info")
     line = json_line if as_json else text_line
 
     def tell(record: EventRecord) -> None:
@@ -184,7 +184,7 @@ def _word(key: str, value: Any) -> str:
         return _UNITS[key](value)
     text = " ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else compact(value)  # pyright: ignore[reportUnknownArgumentType]
     text = plain(" ".join(text.split()))
-    longest = LONGEST_MESSAGE if key == "message" else LONGEST
+    longest = MAX_MESSAGE_CHARACTERS if key == "message" else MAX_CHARACTERS
     return text if len(text) <= longest else text[:longest] + "…"
 
 

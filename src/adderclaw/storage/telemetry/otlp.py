@@ -46,7 +46,7 @@ class Otlp:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
         from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-        _heard_by(say, endpoint)
+        _redirect_library_log(say, endpoint)
         base = endpoint.rstrip("/").removesuffix("/v1/traces")
         resource = Resource(
             {
@@ -82,7 +82,7 @@ class Otlp:
 
     def send(self, events: list[EventRecord]) -> None:
         for event in events:
-            taker = _TAKERS.get(event.event_type)
+            taker = _HANDLERS.get(event.event_type)
             if taker is not None:
                 taker(self, event)
 
@@ -98,7 +98,7 @@ class Otlp:
         from opentelemetry.trace import SpanKind, set_span_in_context
 
         parent = self._open.get(above) or self._open.get("run")
-        context = set_span_in_context(parent) if parent is not None else _begun_elsewhere()
+        context = set_span_in_context(parent) if parent is not None else _parent_context()
         known = {name: value for name, value in attributes.items() if value not in (None, "")}
         span = self._tracer.start_span(
             name,
@@ -192,7 +192,7 @@ class Otlp:
             "adderclaw.attempt": payload["attempt"],
         }
         self._asked[event.session_id] = event.timestamp, payload["model"]
-        self._begin(_model(event), f"chat {payload['model']}", event, f"turn:{event.session_id}", about)
+        self._begin(_model_key(event), f"chat {payload['model']}", event, f"turn:{event.session_id}", about)
 
     def _provider(self, name: str) -> str:
         """What the conventions call the provider; what is behind another kind, only its name here may say."""
@@ -220,15 +220,15 @@ class Otlp:
             "adderclaw.cost_usd": payload["cost"],
         }
         if self._content:
-            about["gen_ai.output.messages"] = _said(payload)
-        self._end(_model(event), event, about)
+            about["gen_ai.output.messages"] = _output_messages(payload)
+        self._end(_model_key(event), event, about)
         self._tokens.record(payload["input_tokens"], {**labels, "gen_ai.token.type": "input"})
         self._tokens.record(payload["output_tokens"], {**labels, "gen_ai.token.type": "output"})
         self._latency.record(payload["latency_ms"] / 1000, labels)
 
     def model_failed(self, event: EventRecord) -> None:
         error = event.payload["error"]
-        self._end(_model(event), event, {"error.type": error}, error)
+        self._end(_model_key(event), event, {"error.type": error}, error)
         began, model = self._asked.get(event.session_id, (event.timestamp, event.payload["model"]))
         labels = {**self._labels(event.payload), "gen_ai.request.model": model, "error.type": error}
         self._latency.record(event.timestamp - began, labels)
@@ -277,15 +277,15 @@ class Otlp:
         self._end("hook", event, {})
 
 
-def _begun_elsewhere() -> "Context | None":
+def _parent_context() -> "Context | None":
     """The span of the program that began this one, where it says so: a worker of a fleet, or a step of a CI."""
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    said = os.environ.get("TRACEPARENT", "")
-    return TraceContextTextMapPropagator().extract({"traceparent": said}) if said else None
+    parent = os.environ.get("TRACEPARENT", "")
+    return TraceContextTextMapPropagator().extract({"traceparent": parent}) if parent else None
 
 
-def _heard_by(say: Callable[[str], None], endpoint: str) -> None:
+def _redirect_library_log(say: Callable[[str], None], endpoint: str) -> None:
     """What the library has to say of a service that does not take what it is sent goes to `say`, and nowhere else."""
     import logging
 
@@ -298,7 +298,7 @@ def _heard_by(say: Callable[[str], None], endpoint: str) -> None:
     logger.handlers = [Heard(logging.WARNING)]
 
 
-_TAKERS = {
+_HANDLERS = {
     "run_started": Otlp.run_started,
     "run_finished": Otlp.run_ended,
     "run_failed": Otlp.run_ended,
@@ -322,12 +322,12 @@ _TAKERS = {
 }
 
 
-def _model(event: EventRecord) -> str:
+def _model_key(event: EventRecord) -> str:
     """A session asks one model at a time."""
     return f"model:{event.session_id}"
 
 
-def _said(payload: Mapping[str, Any]) -> str:
+def _output_messages(payload: Mapping[str, Any]) -> str:
     """An answer in the conventions' form."""
     parts = [{"type": "text", "content": payload["text"]}]
     return json.dumps([{"role": "assistant", "parts": parts, "finish_reason": payload["stop_reason"]}])

@@ -23,8 +23,8 @@ def cache(
 
     Example: adderclaw cache
     """
-    found = list(caches.kept(config.home()))
-    gone = {one.folder for one in found if clear and caches.cleared(one.folder)}
+    found = list(caches.project_caches(config.home()))
+    gone = {one.folder for one in found if clear and caches.remove_cache(one.folder)}
     if output_format == "json":
         print_json({"caches": [{**one._asdict(), "cleared": one.folder in gone} for one in found]})
         return

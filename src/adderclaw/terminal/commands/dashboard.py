@@ -12,7 +12,7 @@ from adderclaw.agent.conversation import questions
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.storage import Store, clients
-from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.terminal.commands.common import ConfigFile
 from adderclaw.terminal.commands.serve import without_extra
 
@@ -57,7 +57,7 @@ def dashboard(
 def _token(config: str | None) -> str:
     store = Store.open(questions.store_path(config))
     try:
-        key = operators_key(os.path.join(configuration.home(), home_names.RECEIPT_KEY))
+        key = read_or_create_key(os.path.join(configuration.home(), home_names.RECEIPT_KEY))
         made = clients.create(store, key, name="dashboard", scopes=("admin",), now=time.time(), seconds=HOURS * 3_600.0)
     finally:
         store.close()

@@ -161,7 +161,7 @@ def _confined() -> None:
     if config.runtime.profile == "permissive" and not config.security.sandbox_required:
         return
     if confinement.probe(()) == "none":
-        why = confinement.failures(())
+        why = confinement.failure_reasons(())
         fix = 'install bubblewrap, or say that runs need none: profile = "permissive" under [runtime] in config.toml'
         raise AdderClawError(f"a worker needs an OS sandbox, and none starts on this system: {why}; {fix}")
 

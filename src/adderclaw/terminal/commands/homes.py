@@ -61,7 +61,7 @@ def backup(
 
     tidy()
     done = made.backup(home(), target, config=config, secrets=with_secrets, replace=replace, progress=Said("backup"))
-    said(clean(done.as_json()), clean("\n".join(made.said(done))), output_format)
+    said(clean(done.as_json()), clean("\n".join(made.describe(done))), output_format)
     raise typer.Exit(0 if done.good else 1)
 
 
@@ -90,7 +90,9 @@ def restore(
         file, to or home(), replace=replace, unverified=unverified, dry_run=dry_run, progress=Said("restore")
     )
     said(
-        clean({**done.as_json(), "dry_run": dry_run}), clean("\n".join(made.said(done, dry_run=dry_run))), output_format
+        clean({**done.as_json(), "dry_run": dry_run}),
+        clean("\n".join(made.describe(done, dry_run=dry_run))),
+        output_format,
     )
 
 
@@ -109,5 +111,5 @@ def uninstall(
     from adderclaw.terminal import uninstall as made
 
     done = made.uninstall(home(), really=yes and not dry_run)
-    said(clean(done.as_json()), clean("\n".join(made.said(done))), output_format)
+    said(clean(done.as_json()), clean("\n".join(made.describe(done))), output_format)
     raise typer.Exit(0 if done.complete else 1)

@@ -32,7 +32,7 @@ def list_receipts(
 
     Example: adderclaw receipt list -n 50
     """
-    found = log_end.last(load(config_file=config).config.receipts.path, limit)
+    found = log_end.last_receipts(load(config_file=config).config.receipts.path, limit)
     if output_format == "json":
         print_json([clean(receipt) for receipt in found])
         return
@@ -100,7 +100,7 @@ def anchor(
         raise UsageError(f"{log} has no receipt yet, so that there is nothing to anchor")
     if file != "-" and os.path.realpath(file) in (os.path.realpath(log), os.path.realpath(key_path)):
         raise UsageError(f"{file} is the ledger itself: name a file elsewhere")
-    line = anchors.sealed(verify.log_id(log), found, key, now=time.time())
+    line = anchors.signed_anchor(verify.log_id(log), found, key, now=time.time())
     if file == "-":
         print(line)
         return
@@ -127,7 +127,7 @@ def export(
     from adderclaw.storage.backup import audit
 
     done = audit.export(load(config_file=config), folder, os.path.join(home(), home_names.RECEIPT_KEY))
-    said(clean(done.as_json()), clean("\n".join(audit.said(done))), output_format)
+    said(clean(done.as_json()), clean("\n".join(audit.describe(done))), output_format)
     raise typer.Exit(0 if done.receipts.valid else 1)
 
 

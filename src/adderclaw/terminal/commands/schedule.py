@@ -24,7 +24,7 @@ from adderclaw.flows.schedules import adding, ticking
 from adderclaw.flows.schedules.adding import New
 from adderclaw.storage import Store
 from adderclaw.storage import schedules as rows
-from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.storage.schedules import Schedule
 from adderclaw.terminal.commands.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group, said
 from adderclaw.terminal.commands.plain import limits, print_json
@@ -368,7 +368,7 @@ def _hand_over(name: str, config: str | None, output_format: str) -> None:
 
 
 def _key() -> bytes:
-    return operators_key(os.path.join(configuration.home(), home_names.RECEIPT_KEY))
+    return read_or_create_key(os.path.join(configuration.home(), home_names.RECEIPT_KEY))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from adderclaw.flows.schedules import ticking
 from adderclaw.flows.schedules.tick import Scheduler
 from adderclaw.storage import Store, runs
 from adderclaw.storage import schedules as rows
-from adderclaw.storage.schedules import Fired
+from adderclaw.storage.schedules import ScheduleRun
 from adderclaw.terminal.commands.common import said
 from adderclaw.terminal.commands.plain import print_json
 
@@ -51,7 +51,7 @@ class _Here:
         self.scheduler = ticking.scheduler(self.store, SystemClock(), self.runs, self.options, "command")
         self.got = 0
 
-    async def wait(self, work: Callable[[Scheduler], Awaitable[list[Fired]]]) -> list[Fired]:
+    async def wait(self, work: Callable[[Scheduler], Awaitable[list[ScheduleRun]]]) -> list[ScheduleRun]:
         """What the work dealt with, once all that it began has ended, and what that left waiting."""
         loop, closing = asyncio.get_running_loop(), list[asyncio.Future[None]]()
 
@@ -71,10 +71,10 @@ class _Here:
             await self.scheduler.close()
         ids = {row.id for row in first}
         later = [row for one in self.runs.kept() if (row := self._row_of(one)) is not None and row.id not in ids]
-        return [rows.fired(self.store, row.id) for row in (*first, *later)]
+        return [rows.require_run(self.store, row.id) for row in (*first, *later)]
 
-    def _row_of(self, one: HostedRun) -> Fired | None:
-        return rows.of_run(self.store, one.id)
+    def _row_of(self, one: HostedRun) -> ScheduleRun | None:
+        return rows.last_row_of_run(self.store, one.id)
 
 
 def tick_once(config: str | None, output_format: str) -> int:
@@ -112,7 +112,7 @@ def tick_once(config: str | None, output_format: str) -> int:
     return 0 if all(_is_fine(row) for row in found) else 1
 
 
-def _is_fine(row: Fired) -> bool:
+def _is_fine(row: ScheduleRun) -> bool:
     if row.state == "ended":
         return row.outcome in FINE
     return row.state in ("queued", "skipped", "missed", "running")
@@ -124,7 +124,7 @@ def run_now(name: str, config: str | None, output_format: str) -> int:
     try:
         schedule = rows.get(here.store, name)
 
-        async def begun(scheduler: Scheduler) -> list[Fired]:
+        async def begun(scheduler: Scheduler) -> list[ScheduleRun]:
             return [await scheduler.run(schedule)]
 
         row = asyncio.run(here.wait(begun))[0]

@@ -177,7 +177,7 @@ def _ask(desk: Desk, chosen: str, seen: Seen) -> None:
         print(clean(visible(line)), file=sys.stderr)
     answer = asyncio.run(_answer(ask, f"Approve this {seen.what}? [y/N] "))
     if answer not in ("y", "yes"):
-        raise phases.NotMoved(f"the {seen.what} is not approved; nothing was changed")
+        raise phases.TransitionRefused(f"the {seen.what} is not approved; nothing was changed")
 
 
 async def _answer(ask: Ask, question: str) -> str:
@@ -200,7 +200,7 @@ def transition(
 
 
 def move(phase: str, conversation: str | None, workspace: str | None, config: str | None, *, as_json: bool) -> None:
-    to = phases.named(phase)
+    to = phases.phase_named(phase)
     with conversation_phase.opened(config, workspace, "cli") as desk:
         moved = conversation_phase.transition(desk, conversation_phase.conversation(desk, conversation), to)
     _tell(moved, as_json=as_json)

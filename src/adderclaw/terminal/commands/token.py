@@ -17,7 +17,7 @@ from adderclaw.core.types import Json
 from adderclaw.server.endpoint import SCOPES
 from adderclaw.storage import Store, clients
 from adderclaw.storage.clients import ClientRow
-from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.storage.text import plain
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
 from adderclaw.terminal.commands.plain import print_json
@@ -122,7 +122,7 @@ def revoke(
 
 
 def _opened(config: str | None) -> tuple[Store, bytes]:
-    return Store.open(questions.store_path(config)), operators_key(os.path.join(home(), home_names.RECEIPT_KEY))
+    return Store.open(questions.store_path(config)), read_or_create_key(os.path.join(home(), home_names.RECEIPT_KEY))
 
 
 def _scopes(given: list[str]) -> list[str]:

@@ -128,7 +128,7 @@ def _continued(stack: ExitStack, options: Options) -> Run:
     path, last = runtime.config.memory.path, None
     if Store.exists(path):
         store = Store.open(path, in_files=runtime.config.memory.backend == "file")
-        last = runs.last_by_hand(store, runtime.loaded.workspace)
+        last = runs.last_manual_conversation(store, runtime.loaded.workspace)
         store.close()
     if last is not None:
         with suppress(InUse):

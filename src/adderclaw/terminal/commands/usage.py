@@ -7,7 +7,7 @@ import typer
 from adderclaw.agent.queries import usage as facts
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.types import Json
-from adderclaw.storage.model_calls import Used
+from adderclaw.storage.model_calls import UsageSum
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat
 from adderclaw.terminal.commands.plain import print_json
 
@@ -39,15 +39,15 @@ def usage(
     _print(by, found["rows"], found["total"])
 
 
-def _counts(row: Used) -> Json:
+def _counts(row: UsageSum) -> Json:
     return {name: value for name, value in row.items() if name != "key"}
 
 
-def _print(by: str, rows: list[Used], total: Used) -> None:
+def _print(by: str, rows: list[UsageSum], total: UsageSum) -> None:
     width = max((len(row["key"]) for row in rows), default=8)
     width = max(12, min(width, 60))
     print(f"{by:<{width}}  {'calls':>6}  {'in':>11}  {'cached':>11}  {'out':>9}  {'cost':>10}")
-    last: Used = {**total, "key": "total"}
+    last: UsageSum = {**total, "key": "total"}
     for row in (*rows, last):
         new = row["input_tokens"] + row["cache_write_tokens"]
         print(
@@ -61,7 +61,7 @@ def _print(by: str, rows: list[Used], total: Used) -> None:
         print(f"{total['estimated']} of {total['calls']} calls: the server sent no token count, so it is estimated")
 
 
-def _money(row: Used) -> str:
+def _money(row: UsageSum) -> str:
     if row["cost"] is None:
         return "unknown" if row["unpriced"] else "-"
     return f"${row['cost']:.4f}"

@@ -124,7 +124,7 @@ class Client:
             and not transcript.title(run.session.store, run.session.conversation_id)
         ):
             with run.session.store.write() as cursor:
-                transcript.entitle(cursor, run.session.conversation_id, title.strip()[:200])
+                transcript.set_title(cursor, run.session.conversation_id, title.strip()[:200])
 
     def serve(self, run: Run, stream: Stream) -> None:
         """Answer its requests from here on."""

@@ -133,7 +133,7 @@ class Requests:
             raise UsageError("rename_session: the title is empty")
         session = self._run.session
         with session.store.write() as cursor:
-            transcript.entitle(cursor, session.conversation_id, title.strip()[:200])
+            transcript.set_title(cursor, session.conversation_id, title.strip()[:200])
         return {}
 
     async def list_models(self, _request: Json) -> Json:

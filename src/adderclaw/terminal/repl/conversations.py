@@ -85,7 +85,7 @@ def name(run: Run, words: str) -> str:
     """Give the conversation a name; without one it has its first words again."""
     named = " ".join(visible(words, keep_newlines=False).split())[:LONGEST_NAME]
     with run.session.store.write() as cursor:
-        transcript.entitle(cursor, run.session.conversation_id, named)
+        transcript.set_title(cursor, run.session.conversation_id, named)
     return named
 
 
@@ -140,7 +140,7 @@ class Picker:
         return rows
 
     def _preview(self, talk: Conversation, drawing: "Drawing") -> str:
-        last = transcript.last_words(self._store, talk.id)
+        last = transcript.last_message_text(self._store, talk.id)
         return "\n".join(drawing.cut(row, drawing.width) for row in self._clean(last).strip().split("\n")[-4:])
 
 

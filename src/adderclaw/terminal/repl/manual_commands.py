@@ -124,7 +124,7 @@ class ManualCommands:
             return Named(name, READ_RESOURCE, {"server": server, "uri": uri})
         root = self._run.session.scene.context.workspace.root
         path = os.path.normpath(os.path.join(root, os.path.expanduser(name)))
-        status = workspace.reached(path)
+        status = workspace.stat_target(path)
         if status is None:
             return None
         if stat.S_ISDIR(status.st_mode):

@@ -148,6 +148,6 @@ class OwnLine:
             },
             "exceeds_200k_tokens": busy.context > 200_000,
             "permission_mode": named(session.scene.policy),
-            "phase": phases.shown(session.store, session.conversation_id),
+            "phase": phases.phase_text(session.store, session.conversation_id),
             "running_tasks": sum(task.running for task in tasks.listed()) if tasks is not None else 0,
         }

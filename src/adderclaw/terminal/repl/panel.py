@@ -20,7 +20,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json
-from adderclaw.policy.grants import in_words
+from adderclaw.policy.grants import describe_rules
 from adderclaw.terminal.operators import meant
 from adderclaw.terminal.repl.draw import Drawing, Fragments
 from adderclaw.terminal.repl.screen import Screen
@@ -197,7 +197,7 @@ class OnScreen:
             panel = Panel(
                 f"{seen.tool}: {seen.reason}", _options(request.registries, self._granting if offered else ())
             )
-            panel.note = f"always: {_line(in_words(offered))}" if offered else ""
+            panel.note = f"always: {_line(describe_rules(offered))}" if offered else ""
             if len(about) + len(panel.lines(screen.drawing)) < screen.room:
                 panel.about = [[], *about]
             else:  # what is asked about is the last thing above the question

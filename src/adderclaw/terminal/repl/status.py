@@ -9,7 +9,7 @@ from adderclaw.agent.view.live import Busy
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import visible
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage.sdlc import phases
 from adderclaw.terminal.repl.modes import named
 
@@ -51,13 +51,13 @@ class Status:
         now, session = time.monotonic(), self._run.session
         if now - self._looked >= AGAIN:
             self._looked, self._branch = now, branch(root)
-            self._phase = phases.shown(session.store, session.conversation_id)
+            self._phase = phases.phase_text(session.store, session.conversation_id)
 
 
 def branch(root: str) -> str:
     """What HEAD names; the short id where that is no branch; nothing where there is no repository of its own."""
     try:
-        head = workspace.read(Place(root, ".git/HEAD"), LONGEST).decode("utf-8", "replace").strip()
+        head = workspace.read(WorkspacePath(root, ".git/HEAD"), LONGEST).decode("utf-8", "replace").strip()
     except (OSError, Refused):
         return ""
     if (found := _REF.fullmatch(head)) is not None:

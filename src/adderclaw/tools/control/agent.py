@@ -155,7 +155,7 @@ def _name(order: Child, ctx: ToolContext) -> str:
 
     base = name = f"agent-{order.tool_use_id[-24:]}".replace("_", "-")
     count = 1
-    while workspace.exists(workspace.Place(ctx.workspace.root, f"{worktree.FOLDER}/{name}")):
+    while workspace.exists(workspace.WorkspacePath(ctx.workspace.root, f"{worktree.FOLDER}/{name}")):
         count += 1
         name = f"{base}-{count}"
     return name

@@ -156,10 +156,10 @@ def _markdown(root: str, folder: str, problems: list[str]) -> dict[str, bytes]:
     from adderclaw.config.places import read
 
     try:
-        listed = workspace.entries(workspace.anywhere(followed(os.path.join(root, folder))))
+        listed = workspace.entries(workspace.resolved_path(followed(os.path.join(root, folder))))
     except (OSError, Refused):
         return {}
-    names = [entry.place.name for entry in listed if entry.place.name.endswith(".md")]
+    names = [entry.path.name for entry in listed if entry.path.name.endswith(".md")]
     found: dict[str, bytes] = {}
     for name in names[:MOST_FILES]:
         path = os.path.join(root, folder, name)

@@ -11,7 +11,7 @@ from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
     from adderclaw.storage import Store
-    from adderclaw.storage.sdlc.phases import By
+    from adderclaw.storage.sdlc.phases import Mover
     from adderclaw.tools import Kit
 
 MAX_PLAN = 256 * 1024
@@ -42,7 +42,7 @@ def enter(store: "Store", ctx: ToolContext) -> ToolResult:
     try:
         with store.write() as cursor:
             phases.move(cursor, ctx.conversation_id, "planning", by=phases.MODEL, seen=phase, why="EnterPlanMode")
-    except phases.NotMoved as error:
+    except phases.TransitionRefused as error:
         return rejected(str(error))
     return own_words(ENTERED, {"phase": "planning"})
 
@@ -78,13 +78,13 @@ async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: T
         _begin_planning(store, ctx, number, phases.MODEL)  # so that the operator can approve it later
     if not answer.approved:
         return _refused(answer, number)
-    who = phases.By("operator", answer.who or answer.by)
+    who = phases.Mover("operator", answer.who or answer.by)
     if phase != "planning":
         _begin_planning(store, ctx, number, who)
     return await _implement(kit, store, ctx, text, number, who)
 
 
-def _begin_planning(store: "Store", ctx: ToolContext, number: int, by: "By") -> None:
+def _begin_planning(store: "Store", ctx: ToolContext, number: int, by: "Mover") -> None:
     from adderclaw.storage.sdlc import phases
 
     with store.write() as cursor:
@@ -100,17 +100,17 @@ async def _asked(text: str, ctx: ToolContext, replaces: str) -> Answer:
     )
 
 
-async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, number: int, who: "By") -> ToolResult:
+async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, number: int, who: "Mover") -> ToolResult:
     from asyncio import to_thread
 
     from adderclaw.sandbox.legacy.checkpoints.baseline import approve
-    from adderclaw.storage.sdlc.phases import NotMoved
+    from adderclaw.storage.sdlc.phases import TransitionRefused
 
     root, take = ctx.workspace.root, kit.baseline
     taking = None if take is None else lambda: take(root)
     try:
         moved = await to_thread(approve, store, ctx.conversation_id, number, who, taking)
-    except NotMoved as error:  # another process moved on while the operator was asked
+    except TransitionRefused as error:  # another process moved on while the operator was asked
         return rejected(f"the conversation is no longer planning, or its plan was withdrawn meanwhile: {error}")
     return _begun(ctx, text, moved.notice)
 

@@ -19,7 +19,7 @@ from adderclaw.core.types import (
     preparing,
     rejected,
 )
-from adderclaw.tools.paths import answered, fact, open_file, shown
+from adderclaw.tools.paths import answered, fact, open_file, printable
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _question(asked: AskQuestion) -> Question:
 
 
 def _said(replies: Replies) -> str:
-    return "\n".join(f"{shown(question)}\n→ {reply}" for question, reply in replies.items())
+    return "\n".join(f"{printable(question)}\n→ {reply}" for question, reply in replies.items())
 
 
 # ------------------------------------------------------------------ Brief

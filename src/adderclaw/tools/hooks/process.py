@@ -162,7 +162,7 @@ class FirstLine:
             self._said_async()
 
 
-async def _start(ground: Ground) -> process.Start | None:
+async def _start(ground: Ground) -> process.Starter | None:
     """What keeps a hook from the server of this home, if one runs."""
     from adderclaw.models.http import own_server
 
@@ -170,7 +170,7 @@ async def _start(ground: Ground) -> process.Start | None:
         return None
     from adderclaw.sandbox import hook_wall
 
-    return await asyncio.to_thread(hook_wall.start, ground.roots)
+    return await asyncio.to_thread(hook_wall.hook_starter, ground.roots)
 
 
 def _noted(stderr: str, note: str) -> str:

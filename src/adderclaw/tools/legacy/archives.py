@@ -121,7 +121,7 @@ class _Unpacked(io.RawIOBase):
 
 def _opened(path: str) -> BinaryIO:
     """What the path leads to now, through no link that is put there afterwards."""
-    return os.fdopen(workspace.open_file(workspace.anywhere(followed(path))), "rb")
+    return os.fdopen(workspace.open_file(workspace.resolved_path(followed(path))), "rb")
 
 
 def _tar_link(member: object) -> str:

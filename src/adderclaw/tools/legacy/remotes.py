@@ -118,7 +118,7 @@ class Repository:
     @classmethod
     def around(cls, folder: str, roots: tuple[str, ...]) -> "Repository":
         here = folder
-        while (place := workspace.inside(here, roots)) is not None:
+        while (place := workspace.within_roots(here, roots)) is not None:
             git = _git_directory(here, roots)
             if git:
                 common = os.path.normpath(os.path.join(git, _text(f"{git}/commondir", roots).strip() or "."))
@@ -196,7 +196,7 @@ class Repository:
 
 
 def _git_directory(folder: str, roots: tuple[str, ...]) -> str:
-    place = workspace.inside(f"{folder}/.git", roots)
+    place = workspace.within_roots(f"{folder}/.git", roots)
     if place is None:
         return ""
     try:
@@ -209,7 +209,7 @@ def _git_directory(folder: str, roots: tuple[str, ...]) -> str:
 
 
 def _text(path: str, roots: tuple[str, ...]) -> str:
-    place = workspace.inside(path, roots)
+    place = workspace.within_roots(path, roots)
     try:
         return workspace.read(place, MOST_BYTES).decode("utf-8-sig", "replace") if place is not None else ""
     except (OSError, Refused):

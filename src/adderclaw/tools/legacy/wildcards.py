@@ -47,7 +47,7 @@ class _Walk:
     def names(self, prefix: str, part: Component, *, folders: bool) -> Iterator[str]:
         wanted = re.compile(part.text, re.DOTALL)
         folder = followed(os.path.join(self.start, prefix))
-        place = workspace.inside(folder, self.roots)
+        place = workspace.within_roots(folder, self.roots)
         if place is None:
             raise Refused(f"{folder} is outside the workspace")
         try:

@@ -21,8 +21,8 @@ from adderclaw.tools.mcp.fetches import NO_SETTINGS, OFFLINE, apart
 if TYPE_CHECKING:
     from mcp import Client
 
-    from adderclaw.sandbox.piped import Piped
-    from adderclaw.sandbox.process import Start
+    from adderclaw.sandbox.piped import PipedProcess
+    from adderclaw.sandbox.process import Starter
     from adderclaw.tools.mcp.fetches import Fetch
 
 LONGEST_PAUSE = 60.0
@@ -74,7 +74,7 @@ class Wires:
     tell: Callable[[Body], None]
     roots: tuple[str, ...]
     """The workspace and the directories beside it."""
-    start: "Start | None" = None
+    start: "Starter | None" = None
     """Starts a child in the session's sandbox."""
     allowed: tuple[str, ...] = ()
     """Hosts that may be private or on an unusual port, beside a server's own address (security.allowed_domains)."""
@@ -84,7 +84,7 @@ class Wires:
     """Variables of the settings, for servers that are started in the sandbox."""
     elicit: Elicit | None = None
     sample: Sample | None = None
-    start_fetched: "Start | None" = None
+    start_fetched: "Starter | None" = None
     """Starts those that are fetched first, where no command writes what was."""
     fetch: "Callable[[Entry], Fetch | None]" = lambda _entry: None
     """The package that has to be fetched before a server can start, if so."""
@@ -104,8 +104,8 @@ class Connection:
         self._leaving: set[asyncio.Task[None]] = set()
         self._over, self._changed = asyncio.Event(), asyncio.Event()
         self._failures, self._not_before = 0, 0.0
-        self._child: Piped | None = None
-        self._start: Start | None = None
+        self._child: PipedProcess | None = None
+        self._start: Starter | None = None
         """What starts it, where that is not what starts commands."""
         self._more: Mapping[str, str] = {}
         """What it is started with beside its own environment."""
@@ -271,7 +271,9 @@ class Connection:
             async with asyncio.timeout(first or seconds) as limit:
                 made = await self._client()
                 if first and self._child is not None:
-                    self._child.first = lambda: None if limit.expired() else limit.reschedule(loop.time() + seconds)
+                    self._child.on_first_output = lambda: (
+                        None if limit.expired() else limit.reschedule(loop.time() + seconds)
+                    )
                 client = await stack.enter_async_context(made)
                 self.protocol, self.instructions = client.protocol_version, visible(client.instructions or "")[:2048]
                 await self._list(client)
@@ -283,7 +285,7 @@ class Connection:
         """Wait until nobody needs it, or its process has ended."""
         waiting: list[asyncio.Task[Any]] = [asyncio.create_task(over.wait())]
         if self._child is not None:
-            waiting.append(asyncio.create_task(self._child.ended()))
+            waiting.append(asyncio.create_task(self._child.wait_ended()))
         for task in waiting:
             stack.callback(task.cancel)
         try:
@@ -376,7 +378,7 @@ class Connection:
             raise Unavailable(f"{error}, which mcp_servers.{self.entry.given} names") from None
 
     async def _program(self, command: str) -> Any:
-        from adderclaw.sandbox.piped import converse
+        from adderclaw.sandbox.piped import start_piped
         from adderclaw.sandbox.process import environment
         from adderclaw.sandbox.programs import search_path
         from adderclaw.tools.mcp.pipes import spoken
@@ -391,7 +393,7 @@ class Connection:
             known = {"PATH": os.pathsep.join((os.path.dirname(argv[0]), *search_path(self._wires.roots))), **known}
         env = environment(known, workspace_roots=self._wires.roots)
         try:
-            self._child = await converse(argv, cwd=cwd, env=env, start=self._start or self._wires.start)
+            self._child = await start_piped(argv, cwd=cwd, env=env, start=self._start or self._wires.start)
         except (OSError, ValueError) as error:
             raise Unavailable(f"{argv[0]!r} cannot be started: {error}") from None
         return spoken(self._child)

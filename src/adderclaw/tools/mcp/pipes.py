@@ -10,14 +10,14 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from adderclaw.core.json_text import check_size
-from adderclaw.sandbox.piped import Piped
+from adderclaw.sandbox.piped import PipedProcess
 
 MOST_RUBBISH = 200
 """Lines on stdout that are no messages, before the server is given up."""
 
 
 @asynccontextmanager
-async def spoken(child: Piped) -> AsyncGenerator[TransportStreams]:
+async def spoken(child: PipedProcess) -> AsyncGenerator[TransportStreams]:
     """Messages to and from the child, one a line; however this ends, the child does too."""
     inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outward = anyio.create_memory_object_stream[SessionMessage](0)
@@ -39,11 +39,11 @@ async def spoken(child: Piped) -> AsyncGenerator[TransportStreams]:
             stream.close()
 
 
-async def _read(child: Piped, inward: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+async def _read(child: PipedProcess, inward: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
     rubbish = 0
     with inward:
         while rubbish <= MOST_RUBBISH and (line := await _line(child)):
-            child.spoke()
+            child.report_first_output()
             try:
                 check_size(line)
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -56,14 +56,14 @@ async def _read(child: Piped, inward: MemoryObjectSendStream[SessionMessage | Ex
                 return
 
 
-async def _line(child: Piped) -> bytes:
+async def _line(child: PipedProcess) -> bytes:
     try:
         return await child.stdout.readline()
     except ValueError:  # longer than the reader takes
         return b""
 
 
-async def _write(child: Piped, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _write(child: PipedProcess, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:
     async with outward:
         async for message in outward:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)

@@ -28,7 +28,7 @@ from adderclaw.sandbox.process import Finished
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
-    from adderclaw.sandbox.process import Start
+    from adderclaw.sandbox.process import Starter
 
 GRACE = 5.0
 """Seconds that the kernel waits beyond our own time limit, so that what was printed so far is still reported."""
@@ -42,7 +42,7 @@ KEYS = frozenset(("success", "output", "error", "metadata"))
 
 def tools(
     plugins: "Iterable[LoadedPlugin]",
-    start: "Start | None",
+    start: "Starter | None",
     taken: Iterable[str],
     warn: Callable[[str], None],
 ) -> dict[str, Tool[Any]]:
@@ -83,7 +83,7 @@ def unusable(manifest: Manifest) -> list[str]:
 # ------------------------------------------------------------------ one tool
 
 
-def _tool(plugin: "LoadedPlugin", one: PluginTool, start: "Start | None") -> Tool[Json]:
+def _tool(plugin: "LoadedPlugin", one: PluginTool, start: "Starter | None") -> Tool[Json]:
     name = plugin.plugin.name
 
     def prepare(arguments: Json, context: ToolContext) -> Prepared:
@@ -125,7 +125,7 @@ def _checked(schema: Json, given: Json) -> Json:
 
 
 async def _run(
-    plugin: "LoadedPlugin", one: PluginTool, arguments: Json, context: ToolContext, start: "Start | None"
+    plugin: "LoadedPlugin", one: PluginTool, arguments: Json, context: ToolContext, start: "Starter | None"
 ) -> ToolResult:
     if why := plugin.changed():  # what was asked about is what runs
         return refused(why, "policy")
@@ -140,9 +140,9 @@ async def _run(
             timeout=one.timeout,
             max_bytes=OUTPUT_BYTES,
             stdin=json.dumps(asked).encode() + b"\n",
-            start=process.in_view(start, "own"),
+            start=process.in_view(start, "server"),
         )
-    except process.NotStarted as error:
+    except process.StartFailed as error:
         hint = "; does it begin with a line such as #!/usr/bin/env python3?" if error.errno == 8 else ""
         return internal_failure(f"{_who(plugin, one)} could not be started: {error.strerror}{hint}")
     return _answered(plugin, one, done)

@@ -190,7 +190,7 @@ class Repository:
             place = end + 2 + entry.size
 
     async def _git(self, *words: str, reaches: bool = False, stdin: bytes = b"", most: int = SMALL) -> bytes:
-        git = programs.on_system("git")
+        git = programs.resolve_outside_sessions("git")
         if git is None:
             raise AdderClawError("git is not found on PATH outside of projects: install it, or give a folder")
         settings = dict(SETTINGS)
@@ -217,7 +217,7 @@ class Repository:
 def _environment(protocol: str) -> dict[str, str]:
     """Nothing of the operator's git counts; of their ssh, the keys and the hosts that they know."""
     env = process.environment(
-        {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_LFS_SKIP_SMUDGE": "1"}, workspace_roots=programs.outside_sessions()
+        {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_LFS_SKIP_SMUDGE": "1"}, workspace_roots=programs.roots_outside_sessions()
     )
     if protocol == "ssh":
         env["GIT_SSH_COMMAND"] = "ssh -o BatchMode=yes -o ForwardAgent=no -o ForwardX11=no -o PermitLocalCommand=no"

@@ -196,7 +196,7 @@ def load(where: Sequence[Place], most: int = MOST) -> Catalogue:
         if count > most:
             break
     ordered = tuple(used[name] for name in sorted(used))
-    there = tuple(place.folder for place in where if workspace.is_folder(workspace.anywhere(place.folder)))
+    there = tuple(place.folder for place in where if workspace.is_folder(workspace.resolved_path(place.folder)))
     return Catalogue(ordered, tuple(invalid), there, tuple(duplicates), tuple(notes))
 
 
@@ -219,14 +219,14 @@ def _of_place(place: Place, notes: list[str]) -> Iterator[Skill]:
 
 def _beneath(place: Place, folder: str, depth: int, notes: list[str]) -> Iterator[Skill]:
     for entry in _folders(folder, notes):
-        path = entry.place.text
-        name = visible(entry.place.name, keep_newlines=False)
+        path = entry.path.text
+        name = visible(entry.path.name, keep_newlines=False)
         if entry.is_link:
             real = followed(path)
             if place.root and not beneath(real, place.root):
                 yield _broken(name, real, place.scope, "its folder is a link that leads out of the project")
             elif _file(real):
-                yield inspect(real, place.scope, entry.place.name)
+                yield inspect(real, place.scope, entry.path.name)
             elif depth == 1:
                 yield _broken(name, real, place.scope, "its folder is a link to a folder that has no SKILL.md")
         elif _file(path):
@@ -243,7 +243,7 @@ def _beneath(place: Place, folder: str, depth: int, notes: list[str]) -> Iterato
 def _commands(place: Place, folder: str, prefix: str, depth: int, notes: list[str]) -> Iterator[Skill]:
     """`a.md` is /a, and `b/a.md` is /b:a."""
     for entry in _entries(folder, notes):
-        name, path = entry.place.name, entry.place.text
+        name, path = entry.path.name, entry.path.text
         if entry.is_folder:
             if depth < DEEPEST:
                 yield from _commands(place, path, f"{prefix}{name}:", depth + 1, notes)
@@ -284,13 +284,13 @@ NO_HEAD = frontmatter.Head({}, ())
 
 def _entries(folder: str, notes: list[str]) -> list[workspace.Entry]:
     try:
-        found = workspace.entries(workspace.anywhere(folder))
+        found = workspace.entries(workspace.resolved_path(folder))
     except (FileNotFoundError, NotADirectoryError, Refused):
         return []
     except OSError as error:
         notes.append(f"{folder} cannot be looked into: {error.strerror}")
         return []
-    return [one for one in found if not one.place.name.startswith(".") and one.place.name not in files.SKIPPED]
+    return [one for one in found if not one.path.name.startswith(".") and one.path.name not in files.SKIPPED]
 
 
 def _folders(folder: str, notes: list[str]) -> list[workspace.Entry]:
@@ -299,11 +299,11 @@ def _folders(folder: str, notes: list[str]) -> list[workspace.Entry]:
 
 
 def _leads_to_a_folder(link: workspace.Entry) -> bool:
-    return workspace.is_folder(workspace.anywhere(followed(link.place.text)))
+    return workspace.is_folder(workspace.resolved_path(followed(link.path.text)))
 
 
 def _file(folder: str) -> str:
-    place = workspace.anywhere(folder)
+    place = workspace.resolved_path(folder)
     return next((name for name in NAMES if workspace.exists(place / name)), "")
 
 

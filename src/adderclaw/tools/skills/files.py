@@ -8,7 +8,7 @@ from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import Refused
 from adderclaw.core.redaction import visible
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 
 MOST_FILES = 500
 """Files of one skill that are listed."""
@@ -39,9 +39,9 @@ def way_in(folder: str, given: str) -> str:
     return os.path.relpath(real, folder)
 
 
-def _place(folder: str, way: str = ".") -> Place:
+def _place(folder: str, way: str = ".") -> WorkspacePath:
     """What lies in a skill's folder, which was resolved once: if it is a link by now, it is not followed."""
-    return workspace.anywhere(Place(folder, way).text)
+    return workspace.resolved_path(WorkspacePath(folder, way).text)
 
 
 def opened(folder: str, way: str) -> int:
@@ -89,7 +89,7 @@ def listed(folder: str, under: str = "") -> Iterator[str]:
             continue
         files: list[str] = []
         for entry in reversed(entries):
-            if (name := entry.place.name) in SKIPPED:
+            if (name := entry.path.name) in SKIPPED:
                 continue
             way = os.path.join(here, name)
             if entry.is_folder:

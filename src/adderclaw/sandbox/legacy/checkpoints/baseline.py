@@ -13,15 +13,15 @@ from adderclaw.sandbox.legacy.checkpoints.tree import Forgets, Keep, Limits, Too
 from adderclaw.storage import Store
 from adderclaw.storage.checkpoints import State
 from adderclaw.storage.sdlc import baselines, criteria, plans
-from adderclaw.storage.sdlc.baselines import Taken
-from adderclaw.storage.sdlc.phases import By, Moved, NotMoved, move
+from adderclaw.storage.sdlc.baselines import TreeSnapshot
+from adderclaw.storage.sdlc.phases import Mover, Transition, TransitionRefused, move
 
 NO_REPORTS: Mapping[str, str] = MappingProxyType({})
 MAX_FILE = 256 << 20
 """Bytes of a file that is still kept: a baseline without one of its files proves nothing."""
 
 
-def take(store: Store, folder: str, root: str, limits: Limits, own: Own) -> Taken:
+def take(store: Store, folder: str, root: str, limits: Limits, own: Own) -> TreeSnapshot:
     """Keep what the workspace holds now. The rows of it are for the transaction that approves the plan."""
     blobs = Blobs(folder, store, f"{root}\0baseline", limits.max_total_bytes)
     try:
@@ -51,43 +51,43 @@ def counted(root: str, entries: Mapping[str, State], reports: Mapping[str, str])
     )
 
 
-def _looked(root: str, limits: Limits, own: Own, keep: Keep) -> Taken:
+def _looked(root: str, limits: Limits, own: Own, keep: Keep) -> TreeSnapshot:
     """Every file is read: what its `stat` says is not enough where somebody may want to deceive."""
     try:
         found = scan(root, {}, limits._replace(max_file_bytes=MAX_FILE), keep, own)
     except TooBig:
         reason = f"{root} has more than {limits.max_files:,} files (checkpoints.max_files)"
-        return Taken(root, {}, "", reason=reason)
+        return TreeSnapshot(root, {}, "", reason=reason)
     entries = {path: seen.state for path, seen in found.now.items()}
     left_out = tuple(
         path for path, state in entries.items() if not isinstance(keep, Forgets) and not is_kept(state, keep)
     )
-    return Taken(root, entries, baselines.digest_of(entries), left_out=left_out)
+    return TreeSnapshot(root, entries, baselines.digest_of(entries), left_out=left_out)
 
 
 def approve(
     store: Store,
     conversation_id: str,
     number: int,
-    by: By,
-    taking: Callable[[], Taken] | None,
+    by: Mover,
+    taking: Callable[[], TreeSnapshot] | None,
     *,
     new_baseline: bool = False,
-) -> Moved:
+) -> Transition:
     """Approve a draft and let the work begin: the plan, the workspace before it and the phase in one transaction.
 
     A new version of a plan that was approved and not completed keeps that plan's baseline, since the workspace may hold
     a part of the change by now; `new_baseline` takes the workspace as it is. Raises NotMoved. A plan without criteria
     proves nothing, so that nothing is kept for it.
     """
-    wanted = criteria.exist(store, number)
-    earlier = None if new_baseline or not wanted else baselines.of_earlier_version(store, conversation_id, number)
+    wanted = criteria.has_criteria(store, number)
+    earlier = None if new_baseline or not wanted else baselines.earlier_baseline(store, conversation_id, number)
     taken = None
     if wanted and earlier is None:
-        taken = taking() if taking is not None else Taken("", {}, "", reason="there are no checkpoints here")
+        taken = taking() if taking is not None else TreeSnapshot("", {}, "", reason="there are no checkpoints here")
     with store.write() as cursor:
         if not plans.approve(cursor, number, by.name):
-            raise NotMoved(f"plan {number} is no draft any more: it was approved or withdrawn meanwhile")
+            raise TransitionRefused(f"plan {number} is no draft any more: it was approved or withdrawn meanwhile")
         if taken is not None:
             baselines.put(cursor, number, taken)
         elif earlier is not None:
@@ -99,7 +99,7 @@ def approve(
     return moved if taken is None else moved._replace(notice=_notice(taken))
 
 
-def _notice(taken: Taken) -> str:
+def _notice(taken: TreeSnapshot) -> str:
     if not taken.digest:
         return f"the workspace before the plan is not kept ({taken.reason}): nothing can be proved against it"
     if not taken.left_out:
@@ -110,7 +110,7 @@ def _notice(taken: Taken) -> str:
     return f"{what}: nothing can be proved against it"
 
 
-def _why_left_out(taken: Taken, room: int) -> str:
+def _why_left_out(taken: TreeSnapshot, room: int) -> str:
     """Of the first that is: there was no room for it, or it was not even read."""
     path = taken.left_out[0]
     name = visible(path, keep_newlines=False)
@@ -122,7 +122,7 @@ def _why_left_out(taken: Taken, room: int) -> str:
 
 def before(plan_id: int) -> tuple[str, str]:
     """How a plan's baseline is called where a byte of it is missing, and what to do then."""
-    again = f"nothing can be proved against it: {baselines.AGAIN}"
+    again = f"nothing can be proved against it: {baselines.FIX}"
     return f"the workspace before plan {plan_id}", again
 
 

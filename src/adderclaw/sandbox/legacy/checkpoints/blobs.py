@@ -100,8 +100,8 @@ class Blobs:
 def prune(store: Store, folder: str, *, older_than: str, needed: Iterable[str]) -> tuple[int, int]:
     """Drop old checkpoints and every pack that nothing needs any more; returns checkpoints and bytes that went."""
     with store.write() as cursor:
-        dropped = rows.forget(cursor, older_than)
-    live = rows.named(store) | set(needed)
+        dropped = rows.delete_older(cursor, older_than)
+    live = rows.needed_digests(store) | set(needed)
     known = rows.blobs(store)
     kept = {blob.pack for blob in known if blob.digest in live}
     idle = [name for name in _packs(folder) if name not in kept and _is_old(os.path.join(folder, name))]

@@ -8,7 +8,7 @@ from adderclaw.core.errors import Refused
 from adderclaw.core.glob_patterns import InvalidPattern, gitignore
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage.checkpoints import State
 
 RULES = ".gitignore"
@@ -75,16 +75,16 @@ def _rule(line: str) -> _Rule | None:
 
 def _read(root: str, way: str) -> bytes:
     try:
-        return workspace.read(Place(root, way), MOST_BYTES)
+        return workspace.read(WorkspacePath(root, way), MOST_BYTES)
     except (OSError, Refused):
         return b""
 
 
 def _tracked(root: str) -> set[str] | None:
     """The paths in the index of the repository whose top folder this is; None where they cannot be known."""
-    if not workspace.is_folder(Place(root, ".git")):
+    if not workspace.is_folder(WorkspacePath(root, ".git")):
         return None
-    if not workspace.is_file(Place(root, ".git/index")):
+    if not workspace.is_file(WorkspacePath(root, ".git/index")):
         return set()
     try:
         return set(_names(_read(root, ".git/index")))

@@ -10,7 +10,7 @@ from adderclaw.core.errors import Refused
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints.tree import MARKS, Limits
 from adderclaw.sandbox.legacy.survey import INSTALLED_TREES
-from adderclaw.sandbox.workspace import Place
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.sandbox.workspace.gitdirs import is_layout
 
 MOST = 200_000
@@ -26,13 +26,13 @@ MOST_NAMED = 1000
 class Look(NamedTuple):
     """What lies at a place and beneath it, seen through no link."""
 
-    kept: tuple[Place, ...]
+    kept: tuple[WorkspacePath, ...]
     """What a checkpoint keeps, folders before what lies in them."""
     lost: tuple[str, ...]
     """What it does not keep, and why."""
-    gits: tuple[Place, ...]
+    gits: tuple[WorkspacePath, ...]
     """Git directories by their layout, whatever they are called: within it, or around it."""
-    named: tuple[Place, ...]
+    named: tuple[WorkspacePath, ...]
     """Names by which other programs run code later, and what the caller wanted to know of."""
     total: int
     size: int
@@ -44,7 +44,7 @@ class Look(NamedTuple):
         return f"no checkpoint keeps {', '.join(self.lost[:NAMED])}{more}" if self.lost else ""
 
 
-def look(place: Place, limits: Limits | None, wanted: Callable[[str], bool] = lambda _path: False) -> Look:
+def look(place: WorkspacePath, limits: Limits | None, wanted: Callable[[str], bool] = lambda _path: False) -> Look:
     """Without limits nothing is kept. Raises OSError where nothing is there, Refused where it cannot be looked at."""
     top = workspace.status(place)
     walk = _Walk(place, top, limits, wanted)
@@ -54,13 +54,15 @@ def look(place: Place, limits: Limits | None, wanted: Callable[[str], bool] = la
 
 
 class _Walk:
-    def __init__(self, place: Place, top: os.stat_result, limits: Limits | None, wanted: Callable[[str], bool]) -> None:
+    def __init__(
+        self, place: WorkspacePath, top: os.stat_result, limits: Limits | None, wanted: Callable[[str], bool]
+    ) -> None:
         self._place, self._device, self._limits, self._wanted = place, top.st_dev, limits, wanted
-        self._kept: list[Place] = []
+        self._kept: list[WorkspacePath] = []
         self._lost: list[str] = []
-        self._gits: list[Place] = []
-        self._named: list[Place] = []
-        self._waiting: list[tuple[Place, bool]] = []
+        self._gits: list[WorkspacePath] = []
+        self._named: list[WorkspacePath] = []
+        self._waiting: list[tuple[WorkspacePath, bool]] = []
         self._count = self._size = self._bytes = 0
 
     def found(self) -> Look:
@@ -70,7 +72,9 @@ class _Walk:
         if limits is not None and len(self._kept) > limits.max_files:
             self._lost.append(f"{len(self._kept):,} files (checkpoints.max_files)")
         if len(self._named) == MOST_NAMED:
-            raise Refused(f"{workspace.shown(self._place.text)} holds too much that is protected: delete parts of it")
+            raise Refused(
+                f"{workspace.printable(self._place.text)} holds too much that is protected: delete parts of it"
+            )
         return Look(
             tuple(self._kept), tuple(self._lost), tuple(self._gits), tuple(self._named), self._count, self._size
         )
@@ -82,38 +86,38 @@ class _Walk:
             self._lost.append("anything: checkpoints are off")
             return True
         for folder in _above(self._place):
-            inner = {entry.place.name for entry in workspace.entries(folder)}
+            inner = {entry.path.name for entry in workspace.entries(folder)}
             if is_layout({name.casefold() for name in inner}):
                 self._gits.append(folder)
             if folder.name in limits.ignored or (not folder.is_root and not MARKS.isdisjoint(inner)):
                 gone = True
         if gone:
-            self._lost.append(f"what lies in {workspace.shown(self._place.parent.way)}")
+            self._lost.append(f"what lies in {workspace.printable(self._place.parent.relative)}")
         return gone
 
     def beneath(self) -> None:
         while self._waiting:
             folder, gone = self._waiting.pop()
             entries = workspace.entries(folder)
-            inner = {entry.place.name for entry in entries}
+            inner = {entry.path.name for entry in entries}
             if is_layout({name.casefold() for name in inner}):
                 self._gits.append(folder)
             if not gone and not MARKS.isdisjoint(inner):
-                self._lost.append(f"what is in {workspace.shown(folder.way)} (a cache or an environment)")
+                self._lost.append(f"what is in {workspace.printable(folder.relative)} (a cache or an environment)")
                 gone = True
             for entry in entries:
-                self.see(entry.place, entry.status, gone=gone)
+                self.see(entry.path, entry.status, gone=gone)
 
-    def see(self, one: Place, status: os.stat_result, *, gone: bool) -> None:
+    def see(self, one: WorkspacePath, status: os.stat_result, *, gone: bool) -> None:
         self._count += 1
         if self._count > MOST:
-            raise Refused(f"{workspace.shown(self._place.text)} holds more than {MOST:,} files: delete parts of it")
+            raise Refused(f"{workspace.printable(self._place.text)} holds more than {MOST:,} files: delete parts of it")
         if status.st_dev != self._device:
-            raise Refused(f"{workspace.shown(one.text)} is another file system, mounted there: it is not deleted")
+            raise Refused(f"{workspace.printable(one.text)} is another file system, mounted there: it is not deleted")
         size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
         self._size += size
         if not gone and (why := _why(one, status, self._limits)):
-            self._lost.append(f"{workspace.shown(one.way)} ({why})")
+            self._lost.append(f"{workspace.printable(one.relative)} ({why})")
             gone = True
         elif not gone:
             self._kept.append(one)
@@ -124,13 +128,13 @@ class _Walk:
             self._waiting.append((one, gone))
 
 
-def _above(place: Place) -> Iterator[Place]:
+def _above(place: WorkspacePath) -> Iterator[WorkspacePath]:
     while not place.is_root:
         place = place.parent
         yield place
 
 
-def _why(one: Place, status: os.stat_result, limits: Limits | None) -> str:
+def _why(one: WorkspacePath, status: os.stat_result, limits: Limits | None) -> str:
     """Why a checkpoint leaves it out, if so."""
     if limits is not None and one.name in limits.ignored:
         return "left out by its name"
@@ -143,7 +147,7 @@ def _why(one: Place, status: os.stat_result, limits: Limits | None) -> str:
     return "" if _readable(one) else "unreadable"
 
 
-def _readable(one: Place) -> bool:
+def _readable(one: WorkspacePath) -> bool:
     try:
         os.close(workspace.open_file(one))
     except (OSError, Refused):
@@ -151,9 +155,9 @@ def _readable(one: Place) -> bool:
     return True
 
 
-def _runs_code(one: Place) -> bool:
+def _runs_code(one: WorkspacePath) -> bool:
     """By its own name, or by its folder's with it; what packages bring in their own folders nobody runs."""
-    known, parts = names(), one.way.casefold().split("/")
+    known, parts = names(), one.relative.casefold().split("/")
     last, pair = parts[-1], tuple(parts[-2:])
     if last in known.denied or pair in known.denied_pairs:
         return True

@@ -18,10 +18,10 @@ from adderclaw.core.errors import Refused, UsageError
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
 from adderclaw.sandbox.legacy.checkpoints.tree import Forgets, Limits, state_at, state_in
-from adderclaw.sandbox.workspace import Folder, Place
+from adderclaw.sandbox.workspace import Folder, WorkspacePath
 from adderclaw.storage import Store
 from adderclaw.storage import checkpoints as rows
-from adderclaw.storage.checkpoints import Change, Checkpoint, Draft, Since, State
+from adderclaw.storage.checkpoints import Change, Checkpoint, Draft, PathChange, State
 
 NEW_FOLDER = 0o700
 """The mode of a folder that was just made, before it is given its own."""
@@ -93,7 +93,7 @@ def plan(shop: Workshop, checkpoint: int, *, force: bool = False, only: frozense
     if target is None or target.kind == "other":
         raise UsageError(f"there is no checkpoint {checkpoint}: see `adderclaw checkpoint list`")
     ours = shop.own(target.root)
-    since = rows.since(shop.store, target.root, target.id)
+    since = rows.changes_since(shop.store, target.root, target.id)
     found = {path: changes for path, changes in since.items() if not ours.holds(target.root, path)}
     steps: list[Step] = []
     for path, changes in found.items():
@@ -114,7 +114,9 @@ def _order(step: Step) -> tuple[int, object]:
     return (2, (step.path.count("/"), step.path))
 
 
-def _step(shop: Workshop, target: Checkpoint, path: str, own: list[Since], every: list[Since], *, force: bool) -> Step:
+def _step(
+    shop: Workshop, target: Checkpoint, path: str, own: list[PathChange], every: list[PathChange], *, force: bool
+) -> Step:
     then = own[0].change.before
     now = state_at(target.root, path, shop.limits, shop.blobs)
     if now == then:
@@ -133,7 +135,7 @@ def _is_named(path: str, only: Collection[str]) -> bool:
     return "." in only or any(beneath(path, name.rstrip("/")) for name in only)
 
 
-def _held(step: Step, own: list[Since]) -> Step:
+def _held(step: Step, own: list[PathChange]) -> Step:
     """What may be the user's is left as it is."""
     unsure = next((one for one in own if not one.change.sure), None)
     if unsure is None or not step.acts:
@@ -142,7 +144,7 @@ def _held(step: Step, own: list[Since]) -> Step:
     return step._replace(fate="left", why=f"changed while {while_it_ran} ran, may be yours")
 
 
-def _conflict(own: list[Since], every: list[Since], now: State | None) -> str:
+def _conflict(own: list[PathChange], every: list[PathChange], now: State | None) -> str:
     """Who else changed it: between the tools' changes, or after the last of them."""
     left = own[0].change.after
     for change in every[every.index(own[0]) :]:
@@ -186,7 +188,7 @@ def carry_out(shop: Workshop, plan: Plan, session_id: str = "") -> Outcome:
         "pending",
     )
     with shop.store.write() as cursor:
-        rows.keep(cursor, shop.blobs.taken())
+        rows.add_blobs(cursor, shop.blobs.taken())
         made = rows.add(cursor, draft, changes)
     return _do(shop, target.root, made, acting)
 
@@ -194,7 +196,7 @@ def carry_out(shop: Workshop, plan: Plan, session_id: str = "") -> Outcome:
 def finish_pending(shop: Workshop) -> list[Outcome]:
     """Finish restores that were cut off: each path is as it was, as it should be, or as we left it between the two."""
     outcomes: list[Outcome] = []
-    for cut_off in rows.pending(shop.store):
+    for cut_off in rows.unfinished_restores(shop.store):
         steps: list[Step] = []
         for change in rows.changes(shop.store, cut_off.id):
             _drop_unfinished(cut_off.root, change.path)
@@ -256,7 +258,7 @@ def _apply(shop: Workshop, root: str, step: Step) -> None:
 def _opened(root: str, above: str, *, make: int | None = None) -> Generator[Folder]:
     """A folder in the root; one that was exchanged for a link is an error of that step."""
     try:
-        with workspace.folder(Place(root, above or "."), make=make) as folder:
+        with workspace.folder(WorkspacePath(root, above or "."), make=make) as folder:
             yield folder
     except Refused as refusal:
         raise OSError(errno.ELOOP, refusal.reason) from None

@@ -28,7 +28,7 @@ from adderclaw.sandbox.legacy.checkpoints.tree import (
     scan,
     state_at,
 )
-from adderclaw.sandbox.workspace import Place, inside
+from adderclaw.sandbox.workspace import WorkspacePath, within_roots
 from adderclaw.storage import Store
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage.checkpoints import Change, Draft, State
@@ -154,7 +154,7 @@ class Tracker:
         """All that a checkpoint keeps of what is about to be deleted, whatever the size of the workspace."""
         from adderclaw.sandbox.legacy.checkpoints.removal import look
 
-        places = [inside(tree, roots) for tree in trees]
+        places = [within_roots(tree, roots) for tree in trees]
         return [one.text for place in places if place is not None for one in look(place, self.limits).kept]
 
     def _tree(self, root: str) -> _Tree:
@@ -178,7 +178,7 @@ class Tracker:
         new = self.blobs.taken()
         if new:
             with self._store.write() as cursor:
-                rows.keep(cursor, new)
+                rows.add_blobs(cursor, new)
         if found.changes:
             saved_index.save(self.folder, root, found.now)
         self._say_left_out(root, found.left_out)
@@ -278,11 +278,11 @@ class Tracker:
         made = draft._replace(root=root)
 
         def write(cursor: Cursor) -> None:
-            rows.keep(cursor, new)
+            rows.add_blobs(cursor, new)
             if changes:
                 rows.add(cursor, made, changes)
 
-        self._store.soon(write)
+        self._store.write_next(write)
 
     def _give_up(self, error: Exception) -> None:
         """Better a call that cannot be undone, and is said to be so, than none."""
@@ -314,7 +314,7 @@ def _inside(path: str, roots: Sequence[str]) -> Iterable[tuple[str, str]]:
         if path.startswith(f"{root.rstrip('/')}/"):
             inner = path[len(root.rstrip("/")) + 1 :]
             yield root, inner
-            while (inner := os.path.dirname(inner)) and not workspace.exists(Place(root, inner)):
+            while (inner := os.path.dirname(inner)) and not workspace.exists(WorkspacePath(root, inner)):
                 yield root, inner
             return
 

@@ -15,7 +15,7 @@ from adderclaw.config.own_paths import Own
 from adderclaw.core.errors import Refused
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import workspace
-from adderclaw.sandbox.workspace import Folder, Place
+from adderclaw.sandbox.workspace import Folder, WorkspacePath
 from adderclaw.storage.checkpoints import Change, State
 
 IGNORED = frozenset(
@@ -151,7 +151,7 @@ class _At(NamedTuple):
 def _walk(root: str, limits: Limits, own: Own) -> Iterator[tuple[str, _At, os.stat_result]]:
     """(path from the root, where to read it, status) of everything in it; links are not followed."""
     try:
-        device = workspace.status(Place(root)).st_dev
+        device = workspace.status(WorkspacePath(root)).st_dev
     except OSError:
         return
     count = 0
@@ -159,8 +159,8 @@ def _walk(root: str, limits: Limits, own: Own) -> Iterator[tuple[str, _At, os.st
     while waiting:
         above = waiting.pop()
         try:
-            with workspace.folder(Place(root, above or ".")) as folder:
-                entries = folder.listed()
+            with workspace.folder(WorkspacePath(root, above or ".")) as folder:
+                entries = folder.entries()
                 if above and not MARKS.isdisjoint(name for name, _ in entries):
                     continue
                 count += len(entries)
@@ -221,7 +221,7 @@ def state_at(root: str, path: str, limits: Limits, keep: Keep) -> State | None:
     """What is at one path right now, its content kept; None where nothing is, or only a link leads there."""
     above, name = os.path.split(path)
     try:
-        with workspace.folder(Place(root, above or ".")) as folder:
+        with workspace.folder(WorkspacePath(root, above or ".")) as folder:
             return state_in(folder, name, limits, keep)
     except (OSError, Refused):
         return None

@@ -21,7 +21,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.server import listening
 from adderclaw.storage import Store, clients
-from adderclaw.storage.ledger.log_files import operators_key
+from adderclaw.storage.ledger.log_files import read_or_create_key
 
 LASTS = 12 * 3_600.0
 """Seconds after which a token of ours counts no more; then another one is made."""
@@ -76,7 +76,7 @@ class Link:
     def _token(self) -> str:
         store = Store.open(self._path)
         try:
-            key = operators_key(os.path.join(config.home(), home_names.RECEIPT_KEY))
+            key = read_or_create_key(os.path.join(config.home(), home_names.RECEIPT_KEY))
             made = clients.create(store, key, name=self._name, scopes=("admin",), now=time.time(), seconds=LASTS)
             self._row = made.row.id
             return made.token

@@ -46,7 +46,7 @@ async def _aside(run: Run, question: str, purpose: str) -> str:
     from adderclaw.storage import transcript
 
     session = run.session
-    entries = transcript.live(transcript.entries(session.store, session.session_id))
+    entries = transcript.without_rewound(transcript.entries(session.store, session.session_id))
     lines = [f"{entry.entry_type}: {transcript.text_of(entry.payload)}" for entry in entries]
     said = tagged("conversation", session.secrets.scrub("\n".join(lines)[-MOST_SEEN:]))
     beside = replace(session, tape=UNTAPED)  # it belongs to no turn that a replay goes through

@@ -55,7 +55,7 @@ def _output(run: Run, arguments: list[str]) -> str:
     module = import_module(f"adderclaw.terminal.commands.{COMMANDS[arguments[0]].module}")
     text = io.StringIO()
     printing = contextlib.redirect_stdout(text), contextlib.redirect_stderr(text)
-    with log.hushed(), printing[0], printing[1], contextlib.suppress(SystemExit):
+    with log.silenced(), printing[0], printing[1], contextlib.suppress(SystemExit):
         run_typer(arguments[0], module, [*arguments, *_same_place(run, module, arguments)])
     return text.getvalue()
 

@@ -11,7 +11,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.flows.sdlc import conversation_phase, coverage
 from adderclaw.flows.sdlc.conversation_phase import Desk, Seen
 from adderclaw.storage.sdlc import phases, plans
-from adderclaw.storage.sdlc.phases import By, NotMoved
+from adderclaw.storage.sdlc.phases import Mover, TransitionRefused
 from adderclaw.terminal.operators import asker
 from adderclaw.terminal.repl import here, modes
 from adderclaw.terminal.repl.slash.row import Done
@@ -19,7 +19,7 @@ from adderclaw.terminal.repl.slash.row import Done
 
 def _desk(run: Run) -> Desk:
     session = run.session
-    by = By("operator", person("repl"))
+    by = Mover("operator", person("repl"))
     return Desk(session.store, session.config, session.scene.context.workspace.root, by)
 
 
@@ -33,14 +33,14 @@ async def plan(run: Run, rest: str) -> Done:
         return
     found = plans.last(store, conversation)
     if rest and found is not None and found.status == "draft":
-        if phases.shown(store, conversation) != "planning":  # it was drafted in plan mode
+        if phases.phase_text(store, conversation) != "planning":  # it was drafted in plan mode
             with store.write() as cursor:
                 phases.begin_planning(cursor, conversation, found.id, by=_desk(run).by)
         _show(await to_thread(conversation_phase.approve, _desk(run), conversation, Seen("plan", found.id)))
         if permission_updates.in_plan_mode(run.session) and permission_updates.end_plan_mode(run.session):
             print(f"mode: {modes.named(run.session.scene.policy)}")
         found = plans.last(store, conversation)
-    print(f"phase: {phases.shown(store, conversation)}")
+    print(f"phase: {phases.phase_text(store, conversation)}")
     if found is None:
         print("there is no plan yet")
     else:
@@ -56,7 +56,7 @@ async def phase(run: Run, rest: str) -> Done:
         for line in status_lines(await to_thread(conversation_phase.status, desk, conversation)):
             print(line)
         return
-    to = phases.named(rest)
+    to = phases.phase_named(rest)
     if to == "done" and phases.phase_of(desk.store, conversation) == "verify":
         _show(await _approved(run, desk, conversation))
     else:
@@ -87,7 +87,7 @@ async def _approved(run: Run, desk: Desk, conversation: str) -> dict[str, object
     for line in conversation_phase.shown(desk, conversation, seen):
         print(visible(line))
     if (await here.answer(run, "Approve this report? [y/N] ") or "").strip().lower() not in ("y", "yes"):
-        raise NotMoved("the report is not approved; nothing was changed")
+        raise TransitionRefused("the report is not approved; nothing was changed")
     return await to_thread(conversation_phase.approve, desk, conversation, seen)
 
 

@@ -128,7 +128,7 @@ def copy(run: Run, rest: str) -> Done:
     if rest and not (rest.isdecimal() and int(rest) > 0):
         raise UsageError(f"{rest!r}: it takes a number; 1 is the last answer")
     session = run.session
-    entries = transcript.live(transcript.entries(session.store, session.session_id))
+    entries = transcript.without_rewound(transcript.entries(session.store, session.session_id))
     said = [transcript.text_of(entry.payload) for entry in entries if entry.entry_type == "assistant"]
     answers = [text for text in said if text.strip()]
     number = int(rest or 1)
