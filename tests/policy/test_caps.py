@@ -167,7 +167,7 @@ def test_a_path_that_is_too_long_to_be_checked(tmp_path: Path) -> None:
 
     context = ToolContext("c", "s", Workspace(str(tmp_path)))
     (tmp_path / "key").write_text("k")
-    with pytest.raises(Refused, match="too long to be checked"):
+    with pytest.raises(Refused, match="too long to check"):
         prepare(BashArguments(f"cat {'./' * 2_040}key"), context)
 
 
@@ -236,14 +236,14 @@ def test_an_unresolved_folder_is_not_left_by_climbing() -> None:
 
 def test_more_names_than_are_looked_at_are_no_plan(tmp_path: Path) -> None:
     from adderclaw.tools.legacy import wildcards
-    from adderclaw.tools.shell import MAX_LOOKED_AT, BashArguments, prepare
+    from adderclaw.tools.shell import MAX_CHECKED_NAMES, BashArguments, prepare
 
-    for number in range(max(wildcards.MAX_ENTRIES, MAX_LOOKED_AT) + 1):
+    for number in range(max(wildcards.MAX_ENTRIES, MAX_CHECKED_NAMES) + 1):
         os.mknod(tmp_path / str(number))
     look = wildcards.within(str(tmp_path), (str(tmp_path),))
     assert look("", (Component("9.*", True),)) is None
     context = ToolContext("c", "s", Workspace(str(tmp_path)))
-    with pytest.raises(Refused, match="not follow links"):
+    with pytest.raises(Refused, match="without following links"):
         prepare(BashArguments(f"cp -rL {tmp_path} /tmp/copy"), context)
 
 

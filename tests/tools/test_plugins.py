@@ -15,7 +15,7 @@ from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Disabled, Prepared, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.sandbox.box import Box
-from adderclaw.tools import decoded
+from adderclaw.tools import decode_arguments
 from adderclaw.tools.plugins import plugin_tools as plugin_tools
 from tests.config.test_plugins import PROGRAM, put
 from tests.rows import rows
@@ -103,7 +103,7 @@ class Bench:
 
     def call(self, name: str, given: dict[str, Any] | None = None) -> ToolResult:
         tool = self.tools()[name]
-        return self.result(tool.prepare(decoded(tool, given or {}), self.context))
+        return self.result(tool.prepare(decode_arguments(tool, given or {}), self.context))
 
     def result(self, prepared: Prepared) -> ToolResult:
         async def run() -> ToolResult:
@@ -279,5 +279,5 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_runs(tmp_path: Pa
     (tool,) = plugin_tools.tools([LoadedPlugin(found, str(tmp_path))], None, (), lambda _: None).values()
     for given, said in (({}, "'n' is a required property"), ({"n": "x"}, "n: 'x' is not of type 'integer'")):
         with pytest.raises(Exception, match=said):
-            decoded(tool, given)
-    assert decoded(tool, {"n": 1}) == {"n": 1}
+            decode_arguments(tool, given)
+    assert decode_arguments(tool, {"n": 1}) == {"n": 1}

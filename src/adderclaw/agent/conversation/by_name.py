@@ -10,7 +10,7 @@ from adderclaw.core.errors import Refused
 from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
-    from adderclaw.tools import Called
+    from adderclaw.tools import CalledSkill
 
 MOST_CHAINED = 6
 PROMPTS = os.path.join(os.path.dirname(__file__), "prompts")
@@ -57,7 +57,7 @@ async def called(session: Session, name: str, arguments: str) -> str:
     return message
 
 
-async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, Called]":
+async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, CalledSkill]":
     """The same for whoever begins no turn with it, and what it asks for."""
     from adderclaw.tools.control.skill import with_outputs
 

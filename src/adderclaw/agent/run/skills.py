@@ -11,7 +11,7 @@ from adderclaw.core.errors import ConfigError, Refused
 from adderclaw.core.framing import framed, framed_word, sealed
 from adderclaw.core.types import EFFORTS, Effort, effort_of
 from adderclaw.sandbox import workspace
-from adderclaw.tools import Called, PreparedSkill
+from adderclaw.tools import CalledSkill, PreparedSkill
 from adderclaw.tools.skills import catalogue, checks, invocation
 from adderclaw.tools.skills import files as contents
 from adderclaw.tools.skills.catalogue import Catalogue, Place, Skill
@@ -78,7 +78,7 @@ class Skills:
     def has(self, name: str) -> bool:
         return self.catalogue.find(name) is not None
 
-    def called(self, name: str, arguments: str, session_id: str) -> Called:
+    def called(self, name: str, arguments: str, session_id: str) -> CalledSkill:
         """A skill's text for the person who called it, and the rules that count with it."""
         return self.prepared(name, arguments, "", session_id, by_user=True).read()
 
@@ -102,9 +102,9 @@ class Skills:
             warn(self._runtime, f"the skill {skill.name}: {too_long}")
         place = os.path.normpath(os.path.join(skill.folder, file.partition("#")[0] or skill.file))
 
-        def read() -> Called:
+        def read() -> CalledSkill:
             if file:
-                return Called(self._framed(skill, invocation.part(skill, file), place), skill.path)
+                return CalledSkill(self._framed(skill, invocation.part(skill, file), place), skill.path)
             variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
             variables |= plugin.variables() if plugin is not None else {}
             text, inline, given, named = invocation.told(skill, arguments, variables, self._is_there)
@@ -121,7 +121,7 @@ class Skills:
             effort, why_not = self._effort(skill)
             text = "\n".join((text, *(f"[{reason}]" for reason in (why, why_not) if reason)))
             files = {mark: self._place(name) for mark, name in named.items()}
-            return Called(text, skill.path, rules, inline, frozenset() if by_user else given, files, effort)
+            return CalledSkill(text, skill.path, rules, inline, frozenset() if by_user else given, files, effort)
 
         return PreparedSkill(place, read)
 

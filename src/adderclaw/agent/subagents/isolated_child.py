@@ -82,7 +82,7 @@ def isolated_environment(
         tasks=tasks,
         skills=None,
     )
-    given = _tools(tools.builtin(kit), order)
+    given = _tools(tools.builtin_tools(kit), order)
     context = ToolContext(
         parent.conversation_id,
         session_id,
@@ -102,7 +102,7 @@ def isolated_environment(
         context=context,
         background=tasks,
         made_of=made_of,
-        shortened=keep.shortened,
+        shortened=keep.shorten_result,
         ways_out=ways,
         later=None,
         unmasked=unmasked,

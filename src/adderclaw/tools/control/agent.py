@@ -110,7 +110,7 @@ def _unknown(known: Any, wanted: str) -> str:
 
 def told(report: ChildReport, most: int, keep: Callable[[str], str | None]) -> str:
     """What the parent hears of a child's end."""
-    answer = long_outputs.shown(report.answer, keep, most)
+    answer = long_outputs.shorten_text(report.answer, keep, most)
     if report.outcome == "completed":
         return answer or "(the subagent said nothing)"
     ended = f"The subagent ended: {report.outcome}: {report.reason}" if report.reason else f"ended: {report.outcome}"
@@ -123,7 +123,7 @@ def _touch(given: AgentArguments, ctx: ToolContext) -> Touch:
         return Touch(why=why)
     from adderclaw.tools import paths, worktree
 
-    place = paths.fact(os.path.join(ctx.workspace.root, worktree.FOLDER), ctx)
+    place = paths.path_fact(os.path.join(ctx.workspace.root, worktree.FOLDER), ctx)
     return Touch(writes=(place,), why=f"{why} in a git worktree")
 
 
@@ -165,14 +165,14 @@ async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
     """Run a subagent in a worktree of its own; one in which nothing would be lost is removed afterwards."""
     from adderclaw.tools import worktree
 
-    made = await worktree.create(kit, ctx, _name(order, ctx))
+    made = await worktree.create_worktree(kit, ctx, _name(order, ctx))
     if made.problem:
         return rejected(made.problem)
     try:
         result = _result(await ctx.host.spawn(replace(order, cwd=made.path)), kit.config.subagents.result_chars, ctx)
     except AdderClawError as error:
         result = rejected(f"the subagent could not begin: {error}")
-    kept = await worktree.remove(kit, ctx, made.path)
+    kept = await worktree.remove_worktree(kit, ctx, made.path)
     if not kept:
         return result
     branch = worktree.BRANCH + os.path.basename(made.path)
@@ -192,20 +192,20 @@ async def _worked(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) ->
 
 def _in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
     """The turn goes on; when the subagent ends, the model is told its answer, once."""
-    from adderclaw.tools.background import End, Output, TooMany
+    from adderclaw.tools.background import Output, TaskOutcome, TooManyTasks
 
     assert kit.tasks is not None
     allowed = kit.config.subagents
 
-    async def work(output: Output) -> End:
+    async def work(output: Output) -> TaskOutcome:
         result = await _worked(kit, order, ctx, apart=apart)
         output.write(result.content.encode("utf-8", "replace") + b"\n")
         outcome = str(result.metadata.get("status", "it could not begin"))
-        return End("failed" if result.is_error else "completed", outcome, result.content)
+        return TaskOutcome("failed" if result.is_error else "completed", outcome, result.content)
 
     try:
         task = kit.tasks.begin("agent", order.description, work, ctx, awaited=True, most=allowed.max_concurrent)
-    except TooMany as error:
+    except TooManyTasks as error:
         return rejected(str(error))
     note = "Its answer is told to you when it ends; go on with other work, or end your turn to wait."
     return own_words(f"The subagent runs in the background as {task.id}. {note}", {"agentId": task.id})

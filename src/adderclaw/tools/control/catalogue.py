@@ -46,18 +46,18 @@ def search(tools: Mapping[str, Tool[Any]], query: str, most: int) -> ToolResult:
 
 
 def _selected(tools: Mapping[str, Tool[Any]], names: list[str]) -> ToolResult:
-    from adderclaw.tools import find, nearest
+    from adderclaw.tools import find_tool, nearest_name
 
     if not names:
         return rejected("select: names no tool; give select:Name or select:Name,Name.")
     found: dict[str, Tool[Any]] = {}
     missing: list[str] = []
     for name in names[:MOST]:
-        known = find(tools, name)
+        known = find_tool(tools, name)
         if known is not None and not known[0].traits.finds_tools:
             found[known[0].name] = known[0]
         else:
-            near = nearest(tools, name)
+            near = nearest_name(tools, name)
             missing.append(f"there is no tool {name[:100]!r}" + (f"; did you mean {near}?" if near else ""))
     if not found:
         return rejected("; ".join(missing))

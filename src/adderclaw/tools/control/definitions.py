@@ -98,12 +98,12 @@ def known(
 def _require_tools(made: Definition, brought: Sequence[str], problems: list[str]) -> None:
     """ValueError for a tool that does not exist; a file that another program reads, too, only loses the name."""
     from adderclaw.core.suggestions import meant
-    from adderclaw.tools.names import SERVER, builtin
+    from adderclaw.tools.names import SERVER_PREFIX, builtin_names
 
-    existing = (*builtin(), *brought)
+    existing = (*builtin_names(), *brought)
     for key, listed in (("tools", made.tools), ("disallowedTools", made.without)):
         for name in listed or ():
-            if name in existing or name.startswith(SERVER) or "*" in name:
+            if name in existing or name.startswith(SERVER_PREFIX) or "*" in name:
                 continue
             wrong = f"{key}: there is no tool {name[:80]!r}{meant(name, existing)}"
             if "/.claude/" not in made.source:

@@ -19,7 +19,7 @@ from adderclaw.core.types import (
     preparing,
     rejected,
 )
-from adderclaw.tools.paths import answered, fact, open_file, shown
+from adderclaw.tools.paths import catch_refusals, open_file, path_fact, shown
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _ask(kit: "Kit") -> Tool[Any]:
 
 def _brief() -> Tool[Any]:
     def prepare(given: BriefArguments, ctx: ToolContext) -> Prepared:
-        reads = tuple(fact(name, ctx) for name in given.attachments[:MAX_ATTACHMENTS])
+        reads = tuple(path_fact(name, ctx) for name in given.attachments[:MAX_ATTACHMENTS])
         return Prepared(Touch(reads=reads, why="tells the operator something"), lambda: run(reads, given, ctx))
 
     async def run(places: tuple[PathFact, ...], given: BriefArguments, ctx: ToolContext) -> ToolResult:
@@ -173,7 +173,7 @@ def _brief() -> Tool[Any]:
     return Tool(
         "Brief",
         BriefArguments,
-        answered(prepare),
+        catch_refusals(prepare),
         known.description,
         known.parameters,
         (Alias("SendUserMessage"),),

@@ -9,7 +9,7 @@ from adderclaw.core.record import record
 from adderclaw.core.tool_traits import BASH, LS, READ
 from adderclaw.core.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox.workspace import is_directory
-from adderclaw.tools import Called, PreparedSkill, paths
+from adderclaw.tools import CalledSkill, PreparedSkill, paths
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _described(kit: "Kit", text: str) -> str:
     return "\n".join(lines)
 
 
-async def with_outputs(called: Called, host: Host) -> str:
+async def with_outputs(called: CalledSkill, host: Host) -> str:
     """The text with what its commands print and what it names with @, each judged and recorded as a call of Bash, Read
     or LS, and shown as what it is: data.
 
@@ -82,7 +82,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         except Refused as error:
             reason = error.reason
             return Prepared(Touch(why=why), lambda: refused(reason))
-        touch = Touch(reads=(paths.fact(found.place, ctx),), why=why)
+        touch = Touch(reads=(paths.path_fact(found.path, ctx),), why=why)
         return Prepared(touch, lambda: run(given, found, ctx))
 
     def chosen(given: SkillArguments, ctx: ToolContext) -> PreparedSkill:
