@@ -22,7 +22,7 @@ def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
     env = kit.env if kit.start is not None else None
     sealed = kit.has_look_room and kit.config.security.network != "allow"
     network = (kit.reach, sealed, kit.refused)
-    means = module.Means(kit.start, kit.tasks, kit.tmpdir, bash, *network, kit.has_look_room, env)
+    means = module.CommandSetup(kit.start, kit.tasks, kit.tmpdir, bash, *network, kit.has_look_room, env)
     return module.tools(kit.config, means)
 
 

@@ -61,9 +61,8 @@ async def ls(target: PathFact, ctx: ToolContext, traces: "Traces", *, anywhere: 
         return own_words("(empty directory)", {"entries": 0})
     listed = names[:SHOWN_ENTRIES]
     if len(names) > SHOWN_ENTRIES:
-        listed.append(
-            f"(the first {SHOWN_ENTRIES} of {len(names)} entries; {_full_list_note(names, ctx) or 'Glob finds the others'})"
-        )
+        rest = _full_list_note(names, ctx) or "Glob finds the others"
+        listed.append(f"(the first {SHOWN_ENTRIES} of {len(names)} entries; {rest})")
     return ToolResult("\n".join(listed), metadata={"entries": len(names)})
 
 

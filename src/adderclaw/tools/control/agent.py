@@ -50,45 +50,45 @@ class AgentArguments:
     """worktree: a git worktree of its own, removed if nothing changed in it."""
 
 
-def _decode(given: Json) -> AgentArguments:
+def _decode(arguments: Json) -> AgentArguments:
     from adderclaw.core.decode import decode
 
-    return decode(AgentArguments, {key: value for key, value in given.items() if key not in UNUSED})
+    return decode(AgentArguments, {key: value for key, value in arguments.items() if key not in UNUSED})
 
 
-def _order(given: AgentArguments, definition: "Definition", ctx: ToolContext, *, overlaps: bool) -> Child:
+def _order(arguments: AgentArguments, definition: "Definition", ctx: ToolContext, *, overlaps: bool) -> Child:
     return Child(
-        prompt=given.prompt,
+        prompt=arguments.prompt,
         agent_type=definition.name,
-        description=given.description,
+        description=arguments.description,
         system=definition.system,
         tools=definition.tools,
         without=definition.without,
         mode=definition.mode,
-        model=given.model or definition.model,
-        thinking=Thinking(effort_of(given.effort)).over(definition.thinking),
+        model=arguments.model or definition.model,
+        thinking=Thinking(effort_of(arguments.effort)).over(definition.thinking),
         max_rounds=definition.max_rounds,
-        background=given.run_in_background or definition.background,
+        background=arguments.run_in_background or definition.background,
         tool_use_id=ctx.tool_use_id,
         waits=overlaps,
     )
 
 
-def _found(kit: "Kit", given: AgentArguments) -> "Definition | ToolResult":
+def _found(kit: "Kit", arguments: AgentArguments) -> "Definition | ToolResult":
     """The definition that is meant, or what is wrong with the call."""
     from adderclaw.tools.control import definitions
 
-    if not given.prompt.strip():
+    if not arguments.prompt.strip():
         return rejected("the prompt is empty: say what the subagent is to do.")
-    if len(given.prompt) > MAX_PROMPT:
+    if len(arguments.prompt) > MAX_PROMPT:
         fix = "put long material into a file and name it"
-        return rejected(f"the prompt has {len(given.prompt)} characters, at most {MAX_PROMPT} are given: {fix}.")
-    if given.effort and effort_of(given.effort) is None:
-        return rejected(f"effort: {given.effort[:40]!r} is not one of {', '.join(EFFORTS)}.")
+        return rejected(f"the prompt has {len(arguments.prompt)} characters, at most {MAX_PROMPT} are given: {fix}.")
+    if arguments.effort and effort_of(arguments.effort) is None:
+        return rejected(f"effort: {arguments.effort[:40]!r} is not one of {', '.join(EFFORTS)}.")
     known = _known(kit)
-    wanted = given.subagent_type.strip() or DEFAULT
-    found = definitions.found(known, wanted)
-    return found if found is not None else rejected(_unknown(known, wanted))
+    requested = arguments.subagent_type.strip() or DEFAULT
+    definition = definitions.found(known, requested)
+    return definition if definition is not None else rejected(_unknown(known, requested))
 
 
 def _known(kit: "Kit") -> "Known":
@@ -98,14 +98,14 @@ def _known(kit: "Kit") -> "Known":
     return definitions.known(kit.home, kit.project, kit.agents, foreign=foreign, plugins=kit.plugins)
 
 
-def _unknown(known: Any, wanted: str) -> str:
+def _unknown(known: Any, requested: str) -> str:
     from adderclaw.core.suggestions import meant
 
-    hint = meant(wanted, known.by_name) or "."
-    named = {wanted.lower(), wanted.lower().partition(":")[0]}  # also by the plugin that would bring it
+    hint = meant(requested, known.by_name) or "."
+    named = {requested.lower(), requested.lower().partition(":")[0]}  # also by the plugin that would bring it
     left_out = [problem for problem in known.problems if any(name in problem.lower() for name in named)]
     why = f" ({'; '.join(left_out)[:1000]})" if left_out else ""
-    return f"there is no subagent_type {wanted[:100]!r}{hint} There are: {', '.join(known.by_name)}.{why}"
+    return f"there is no subagent_type {requested[:100]!r}{hint} There are: {', '.join(known.by_name)}.{why}"
 
 
 def told(report: ChildReport, most: int, keep: Callable[[str], str | None]) -> str:
@@ -117,24 +117,24 @@ def told(report: ChildReport, most: int, keep: Callable[[str], str | None]) -> s
     return f"{ended}\nIts last words:\n{answer}" if answer else ended
 
 
-def _touch(given: AgentArguments, ctx: ToolContext) -> Touch:
-    why = f"begins a subagent ({given.subagent_type[:40]})"
-    if not given.isolation:
+def _touch(arguments: AgentArguments, ctx: ToolContext) -> Touch:
+    why = f"begins a subagent ({arguments.subagent_type[:40]})"
+    if not arguments.isolation:
         return Touch(why=why)
     from adderclaw.tools import paths, worktree
 
-    place = paths.path_fact(os.path.join(ctx.workspace.root, worktree.FOLDER), ctx)
-    return Touch(writes=(place,), why=f"{why} in a git worktree")
+    folder = paths.path_fact(os.path.join(ctx.workspace.root, worktree.FOLDER), ctx)
+    return Touch(writes=(folder,), why=f"{why} in a git worktree")
 
 
-def _only_reads(given: AgentArguments, definition: "Definition | ToolResult") -> bool:
+def _only_reads(arguments: AgentArguments, definition: "Definition | ToolResult") -> bool:
     """Whether none of its tools can write, and somebody waits for it."""
-    if isinstance(definition, ToolResult) or given.isolation:
+    if isinstance(definition, ToolResult) or arguments.isolation:
         return False
     from adderclaw.tools.control.definitions import LOOKING
 
     named = definition.tools is not None and set(definition.tools) <= set(LOOKING)
-    return named and not (given.run_in_background or definition.background)
+    return named and not (arguments.run_in_background or definition.background)
 
 
 def _result(report: ChildReport, most: int, ctx: ToolContext) -> ToolResult:
@@ -165,19 +165,19 @@ async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
     """Run a subagent in a worktree of its own; one in which nothing would be lost is removed afterwards."""
     from adderclaw.tools import worktree
 
-    made = await worktree.create_worktree(kit, ctx, _name(order, ctx))
-    if made.problem:
-        return rejected(made.problem)
+    tree = await worktree.create_worktree(kit, ctx, _name(order, ctx))
+    if tree.problem:
+        return rejected(tree.problem)
     try:
-        result = _result(await ctx.host.spawn(replace(order, cwd=made.path)), kit.config.subagents.result_chars, ctx)
+        result = _result(await ctx.host.spawn(replace(order, cwd=tree.path)), kit.config.subagents.result_chars, ctx)
     except AdderClawError as error:
         result = rejected(f"the subagent could not begin: {error}")
-    kept = await worktree.remove_worktree(kit, ctx, made.path)
-    if not kept:
+    problem = await worktree.remove_worktree(kit, ctx, tree.path)
+    if not problem:
         return result
-    branch = worktree.BRANCH + os.path.basename(made.path)
-    facts = result.metadata | {"worktreePath": made.path, "worktreeBranch": branch}
-    return replace(result, content=f"{result.content}\n(its work is in {made.path}, branch {branch})", metadata=facts)
+    branch = worktree.BRANCH + os.path.basename(tree.path)
+    facts = result.metadata | {"worktreePath": tree.path, "worktreeBranch": branch}
+    return replace(result, content=f"{result.content}\n(its work is in {tree.path}, branch {branch})", metadata=facts)
 
 
 async def _worked(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
@@ -224,30 +224,32 @@ def _described(kit: "Kit", text: str) -> str:
     homes = (kit.home, *foreign_homes(kit.config.compat.claude))
     folders = [
         *(os.path.join(home, home_names.AGENTS) for home in homes),
-        *(os.path.join(kit.project, one) for one in FOLDERS),
+        *(os.path.join(kit.project, entry) for entry in FOLDERS),
     ]
-    given = kit.agents or any(plugin.manifest.agents for plugin in kit.plugins)
-    if not given and (not kit.home or not any(map(workspace.is_directory, folders))):
+    has_own = kit.agents or any(plugin.manifest.agents for plugin in kit.plugins)
+    if not has_own and (not kit.home or not any(map(workspace.is_directory, folders))):
         return text
-    found = _known(kit).by_name.values()
-    lines = [f"\n- {one.name}: {one.description[:300]}" for one in found if one.source != BUILT_IN]
+    definitions = _known(kit).by_name.values()
+    lines = [f"\n- {entry.name}: {entry.description[:300]}" for entry in definitions if entry.source != BUILT_IN]
     return (text + "".join(lines))[: len(text) + LISTED]
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    def prepare(given: AgentArguments, ctx: ToolContext) -> Prepared:
-        found = _found(kit, given)
-        overlaps = _only_reads(given, found)
-        fails = found.content if isinstance(found, ToolResult) else ""
-        return Prepared(_touch(given, ctx), lambda: run(given, found, ctx, overlaps=overlaps), overlaps, lambda: fails)
+    def prepare(arguments: AgentArguments, ctx: ToolContext) -> Prepared:
+        definition = _found(kit, arguments)
+        overlaps = _only_reads(arguments, definition)
+        fails = definition.content if isinstance(definition, ToolResult) else ""
+        return Prepared(
+            _touch(arguments, ctx), lambda: run(arguments, definition, ctx, overlaps=overlaps), overlaps, lambda: fails
+        )
 
     async def run(
-        given: AgentArguments, found: "Definition | ToolResult", ctx: ToolContext, *, overlaps: bool
+        arguments: AgentArguments, definition: "Definition | ToolResult", ctx: ToolContext, *, overlaps: bool
     ) -> ToolResult:
-        if isinstance(found, ToolResult):
-            return found
-        order = _order(given, found, ctx, overlaps=overlaps)
-        apart = bool(given.isolation)
+        if isinstance(definition, ToolResult):
+            return definition
+        order = _order(arguments, definition, ctx, overlaps=overlaps)
+        apart = bool(arguments.isolation)
         if order.background and kit.tasks is not None:
             return _in_background(kit, order, ctx, apart=apart)
         return await _worked(kit, order, ctx, apart=apart)

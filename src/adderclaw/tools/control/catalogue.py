@@ -38,8 +38,8 @@ def search(tools: Mapping[str, Tool[Any]], query: str, most: int) -> ToolResult:
     if not words:
         return rejected("query is empty: give words such as `notebook`, or select:Name,Name.")
     late = {name: tool for name, tool in tools.items() if not tool.traits.finds_tools and tool.deferred}
-    scored = [(_score(tool, words), -place, tool) for place, tool in enumerate(late.values())]
-    best = sorted((found for found in scored if found[0] > 0), key=lambda found: found[:2], reverse=True)
+    scored = [(_score(tool, words), -index, tool) for index, tool in enumerate(late.values())]
+    best = sorted((entry for entry in scored if entry[0] > 0), key=lambda entry: entry[:2], reverse=True)
     if not best:
         return _nothing(query, late)
     return _described([tool for _, _, tool in best[:most]], [])
@@ -50,29 +50,29 @@ def _selected(tools: Mapping[str, Tool[Any]], names: list[str]) -> ToolResult:
 
     if not names:
         return rejected("select: names no tool; give select:Name or select:Name,Name.")
-    found: dict[str, Tool[Any]] = {}
+    selected: dict[str, Tool[Any]] = {}
     missing: list[str] = []
     for name in names[:MOST]:
         known = find_tool(tools, name)
         if known is not None and not known[0].traits.finds_tools:
-            found[known[0].name] = known[0]
+            selected[known[0].name] = known[0]
         else:
             near = nearest_name(tools, name)
             missing.append(f"there is no tool {name[:100]!r}" + (f"; did you mean {near}?" if near else ""))
-    if not found:
+    if not selected:
         return rejected("; ".join(missing))
-    return _described(list(found.values()), missing)
+    return _described(list(selected.values()), missing)
 
 
-def _described(found: list[Tool[Any]], notes: list[str]) -> ToolResult:
+def _described(tools: list[Tool[Any]], notes: list[str]) -> ToolResult:
     lines = [
-        canonical({"tool": tool.name, "description": tool.description, "input": tool.parameters}) for tool in found
+        canonical({"tool": tool.name, "description": tool.description, "input": tool.parameters}) for tool in tools
     ]
     lines += notes
     lines.append('Use one with Call {"tool": NAME, "input": {…}}; `input` above is the JSON Schema of its input.')
-    about: Json = {"tools": [tool.name for tool in found]}
+    about: Json = {"tools": [tool.name for tool in tools]}
     # what a server says of its tools comes from outside
-    foreign = any(tool.name.startswith("mcp__") for tool in found)
+    foreign = any(tool.name.startswith("mcp__") for tool in tools)
     return ToolResult("\n".join(lines), metadata=about) if foreign else own_words("\n".join(lines), about)
 
 
@@ -87,14 +87,16 @@ def _score(tool: Tool[Any], words: list[str]) -> int:
     name = tool.name.lower()
     parts = set(re.findall(r"[a-z]+|[A-Z][a-z]*|\d+", tool.name.replace("_", " ")))
     parts = {part.lower() for part in parts}
-    told = set(re.findall(r"[^\W_]+", tool.description.lower()))
+    description_words = set(re.findall(r"[^\W_]+", tool.description.lower()))
     total = 0
     for word in words:
         needed, bare = word.startswith("+"), word.strip("+")
         in_name = 100 if bare == name else 10 if bare in parts else 5 if bare in name else 0
         if needed and not in_name:
             return 0
-        total += in_name + (3 if bare in told else 1 if len(bare) > 3 and bare in tool.description.lower() else 0)
+        total += in_name + (
+            3 if bare in description_words else 1 if len(bare) > 3 and bare in tool.description.lower() else 0
+        )
     return total
 
 
@@ -105,18 +107,18 @@ LOOKING = Touch(why="looks for tools")
 
 
 def tools() -> tuple[Tool[Any], ...]:
-    async def run(given: ToolSearchArguments, ctx: ToolContext) -> ToolResult:
-        if len(given.query) > MAX_QUERY:
-            return rejected(f"the query has {len(given.query)} characters; at most {MAX_QUERY} are searched for.")
+    async def run(arguments: ToolSearchArguments, ctx: ToolContext) -> ToolResult:
+        if len(arguments.query) > MAX_QUERY:
+            return rejected(f"the query has {len(arguments.query)} characters; at most {MAX_QUERY} are searched for.")
         failed = await ctx.host.connecting()
-        result = search(ctx.host.tools(), given.query, given.max_results)
+        result = search(ctx.host.tools(), arguments.query, arguments.max_results)
         if failed:
             return replace(result, content=f"{result.content}\n{failed}")
         return result
 
-    async def call(given: CallArguments, _ctx: ToolContext) -> ToolResult:
+    async def call(arguments: CallArguments, _ctx: ToolContext) -> ToolResult:
         # the kernel unwraps a Call before it is judged: what comes here names no other tool
-        return rejected(f"Call cannot call {given.tool!r}; name one of the tools that ToolSearch finds.")
+        return rejected(f"Call cannot call {arguments.tool!r}; name one of the tools that ToolSearch finds.")
 
     known, caller = spec("ToolSearch"), spec("Call")
     return (

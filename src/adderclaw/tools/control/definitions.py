@@ -70,7 +70,7 @@ def _built_in() -> list[Definition]:
 def known(
     home: str,
     project: str,
-    given: Mapping[str, Json] | None = None,
+    from_command_line: Mapping[str, Json] | None = None,
     *,
     foreign: bool = False,
     plugins: "Sequence[LoadedPlugin]" = (),
@@ -80,41 +80,41 @@ def known(
     Those that were `given` at the start replace all others. `foreign`: those that the operator keeps for another
     program count, too, below their own. Those of plugins are called `PLUGIN:NAME`.
     """
-    by_name = {made.name: made for made in _built_in()}
+    by_name = {definition.name: definition for definition in _built_in()}
     problems: list[str] = []
     brought = [tool.name for plugin in plugins for tool in plugin.manifest.tools]
-    by_name |= {made.name: made for plugin in plugins for made in _of_plugin(plugin, problems)}
+    by_name |= {definition.name: definition for plugin in plugins for definition in _of_plugin(plugin, problems)}
     for path, data in _files(home, project, problems, foreign=foreign):
         try:
-            made = _parsed(path, data, problems)
-            _require_tools(made, brought, problems)
+            definition = _parsed(path, data, problems)
+            _require_tools(definition, brought, problems)
         except ValueError as error:
             problems.append(f"{path}: {error}")
             continue
-        by_name[made.name] = made
-    return Known(by_name | {name: of_json(name, one) for name, one in (given or {}).items()}, problems)
+        by_name[definition.name] = definition
+    return Known(by_name | {name: of_json(name, entry) for name, entry in (from_command_line or {}).items()}, problems)
 
 
-def _require_tools(made: Definition, brought: Sequence[str], problems: list[str]) -> None:
+def _require_tools(definition: Definition, brought: Sequence[str], problems: list[str]) -> None:
     """ValueError for a tool that does not exist; a file that another program reads, too, only loses the name."""
     from adderclaw.core.suggestions import meant
     from adderclaw.tools.names import SERVER_PREFIX, builtin_names
 
     existing = (*builtin_names(), *brought)
-    for key, listed in (("tools", made.tools), ("disallowedTools", made.without)):
+    for key, listed in (("tools", definition.tools), ("disallowedTools", definition.without)):
         for name in listed or ():
             if name in existing or name.startswith(SERVER_PREFIX) or "*" in name:
                 continue
             wrong = f"{key}: there is no tool {name[:80]!r}{meant(name, existing)}"
-            if "/.claude/" not in made.source:
+            if "/.claude/" not in definition.source:
                 raise ValueError(wrong)
-            problems.append(f"{made.source}: {wrong}; it is left out")
+            problems.append(f"{definition.source}: {wrong}; it is left out")
 
 
-def found(known: Known, wanted: str) -> Definition | None:
+def found(known: Known, requested: str) -> Definition | None:
     """By its name; that of a plugin's also without the plugin's, where only one is called so."""
-    ends = [one for name, one in known.by_name.items() if name.partition(":")[2] == wanted]
-    return known.by_name.get(wanted) or (ends[0] if len(ends) == 1 else None)
+    ends = [definition for name, definition in known.by_name.items() if name.partition(":")[2] == requested]
+    return known.by_name.get(requested) or (ends[0] if len(ends) == 1 else None)
 
 
 def _of_plugin(plugin: "LoadedPlugin", problems: list[str]) -> Iterator[Definition]:
@@ -127,18 +127,20 @@ def _of_plugin(plugin: "LoadedPlugin", problems: list[str]) -> Iterator[Definiti
     for way in plugin.manifest.agents:
         path = os.path.join(plugin.root, way)
         try:
-            made = _parsed(path, read(path) or b"", problems, OF_A_PLUGIN)
+            definition = _parsed(path, read(path) or b"", problems, OF_A_PLUGIN)
         except (ConfigError, ValueError) as error:
             problems.append(f"{path}: {error}")
             continue
-        yield made._replace(name=f"{plugin.name}:{made.name}", system=plugin.filled(made.system), mode=None)
+        yield definition._replace(
+            name=f"{plugin.name}:{definition.name}", system=plugin.filled(definition.system), mode=None
+        )
 
 
-def of_json(name: str, given: Json) -> Definition:
+def of_json(name: str, data: Json) -> Definition:
     """A definition that was given as JSON; ValueError says what is wrong with it."""
-    turns: Any = given.get("maxTurns")
-    head: Json = {**given, "name": name, "maxTurns": None if turns is None else str(turns)}
-    return _definition(head, _text(given, "prompt", ""), "given at the start")
+    turns: Any = data.get("maxTurns")
+    head: Json = {**data, "name": name, "maxTurns": None if turns is None else str(turns)}
+    return _definition(head, _text(data, "prompt", ""), "given at the start")
 
 
 def _files(home: str, project: str, problems: list[str], *, foreign: bool) -> list[tuple[str, bytes]]:
@@ -146,9 +148,12 @@ def _files(home: str, project: str, problems: list[str], *, foreign: bool) -> li
     if not home:
         return []
     homes = (*foreign_homes(foreign), home)
-    found = {name: data for folder in homes for name, data in _markdown(folder, "agents", problems).items()}
-    theirs = {name: data for folder in FOLDERS for name, data in _markdown(project, folder, problems).items()}
-    return [*found.items(), *(theirs.items() if theirs and _trusted(home, project, theirs, problems) else ())]
+    own = {name: data for folder in homes for name, data in _markdown(folder, "agents", problems).items()}
+    project_files = {name: data for folder in FOLDERS for name, data in _markdown(project, folder, problems).items()}
+    return [
+        *own.items(),
+        *(project_files.items() if project_files and _trusted(home, project, project_files, problems) else ()),
+    ]
 
 
 def _markdown(root: str, folder: str, problems: list[str]) -> dict[str, bytes]:
@@ -160,17 +165,17 @@ def _markdown(root: str, folder: str, problems: list[str]) -> dict[str, bytes]:
     except (OSError, Refused):
         return {}
     names = [entry.place.name for entry in listed if entry.place.name.endswith(".md")]
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for name in names[:MOST_FILES]:
         path = os.path.join(root, folder, name)
         try:
-            found[path] = read(path) or b""
+            contents[path] = read(path) or b""
         except ConfigError as error:
             problems += [f"{problem.file}: {problem.message}" for problem in error.problems]
-    return found
+    return contents
 
 
-def _trusted(home: str, project: str, theirs: dict[str, bytes], problems: list[str]) -> bool:
+def _trusted(home: str, project: str, contents: dict[str, bytes], problems: list[str]) -> bool:
     """Whether these very bytes are among what the operator trusts."""
     from adderclaw.config.trust import trust
 
@@ -180,10 +185,10 @@ def _trusted(home: str, project: str, theirs: dict[str, bytes], problems: list[s
         problems += [f"{problem.file}: {problem.message}" for problem in error.problems]
         return False
     hashes = {os.path.join(project, name): sha256 for name, sha256 in now.files.items()}
-    same = all(hashlib.sha256(data).hexdigest() == hashes.get(path) for path, data in theirs.items())
+    same = all(hashlib.sha256(data).hexdigest() == hashes.get(path) for path, data in contents.items())
     if same and trust.trusts(trust.known(home), project, now):
         return True
-    names = ", ".join(os.path.relpath(path, project) for path in theirs)
+    names = ", ".join(os.path.relpath(path, project) for path in contents)
     problems.append(f"{names}: this project's agents are not trusted; look at them, then `adderclaw trust`")
     return False
 
@@ -197,10 +202,10 @@ def _parsed(path: str, data: bytes, problems: list[str], keys: frozenset[str] = 
     if len(data) > MOST_BYTES:
         raise ValueError(f"it has {len(data)} bytes; at most {MOST_BYTES} are read")
     head, body = frontmatter.whole(data)
-    made = _definition({key: value for key, value in head.items() if key in keys}, body, path)
+    definition = _definition({key: value for key, value in head.items() if key in keys}, body, path)
     if idle := [key for key in head if key not in keys]:
         problems.append(f"{path}: these have no effect here: {', '.join(key[:40] for key in idle[:20])}")
-    return made
+    return definition
 
 
 def _definition(head: Json, body: str, source: str) -> Definition:

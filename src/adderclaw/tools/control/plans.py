@@ -47,7 +47,7 @@ def enter(store: "Store", ctx: ToolContext) -> ToolResult:
     return own_words(ENTERED, {"phase": "planning"})
 
 
-async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
+async def leave(kit: "Kit", store: "Store", arguments: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
     """Offer the plan to the operator. In plan mode outside the phase planning, that phase begins with the approval."""
     from adderclaw.storage.sdlc import phases, plans
     from adderclaw.storage.sdlc.criteria import BadPlan
@@ -61,7 +61,7 @@ async def leave(kit: "Kit", store: "Store", given: ExitPlanModeArguments, ctx: T
             moved = phases.move(cursor, ctx.conversation_id, "implement", by=phases.MODEL)
         return _begun(ctx, approved.content, moved.notice)
     drafted = plans.last(store, ctx.conversation_id, "draft")
-    text = given.plan if given.plan.strip() else drafted.content if drafted is not None else ""
+    text = arguments.plan if arguments.plan.strip() else drafted.content if drafted is not None else ""
     if not text.strip():
         return rejected('there is no plan to approve: give its text, {"plan": "…"}.')
     if len(text) > MAX_PLAN:
@@ -93,8 +93,8 @@ def _begin_planning(store: "Store", ctx: ToolContext, number: int, by: "By") -> 
 
 async def _asked(text: str, ctx: ToolContext, replaces: str) -> Answer:
     reason = f"the plan needs your approval; then files can be written and commands run{replaces}"
-    said = {"message": f"ExitPlanMode: {reason}", "title": "Approval needed"}
-    await ctx.host.fire("Notification", {**said, "notification_type": "permission_prompt"})
+    notice = {"message": f"ExitPlanMode: {reason}", "title": "Approval needed"}
+    await ctx.host.fire("Notification", {**notice, "notification_type": "permission_prompt"})
     return await ctx.host.approve(
         ApprovalRequest("ExitPlanMode", "medium", reason, text, ctx.tool_use_id, plan_hash=digest(text))
     )
@@ -128,9 +128,9 @@ def _begun(ctx: ToolContext, text: str, notice: str) -> ToolResult:
 def _refused(answer: Answer, number: int) -> ToolResult:
     comment = f": {answer.comment}" if answer.comment else ""
     if answer.by != "operator":
-        kept = f"it is kept as draft {number}, and planning goes on"
+        outcome = f"it is kept as draft {number}, and planning goes on"
         return replace(
-            rejected(f"The plan was not approved by anybody ({answer.by}{comment}); {kept}."), unanswered=True
+            rejected(f"The plan was not approved by anybody ({answer.by}{comment}); {outcome}."), unanswered=True
         )
     denied = f"the operator did not approve the plan{comment}"
     by = {"by": answer.by, **({"answered_by": answer.who} if answer.who else {})}
@@ -145,8 +145,8 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
     async def begin(_given: EnterPlanModeArguments, ctx: ToolContext) -> ToolResult:
         return rejected(NO_STORE) if kit.store is None else enter(kit.store, ctx)
 
-    async def end(given: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
-        return rejected(NO_STORE) if kit.store is None else await leave(kit, kit.store, given, ctx)
+    async def end(arguments: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
+        return rejected(NO_STORE) if kit.store is None else await leave(kit, kit.store, arguments, ctx)
 
     return (
         _tool("EnterPlanMode", EnterPlanModeArguments, "begins to plan", begin, 30.0),
@@ -157,12 +157,12 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
 def _tool(name: str, arguments: type[Any], why: str, run: Any, seconds: float) -> Tool[Any]:
     known = spec(name)
 
-    def decoded(given: Json) -> Any:
+    def decoded(data: Json) -> Any:
         from adderclaw.core.decode import decode
 
         # what the reference's host adds, or no longer uses
-        kept = {key: value for key, value in given.items() if key not in ("allowedPrompts", "planFilePath")}
-        return decode(arguments, kept)
+        known_fields = {key: value for key, value in data.items() if key not in ("allowedPrompts", "planFilePath")}
+        return decode(arguments, known_fields)
 
     return Tool(
         name,

@@ -55,14 +55,14 @@ class AskUserQuestionArguments:
     answers: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def _decode(given: Json) -> AskUserQuestionArguments:
+def _decode(data: Json) -> AskUserQuestionArguments:
     """The reference's shape, or one plain question (`ask_user`)."""
     from adderclaw.core.decode import decode
 
-    asked = {key: value for key, value in given.items() if key not in HOST_KEYS}
+    asked = {key: value for key, value in data.items() if key not in HOST_KEYS}
     if isinstance(asked.get("question"), str) and "questions" not in asked:
         options: Any = asked.pop("options", [])
-        labels = [{"label": one} if isinstance(one, str) else one for one in cast(list[Any], options or [])]
+        labels = [{"label": option} if isinstance(option, str) else option for option in cast(list[Any], options or [])]
         asked = {"questions": [{"question": asked.pop("question"), "options": labels}], **asked}
     return decode(AskUserQuestionArguments, asked)
 
@@ -107,16 +107,16 @@ class BriefArguments:
     status: Literal["normal", "proactive"] = "normal"
 
 
-def _attached(places: tuple[PathFact, ...], ctx: ToolContext) -> list[str]:
+def _attached(targets: tuple[PathFact, ...], ctx: ToolContext) -> list[str]:
     """Each attachment with its size; raises OSError for one that is not there."""
-    found: list[str] = []
-    for place in places:
-        descriptor = open_file(place, ctx)
+    lines: list[str] = []
+    for target in targets:
+        descriptor = open_file(target, ctx)
         try:
-            found.append(f"{place.path} ({os.fstat(descriptor).st_size} bytes)")
+            lines.append(f"{target.path} ({os.fstat(descriptor).st_size} bytes)")
         finally:
             os.close(descriptor)
-    return found
+    return lines
 
 
 # ------------------------------------------------------------------ the tools
@@ -127,14 +127,14 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
 
 
 def _ask(kit: "Kit") -> Tool[Any]:
-    async def run(given: AskUserQuestionArguments, ctx: ToolContext) -> ToolResult:
-        if (wrong := _unfit(given.questions)) is not None:
+    async def run(arguments: AskUserQuestionArguments, ctx: ToolContext) -> ToolResult:
+        if (wrong := _unfit(arguments.questions)) is not None:
             return rejected(wrong)
-        if given.answers and ctx.rewritten:  # a hook answers; a model that fills this in itself answers nothing
-            return own_words(_said(given.answers), {"answers": given.answers})
-        said = {"message": given.questions[0].question, "title": "The agent asks"}
-        await ctx.host.fire("Notification", {**said, "notification_type": "agent_needs_input"})
-        asked = tuple(_question(one) for one in given.questions)
+        if arguments.answers and ctx.rewritten:  # a hook answers; a model that fills this in itself answers nothing
+            return own_words(_said(arguments.answers), {"answers": arguments.answers})
+        notice = {"message": arguments.questions[0].question, "title": "The agent asks"}
+        await ctx.host.fire("Notification", {**notice, "notification_type": "agent_needs_input"})
+        asked = tuple(_question(question) for question in arguments.questions)
         answer = await ctx.host.ask(QuestionRequest(asked, tool_use_id=ctx.tool_use_id))
         if answer.replies is None:
             return replace(rejected(NOBODY), unanswered=True)
@@ -155,19 +155,19 @@ def _ask(kit: "Kit") -> Tool[Any]:
 
 
 def _brief() -> Tool[Any]:
-    def prepare(given: BriefArguments, ctx: ToolContext) -> Prepared:
-        reads = tuple(path_fact(name, ctx) for name in given.attachments[:MAX_ATTACHMENTS])
-        return Prepared(Touch(reads=reads, why="tells the operator something"), lambda: run(reads, given, ctx))
+    def prepare(arguments: BriefArguments, ctx: ToolContext) -> Prepared:
+        reads = tuple(path_fact(name, ctx) for name in arguments.attachments[:MAX_ATTACHMENTS])
+        return Prepared(Touch(reads=reads, why="tells the operator something"), lambda: run(reads, arguments, ctx))
 
-    async def run(places: tuple[PathFact, ...], given: BriefArguments, ctx: ToolContext) -> ToolResult:
-        if not given.message.strip():
+    async def run(targets: tuple[PathFact, ...], arguments: BriefArguments, ctx: ToolContext) -> ToolResult:
+        if not arguments.message.strip():
             return rejected("the message is empty.")
-        if len(given.message) > MAX_MESSAGE or len(given.attachments) > MAX_ATTACHMENTS:
+        if len(arguments.message) > MAX_MESSAGE or len(arguments.attachments) > MAX_ATTACHMENTS:
             return rejected(f"at most {MAX_MESSAGE} characters and {MAX_ATTACHMENTS} attachments are sent at once.")
-        attached = _attached(places, ctx)
-        ctx.host.say(given.message, attached, given.status)
-        told = f" with {len(attached)} attachments" if attached else ""
-        return own_words(f"Told the operator{told}.", {"attachments": attached})
+        attached = _attached(targets, ctx)
+        ctx.host.say(arguments.message, attached, arguments.status)
+        suffix = f" with {len(attached)} attachments" if attached else ""
+        return own_words(f"Told the operator{suffix}.", {"attachments": attached})
 
     known = spec("Brief")
     return Tool(

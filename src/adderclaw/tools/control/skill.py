@@ -64,45 +64,45 @@ async def with_outputs(called: CalledSkill, host: Host) -> str:
             text = text.replace(mark, f"`{command}`:\n{framed(token_hex(8), result.content)}")
     for mark, path in called.named.items():
         if mark in text:
-            tool, given = (LS, {"path": path}) if is_directory(path) else (READ, {"file_path": path})
-            result = await host.call(tool, given, f"named with @ in {called.path}", asked=mark in called.asked)
+            tool, arguments = (LS, {"path": path}) if is_directory(path) else (READ, {"file_path": path})
+            result = await host.call(tool, arguments, f"named with @ in {called.path}", asked=mark in called.asked)
             text = text.replace(mark, f"{path}:\n{framed(token_hex(8), result.content)}")
     return text
 
 
-def _name(given: SkillArguments) -> str:
-    return given.skill.strip().lstrip("/")
+def _name(arguments: SkillArguments) -> str:
+    return arguments.skill.strip().lstrip("/")
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    def prepare(given: SkillArguments, ctx: ToolContext) -> Prepared:
-        why = f"loads the skill {given.skill[:64]}"
+    def prepare(arguments: SkillArguments, ctx: ToolContext) -> Prepared:
+        why = f"loads the skill {arguments.skill[:64]}"
         try:
-            found = chosen(given, ctx)
+            skill = chosen(arguments, ctx)
         except Refused as error:
             reason = error.reason
             return Prepared(Touch(why=why), lambda: refused(reason))
-        touch = Touch(reads=(paths.path_fact(found.path, ctx),), why=why)
-        return Prepared(touch, lambda: run(given, found, ctx))
+        touch = Touch(reads=(paths.path_fact(skill.path, ctx),), why=why)
+        return Prepared(touch, lambda: run(arguments, skill, ctx))
 
-    def chosen(given: SkillArguments, ctx: ToolContext) -> PreparedSkill:
+    def chosen(arguments: SkillArguments, ctx: ToolContext) -> PreparedSkill:
         if kit.skills is None:
             raise Refused("there are no skills: none of the folders of skills is there.")
-        if len(given.args) > MAX_ARGUMENTS:
-            raise Refused(f"args has {len(given.args)} characters; at most {MAX_ARGUMENTS} are passed on.")
-        return kit.skills.prepared(_name(given), given.args, given.file, ctx.session_id)
+        if len(arguments.args) > MAX_ARGUMENTS:
+            raise Refused(f"args has {len(arguments.args)} characters; at most {MAX_ARGUMENTS} are passed on.")
+        return kit.skills.prepared(_name(arguments), arguments.args, arguments.file, ctx.session_id)
 
     async def refused(reason: str) -> ToolResult:
         return rejected(reason)
 
-    async def run(given: SkillArguments, found: PreparedSkill, ctx: ToolContext) -> ToolResult:
+    async def run(arguments: SkillArguments, skill: PreparedSkill, ctx: ToolContext) -> ToolResult:
         try:
-            called = found.read()
+            called = skill.read()
         except Refused as error:
             return rejected(error.reason)
         granted = ctx.host.lend(called.rules, called.effort)
         text = await with_outputs(called, ctx.host)
-        return own_words(text, {"skill": given.skill, "file": called.path, "granted": granted})
+        return own_words(text, {"skill": arguments.skill, "file": called.path, "granted": granted})
 
     known = spec("Skill")
     return (

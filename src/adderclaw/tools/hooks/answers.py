@@ -46,11 +46,11 @@ def read(event: str, ran: Ran) -> Answer:
     if ran.refused:
         return Answer(block=ran.stderr, failure=ran.stderr)
     if ran.timed_out:
-        said = ran.stderr.strip() or "the hook did not answer in time"
-        return Answer(block=said, failure=said) if event in TIMEOUT_BLOCKS else Answer(failure=said)
+        reason = ran.stderr.strip() or "the hook did not answer in time"
+        return Answer(block=reason, failure=reason) if event in TIMEOUT_BLOCKS else Answer(failure=reason)
     if ran.is_cut and event in TIMEOUT_BLOCKS and (ran.exit_code is None or ran.stdout.lstrip().startswith("{")):
-        said = ran.stderr.strip() or "the hook printed more than the limit, so its answer is unknown"
-        return Answer(block=said, failure=said)
+        reason = ran.stderr.strip() or "the hook printed more than the limit, so its answer is unknown"
+        return Answer(block=reason, failure=reason)
     output, problem, notes = _output(event, ran.stdout)
     if ran.exit_code == 2:
         return Answer(ran.stderr.strip() or str(output.get("reason", "")), None, problem, notes)

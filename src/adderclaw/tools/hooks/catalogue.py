@@ -276,14 +276,14 @@ OUTPUT: Spec = {
 
 def problems(spec: Spec, data: Json, where: str = "") -> list[str]:
     """What of `data` does not fit; a field that the spec does not know is left to `strange`."""
-    found: list[str] = []
+    messages: list[str] = []
     for name, kind in spec.items():
         key = name.removesuffix("?")
         if key not in data:
-            found += [] if name.endswith("?") else [f"{where}{key} is missing"]
+            messages += [] if name.endswith("?") else [f"{where}{key} is missing"]
         elif not kind.fits(data[key]):
-            found.append(f"{where}{key} must be {kind.says}")
-    return found
+            messages.append(f"{where}{key} must be {kind.says}")
+    return messages
 
 
 def strange(spec: Spec, data: Json) -> list[str]:

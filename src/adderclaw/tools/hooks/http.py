@@ -34,9 +34,9 @@ def headers_of(hook: Hook, environ: Mapping[str, str]) -> dict[str, str]:
     """The headers, in which a variable is filled in only if the hook lists it by name."""
     allowed = hook.more.get("allowedEnvVars", [])
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
         return environ.get(name, "") if name in allowed else ""
 
-    given: Mapping[str, str] = hook.more.get("headers", {})
-    return {name: re.sub(_VARIABLE, value, text) for name, text in given.items()}
+    templates: Mapping[str, str] = hook.more.get("headers", {})
+    return {name: re.sub(_VARIABLE, value, text) for name, text in templates.items()}

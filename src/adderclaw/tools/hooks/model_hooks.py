@@ -19,22 +19,22 @@ NO_SAY = frozenset({"PermissionRequest", "PermissionDenied"})
 
 def question(hook: Hook, stdin: Json) -> str:
     """The operator's prompt with the event's input where `$ARGUMENTS` stands, else after it."""
-    given = compact(stdin)
+    event_input = compact(stdin)
     if "$ARGUMENTS" in hook.command:
-        return hook.command.replace("$ARGUMENTS", given)
-    return f"{hook.command}\n\n{given}"
+        return hook.command.replace("$ARGUMENTS", event_input)
+    return f"{hook.command}\n\n{event_input}"
 
 
 def answered(hook: Hook, text: str) -> Ran:
     """A model's words as a hook's answer."""
-    said = _object(text)
-    if said is None or not isinstance(said.get("ok"), bool):
+    reply = _object(text)
+    if reply is None or not isinstance(reply.get("ok"), bool):
         return Ran(None, text, 'the model did not answer {"ok": true} or {"ok": false, "reason": …}')
-    if said["ok"] or hook.event in NO_SAY:
+    if reply["ok"] or hook.event in NO_SAY:
         return Ran(0, compact({}))
-    if said.get("impossible") is True and hook.event in ("Stop", "SubagentStop"):
+    if reply.get("impossible") is True and hook.event in ("Stop", "SubagentStop"):
         return Ran(0, compact({}))
-    return Ran(0, compact(_refusal(hook, str(said.get("reason", "")))))
+    return Ran(0, compact(_refusal(hook, str(reply.get("reason", "")))))
 
 
 def _refusal(hook: Hook, reason: str) -> Json:

@@ -66,50 +66,50 @@ class Place:
     """Hooks of this session that ran already, for those that run once."""
 
 
-async def run(hooks: tuple[Hook, ...], event: str, fields: Json, place: Place) -> Merged:
+async def run(hooks: tuple[Hook, ...], event: str, fields: Json, chain: Place) -> Merged:
     """Run what matches. `fields` are the event's own."""
     for problem in catalogue.problems(EVENTS[event].fields, fields):
-        place.warn(f"hook event {event}: {problem}")
+        chain.warn(f"hook event {event}: {problem}")
     merge, text = Merge(event), query(event, fields)
     for hook in hooks:
-        if not matches(event, hook.matcher, text, place.aliases):
+        if not matches(event, hook.matcher, text, chain.aliases):
             continue
         now = fields if merge.updated_input is None else {**fields, "tool_input": merge.updated_input}
-        stdin: Json = {"hook_event_name": event, **place.base, **now}
-        if reason := _skipped(hook, now, merge, place):
-            place.keep(_row(hook, stdin, place)._replace(skipped_reason=reason))
-        elif hook.aside and place.beside is not None:
-            place.beside.hold(asyncio.ensure_future(_unheard(hook, stdin, place, place.beside)))
+        stdin: Json = {"hook_event_name": event, **chain.base, **now}
+        if reason := _skipped(hook, now, merge, chain):
+            chain.keep(_row(hook, stdin, chain)._replace(skipped_reason=reason))
+        elif hook.aside and chain.beside is not None:
+            chain.beside.hold(asyncio.ensure_future(_unheard(hook, stdin, chain, chain.beside)))
         else:
-            await _one(hook, stdin, place, merge)
+            await _one(hook, stdin, chain, merge)
     return merge.result()
 
 
-def _skipped(hook: Hook, fields: Json, merge: Merge, place: Place) -> str:
+def _skipped(hook: Hook, fields: Json, merge: Merge, chain: Place) -> str:
     if hook.skipped:
         return hook.skipped
     if merge.settled:
         return "prior_block_or_deny"
-    if place.stopped():
+    if chain.stopped():
         return "emergency_stop"
-    if hook.once and hook.ordinal in place.ran:
+    if hook.once and hook.ordinal in chain.ran:
         return "ran_once"
-    if hook.condition and (hook.event not in TOOL_EVENTS or not place.applies(hook.condition, fields)):
+    if hook.condition and (hook.event not in TOOL_EVENTS or not chain.applies(hook.condition, fields)):
         return "if_condition"
     return ""
 
 
-async def _one(hook: Hook, stdin: Json, place: Place, merge: Merge) -> None:
+async def _one(hook: Hook, stdin: Json, chain: Place, merge: Merge) -> None:
     began = time.monotonic()
-    ran = await _until_async(hook, stdin, place, began)
+    ran = await _until_async(hook, stdin, chain, began)
     if ran is None:
         merge.add(hook.ordinal, Answer())
         return
     answer = read(hook.event, ran)
     for note in answer.notes:
-        place.warn(f"hook {hook.ordinal} ({hook.event}): {note}")
+        chain.warn(f"hook {hook.ordinal} ({hook.event}): {note}")
     merge.add(hook.ordinal, answer, failure_blocks=hook.failure_blocks)
-    place.told(hook, ran, answer.failure, time.monotonic() - began)
+    chain.told(hook, ran, answer.failure, time.monotonic() - began)
 
 
 def _may_decide(hook: Hook) -> bool:
@@ -117,24 +117,24 @@ def _may_decide(hook: Hook) -> bool:
     return EVENTS[hook.event].on_two == "block" or hook.failure_blocks or hook.must_run
 
 
-async def _until_async(hook: Hook, stdin: Json, place: Place, began: float) -> Ran | None:
+async def _until_async(hook: Hook, stdin: Json, chain: Place, began: float) -> Ran | None:
     """Run a hook to its end; None where it printed `{"async": true}` first and continues beside the turn."""
-    beside = place.beside
+    beside = chain.beside
     if beside is None or hook.kind != "command" or _may_decide(hook):
-        return await _recorded(hook, stdin, place, place.keep)
+        return await _recorded(hook, stdin, chain, chain.keep)
     said_async, continues = asyncio.Event(), False
 
     def keep(row: Invocation) -> None:
-        (_keep_beside(beside) if continues else place.keep)(row)
+        (_keep_beside(beside) if continues else chain.keep)(row)
 
-    running = asyncio.ensure_future(_recorded(hook, stdin, place, keep, said_async.set))
+    running = asyncio.ensure_future(_recorded(hook, stdin, chain, keep, said_async.set))
     saying = asyncio.ensure_future(said_async.wait())
     try:
         await asyncio.wait({running, saying}, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             return running.result()
         continues = True
-        beside.hold(asyncio.ensure_future(_told_later(hook, running, place, began)))
+        beside.hold(asyncio.ensure_future(_told_later(hook, running, chain, began)))
         return None
     finally:
         saying.cancel()
@@ -143,16 +143,16 @@ async def _until_async(hook: Hook, stdin: Json, place: Place, began: float) -> R
             await asyncio.wait({running})
 
 
-async def _told_later(hook: Hook, running: Awaitable[Ran], place: Place, began: float) -> None:
+async def _told_later(hook: Hook, running: Awaitable[Ran], chain: Place, began: float) -> None:
     """Record the end of a background hook, which decides nothing."""
     ran = await running
-    place.told(hook, ran, read(hook.event, ran).failure, time.monotonic() - began)
+    chain.told(hook, ran, read(hook.event, ran).failure, time.monotonic() - began)
 
 
-async def _unheard(hook: Hook, stdin: Json, place: Place, beside: Beside) -> None:
+async def _unheard(hook: Hook, stdin: Json, chain: Place, beside: Beside) -> None:
     """Start a hook with `async` in its settings."""
     began = time.monotonic()
-    await _told_later(hook, _recorded(hook, stdin, place, _keep_beside(beside)), place, began)
+    await _told_later(hook, _recorded(hook, stdin, chain, _keep_beside(beside)), chain, began)
 
 
 def _keep_beside(beside: Beside) -> Callable[[Invocation], None]:
@@ -163,38 +163,38 @@ def _keep_beside(beside: Beside) -> Callable[[Invocation], None]:
 async def _recorded(
     hook: Hook,
     stdin: Json,
-    place: Place,
+    chain: Place,
     keep: Callable[[Invocation], None],
     said_async: SaidAsync = _nothing,
 ) -> Ran:
     """Run one hook and record it, however it ends."""
-    place.ran.add(hook.ordinal)
-    row, ran = _row(hook, stdin, place), Ran(None, stderr="interrupted before it ended")
+    chain.ran.add(hook.ordinal)
+    row, ran = _row(hook, stdin, chain), Ran(None, stderr="interrupted before it ended")
     try:
         if hook.plugin is not None and (changed := hook.plugin.changed()):
             ran = Ran(None, stderr=f"not started: {changed}", refused=True)
         else:
-            seconds = min(hook.seconds, place.seconds_left)
-            ran = await _watched(place.kinds[hook.kind](hook, stdin, seconds, said_async), place)
+            seconds = min(hook.seconds, chain.seconds_left)
+            ran = await _watched(chain.kinds[hook.kind](hook, stdin, seconds, said_async), chain)
     finally:
         keep(
             row._replace(
                 exit_code=ran.exit_code,
-                stdout_text=place.clean(ran.stdout),
-                stderr_text=place.clean(ran.stderr),
-                completed_at=place.time(),
+                stdout_text=chain.clean(ran.stdout),
+                stderr_text=chain.clean(ran.stderr),
+                completed_at=chain.time(),
             )
         )
     return ran
 
 
-async def _watched(work: Awaitable[Ran], place: Place) -> Ran:
+async def _watched(work: Awaitable[Ran], chain: Place) -> Ran:
     """The emergency stop ends a hook at once, as it ends a tool."""
     running = asyncio.ensure_future(work)
     try:
         while not running.done():
             await asyncio.wait({running}, timeout=STOP_POLL)
-            if not running.done() and place.stopped():
+            if not running.done() and chain.stopped():
                 return Ran(None, stderr="killed by the emergency stop")
         return running.result()
     finally:
@@ -203,14 +203,14 @@ async def _watched(work: Awaitable[Ran], place: Place) -> Ran:
             await asyncio.wait({running})
 
 
-def _row(hook: Hook, stdin: Json, place: Place) -> Invocation:
+def _row(hook: Hook, stdin: Json, chain: Place) -> Invocation:
     return Invocation(
         hook_event=hook.event,
         hook_ordinal=hook.ordinal,
         matcher=hook.matcher,
-        command=place.scrub(hook.command),
-        input_json=compact(place.scrub(stdin)),
-        started_at=place.time(),
+        command=chain.scrub(hook.command),
+        input_json=compact(chain.scrub(stdin)),
+        started_at=chain.time(),
         tool_use_id=stdin.get("tool_use_id"),
         tool_name=stdin.get("tool_name"),
     )

@@ -33,15 +33,15 @@ class _Placed(Reader):
 
     def word(self) -> Word:
         start = self.at
-        made = super().word()
-        self.spans[id(made)] = start, self.at
-        return made
+        word = super().word()
+        self.spans[id(word)] = start, self.at
+        return word
 
     def document(self, mark: str, *, strips: bool, quoted: bool) -> Word:
         start = self.at
-        made = super().document(mark, strips=strips, quoted=quoted)
-        self.spans[id(made)] = start, self.at
-        return made
+        word = super().document(mark, strips=strips, quoted=quoted)
+        self.spans[id(word)] = start, self.at
+        return word
 
 
 def printed(text: str, shell: str) -> tuple[Span, ...]:

@@ -117,8 +117,8 @@ async def run(
         return Ran(None, stderr=f"not started: {why}: name a script in .adderclaw/hooks/ by its path", refused=True)
     try:
         env = environment(hook, more, ground.roots)
-        with scripts.ready(hook, ground) as made:
-            argv = argv_of(made, ground.roots)
+        with scripts.ready(hook, ground) as prepared:
+            argv = argv_of(prepared, ground.roots)
             start = await _start(ground)
             done = await process.run(
                 argv,
@@ -183,6 +183,6 @@ def decoded(data: bytes, *, cut: bool) -> str:
     That takes three bytes in the place of one: the limit holds for these, too.
     """
     text = data.removeprefix(BOM_UTF8).decode("utf-8", "replace")
-    if "\ufffd" in text and len(kept := text.encode()) > STREAM_BYTES:
-        text, cut = kept[:STREAM_BYTES].decode("utf-8", "ignore"), True
+    if "\ufffd" in text and len(encoded := text.encode()) > STREAM_BYTES:
+        text, cut = encoded[:STREAM_BYTES].decode("utf-8", "ignore"), True
     return text + (TRUNCATED if cut else "")

@@ -80,17 +80,19 @@ def _printed(text: str, shell: str) -> tuple[tuple[int, int], ...]:
 
 def named_by(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:
     """Path in the workspace → the file itself, for all that hooks name."""
-    every = (found for hook in hooks for names in _names(_given(hook, roots[0]), roots) for found in names.found)
-    return {one.path: one.real for one in every}
+    every = (
+        named_file for hook in hooks for names in _names(_given(hook, roots[0]), roots) for named_file in names.found
+    )
+    return {file.path: file.real for file in every}
 
 
 def hashes(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:
     """What trust notes of them: by their way from the project's root, or the whole path. Raises OSError."""
-    found: dict[str, str] = {}
+    hash_by_name: dict[str, str] = {}
     for path, real in named_by(hooks, roots).items():
         with _opened(real) as file:
-            found[key(path, roots[0])] = _hash(path, real, _content(file))
-    return found
+            hash_by_name[key(path, roots[0])] = _hash(path, real, _content(file))
+    return hash_by_name
 
 
 def key(path: str, root: str) -> str:
@@ -102,17 +104,17 @@ def ready(hook: Hook, ground: Ground) -> Generator[Hook]:
     """The hook to run, all of it being as it was trusted; raises Untrusted, or OSError where a file cannot be read."""
     if why := lacks(hook, ground.roots[0]):
         raise Untrusted(why)
-    given = _given(hook, ground.roots[0])
-    names = _names(given, ground.roots)
-    _nothing_gone(given, names, ground)
-    seen = [[_checked(one, given, ground) for one in of_text.found] for of_text in names]
-    if all(one.stays for of_text in seen for one in of_text):
-        yield _rewritten(given, names, seen, "", ground)
+    expanded = _given(hook, ground.roots[0])
+    names = _names(expanded, ground.roots)
+    _nothing_gone(expanded, names, ground)
+    seen = [[_checked(checked, expanded, ground) for checked in of_text.found] for of_text in names]
+    if all(checked.stays for of_text in seen for checked in of_text):
+        yield _rewritten(expanded, names, seen, "", ground)
         return
     os.makedirs(ground.copies, mode=0o700, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="hook-", dir=ground.copies)
     try:
-        yield _rewritten(given, names, seen, folder, ground)
+        yield _rewritten(expanded, names, seen, folder, ground)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -121,13 +123,13 @@ def refusal(hook: Hook, ground: Ground) -> str:
     """Why a hook would not run as things are; empty where it would."""
     if why := lacks(hook, ground.roots[0]):
         return why
-    given = _given(hook, ground.roots[0])
-    names = _names(given, ground.roots)
+    expanded = _given(hook, ground.roots[0])
+    names = _names(expanded, ground.roots)
     try:
-        _nothing_gone(given, names, ground)
+        _nothing_gone(expanded, names, ground)
         for of_text in names:
-            for one in of_text.found:
-                _checked(one, given, ground)
+            for named_file in of_text.found:
+                _checked(named_file, expanded, ground)
     except (Untrusted, OSError) as error:
         return str(error)
     return ""
@@ -164,24 +166,24 @@ def _given(hook: Hook, root: str) -> Hook:
 
 def _nothing_gone(hook: Hook, names: Sequence[Names], ground: Ground) -> None:
     for of_text in names:
-        there = {one.path for one in of_text.found}
+        existing = {named_file.path for named_file in of_text.found}
         for path in of_text.looked:
             name = key(path, ground.roots[0])
-            if name in hook.trusted and path not in there:
+            if name in hook.trusted and path not in existing:
                 raise Untrusted(f"{name} is gone since you trusted it: put it back, or run `adderclaw trust` again")
 
 
-def _checked(found: Found, hook: Hook, ground: Ground) -> _Seen:
-    name = key(found.path, ground.roots[0])
+def _checked(named_file: Found, hook: Hook, ground: Ground) -> _Seen:
+    name = key(named_file.path, ground.roots[0])
     trusted = hook.trusted.get(name)
     if trusted is None:
         raise Untrusted(f"{name} in the workspace is not trusted: look at it, then run `adderclaw trust`")
-    with _opened(found.real) as file:
+    with _opened(named_file.real) as file:
         data, at = _content(file), os.fstat(file)
-    if _hash(found.path, found.real, data) != trusted:
+    if _hash(named_file.path, named_file.real, data) != trusted:
         raise Untrusted(f"{name} has changed since you trusted it: look at it, then run `adderclaw trust`")
-    stays = at.st_nlink == 1 and found.path == found.real and found.path in ground.fixed
-    return _Seen(found, data, 0o700 if at.st_mode & 0o111 else 0o600, stays)
+    stays = at.st_nlink == 1 and named_file.path == named_file.real and named_file.path in ground.fixed
+    return _Seen(named_file, data, 0o700 if at.st_mode & 0o111 else 0o600, stays)
 
 
 @contextmanager
@@ -217,7 +219,7 @@ def _rewritten(
     changed: list[str] = []
     for text, of_text, files in zip(texts(hook), names, seen, strict=True):
         spans = {word: f"{NOWHERE}/{os.path.basename(word.text)}" for word in of_text.absent}
-        spans |= {one.found.word: _copy(one, hook, folder, ground) for one in files} if folder else {}
+        spans |= {checked.found.word: _copy(checked, hook, folder, ground) for checked in files} if folder else {}
         for word, other in sorted(spans.items(), key=lambda span: span[0].start, reverse=True):
             text = text[: word.start] + other + text[word.end :]
         changed.append(text)

@@ -77,7 +77,7 @@ class Hook:
 
 def read(
     entries: Sequence[Json],
-    held: Sequence[Json] = (),
+    untrusted: Sequence[Json] = (),
     *,
     brought: "Sequence[Brought]" = (),
     of_session: Sequence[Json] = (),
@@ -98,17 +98,19 @@ def read(
     named = [{"source": origins.get(f"hooks[{index}]", ""), **entry} for index, entry in own]
     runs, waits = "disabled" if off else "", "disabled" if off else "untrusted_workspace"
     marked: Marked = [(entry, runs, None) for entry in named]
-    marked += [(entry, runs, plugin) for plugin, theirs in brought for entry in theirs]
+    marked += [(entry, runs, plugin) for plugin, managed_hooks in brought for entry in managed_hooks]
     marked += [(entry, runs, None) for entry in of_session]
-    waiting: Marked = [(entry, waits, None) for entry in held]
+    waiting: Marked = [(entry, waits, None) for entry in untrusted]
     places = tuple(os.path.join(folder, "hooks") for folder in (home, os.path.join(project, ".adderclaw")))
 
-    def made(given: Marked) -> Iterator[Hook]:
-        hooks = (_hook(entry, why, places, environ, plugin) for entry, why, plugin in given if not _is_gate(entry))
+    def made(marked_entries: Marked) -> Iterator[Hook]:
+        hooks = (
+            _hook(entry, why, places, environ, plugin) for entry, why, plugin in marked_entries if not _is_gate(entry)
+        )
         return _once_each(hooks)
 
-    theirs = (_managed(entry, disabled=disabled) for entry in managed if not _is_gate(entry))
-    return tuple(_numbered((*made(marked), *theirs, *made(waiting)), trusted or {}, powershell))
+    managed_hooks = (_managed(entry, disabled=disabled) for entry in managed if not _is_gate(entry))
+    return tuple(_numbered((*made(marked), *managed_hooks, *made(waiting)), trusted or {}, powershell))
 
 
 def _managed(entry: Json, *, disabled: bool) -> Hook:
@@ -176,9 +178,9 @@ def _seconds(entry: Json, event: str, kind: str, environ: Mapping[str, str]) -> 
     ends = event == "SessionEnd"
     if "timeout" in entry:
         return min(float(entry["timeout"]), SESSION_END_LONGEST) if ends else float(entry["timeout"])
-    given = environ.get(END_TIMEOUT if ends else HOOK_TIMEOUT, "")
-    if given.isascii() and given.isdigit() and int(given) > 0:
-        return int(given) / 1000
+    milliseconds = environ.get(END_TIMEOUT if ends else HOOK_TIMEOUT, "")
+    if milliseconds.isascii() and milliseconds.isdigit() and int(milliseconds) > 0:
+        return int(milliseconds) / 1000
     return SECONDS.get(kind, EVENTS[event].seconds)
 
 
@@ -200,10 +202,10 @@ def _numbered(hooks: Iterable[Hook], trusted: Mapping[str, str], powershell: str
 
 def chains(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:
     """Event → its hooks, in order."""
-    found: dict[str, list[Hook]] = {}
+    by_event: dict[str, list[Hook]] = {}
     for hook in hooks:
-        found.setdefault(hook.event, []).append(hook)
-    return {event: tuple(chain) for event, chain in found.items()}
+        by_event.setdefault(hook.event, []).append(hook)
+    return {event: tuple(chain) for event, chain in by_event.items()}
 
 
 def require_shells(hooks: Iterable[Hook], roots: Sequence[str]) -> None:

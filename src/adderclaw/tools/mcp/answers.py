@@ -79,15 +79,15 @@ def sampling(entry: Entry, sample: "Sample") -> SamplingFnT:
         context: ClientRequestContext,  # noqa: ARG001
         params: CreateMessageRequestParams,
     ) -> CreateMessageResult | ErrorData:
-        said: list[tuple[str, str]] = []
+        messages: list[tuple[str, str]] = []
         for message in params.messages:
             blocks: list[Any] = message.content if isinstance(message.content, list) else [message.content]
             if any(block.type != "text" for block in blocks):
                 return ErrorData(code=INTERNAL_ERROR, message="only text can be sampled here")
-            said.append((message.role, "\n".join(block.text for block in blocks)))
+            messages.append((message.role, "\n".join(block.text for block in blocks)))
         try:
             text, model, is_cut = await sample(
-                entry.name, params.system_prompt or "", said, min(params.max_tokens, MOST_TOKENS)
+                entry.name, params.system_prompt or "", messages, min(params.max_tokens, MOST_TOKENS)
             )
         except AdderClawError as error:
             return ErrorData(code=INTERNAL_ERROR, message=str(error))

@@ -61,7 +61,7 @@ class Sample(Protocol):
     """Asks our model for a server: (server, system prompt, (role, text)…, most tokens) → (text, model, is it cut)."""
 
     async def __call__(
-        self, server: str, system: str, said: list[tuple[str, str]], tokens: int, /
+        self, server: str, system: str, messages: list[tuple[str, str]], tokens: int, /
     ) -> tuple[str, str, bool]: ...
 
 
@@ -269,10 +269,10 @@ class Connection:
         self._more = more
         try:
             async with asyncio.timeout(first or seconds) as limit:
-                made = await self._client()
+                sdk_client = await self._client()
                 if first and self._child is not None:
                     self._child.first = lambda: None if limit.expired() else limit.reschedule(loop.time() + seconds)
-                client = await stack.enter_async_context(made)
+                client = await stack.enter_async_context(sdk_client)
                 self.protocol, self.instructions = client.protocol_version, visible(client.instructions or "")[:2048]
                 await self._list(client)
                 return client
@@ -324,16 +324,16 @@ class Connection:
     def _why(self, error: BaseException) -> str:
         """The first sentence of the innermost error, and the last words of the process."""
         inner = _innermost(error)
-        said = str(inner) or type(inner).__name__
+        reason = str(inner) or type(inner).__name__
         if self._is_unauthorized(inner):
-            said = "it refuses the key in its headers (401)" if self._has_key else str(LoginNeeded(self.entry.name))
+            reason = "it refuses the key in its headers (401)" if self._has_key else str(LoginNeeded(self.entry.name))
         if self._child is not None:
             code = self._child.returncode
             last = " ".join(self._child.errors.split())[-SHOWN:]
             ended = code is not None and not isinstance(inner, Unavailable)
-            said = f"it ended with exit code {code}" if ended and code != -9 else "it ended" if ended else said
-            said += f"; its last words: {last}" if last else ""
-        return visible(self._wires.secrets.scrub(said), keep_newlines=False)[: 2 * SHOWN]
+            reason = f"it ended with exit code {code}" if ended and code != -9 else "it ended" if ended else reason
+            reason += f"; its last words: {last}" if last else ""
+        return visible(self._wires.secrets.scrub(reason), keep_newlines=False)[: 2 * SHOWN]
 
     def _tell(
         self, state: Literal["starting", "ready", "failed", "closed"], detail: str, *, login: bool = False
@@ -406,11 +406,11 @@ class Connection:
 
     def _filled(self, table: Mapping[str, str]) -> dict[str, str]:
         """With variables filled in; what stands under a secret's name is kept out of everything that is shown."""
-        made = {name: filled(text) for name, text in table.items()}
-        for name, value in made.items():
+        values = {name: filled(text) for name, text in table.items()}
+        for name, value in values.items():
             if secret_name(name):
                 self._wires.secrets.add(value.rpartition(" ")[2])
-        return made
+        return values
 
     # ------------------------------------------------------------------ its tools
 
@@ -418,15 +418,15 @@ class Connection:
         if client.server_capabilities.tools is None:
             self._heard(Listing([], []))
             return
-        found: list[Any] = []
+        listed_tools: list[Any] = []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             page = await client.list_tools(cursor=cursor)
-            found += page.tools
+            listed_tools += page.tools
             cursor = page.next_cursor
-            if cursor is None or len(found) > MOST_TOOLS:
+            if cursor is None or len(listed_tools) > MOST_TOOLS:
                 break
-        self._heard(listing(self.entry.name, found))
+        self._heard(listing(self.entry.name, listed_tools))
 
     async def _watch(self, client: "Client") -> None:
         """List its tools again when it says that they changed, at most once a second."""

@@ -51,26 +51,26 @@ def tool_name(server: str, tool: str) -> str:
 
 def server_of(name: str) -> str | None:
     """The server in the name of a tool, a prompt or a rule."""
-    found = re.fullmatch(r"mcp__([a-z0-9-]+(?:_[a-z0-9-]+)*)__(.+)", name)
-    return found[1] if found else None
+    match = re.fullmatch(r"mcp__([a-z0-9-]+(?:_[a-z0-9-]+)*)__(.+)", name)
+    return match[1] if match else None
 
 
 def listing(server: str, tools: Iterable[Any]) -> Listing:
     """The SDK's tools as definitions; what cannot be offered is said."""
-    kept: dict[str, Definition] = {}
+    by_name: dict[str, Definition] = {}
     left_out: list[str] = []
     for number, tool in enumerate(tools):
         if number >= MOST_TOOLS:
             left_out.append(f"only the first {MOST_TOOLS} of its tools are offered")
             break
-        made = _definition(tool)
-        if isinstance(made, str):
-            left_out.append(made)
-        elif (name := tool_name(server, made.name)) in kept:
-            left_out.append(f"{made.name!r} has the same name as {kept[name].name!r} ({name})")
+        definition = _definition(tool)
+        if isinstance(definition, str):
+            left_out.append(definition)
+        elif (name := tool_name(server, definition.name)) in by_name:
+            left_out.append(f"{definition.name!r} has the same name as {by_name[name].name!r} ({name})")
         else:
-            kept[name] = made
-    return Listing(list(kept.values()), left_out)
+            by_name[name] = definition
+    return Listing(list(by_name.values()), left_out)
 
 
 def _definition(tool: Any) -> Definition | str:
@@ -83,13 +83,13 @@ def _definition(tool: Any) -> Definition | str:
         return f"the schema of {name!r} has {size} bytes, more than {SCHEMA_BYTES}"
     hints = tool.annotations
     read_only = bool(hints is not None and hints.read_only_hint and not hints.destructive_hint)
-    made = Definition(name, str(tool.description or tool.title or ""), schema, deepcopy(output), read_only)
+    definition = Definition(name, str(tool.description or tool.title or ""), schema, deepcopy(output), read_only)
     if output is not None:
         # The SDK checks answers against this very object, with Python's `re`, which a pattern can block for ever.
         plain = without_patterns(output)
         output.clear()
         output.update(plain)
-    return made
+    return definition
 
 
 def described(definition: Definition) -> str:

@@ -60,8 +60,8 @@ def apart(argv: Sequence[str]) -> list[str]:
     program = argv[0].rpartition("/")[2]
     if program not in ("npx", "npm"):
         return list(argv)
-    place = 1 + len(FETCHERS[program])
-    return [*argv[:place], "--prefix=/", *argv[place:]]
+    index = 1 + len(FETCHERS[program])
+    return [*argv[:index], "--prefix=/", *argv[index:]]
 
 
 class Recipe(NamedTuple):
@@ -106,10 +106,10 @@ def recipe(argv: Sequence[str]) -> Recipe | None:
     program = argv[0].rpartition("/")[2]
     if program not in ("npx", "npm", "uvx", "uv") or fetched(argv) is None:
         return None
-    place = 1 + len(FETCHERS[program])
+    index = 1 + len(FETCHERS[program])
     options: list[str] = []
     packages: list[str] = []
-    rest = list(argv[place:])
+    rest = list(argv[index:])
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
         option, equals, value = word.partition("=")
@@ -123,8 +123,8 @@ def recipe(argv: Sequence[str]) -> Recipe | None:
             options += [word, rest.pop(0)] if word in (*VALUED, "-p") and rest else [word]
     if not rest or any(re.match(r"[./~]|(?:file|link):|$", package) for package in (*packages, rest[0])):
         return None
-    made = _of_npm if program in ("npx", "npm") else _of_uv
-    return made(tuple(argv[:place]), options, packages, rest)
+    build = _of_npm if program in ("npx", "npm") else _of_uv
+    return build(tuple(argv[:index]), options, packages, rest)
 
 
 def _of_npm(begin: tuple[str, ...], options: list[str], packages: list[str], rest: list[str]) -> Recipe:

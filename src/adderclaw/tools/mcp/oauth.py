@@ -110,12 +110,12 @@ class StoredLogin:
     async def restore(self, context: OAuthContext) -> None:
         """What is kept, for a flow that begins: with where it may be renewed, which the SDK forgets."""
         context.current_tokens, context.client_info = await self.get_tokens(), await self.get_client_info()
-        found: Any = (await self._read()).get("server")
+        server: Any = (await self._read()).get("server")
         try:
-            context.oauth_metadata = OAuthMetadata.model_validate(found["metadata"])
-            context.auth_server_url = found.get("issuer")
-            if "resource" in found:
-                context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(found["resource"])
+            context.oauth_metadata = OAuthMetadata.model_validate(server["metadata"])
+            context.auth_server_url = server.get("issuer")
+            if "resource" in server:
+                context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(server["resource"])
         except (KeyError, TypeError, ValidationError):
             return
 
@@ -161,10 +161,10 @@ class Person(NamedTuple):
 
 def _found(context: OAuthContext) -> Json:
     assert context.oauth_metadata is not None
-    found: Json = {"metadata": context.oauth_metadata.model_dump(mode="json", exclude_none=True)}
+    facts: Json = {"metadata": context.oauth_metadata.model_dump(mode="json", exclude_none=True)}
     if (resource := context.protected_resource_metadata) is not None:
-        found |= {"resource": resource.model_dump(mode="json", exclude_none=True), "issuer": context.auth_server_url}
-    return found
+        facts |= {"resource": resource.model_dump(mode="json", exclude_none=True), "issuer": context.auth_server_url}
+    return facts
 
 
 class Renewing(httpx2.Auth):
@@ -172,9 +172,9 @@ class Renewing(httpx2.Auth):
 
     requires_response_body = True
 
-    def __init__(self, login: OAuthClientProvider, kept: StoredLogin) -> None:
-        self._login, self._kept, self._begun = login, kept, False
-        kept.about = login.context
+    def __init__(self, login: OAuthClientProvider, stored: StoredLogin) -> None:
+        self._login, self._kept, self._begun = login, stored, False
+        stored.about = login.context
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Renewed before it expires, and once more where the server refuses it all the same."""
@@ -249,11 +249,11 @@ class Renewing(httpx2.Auth):
         await self._kept.set_tokens(tokens)
 
 
-def provider(entry: Entry, url: str, kept: StoredLogin, person: Person | None) -> httpx2.Auth:
+def provider(entry: Entry, url: str, stored: StoredLogin, person: Person | None) -> httpx2.Auth:
     """The `Auth` of a server. Without a person what cannot be renewed is an error that names the command."""
     login = entry.server.oauth
     if login is not None and login.grant == "client_credentials":
-        return by_itself(entry, login, url, kept.secrets)
+        return by_itself(entry, login, url, stored.secrets)
     metadata = OAuthClientMetadata(
         client_name="AdderClaw",
         redirect_uris=[person.redirect_uri if person is not None else "http://127.0.0.1/callback"],  # pyright: ignore[reportArgumentType]
@@ -275,12 +275,12 @@ def provider(entry: Entry, url: str, kept: StoredLogin, person: Person | None) -
     flow = OAuthClientProvider(
         url,
         metadata,
-        kept,
+        stored,
         redirect_handler=show,
         callback_handler=answer,
         client_metadata_url=login.clientMetadataUrl if login is not None else None,
     )
-    return Renewing(flow, kept)
+    return Renewing(flow, stored)
 
 
 # ------------------------------------------------------------------ a client that nobody logs in
@@ -338,14 +338,14 @@ def _algorithm(name: str, key: str) -> str:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        made = load_pem_private_key(key.encode(), None)
+        private_key = load_pem_private_key(key.encode(), None)
     except (ValueError, TypeError) as error:
         raise AdderClawError(f"{name} holds no private key in PEM form without a passphrase: {error}") from None
-    match made:
+    match private_key:
         case rsa.RSAPrivateKey():
             return "RS256"
         case ec.EllipticCurvePrivateKey():
-            return {256: "ES256", 384: "ES384", 521: "ES512"}.get(made.key_size, "ES256")
+            return {256: "ES256", 384: "ES384", 521: "ES512"}.get(private_key.key_size, "ES256")
         case ed25519.Ed25519PrivateKey():
             return "EdDSA"
         case _:
@@ -356,10 +356,10 @@ def _answered(query: str) -> AuthorizationCodeResult:
     """What the browser brought back; the SDK compares state and issuer."""
     text = urlsplit(query).query if "://" in query else query
     try:
-        found = {name: values[0] for name, values in parse_qs(text, strict_parsing=True, max_num_fields=32).items()}
+        fields = {name: values[0] for name, values in parse_qs(text, strict_parsing=True, max_num_fields=32).items()}
     except ValueError:
         raise AdderClawError("the answer from the browser cannot be read; log in again") from None
-    if "code" not in found:
-        why = found.get("error", "it holds no code")
+    if "code" not in fields:
+        why = fields.get("error", "it holds no code")
         raise AdderClawError(f"the server did not allow the access ({why[:100]}); log in again")
-    return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
+    return AuthorizationCodeResult(code=fields["code"], state=fields.get("state"), iss=fields.get("iss"))

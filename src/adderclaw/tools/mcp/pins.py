@@ -54,11 +54,11 @@ def _loaded(text: str | None) -> Definition | None:
     return None if text is None else Definition.load(json.loads(text))
 
 
-def check_pins(store: Store, scope: str, server: str, said: Iterable[Definition]) -> dict[str, Pin]:
+def check_pins(store: Store, scope: str, server: str, definitions: Iterable[Definition]) -> dict[str, Pin]:
     """Compare what a server says with its pins. A server seen for the first time is pinned as it is."""
     before = read(store, scope, server)
     after = dict(before)
-    for definition in said:
+    for definition in definitions:
         pin = before.get(definition.name)
         if not before:
             after[definition.name] = Pin(definition, "first_sight", None)
@@ -75,11 +75,11 @@ def check_pins(store: Store, scope: str, server: str, said: Iterable[Definition]
 
 def approve(store: Store, scope: str, server: str, tools: Iterable[str] | None = None) -> list[str]:
     """Approve what was last seen, of the named tools or of all; which of them that changed."""
-    wanted = None if tools is None else set(tools)
+    names = None if tools is None else set(tools)
     chosen = {
         name: Pin(pin.offered or pin.definition, "operator", None)
         for name, pin in read(store, scope, server).items()
-        if (wanted is None or name in wanted) and pin.state != "approved"
+        if (names is None or name in names) and pin.state != "approved"
     }
     if chosen:
         _write(store, scope, server, chosen)

@@ -56,15 +56,19 @@ def handlers(resources: Resources) -> dict[str, Any]:
             text = await resources.prompt(params.name, dict(params.arguments or {}))
         except Refused as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
-        said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
-        return types.GetPromptResult(messages=[said])
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(messages=[message])
 
     async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=[types.Resource(**one._asdict()) for one in resources.documents])
+        return types.ListResourcesResult(
+            resources=[types.Resource(**document._asdict()) for document in resources.documents]
+        )
 
     async def list_templates(_context: Any, _params: Any) -> types.ListResourceTemplatesResult:
-        made = [types.ResourceTemplate(uri_template=one.uri, **_besides(one)) for one in resources.templates]
-        return types.ListResourceTemplatesResult(resource_templates=made)
+        templates = [
+            types.ResourceTemplate(uri_template=document.uri, **_besides(document)) for document in resources.templates
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(_context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
@@ -77,9 +81,9 @@ def handlers(resources: Resources) -> dict[str, Any]:
     async def complete(_context: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
         of = params.ref.name if isinstance(params.ref, types.PromptReference) else str(params.ref.uri)
         begun = params.argument.value
-        found = [value for value in resources.complete(of, params.argument.name) if value.startswith(begun)]
-        shown = found[:MOST_COMPLETIONS]
-        completion = types.Completion(values=shown, total=len(found), has_more=len(found) > len(shown))
+        matches = [value for value in resources.complete(of, params.argument.name) if value.startswith(begun)]
+        shown = matches[:MOST_COMPLETIONS]
+        completion = types.Completion(values=shown, total=len(matches), has_more=len(matches) > len(shown))
         return types.CompleteResult(completion=completion)
 
     return {
@@ -99,5 +103,5 @@ def _prompt(prompt: Prompt) -> "types.Prompt":
     return types.Prompt(name=prompt.name, description=prompt.description, arguments=arguments)
 
 
-def _besides(one: Document) -> dict[str, Any]:
-    return {"name": one.name, "description": one.description, "mime_type": one.mime_type}
+def _besides(document: Document) -> dict[str, Any]:
+    return {"name": document.name, "description": document.description, "mime_type": document.mime_type}

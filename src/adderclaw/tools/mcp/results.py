@@ -64,8 +64,8 @@ def _shows(mime_type: str, data: str, media: list[MediaBlock]) -> bool:
 
 
 def _link(block: Any) -> str:
-    said = ", ".join(str(part) for part in (block.title or block.name, block.mime_type, block.description) if part)
-    return f"[resource {block.uri} ({said}); ReadMcpResource reads it]"
+    details = ", ".join(str(part) for part in (block.title or block.name, block.mime_type, block.description) if part)
+    return f"[resource {block.uri} ({details}); ReadMcpResource reads it]"
 
 
 def _resource(resource: Any, media: list[MediaBlock]) -> str:
@@ -102,9 +102,9 @@ def of_prompt(result: Any) -> str:
 
 def row(resource: Any, server: str) -> Json:
     """A resource in a list."""
-    made: Json = {"server": server, "uri": str(resource.uri), "name": resource.title or resource.name}
+    entry: Json = {"server": server, "uri": str(resource.uri), "name": resource.title or resource.name}
     if resource.mime_type:
-        made["mimeType"] = resource.mime_type
+        entry["mimeType"] = resource.mime_type
     if resource.description:
-        made["description"] = visible(resource.description)[:500]
-    return made
+        entry["description"] = visible(resource.description)[:500]
+    return entry

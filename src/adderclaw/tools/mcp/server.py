@@ -116,12 +116,12 @@ def _result(result: ToolResult) -> "CallToolResult":
     import mcp_types as types
 
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.content)] if result.content else []
-    for one in result.media:
-        if one.media_type.startswith("image/"):
-            content.append(types.ImageContent(type="image", data=one.data, mime_type=one.media_type))
+    for block in result.media:
+        if block.media_type.startswith("image/"):
+            content.append(types.ImageContent(type="image", data=block.data, mime_type=block.media_type))
         else:
-            uri = f"adderclaw://{one.name or 'file'}"
-            blob = types.BlobResourceContents(uri=uri, blob=one.data, mime_type=one.media_type)
+            uri = f"adderclaw://{block.name or 'file'}"
+            blob = types.BlobResourceContents(uri=uri, blob=block.data, mime_type=block.media_type)
             content.append(types.EmbeddedResource(type="resource", resource=blob))
     return types.CallToolResult(content=content, is_error=result.is_error)
 
@@ -152,8 +152,8 @@ async def over_http(server: "Server[Any]", host: str, port: int, token: str, rea
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started:
-                place = self.servers[0].sockets[0].getsockname()
-                ready(f"http://{f'[{host}]' if ':' in host else host}:{place[1]}{PATH}")
+                bound = self.servers[0].sockets[0].getsockname()
+                ready(f"http://{f'[{host}]' if ':' in host else host}:{bound[1]}{PATH}")
 
     app = Guarded(application(server), token)
     running = Quiet(uvicorn.Config(app, host=host, port=port, log_level="critical", access_log=False, lifespan="on"))
@@ -182,8 +182,8 @@ class Guarded:
         if scope["type"] not in ("http", "lifespan"):
             return  # a websocket would come past the token
         if scope["type"] == "http":
-            given = [value for name, value in scope["headers"] if name == b"authorization"]
-            if len(given) != 1 or not hmac.compare_digest(given[0], self._expected):
+            tokens = [value for name, value in scope["headers"] if name == b"authorization"]
+            if len(tokens) != 1 or not hmac.compare_digest(tokens[0], self._expected):
                 headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
                 await send({"type": "http.response.start", "status": 401, "headers": headers})
                 await send({"type": "http.response.body", "body": b"the bearer token is missing or wrong\n"})

@@ -107,16 +107,16 @@ class Servers:
             return {}
         left = START_SECONDS - min(self.connection(name).starting_for for name in tasks)
         await asyncio.wait(tasks.values(), timeout=max(left, 0.0))
-        found: dict[str, str] = {}
+        errors: dict[str, str] = {}
         for name, task in tasks.items():
             if task.done():
-                found[name] = task.result()
+                errors[name] = task.result()
             else:
                 task.cancel()  # of the waiting alone: the server goes on starting
                 waited = self.connection(name).starting_for
                 why = f"has not answered yet ({waited:.0f} s since its start), so its tools and resources are missing"
-                found[name] = f"the MCP server {name!r} {why}; try again later"
-        return found
+                errors[name] = f"the MCP server {name!r} {why}; try again later"
+        return errors
 
     async def arrive(self, tool: str) -> str:
         """A tool was called that is not known: perhaps its server only has to be started. Says why it cannot be."""
@@ -180,7 +180,7 @@ class Servers:
             self._pins[entry.name] = pins.check_pins(self._store, entry.scope, entry.name, listing.definitions)
         else:
             by = "first_sight" if entry.live is None else "operator"
-            self._pins[entry.name] = {one.name: Pin(one, by, None) for one in listing.definitions}
+            self._pins[entry.name] = {tool.name: Pin(tool, by, None) for tool in listing.definitions}
         if not before and listing.definitions and entry.live is None:
             detail = f"{len(listing.definitions)} tools, as they are now"
             self._wires.tell({"event_type": "mcp_server", "server": entry.name, "state": "pinned", "detail": detail})
@@ -232,7 +232,7 @@ class Servers:
             description=f"[MCP server {server}] {described(definition)}",
             parameters=_visible(definition.schema),
             timeout=timeout,
-            decode=lambda given: json_schema.checked(definition.schema, given),
+            decode=lambda arguments: json_schema.checked(definition.schema, arguments),
             deferred=True,
         )
 
@@ -274,12 +274,12 @@ class Servers:
                 )
             return rejected(results.shown(f"error {error.code}: {error}"), own=False)
         except (RuntimeError, ValueError) as error:  # its answer is not what it said that it would be
-            said = visible(str(error))[:500]
-            wrong = f"{tool} of the MCP server {entry.given!r} answered against its own schema: {said}"
+            detail = visible(str(error))[:500]
+            wrong = f"{tool} of the MCP server {entry.given!r} answered against its own schema: {detail}"
             return rejected(wrong, own=False)
-        if not (made := results.of_call(result)).is_error:
+        if not (outcome := results.of_call(result)).is_error:
             self._snapshots.note(entry.name, tool)
-        return made
+        return outcome
 
     def _progress(self, entry: Entry, tool: str) -> Any:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -306,9 +306,9 @@ class Servers:
             [self.connection(server).entry.name] if server else [name for name in self.entries if name not in self._off]
         )
         late = await self._reach_soon(names) if soon and not server else {}
-        found = await asyncio.gather(*(self._resources(name) for name in names if not late.get(name)))
-        rows = [row for rows, _ in found for row in rows]
-        failures = [*late.values(), *(failure for _, failure in found)]
+        answers = await asyncio.gather(*(self._resources(name) for name in names if not late.get(name)))
+        rows = [row for rows, _ in answers for row in rows]
+        failures = [*late.values(), *(failure for _, failure in answers)]
         return rows[:MOST_RESOURCES], [failure for failure in failures if failure]
 
     async def _resources(self, name: str) -> tuple[list[Json], str]:
@@ -318,15 +318,15 @@ class Servers:
             client = await self.connection(name).client()
             if client.server_capabilities.resources is None:
                 return [], ""
-            found: list[Any] = []
+            listed: list[Any] = []
             cursor: str | None = None
-            while len(found) < MOST_RESOURCES:
+            while len(listed) < MOST_RESOURCES:
                 page = await client.list_resources(cursor=cursor)
-                found += page.resources
+                listed += page.resources
                 cursor = page.next_cursor
                 if cursor is None or not page.resources:
                     break
-            return [results.row(resource, name) for resource in found], ""
+            return [results.row(resource, name) for resource in listed], ""
         except Unavailable as error:
             return [], str(error)
         except MCPError as error:
@@ -372,9 +372,9 @@ class Servers:
             if command not in known:
                 raise Unavailable(f"the MCP server {server!r} has no such prompt; it has: {', '.join(known) or 'none'}")
             row = known[command]
-            given = _given(row, words)
+            arguments = _given(row, words)
             client = await self.connection(server).client()
-            return results.of_prompt(await client.get_prompt(row["prompt"], given))
+            return results.of_prompt(await client.get_prompt(row["prompt"], arguments))
         except MCPError as error:
             raise Unavailable(f"the MCP server {server!r}: {visible(str(error))[:300]}") from None
 
@@ -386,10 +386,10 @@ def _given(prompt: Json, words: list[str]) -> dict[str, str]:
         raise Unavailable(f"{prompt['name']} takes no arguments")
     if len(words) > len(names):
         words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
-    given = dict(zip(names, words, strict=False))
-    if lacks := [name for name in prompt["required"] if name not in given]:
+    arguments = dict(zip(names, words, strict=False))
+    if lacks := [name for name in prompt["required"] if name not in arguments]:
         raise Unavailable(f"{prompt['name']} needs {', '.join(lacks)}: /{prompt['name']} {' '.join(names).upper()}")
-    return given
+    return arguments
 
 
 def _disabled(entry: Entry) -> str:

@@ -41,8 +41,8 @@ async def connected(
 
 async def network(url: str, allowed: Iterable[str]) -> httpx2.AsyncBaseTransport:
     """A transport that reaches the server's own host, wherever it is, and else only what anybody may reach."""
-    place = urls.parse(url)
-    hosts = Hosts(Hosts.named_by_operator(place).allowed | Hosts.listed(allowed).allowed)
+    target = urls.parse(url)
+    hosts = Hosts(Hosts.named_by_operator(target).allowed | Hosts.listed(allowed).allowed)
     trust = await asyncio.to_thread(trusted)
     return Transport(Checked(hosts), trust, connections=CONNECTIONS)
 

@@ -67,8 +67,8 @@ def _warnings(plugin: Plugin) -> list[str]:
     from adderclaw.config.foreign import hooks
 
     manifest = plugin.manifest
-    found = [f"{key}: {message}" for key, message in hooks.normal(manifest.hooks).problems]
-    return [*found, *(f"{key}: {message}" for key, message in servers.problems(manifest.mcp_servers))]
+    messages = [f"{key}: {message}" for key, message in hooks.normal(manifest.hooks).problems]
+    return [*messages, *(f"{key}: {message}" for key, message in servers.problems(manifest.mcp_servers))]
 
 
 # ------------------------------------------------------------------ install
@@ -84,44 +84,44 @@ def source(home: str, text: str) -> Generator[Source]:
     store = os.path.join(installed.folder(home), f"{folders.NEW}{secrets.token_hex(6)}")
     os.mkdir(store, 0o700)
     try:
-        found = sources.Repository(where, store)
-        found.fetch()
-        yield found
+        repository = sources.Repository(where, store)
+        repository.fetch()
+        yield repository
     finally:
         folders.cleared(store)
 
 
 def install(home: str, text: str, agree: Agree, *, wanted: str | None = None, upgrade: bool = False) -> Plugin | None:
     """Copy a plugin, show it, and let it count if the operator agrees; else nothing is left of it, and None."""
-    with folders.held(home), source(home, text) as found:
-        which = sources.chosen(found, wanted)
-        with folders.copied(home, found, which.inside) as copy:
+    with folders.held(home), source(home, text) as fetched:
+        which = sources.chosen(fetched, wanted)
+        with folders.copied(home, fetched, which.inside) as copy:
             _add_manifest(copy, which.manifest)
             inside = {} if which.inside == "." else {"folder": which.inside}
-            origin = {**found.origin, **inside, **({"marketplace": which.marketplace} if which.marketplace else {})}
+            origin = {**fetched.origin, **inside, **({"marketplace": which.marketplace} if which.marketplace else {})}
             fresh = installed.at(copy, _default_name(text, which.inside))
             before = installed.one(home, fresh.name)
             _refuse_second(home, fresh, before, upgrade=upgrade)
-            said = offer(home, fresh, origin, before)
-            if not agree(said):
+            shown_offer = offer(home, fresh, origin, before)
+            if not agree(shown_offer):
                 return None
             entry = _entry(fresh, origin)
             folders.put(home, fresh.name, copy, lambda: installed.record(home, fresh.name, entry))
     return installed.one(home, fresh.name)
 
 
-def _add_manifest(copy: str, said: Json) -> None:
+def _add_manifest(copy: str, description: Json) -> None:
     """A plugin whose folder says nothing of itself gets what its marketplace says of it."""
-    if said and not any(os.path.lexists(os.path.join(copy, name)) for name in (FOREIGN, OWN)):
-        text = json.dumps(said, indent=2) + "\n"
+    if description and not any(os.path.lexists(os.path.join(copy, name)) for name in (FOREIGN, OWN)):
+        text = json.dumps(description, indent=2) + "\n"
         folders.add(copy, FOREIGN, text.encode("utf-8", "surrogatepass"))
 
 
 def _default_name(text: str, inside: str) -> str:
     """A plugin that names itself nowhere is called as the folder that it comes from."""
     address, _, folder = text.partition("#")
-    place = inside if inside != "." else folder or os.path.abspath(address)
-    return os.path.basename(place.rstrip("/")).removesuffix(".git")
+    path = inside if inside != "." else folder or os.path.abspath(address)
+    return os.path.basename(path.rstrip("/")).removesuffix(".git")
 
 
 def _refuse_second(home: str, fresh: Plugin, before: Plugin | None, *, upgrade: bool) -> None:
@@ -135,9 +135,9 @@ def _refuse_second(home: str, fresh: Plugin, before: Plugin | None, *, upgrade: 
 
 def _entry(plugin: Plugin, origin: Json, before: Json | None = None) -> Json:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    kept: Json = {"installed_at": now} if before is None or "installed_at" not in before else before
+    earlier: Json = {"installed_at": now} if before is None or "installed_at" not in before else before
     known: Json = {"version": plugin.version, "sha256": plugin.sha256, "files": plugin.files}
-    return {**kept, **known, "enabled": True, "trusted_at": now, "source": origin}
+    return {**earlier, **known, "enabled": True, "trusted_at": now, "source": origin}
 
 
 # ------------------------------------------------------------------ what is installed
@@ -162,8 +162,8 @@ def enable(home: str, name: str, agree: Agree) -> bool:
             offer(home, plugin, origin)  # the names of its tools may be taken since
             installed.record(home, name, {**plugin.entry, "enabled": True})
             return True
-        said = offer(home, plugin, origin)
-        if not agree(said):
+        shown_offer = offer(home, plugin, origin)
+        if not agree(shown_offer):
             return False
         installed.record(home, name, _entry(plugin, origin, plugin.entry))
     return True

@@ -93,13 +93,13 @@ def _tidy(home: str) -> None:
 
 def _settle(home: str, name: str, before: str) -> None:
     """An installation was cut off: it counts if the registry has it, else what was there before comes back."""
-    here, kept = installed.folder(home, name), os.path.join(before, name)
-    if not _is_recorded(home, name, here):
-        if os.path.lexists(kept):
-            cleared(here)
-            os.rename(kept, here)
+    target, previous = installed.folder(home, name), os.path.join(before, name)
+    if not _is_recorded(home, name, target):
+        if os.path.lexists(previous):
+            cleared(target)
+            os.rename(previous, target)
         elif os.path.lexists(os.path.join(before, NOTHING)):
-            cleared(here)
+            cleared(target)
     cleared(before)
 
 
@@ -143,17 +143,17 @@ def add(copy: str, path: str, data: bytes) -> None:
 
 def put(home: str, name: str, copy: str, record: Callable[[], None]) -> None:
     """Let a copy take its place; `record` writes it into the registry. Killed anywhere, all is as it was, or done."""
-    here, mark = installed.folder(home, name), secrets.token_hex(6)
+    target, mark = installed.folder(home, name), secrets.token_hex(6)
     before, making = (os.path.join(installed.folder(home), start + mark) for start in (f"{BEFORE}{name}-", NEW))
-    was_there = os.path.lexists(here)
+    was_there = os.path.lexists(target)
     os.mkdir(making, 0o700)
     if not was_there:
         os.close(os.open(os.path.join(making, NOTHING), NEW_FILE, 0o600))
     os.rename(making, before)
     try:
         if was_there:
-            os.rename(here, os.path.join(before, name))
-        os.rename(copy, here)
+            os.rename(target, os.path.join(before, name))
+        os.rename(copy, target)
         record()
     finally:
         _settle(home, name, before)
@@ -206,13 +206,13 @@ class Folder:
             raise unfit(path, f"cannot be read: {error.strerror}") from None
         try:
             left = MOST_BYTES
-            for found in walked(root, path, NOT_COPIED):
-                if found.target:
-                    link(to, found.path, found.target)
+            for entry in walked(root, path, NOT_COPIED):
+                if entry.target:
+                    link(to, entry.path, entry.target)
                     continue
-                with open(opener()(root, found.path, READ), "rb", buffering=0) as file:
+                with open(opener()(root, entry.path, READ), "rb", buffering=0) as file:
                     runs = bool(os.fstat(file.fileno()).st_mode & 0o111)
-                    left = write(to, found.path, iter(lambda: file.read(1 << 20), b""), runs=runs, left=left)
+                    left = write(to, entry.path, iter(lambda: file.read(1 << 20), b""), runs=runs, left=left)
         except OSError as error:
             raise unfit(path, f"cannot be copied: {error.strerror}") from None
         finally:
@@ -223,12 +223,12 @@ def write(to: int, path: str, parts: Iterator[bytes], *, runs: bool, left: int) 
     """One new file of a copy; how many bytes may still follow."""
     fd = _parent(to, path)
     try:
-        made = os.open(os.path.basename(path), NEW_FILE, 0o700 if runs else 0o600, dir_fd=fd)
+        file_descriptor = os.open(os.path.basename(path), NEW_FILE, 0o700 if runs else 0o600, dir_fd=fd)
     except FileExistsError:
         raise unfit(path, "is there twice, perhaps in another case") from None
     finally:
         os.close(fd)
-    with open(made, "wb") as file:
+    with open(file_descriptor, "wb") as file:
         for part in parts:
             left -= len(part)
             if left < 0:

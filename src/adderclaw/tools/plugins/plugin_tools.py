@@ -47,16 +47,16 @@ def tools(
     warn: Callable[[str], None],
 ) -> dict[str, Tool[Any]]:
     """The tools of all plugins by name; `taken` are names that none of them may have."""
-    made: dict[str, Tool[Any]] = {}
+    by_name: dict[str, Tool[Any]] = {}
     used = {name.lower() for name in taken}
     for plugin in plugins:
-        for one in plugin.plugin.manifest.tools:
-            if one.name.lower() in used:
-                warn(f"the plugin {plugin.plugin.name!r} brings a tool {one.name!r}, which there is already: left out")
+        for tool in plugin.plugin.manifest.tools:
+            if tool.name.lower() in used:
+                warn(f"the plugin {plugin.plugin.name!r} brings a tool {tool.name!r}, which there is already: left out")
                 continue
-            used.add(one.name.lower())
-            made[one.name] = _tool(plugin, one, start)
-    return made
+            used.add(tool.name.lower())
+            by_name[tool.name] = _tool(plugin, tool, start)
+    return by_name
 
 
 def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
@@ -76,32 +76,32 @@ def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
 
 def unusable(manifest: Manifest) -> list[str]:
     """Which tools have a schema by which nothing can be checked, and why."""
-    found = ((tool.name, json_schema.unusable(tool.schema)) for tool in manifest.tools)
-    return [f"tools: the schema of {name!r} cannot be used: {visible(why)}" for name, why in found if why]
+    reasons = ((tool.name, json_schema.unusable(tool.schema)) for tool in manifest.tools)
+    return [f"tools: the schema of {name!r} cannot be used: {visible(why)}" for name, why in reasons if why]
 
 
 # ------------------------------------------------------------------ one tool
 
 
-def _tool(plugin: "LoadedPlugin", one: PluginTool, start: "Start | None") -> Tool[Json]:
+def _tool(plugin: "LoadedPlugin", tool: PluginTool, start: "Start | None") -> Tool[Json]:
     name = plugin.plugin.name
 
     def prepare(arguments: Json, context: ToolContext) -> Prepared:
         if why := plugin.changed():
             raise Disabled("plugins", why)
-        touch = Touch(opaque=True, why=f"runs {one.command} of the plugin {name}")
-        return Prepared(touch, lambda: _run(plugin, one, arguments, context, start))
+        touch = Touch(opaque=True, why=f"runs {tool.command} of the plugin {name}")
+        return Prepared(touch, lambda: _run(plugin, tool, arguments, context, start))
 
-    described = visible(one.description).strip()[:DESCRIPTION_CHARS]
+    described = visible(tool.description).strip()[:DESCRIPTION_CHARS]
     return Tool(
-        name=one.name,
+        name=tool.name,
         arguments=cast(type[Json], dict),
         prepare=prepare,
         description=f"[plugin {name}] {described}",
-        parameters=_visible(one.schema),
-        timeout=lambda _arguments: one.timeout + GRACE,
-        decode=partial(_checked, one.schema),
-        deferred=one.deferred,
+        parameters=_visible(tool.schema),
+        timeout=lambda _arguments: tool.timeout + GRACE,
+        decode=partial(_checked, tool.schema),
+        deferred=tool.deferred,
     )
 
 
@@ -118,34 +118,34 @@ def _visible(value: Any) -> Any:
             return value
 
 
-def _checked(schema: Json, given: Json) -> Json:
-    if found := json_schema.problems(schema, given):
-        raise Invalid([("", problem) for problem in found])
-    return given
+def _checked(schema: Json, arguments: Json) -> Json:
+    if problems := json_schema.problems(schema, arguments):
+        raise Invalid([("", problem) for problem in problems])
+    return arguments
 
 
 async def _run(
-    plugin: "LoadedPlugin", one: PluginTool, arguments: Json, context: ToolContext, start: "Start | None"
+    plugin: "LoadedPlugin", tool: PluginTool, arguments: Json, context: ToolContext, start: "Start | None"
 ) -> ToolResult:
     if why := plugin.changed():  # what was asked about is what runs
         return refused(why, "policy")
-    place = context.workspace
-    cwd = place.cwd if workspace.is_directory(place.cwd) else place.root
-    asked = {"tool": one.name, "arguments": arguments, "workspace": place.root}
+    area = context.workspace
+    cwd = area.cwd if workspace.is_directory(area.cwd) else area.root
+    asked = {"tool": tool.name, "arguments": arguments, "workspace": area.root}
     try:
         done = await process.run(
-            [os.path.join(plugin.root, inner(one.command) or ""), *one.args],
+            [os.path.join(plugin.root, inner(tool.command) or ""), *tool.args],
             cwd=cwd,
-            env=process.environment(_told(plugin), workspace_roots=(place.root, *place.extra)),
-            timeout=one.timeout,
+            env=process.environment(_told(plugin), workspace_roots=(area.root, *area.extra)),
+            timeout=tool.timeout,
             max_bytes=OUTPUT_BYTES,
             stdin=json.dumps(asked).encode() + b"\n",
             start=process.in_view(start, "own"),
         )
     except process.NotStarted as error:
         hint = "; does it begin with a line such as #!/usr/bin/env python3?" if error.errno == 8 else ""
-        return internal_failure(f"{_who(plugin, one)} could not be started: {error.strerror}{hint}")
-    return _answered(plugin, one, done)
+        return internal_failure(f"{_who(plugin, tool)} could not be started: {error.strerror}{hint}")
+    return _answered(plugin, tool, done)
 
 
 def _told(plugin: "LoadedPlugin") -> dict[str, str]:
@@ -154,17 +154,17 @@ def _told(plugin: "LoadedPlugin") -> dict[str, str]:
     return {**named, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _who(plugin: "LoadedPlugin", one: PluginTool) -> str:
-    return f"{one.name} of the plugin {plugin.plugin.name!r}"
+def _who(plugin: "LoadedPlugin", tool: PluginTool) -> str:
+    return f"{tool.name} of the plugin {plugin.plugin.name!r}"
 
 
 # ------------------------------------------------------------------ its answer
 
 
-def _answered(plugin: "LoadedPlugin", one: PluginTool, done: Finished) -> ToolResult:
-    failed = partial(_failed, plugin, one, done)
+def _answered(plugin: "LoadedPlugin", tool: PluginTool, done: Finished) -> ToolResult:
+    failed = partial(_failed, plugin, tool, done)
     if done.timed_out:
-        return failed(f"did not end within {one.timeout:g} seconds, and was ended")
+        return failed(f"did not end within {tool.timeout:g} seconds, and was ended")
     if done.stdout_cut:
         return failed(f"answered more than {OUTPUT_BYTES} bytes, of which nothing is used")
     if done.flooded:
@@ -184,8 +184,8 @@ def _answered(plugin: "LoadedPlugin", one: PluginTool, done: Finished) -> ToolRe
     if answer["success"] and done.returncode:
         return failed("says that it succeeded, and did not")
     if not answer["success"]:
-        said = answer.get("error") or answer.get("output") or "it does not say why"
-        return failed(f"failed: {_text(said)}")
+        reason = answer.get("error") or answer.get("output") or "it does not say why"
+        return failed(f"failed: {_text(reason)}")
     return _succeeded(plugin, answer.get("output", ""), answer.get("metadata", {}))
 
 
@@ -216,15 +216,15 @@ def _succeeded(plugin: "LoadedPlugin", output: object, metadata: Mapping[str, An
     return ToolResult(visible(_text(output)) or "(nothing)", metadata=about)
 
 
-def _failed(plugin: "LoadedPlugin", one: PluginTool, done: Finished, what: str) -> ToolResult:
+def _failed(plugin: "LoadedPlugin", tool: PluginTool, done: Finished, what: str) -> ToolResult:
     """What went wrong, its exit code, and the end of what it said on stderr: none of it is our word alone."""
     ended = ""
     if done.returncode > 0:
         ended = f"ended with exit code {done.returncode}"
     elif done.returncode < 0 and not (done.timed_out or done.flooded):
         ended = f"was ended by signal {-done.returncode}"
-    lines = [f"{_who(plugin, one)} {'; it '.join(filter(None, (what, ended)))}"]
-    if said := visible(done.stderr.decode("utf-8", "replace")).strip():
-        cut = "… " if len(said) > SAID_CHARS or done.stderr_cut else ""
-        lines.append(f"stderr: {cut}{said[-SAID_CHARS:]}")
+    lines = [f"{_who(plugin, tool)} {'; it '.join(filter(None, (what, ended)))}"]
+    if stderr_text := visible(done.stderr.decode("utf-8", "replace")).strip():
+        cut = "… " if len(stderr_text) > SAID_CHARS or done.stderr_cut else ""
+        lines.append(f"stderr: {cut}{stderr_text[-SAID_CHARS:]}")
     return rejected("\n".join(lines), own=False)

@@ -55,18 +55,18 @@ class Address(NamedTuple):
 
 def address(text: str) -> Address | None:
     """What a text says of a repository; None where it is none but a path. Raises UsageError for what is not taken."""
-    place, _, inside = text.partition("#")
-    if found := URL.fullmatch(place):
-        scheme, host, path = found.groups()
+    location, _, inside = text.partition("#")
+    if match := URL.fullmatch(location):
+        scheme, host, path = match.groups()
         path, _, ref = path.partition("@")
         url, protocol = f"{scheme}://{host}{path}", scheme
         if "@" in host and (scheme != "ssh" or ":" in host.split("@")[0]):
             raise UsageError(f"{shown(text)}: a password or token does not belong in an address; use ssh, or clone it")
         if scheme == "file" and host not in ("", "localhost"):
             raise UsageError(f"{shown(text)}: a file address names no host; write file:///…")
-    elif found := SCP.fullmatch(place):
-        url, protocol, ref = f"{found[1]}:{found[2]}", "ssh", found[3] or ""
-    elif "://" in place or re.match(r"[A-Za-z0-9+.-]+::", place):
+    elif match := SCP.fullmatch(location):
+        url, protocol, ref = f"{match[1]}:{match[2]}", "ssh", match[3] or ""
+    elif "://" in location or re.match(r"[A-Za-z0-9+.-]+::", location):
         raise UsageError(f"{shown(text)}: plugins are not fetched that way; give a folder, or {WAYS}")
     else:
         return None
@@ -109,11 +109,11 @@ class Repository:
 
     async def _fetch(self) -> None:
         await self._git("init", "--quiet", "--bare", "--template=")
-        wanted = self._where.ref or "HEAD"
+        ref = self._where.ref or "HEAD"
         options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
         watching = asyncio.ensure_future(self._grown())
         fetching = asyncio.ensure_future(
-            self._git("fetch", *options, "--", self._where.url, f"+{wanted}:refs/heads/plugin", reaches=True)
+            self._git("fetch", *options, "--", self._where.url, f"+{ref}:refs/heads/plugin", reaches=True)
         )
         await asyncio.wait((watching, fetching), return_when=asyncio.FIRST_COMPLETED)
         grown = watching.done()
@@ -180,14 +180,14 @@ class Repository:
         asked = "".join(f"{entry.sha}\n" for entry in entries).encode()
         most = sum(entry.size + 200 for entry in entries)
         data = asyncio.run(self._git("cat-file", "--batch", stdin=asked, most=most))
-        place = 0
+        position = 0
         for entry in entries:
-            end = data.index(b"\n", place)
-            sha, kind, size = data[place:end].decode().split()
+            end = data.index(b"\n", position)
+            sha, kind, size = data[position:end].decode().split()
             if sha != entry.sha or kind != "blob" or int(size) != entry.size:
                 raise AdderClawError(f"{shown(entry.path)}: the repository does not hold what it says")
             yield data[end + 1 : end + 1 + entry.size]
-            place = end + 2 + entry.size
+            position = end + 2 + entry.size
 
     async def _git(self, *words: str, reaches: bool = False, stdin: bytes = b"", most: int = SMALL) -> bytes:
         git = programs.on_system("git")
@@ -197,20 +197,20 @@ class Repository:
         if reaches:
             settings[f"protocol.{self._where.protocol}.allow"] = "always"
         fixed = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-        kept = (Capture(most), Capture(8_192, 8_192))
+        captures = (Capture(most), Capture(8_192, 8_192))
         done = await process.run(
             [git, *fixed, f"--git-dir={self._store}", *words],
             cwd=self._store,
             env=_environment(self._where.protocol if reaches else ""),
             timeout=SECONDS,
             stdin=stdin,
-            into=kept,
+            into=captures,
         )
         if done.timed_out:
             raise AdderClawError(f"{shown(self._where.url)}: git did not end within {SECONDS:g} seconds")
         if done.returncode or done.stdout_cut:
-            said = shown(done.stderr.decode("utf-8", "replace").strip().replace("\n", "; "))
-            raise AdderClawError(f"{shown(self._where.url)} cannot be fetched: {said or 'git failed'}")
+            message = shown(done.stderr.decode("utf-8", "replace").strip().replace("\n", "; "))
+            raise AdderClawError(f"{shown(self._where.url)} cannot be fetched: {message or 'git failed'}")
         return done.stdout
 
 
@@ -262,28 +262,30 @@ class Chosen(NamedTuple):
     marketplace: str = ""
 
 
-def chosen(source: Source, wanted: str | None) -> Chosen:
+def chosen(source: Source, plugin_name: str | None) -> Chosen:
     """Which plugin of a source is meant; raises UsageError that lists them where that has to be said."""
     data = source.read(MARKETPLACE)
-    if data is None and wanted is not None:
-        raise UsageError(f"--plugin {shown(wanted)}: there is no {MARKETPLACE}, so there is one plugin, or none")
+    if data is None and plugin_name is not None:
+        raise UsageError(f"--plugin {shown(plugin_name)}: there is no {MARKETPLACE}, so there is one plugin, or none")
     is_plugin = any(source.read(name) is not None for name in (FOREIGN, OWN))
-    if data is None or (wanted is None and is_plugin):
+    if data is None or (plugin_name is None and is_plugin):
         return Chosen(".", {})
     name, listed = _listed(data)
     by_name = {str(entry["name"]): entry for entry in listed}
-    if wanted is None and len(listed) > 1:
+    if plugin_name is None and len(listed) > 1:
         raise UsageError(f"it is a marketplace; choose one with --plugin NAME: {_names(listed)}")
-    wanted = wanted or next(iter(by_name))
-    if wanted not in by_name:
-        raise UsageError(f"--plugin {shown(wanted)}: the marketplace has no such plugin; it has: {_names(listed)}")
-    entry = by_name[wanted]
+    plugin_name = plugin_name or next(iter(by_name))
+    if plugin_name not in by_name:
+        raise UsageError(f"--plugin {shown(plugin_name)}: the marketplace has no such plugin; it has: {_names(listed)}")
+    entry = by_name[plugin_name]
     path = inner(entry["source"]) if isinstance(entry.get("source"), str) else None
     if path is None:
-        place = shown(json.dumps(entry.get("source")))
-        raise UsageError(f"{shown(wanted)}: the marketplace does not hold it, but names {place}: install it from there")
-    said = {key: value for key, value in entry.items() if key not in ("source", "strict", "category", "tags")}
-    return Chosen(path, said, name)
+        other_source = shown(json.dumps(entry.get("source")))
+        raise UsageError(
+            f"{shown(plugin_name)}: the marketplace does not hold it, but names {other_source}: install it from there"
+        )
+    description = {key: value for key, value in entry.items() if key not in ("source", "strict", "category", "tags")}
+    return Chosen(path, description, name)
 
 
 def _listed(data: bytes) -> tuple[str, list[Json]]:
@@ -296,9 +298,9 @@ def _listed(data: bytes) -> tuple[str, list[Json]]:
     base = cast(Json, root).get("pluginRoot", "") if isinstance(root, dict) else ""
     entries: Any = table.get("plugins")
     listed: list[Json] = []
-    for one in cast(list[Any], entries if isinstance(entries, list) else []):
-        if isinstance(one, dict) and isinstance(cast(Json, one).get("name"), str):
-            entry = dict(cast(Json, one))
+    for item in cast(list[Any], entries if isinstance(entries, list) else []):
+        if isinstance(item, dict) and isinstance(cast(Json, item).get("name"), str):
+            entry = dict(cast(Json, item))
             at = entry.get("source")
             if isinstance(base, str) and base and isinstance(at, str) and not at.startswith("."):
                 entry["source"] = f"{base}/{at}"
@@ -314,10 +316,10 @@ def _names(listed: list[Json]) -> str:
 
 def folder(path: str) -> Folder:
     """A folder as a source; raises UsageError where there is none."""
-    found = Folder(path)
-    if not os.path.isdir(found.path):
+    source = Folder(path)
+    if not os.path.isdir(source.path):
         hint = ""
         if re.fullmatch(r"[\w-]+/[\w.-]+", path):
             hint = f"; a repository is given by its address, as https://github.com/{path}"
         raise UsageError(f"{shown(path)}: there is no such folder{hint}")
-    return found
+    return source

@@ -150,16 +150,16 @@ def places(
     """
     root = followed(project)
     named = [_project_place(followed(own), root)] if own else []
-    found = [place for place in named if place.root != root]
+    sources = [source for source in named if source.root != root]
     mine = [folder for folder in (home, *homes) if folder]
-    found += [Place(followed(os.path.join(folder, home_names.SKILLS)), "user") for folder in mine]
-    found += [Place(followed(os.path.join(folder, home_names.COMMANDS)), "user", commands=True) for folder in mine]
-    found += [place for place in named if place.root == root]
-    found += _of_project(root, PROJECT_FOLDERS, commands=False)
-    found += _of_project(root, COMMANDS, commands=True)
+    sources += [Place(followed(os.path.join(folder, home_names.SKILLS)), "user") for folder in mine]
+    sources += [Place(followed(os.path.join(folder, home_names.COMMANDS)), "user", commands=True) for folder in mine]
+    sources += [source for source in named if source.root == root]
+    sources += _of_project(root, PROJECT_FOLDERS, commands=False)
+    sources += _of_project(root, COMMANDS, commands=True)
     by_folder: dict[str, Place] = {}
-    for place in (*found, *further):
-        by_folder.setdefault(place.folder, place)
+    for source in (*sources, *further):
+        by_folder.setdefault(source.folder, source)
     return tuple(by_folder.values())
 
 
@@ -174,15 +174,15 @@ def _project_place(folder: str, root: str) -> Place:
     return Place(folder, "project", root if beneath(folder, root) else folder)
 
 
-def load(where: Sequence[Place], most: int = MOST) -> Catalogue:
+def load(sources: Sequence[Place], most: int = MOST) -> Catalogue:
     """All skills of the places; an earlier place goes before a later one."""
     used: dict[str, Skill] = {}
     invalid: list[Skill] = []
     duplicates: list[Duplicate] = []
     notes: list[str] = []
     count = 0
-    for place in where:
-        for skill in _of_place(place, notes):
+    for source in sources:
+        for skill in _of_place(source, notes):
             count += 1
             if count > most:
                 notes.append(f"there are more than {most:,} skills: those after {skill.folder} were not looked at")
@@ -196,81 +196,81 @@ def load(where: Sequence[Place], most: int = MOST) -> Catalogue:
         if count > most:
             break
     ordered = tuple(used[name] for name in sorted(used))
-    there = tuple(place.folder for place in where if workspace.is_folder(workspace.anywhere(place.folder)))
-    return Catalogue(ordered, tuple(invalid), there, tuple(duplicates), tuple(notes))
+    existing = tuple(source.folder for source in sources if workspace.is_folder(workspace.anywhere(source.folder)))
+    return Catalogue(ordered, tuple(invalid), existing, tuple(duplicates), tuple(notes))
 
 
-def _of_place(place: Place, notes: list[str]) -> Iterator[Skill]:
-    if place.prefix:
-        for skill in _of_place(place._replace(prefix=""), notes):
-            yield replace(skill, name=f"{place.prefix}:{skill.name}")
+def _of_place(source: Place, notes: list[str]) -> Iterator[Skill]:
+    if source.prefix:
+        for skill in _of_place(source._replace(prefix=""), notes):
+            yield replace(skill, name=f"{source.prefix}:{skill.name}")
         return
-    if place.commands and place.folder.endswith(".md"):
-        yield _command(place, place.folder, os.path.basename(place.folder).removesuffix(".md"))
+    if source.commands and source.folder.endswith(".md"):
+        yield _command(source, source.folder, os.path.basename(source.folder).removesuffix(".md"))
         return
-    if place.commands:
-        yield from _commands(place, place.folder, "", 1, notes)
+    if source.commands:
+        yield from _commands(source, source.folder, "", 1, notes)
         return
-    if _file(place.folder):
-        yield inspect(place.folder, place.scope)
+    if _file(source.folder):
+        yield inspect(source.folder, source.scope)
         return
-    yield from _beneath(place, place.folder, 1, notes)
+    yield from _beneath(source, source.folder, 1, notes)
 
 
-def _beneath(place: Place, folder: str, depth: int, notes: list[str]) -> Iterator[Skill]:
+def _beneath(source: Place, folder: str, depth: int, notes: list[str]) -> Iterator[Skill]:
     for entry in _folders(folder, notes):
         path = entry.place.text
         name = visible(entry.place.name, keep_newlines=False)
         if entry.is_link:
             real = followed(path)
-            if place.root and not beneath(real, place.root):
-                yield _broken(name, real, place.scope, "its folder is a link that leads out of the project")
+            if source.root and not beneath(real, source.root):
+                yield _broken(name, real, source.scope, "its folder is a link that leads out of the project")
             elif _file(real):
-                yield inspect(real, place.scope, entry.place.name)
+                yield inspect(real, source.scope, entry.place.name)
             elif depth == 1:
-                yield _broken(name, real, place.scope, "its folder is a link to a folder that has no SKILL.md")
+                yield _broken(name, real, source.scope, "its folder is a link to a folder that has no SKILL.md")
         elif _file(path):
-            yield inspect(path, place.scope)
+            yield inspect(path, source.scope)
         else:
-            found = False
-            for skill in _beneath(place, path, depth + 1, notes) if depth < DEEPEST else ():
-                found = True
+            has_skill = False
+            for skill in _beneath(source, path, depth + 1, notes) if depth < DEEPEST else ():
+                has_skill = True
                 yield skill
-            if not found and depth == 1:
-                yield _broken(name, path, place.scope, "there is no SKILL.md in its folder")
+            if not has_skill and depth == 1:
+                yield _broken(name, path, source.scope, "there is no SKILL.md in its folder")
 
 
-def _commands(place: Place, folder: str, prefix: str, depth: int, notes: list[str]) -> Iterator[Skill]:
+def _commands(source: Place, folder: str, prefix: str, depth: int, notes: list[str]) -> Iterator[Skill]:
     """`a.md` is /a, and `b/a.md` is /b:a."""
     for entry in _entries(folder, notes):
         name, path = entry.place.name, entry.place.text
         if entry.is_folder:
             if depth < DEEPEST:
-                yield from _commands(place, path, f"{prefix}{name}:", depth + 1, notes)
+                yield from _commands(source, path, f"{prefix}{name}:", depth + 1, notes)
         elif name.endswith(".md"):
-            yield _command(place, followed(path) if entry.is_link else path, f"{prefix}{name.removesuffix('.md')}")
+            yield _command(source, followed(path) if entry.is_link else path, f"{prefix}{name.removesuffix('.md')}")
 
 
-def _command(place: Place, path: str, name: str) -> Skill:
+def _command(source: Place, path: str, name: str) -> Skill:
     folder, file = os.path.split(path)
     shown = visible(name, keep_newlines=False)
-    if place.root and not beneath(path, place.root):
-        return _broken(shown, folder, place.scope, "it is a link that leads out of the project", file)
+    if source.root and not beneath(path, source.root):
+        return _broken(shown, folder, source.scope, "it is a link that leads out of the project", file)
     if not all(COMMAND.fullmatch(part) for part in name.split(":")):
-        return _broken(shown, folder, place.scope, "a command is named with letters, digits, '.', '_' and '-'", file)
+        return _broken(shown, folder, source.scope, "a command is named with letters, digits, '.', '_' and '-'", file)
     try:
         data = _head(folder, file)
         head = frontmatter.parse(data) if data.removeprefix(frontmatter.BOM).startswith(b"---") else NO_HEAD
     except (frontmatter.Malformed, Refused) as error:
-        return _broken(shown, folder, place.scope, str(error), file)
+        return _broken(shown, folder, source.scope, str(error), file)
     except OSError as error:
-        return _broken(shown, folder, place.scope, f"{file} cannot be read: {error.strerror}", file)
+        return _broken(shown, folder, source.scope, f"{file} cannot be read: {error.strerror}", file)
     fields = head.fields
     return Skill(
         checks.normal(name),
         _line(fields.get("description")),
         folder,
-        place.scope,
+        source.scope,
         allowed_tools=_tools(fields.get("allowed-tools")),
         repairs=head.repairs,
         file=file,
@@ -284,13 +284,15 @@ NO_HEAD = frontmatter.Head({}, ())
 
 def _entries(folder: str, notes: list[str]) -> list[workspace.Entry]:
     try:
-        found = workspace.entries(workspace.anywhere(folder))
+        entries = workspace.entries(workspace.anywhere(folder))
     except (FileNotFoundError, NotADirectoryError, Refused):
         return []
     except OSError as error:
         notes.append(f"{folder} cannot be looked into: {error.strerror}")
         return []
-    return [one for one in found if not one.place.name.startswith(".") and one.place.name not in files.SKIPPED]
+    return [
+        entry for entry in entries if not entry.place.name.startswith(".") and entry.place.name not in files.SKIPPED
+    ]
 
 
 def _folders(folder: str, notes: list[str]) -> list[workspace.Entry]:
@@ -303,8 +305,8 @@ def _leads_to_a_folder(link: workspace.Entry) -> bool:
 
 
 def _file(folder: str) -> str:
-    place = workspace.anywhere(folder)
-    return next((name for name in NAMES if workspace.exists(place / name)), "")
+    location = workspace.anywhere(folder)
+    return next((name for name in NAMES if workspace.exists(location / name)), "")
 
 
 # ------------------------------------------------------------------ one skill
@@ -347,7 +349,7 @@ def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: s
         repairs += wrong_name
         wrong_name = []
         fields = {**fields, "name": named}
-    told = [visible(text, keep_newlines=False) for text in (*wrong_name, *wrong, *checks.strange(fields))]
+    diagnosis = [visible(text, keep_newlines=False) for text in (*wrong_name, *wrong, *checks.strange(fields))]
     name = fields.get("name")
     own = isinstance(name, str) and not wrong_name
     metadata: Any = fields.get("metadata")
@@ -369,7 +371,7 @@ def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: s
         _line(fields.get("license")),
         _line(fields.get("compatibility")),
         {_line(key): _line(value) for key, value in more.items()},
-        tuple(told),
+        tuple(diagnosis),
         tuple(repairs),
         not wrong,
         file,

@@ -23,14 +23,14 @@ class FilePart(NamedTuple):
     """Bytes of the whole file."""
 
 
-def way_in(folder: str, given: str) -> str:
+def way_in(folder: str, path: str) -> str:
     """A path that somebody wrote, as the way from the skill's folder; raises Refused where it leads out."""
-    shown = visible(given[:200], keep_newlines=False)
-    if not given or "\0" in given or len(given) > 1000:
+    shown = visible(path[:200], keep_newlines=False)
+    if not path or "\0" in path or len(path) > 1000:
         raise Refused(f"{shown!r} is no path inside of a skill")
-    if given.startswith(("/", "~")) or "\\" in given or "://" in given:
+    if path.startswith(("/", "~")) or "\\" in path or "://" in path:
         raise Refused(f"{shown!r} is no path inside of the skill: name it from the skill's folder, as references/x.md")
-    way = os.path.normpath(given)
+    way = os.path.normpath(path)
     if way == ".." or way.startswith("../"):
         raise Refused(f"{shown!r} leads out of the skill's folder")
     real = followed(os.path.join(folder, way))
@@ -52,14 +52,14 @@ def opened(folder: str, way: str) -> int:
         raise Refused(f"{visible(way, keep_newlines=False)!r} is not a regular file") from None
 
 
-def read(folder: str, given: str, most: int) -> FilePart:
+def read(folder: str, path: str, most: int) -> FilePart:
     """At most so many bytes of a file of the skill; raises Refused, also for one that is not there."""
-    way = way_in(folder, given)
+    way = way_in(folder, path)
     try:
         with os.fdopen(opened(folder, way), "rb") as file:
             return FilePart(file.read(most), os.fstat(file.fileno()).st_size)
     except OSError as error:
-        shown = visible(given[:200], keep_newlines=False)
+        shown = visible(path[:200], keep_newlines=False)
         raise Refused(f"{shown!r} cannot be read: {error.strerror}") from None
 
 
@@ -73,7 +73,7 @@ def _leads_to_a_file(folder: str, way: str) -> bool:
 
 def is_link(folder: str, way: str) -> bool:
     try:
-        return workspace.Entry(place := _place(folder, way), workspace.status(place)).is_link
+        return workspace.Entry(location := _place(folder, way), workspace.status(location)).is_link
     except (OSError, Refused):
         return True
 
