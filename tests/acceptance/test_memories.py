@@ -40,7 +40,7 @@ def test_what_a_model_keeps_unasked_is_in_no_prompt_until_the_operator_confirms_
 
 
 def test_what_the_operator_was_asked_about_counts_and_only_in_its_project(world: World, tmp_path: Path) -> None:
-    assert keeps(world, "tests", "make test", autonomy="supervised", answer="y\n").startswith("Kept tests (9 bytes)")
+    assert keeps(world, "tests", "make test", autonomy="supervised", answer="y\n").startswith("Saved tests (9 bytes)")
     assert "make test" in prompt(world)
     assert "not confirmed" not in world.cli("memory", "notes", "--workspace", str(world.workspace)).out
     (other := tmp_path / "other").mkdir()

@@ -22,7 +22,7 @@ from adderclaw.policy.legacy.shell.plan import Plan, Raw
 from adderclaw.policy.legacy.shell.words import Component
 from adderclaw.sandbox.legacy.survey import Surveyor
 from adderclaw.tools.hooks import ecmascript
-from adderclaw.tools.hooks.answers import Ran, read
+from adderclaw.tools.hooks.answers import HookRun, read_answer
 from adderclaw.tools.hooks.matching import matches
 from adderclaw.tools.legacy import hardened_git
 from tests.policy.conftest import build, resolve
@@ -213,17 +213,17 @@ DENY = '{"decision": "block", "reason": "no"'
 @rows(
     "ran",
     [
-        Ran(0, DENY + " " * 99, is_cut=True),
-        Ran(1, DENY + " " * 99, is_cut=True),
-        Ran(None, "x", "killed: it printed without end", is_cut=True),
+        HookRun(0, DENY + " " * 99, is_cut=True),
+        HookRun(1, DENY + " " * 99, is_cut=True),
+        HookRun(None, "x", "killed: it printed without end", is_cut=True),
     ],
 )
-def test_a_hook_whose_answer_is_cut_refuses(ran: Ran) -> None:
-    assert read("PreToolUse", ran).block
-    assert not read("PostToolUse", ran).block
+def test_a_hook_whose_answer_is_cut_refuses(ran: HookRun) -> None:
+    assert read_answer("PreToolUse", ran).block
+    assert not read_answer("PostToolUse", ran).block
 
 
-@rows(("matcher", "text"), [("(a+)+$", "a" * 99 + "~"), ("Ba.h", "x" * (ecmascript.LONGEST + 1))])
+@rows(("matcher", "text"), [("(a+)+$", "a" * 99 + "~"), ("Ba.h", "x" * (ecmascript.MAX_CHARS + 1))])
 def test_a_matcher_that_is_not_searched_to_its_end_runs_its_hook(matcher: str, text: str) -> None:
     assert matches("PreToolUse", matcher, text)
 

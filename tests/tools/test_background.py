@@ -58,7 +58,7 @@ def test_an_unknown_task_is_an_error_that_names_the_known_ones(name: str, yard: 
         await yard.over(await yard.bash("true"))
         result = await yard.call(name, task_id="task-9")
         assert result.error_class == "tool_rejected"
-        assert result.content == "there is no background task 'task-9'; known: task-1 (completed)."
+        assert result.content == "There is no background task 'task-9'. Known tasks: task-1 (completed)."
 
     asyncio.run(go())
 

@@ -263,7 +263,7 @@ BOMBS: list[tuple[Callable[[Ground], str], str]] = [
     (search_results, "None"),
     (mcp_line, "0 messages"),
     (mcp_body, "lists and objects"),
-    (a_large_number, "it is no JSON"),
+    (a_large_number, "it is not JSON"),
     (variables, "after expansion"),
     (replaced_variables, "after expansion"),
     (many_braces, "after expansion"),

@@ -114,7 +114,7 @@ def test_a_long_file_is_shown_in_part_and_says_how_to_go_on(bench: Bench) -> Non
     (bench.root / "long").write_text("".join(f"{n}\n" for n in range(1, 2502)))
     shown = bench.call("Read", file_path="long").content
     assert shown.splitlines()[-2] == "  2000\t2000"
-    assert "PARTIAL view: lines 1-2000 of 2501 lines. Go on with offset=2001" in shown
+    assert "PARTIAL view: lines 1-2000 of 2501 lines. Continue with offset=2001" in shown
     assert bench.ctx.files_read == {}
     assert "(lines 2001-2501 of 2501 lines)" in bench.call("Read", file_path="long", offset=2001).content
 

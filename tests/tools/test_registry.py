@@ -99,8 +99,9 @@ def test_every_tool_has_a_description_and_a_closed_schema() -> None:
 def test_building_the_tools_imports_nothing_heavy() -> None:
     heavy = "pydantic rich prompt_toolkit yaml tomlkit tree_sitter httpx2 httpcore2 anyio pathspec ctypes difflib"
     code = (
-        "import sys; from adderclaw.tools import Kit, builtin; from adderclaw.config.schema.settings import Config;"
-        "builtin(Kit(Config(), None, None));"
+        "import sys; from adderclaw.tools import Kit, builtin_tools;"
+        "from adderclaw.config.schema.settings import Config;"
+        "builtin_tools(Kit(Config(), None, None));"
         f"print([name for name in {heavy.split()} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -171,8 +172,8 @@ def test_no_store_is_said(name: str) -> None:
 
 
 def test_notes_are_kept(store: Store) -> None:
-    assert memory(store, "memory_write", key="colour", value="blue").content.startswith("Kept colour (4 bytes)")
-    assert memory(store, "memory_write", key="colour", value="grün").content.startswith("Kept colour (5 bytes)")
+    assert memory(store, "memory_write", key="colour", value="blue").content.startswith("Saved colour (4 bytes)")
+    assert memory(store, "memory_write", key="colour", value="grün").content.startswith("Saved colour (5 bytes)")
     assert memory(store, "memory_read", key="colour").content == "grün"
     assert "Similar keys: colour" in memory(store, "MemoryRead", key="colou").content
 

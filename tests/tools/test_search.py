@@ -222,7 +222,7 @@ GREPS = [
     ({"pattern": "needle"}, "Found 2 files\nsrc/b.py\nx.md"),
     ({"pattern": "NEEDLE"}, "No matches found"),
     ({"pattern": "NEEDLE", "-i": True, "head_limit": 1},
-     "Found 2 files\nsrc/b.py\n(entries 1-1 of 2; go on with offset=1)"),
+     "Found 2 files\nsrc/b.py\n(entries 1-1 of 2; continue with offset=1)"),
     ({"pattern": "needle", "offset": 1}, "Found 2 files\nx.md"),
     ({"pattern": "needle", "offset": 9}, "No entries at this offset (there are 2)"),
     ({"pattern": "needle", "glob": "*.md"}, "Found 1 file\nx.md"),

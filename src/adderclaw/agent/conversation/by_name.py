@@ -59,7 +59,7 @@ async def called(session: Session, name: str, arguments: str) -> str:
 
 async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, CalledSkill]":
     """The same for whoever begins no turn with it, and what it asks for."""
-    from adderclaw.tools.control.skill import with_outputs
+    from adderclaw.tools.control.skill import fill_placeholders
 
     if (skills := session.scene.kit.skills) is None:
         raise Refused(f"there is no skill {name[:100]!r}")
@@ -67,7 +67,7 @@ async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, Ca
     found = skills.called(name, arguments, session.session_id)
     if (refused := await lifecycle.skill_expanded(session, name, arguments, found.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
-    return await with_outputs(found, session.host), found
+    return await fill_placeholders(found, session.host), found
 
 
 async def prompted(run: Run, name: str, rest: str) -> str:

@@ -297,7 +297,7 @@ def _brought(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
     from adderclaw.tools.plugins import plugin_tools
 
     taken = (*NAMES, *tools.aliases())
-    return plugin_tools.tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
+    return plugin_tools.plugin_tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
 
 
 def _baseline(runtime: Runtime, store: Store, root: str) -> "Taken":

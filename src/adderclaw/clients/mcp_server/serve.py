@@ -135,21 +135,21 @@ class Channel:
 
 def serve(options: Options, http: str | None) -> int:
     """Serve until the client leaves, or a signal comes."""
-    answers.quiet()
+    answers.silence_sdk_logging()
     asked = Asked()
     with opened(start(options), asked, kind="mcp", channel="mcp") as run:
         return asyncio.run(_serve(run, asked, http))
 
 
 async def _serve(run: Run, asked: Asked, http: str | None) -> int:
-    sdk_server = server.made(Channel(run, asked).offer)
+    sdk_server = server.build_server(Channel(run, asked).offer)
 
     async def live() -> TurnResult:
         if http is None:
-            await server.over_stdio(sdk_server)
+            await server.serve_stdio(sdk_server)
         else:
             host, port = _place(http)
-            await server.over_http(sdk_server, host, port, _token(run), _ready)
+            await server.serve_http(sdk_server, host, port, _token(run), _ready)
         return TurnResult("completed", "")
 
     def code(result: TurnResult) -> int:

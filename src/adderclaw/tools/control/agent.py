@@ -30,11 +30,11 @@ from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
-    from adderclaw.tools.control.definitions import Definition, Known
+    from adderclaw.tools.control.definitions import Definition, KnownDefinitions
 
 MAX_PROMPT = 200_000
-DEFAULT = "general-purpose"
-UNUSED = frozenset({"name", "team_name", "mode"})
+DEFAULT_TYPE = "general-purpose"
+IGNORED_KEYS = frozenset({"name", "team_name", "mode"})
 """What the reference product accepts and we have no use for."""
 
 
@@ -42,7 +42,7 @@ UNUSED = frozenset({"name", "team_name", "mode"})
 class AgentArguments:
     description: str
     prompt: str
-    subagent_type: str = DEFAULT
+    subagent_type: str = DEFAULT_TYPE
     model: str = ""
     effort: str = ""
     run_in_background: bool = False
@@ -53,10 +53,10 @@ class AgentArguments:
 def _decode(arguments: Json) -> AgentArguments:
     from adderclaw.core.decode import decode
 
-    return decode(AgentArguments, {key: value for key, value in arguments.items() if key not in UNUSED})
+    return decode(AgentArguments, {key: value for key, value in arguments.items() if key not in IGNORED_KEYS})
 
 
-def _order(arguments: AgentArguments, definition: "Definition", ctx: ToolContext, *, overlaps: bool) -> Child:
+def _build_child(arguments: AgentArguments, definition: "Definition", ctx: ToolContext, *, overlaps: bool) -> Child:
     return Child(
         prompt=arguments.prompt,
         agent_type=definition.name,
@@ -74,7 +74,7 @@ def _order(arguments: AgentArguments, definition: "Definition", ctx: ToolContext
     )
 
 
-def _found(kit: "Kit", arguments: AgentArguments) -> "Definition | ToolResult":
+def _find_definition(kit: "Kit", arguments: AgentArguments) -> "Definition | ToolResult":
     """The definition that is meant, or what is wrong with the call."""
     from adderclaw.tools.control import definitions
 
@@ -86,19 +86,19 @@ def _found(kit: "Kit", arguments: AgentArguments) -> "Definition | ToolResult":
     if arguments.effort and effort_of(arguments.effort) is None:
         return rejected(f"effort: {arguments.effort[:40]!r} is not one of {', '.join(EFFORTS)}.")
     known = _known(kit)
-    requested = arguments.subagent_type.strip() or DEFAULT
-    definition = definitions.found(known, requested)
-    return definition if definition is not None else rejected(_unknown(known, requested))
+    requested = arguments.subagent_type.strip() or DEFAULT_TYPE
+    definition = definitions.find_definition(known, requested)
+    return definition if definition is not None else rejected(_unknown_type_message(known, requested))
 
 
-def _known(kit: "Kit") -> "Known":
+def _known(kit: "Kit") -> "KnownDefinitions":
     from adderclaw.tools.control import definitions
 
     foreign = kit.config.compat.claude
-    return definitions.known(kit.home, kit.project, kit.agents, foreign=foreign, plugins=kit.plugins)
+    return definitions.known_definitions(kit.home, kit.project, kit.agents, foreign=foreign, plugins=kit.plugins)
 
 
-def _unknown(known: Any, requested: str) -> str:
+def _unknown_type_message(known: Any, requested: str) -> str:
     from adderclaw.core.suggestions import meant
 
     hint = meant(requested, known.by_name) or "."
@@ -108,7 +108,7 @@ def _unknown(known: Any, requested: str) -> str:
     return f"there is no subagent_type {requested[:100]!r}{hint} There are: {', '.join(known.by_name)}.{why}"
 
 
-def told(report: ChildReport, most: int, keep: Callable[[str], str | None]) -> str:
+def report_text(report: ChildReport, most: int, keep: Callable[[str], str | None]) -> str:
     """What the parent hears of a child's end."""
     answer = long_outputs.shorten_text(report.answer, keep, most)
     if report.outcome == "completed":
@@ -127,13 +127,13 @@ def _touch(arguments: AgentArguments, ctx: ToolContext) -> Touch:
     return Touch(writes=(folder,), why=f"{why} in a git worktree")
 
 
-def _only_reads(arguments: AgentArguments, definition: "Definition | ToolResult") -> bool:
+def _is_read_only(arguments: AgentArguments, definition: "Definition | ToolResult") -> bool:
     """Whether none of its tools can write, and somebody waits for it."""
     if isinstance(definition, ToolResult) or arguments.isolation:
         return False
-    from adderclaw.tools.control.definitions import LOOKING
+    from adderclaw.tools.control.definitions import READ_ONLY_TOOLS
 
-    named = definition.tools is not None and set(definition.tools) <= set(LOOKING)
+    named = definition.tools is not None and set(definition.tools) <= set(READ_ONLY_TOOLS)
     return named and not (arguments.run_in_background or definition.background)
 
 
@@ -146,10 +146,10 @@ def _result(report: ChildReport, most: int, ctx: ToolContext) -> ToolResult:
         "totalToolUseCount": report.tool_calls,
         "resolvedModel": report.model,
     }
-    return ToolResult(told(report, most, ctx.keep), "rejected" if failed else "ok", facts)
+    return ToolResult(report_text(report, most, ctx.keep), "rejected" if failed else "ok", facts)
 
 
-def _name(order: Child, ctx: ToolContext) -> str:
+def _worktree_name(order: Child, ctx: ToolContext) -> str:
     """Of a worktree that is not there yet: some models give the same id to calls of different replies."""
     from adderclaw.tools import worktree
 
@@ -161,11 +161,11 @@ def _name(order: Child, ctx: ToolContext) -> str:
     return name
 
 
-async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
+async def _run_in_worktree(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
     """Run a subagent in a worktree of its own; one in which nothing would be lost is removed afterwards."""
     from adderclaw.tools import worktree
 
-    tree = await worktree.create_worktree(kit, ctx, _name(order, ctx))
+    tree = await worktree.create_worktree(kit, ctx, _worktree_name(order, ctx))
     if tree.problem:
         return rejected(tree.problem)
     try:
@@ -180,17 +180,17 @@ async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
     return replace(result, content=f"{result.content}\n(its work is in {tree.path}, branch {branch})", metadata=facts)
 
 
-async def _worked(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
+async def _run_subagent(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
     """A subagent's whole life, in a worktree of its own or in the workspace."""
     if apart:
-        return await _apart(kit, order, ctx)
+        return await _run_in_worktree(kit, order, ctx)
     try:
         return _result(await ctx.host.spawn(order), kit.config.subagents.result_chars, ctx)
     except AdderClawError as error:
         return rejected(f"the subagent could not begin: {error}")
 
 
-def _in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
+def _start_in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
     """The turn goes on; when the subagent ends, the model is told its answer, once."""
     from adderclaw.tools.background import Output, TaskOutcome, TooManyTasks
 
@@ -198,7 +198,7 @@ def _in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -
     allowed = kit.config.subagents
 
     async def work(output: Output) -> TaskOutcome:
-        result = await _worked(kit, order, ctx, apart=apart)
+        result = await _run_subagent(kit, order, ctx, apart=apart)
         output.write(result.content.encode("utf-8", "replace") + b"\n")
         outcome = str(result.metadata.get("status", "it could not begin"))
         return TaskOutcome("failed" if result.is_error else "completed", outcome, result.content)
@@ -215,11 +215,11 @@ BUILT_IN = "built in"
 """The source of a type of subagent that the program brings."""
 FOLDERS = (".claude/agents", ".adderclaw/agents")
 """Where a project keeps definitions; of two with the same name, the later folder's counts."""
-LISTED = 4_000
+MAX_LISTED_CHARS = 4_000
 """Characters of the prompt that definitions of the operator and the project may take."""
 
 
-def _described(kit: "Kit", text: str) -> str:
+def _describe(kit: "Kit", text: str) -> str:
     """With the types that are not built in; no file is looked for where there is no folder for it."""
     homes = (kit.home, *foreign_homes(kit.config.compat.claude))
     folders = [
@@ -231,13 +231,13 @@ def _described(kit: "Kit", text: str) -> str:
         return text
     definitions = _known(kit).by_name.values()
     lines = [f"\n- {entry.name}: {entry.description[:300]}" for entry in definitions if entry.source != BUILT_IN]
-    return (text + "".join(lines))[: len(text) + LISTED]
+    return (text + "".join(lines))[: len(text) + MAX_LISTED_CHARS]
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
     def prepare(arguments: AgentArguments, ctx: ToolContext) -> Prepared:
-        definition = _found(kit, arguments)
-        overlaps = _only_reads(arguments, definition)
+        definition = _find_definition(kit, arguments)
+        overlaps = _is_read_only(arguments, definition)
         fails = definition.content if isinstance(definition, ToolResult) else ""
         return Prepared(
             _touch(arguments, ctx), lambda: run(arguments, definition, ctx, overlaps=overlaps), overlaps, lambda: fails
@@ -248,11 +248,11 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
     ) -> ToolResult:
         if isinstance(definition, ToolResult):
             return definition
-        order = _order(arguments, definition, ctx, overlaps=overlaps)
+        order = _build_child(arguments, definition, ctx, overlaps=overlaps)
         apart = bool(arguments.isolation)
         if order.background and kit.tasks is not None:
-            return _in_background(kit, order, ctx, apart=apart)
-        return await _worked(kit, order, ctx, apart=apart)
+            return _start_in_background(kit, order, ctx, apart=apart)
+        return await _run_subagent(kit, order, ctx, apart=apart)
 
     known = spec("Agent")
     return (
@@ -260,7 +260,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
             "Agent",
             AgentArguments,
             prepare,
-            _described(kit, known.description),
+            _describe(kit, known.description),
             known.parameters,
             (Alias("Task"),),
             timeout=lambda _given: kit.config.limits.seconds,

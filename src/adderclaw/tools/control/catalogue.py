@@ -11,14 +11,14 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 from adderclaw.tools.specs import spec
 
-MOST = 20
+MAX_RESULTS = 20
 MAX_QUERY = 1000
 
 
 @record
 class ToolSearchArguments:
     query: str
-    max_results: Annotated[int, Between(1, MOST)] = 5
+    max_results: Annotated[int, Between(1, MAX_RESULTS)] = 5
 
 
 @record
@@ -30,10 +30,10 @@ class CallArguments:
 # ------------------------------------------------------------------ the search
 
 
-def search(tools: Mapping[str, Tool[Any]], query: str, most: int) -> ToolResult:
+def search_tools(tools: Mapping[str, Tool[Any]], query: str, most: int) -> ToolResult:
     """`select:A,B` gives these; otherwise words, of which `+word` has to be in the name."""
     if query[:7].lower() == "select:":
-        return _selected(tools, [name.strip() for name in query[7:].split(",") if name.strip()])
+        return _select_by_name(tools, [name.strip() for name in query[7:].split(",") if name.strip()])
     words = [word for word in query.lower().split() if word.strip("+")]
     if not words:
         return rejected("query is empty: give words such as `notebook`, or select:Name,Name.")
@@ -41,18 +41,18 @@ def search(tools: Mapping[str, Tool[Any]], query: str, most: int) -> ToolResult:
     scored = [(_score(tool, words), -index, tool) for index, tool in enumerate(late.values())]
     best = sorted((entry for entry in scored if entry[0] > 0), key=lambda entry: entry[:2], reverse=True)
     if not best:
-        return _nothing(query, late)
-    return _described([tool for _, _, tool in best[:most]], [])
+        return _no_match(query, late)
+    return _describe_tools([tool for _, _, tool in best[:most]], [])
 
 
-def _selected(tools: Mapping[str, Tool[Any]], names: list[str]) -> ToolResult:
+def _select_by_name(tools: Mapping[str, Tool[Any]], names: list[str]) -> ToolResult:
     from adderclaw.tools import find_tool, nearest_name
 
     if not names:
         return rejected("select: names no tool; give select:Name or select:Name,Name.")
     selected: dict[str, Tool[Any]] = {}
     missing: list[str] = []
-    for name in names[:MOST]:
+    for name in names[:MAX_RESULTS]:
         known = find_tool(tools, name)
         if known is not None and not known[0].traits.finds_tools:
             selected[known[0].name] = known[0]
@@ -61,10 +61,10 @@ def _selected(tools: Mapping[str, Tool[Any]], names: list[str]) -> ToolResult:
             missing.append(f"there is no tool {name[:100]!r}" + (f"; did you mean {near}?" if near else ""))
     if not selected:
         return rejected("; ".join(missing))
-    return _described(list(selected.values()), missing)
+    return _describe_tools(list(selected.values()), missing)
 
 
-def _described(tools: list[Tool[Any]], notes: list[str]) -> ToolResult:
+def _describe_tools(tools: list[Tool[Any]], notes: list[str]) -> ToolResult:
     lines = [
         canonical({"tool": tool.name, "description": tool.description, "input": tool.parameters}) for tool in tools
     ]
@@ -76,7 +76,7 @@ def _described(tools: list[Tool[Any]], notes: list[str]) -> ToolResult:
     return ToolResult("\n".join(lines), metadata=about) if foreign else own_words("\n".join(lines), about)
 
 
-def _nothing(query: str, late: Mapping[str, Tool[Any]]) -> ToolResult:
+def _no_match(query: str, late: Mapping[str, Tool[Any]]) -> ToolResult:
     names = list(late)
     more = f" and {len(names) - 100} more" if len(names) > 100 else ""
     listed = f"There are: {', '.join(names[:100])}{more}." if names else "There are no further tools."
@@ -103,7 +103,7 @@ def _score(tool: Tool[Any], words: list[str]) -> int:
 # ------------------------------------------------------------------ the tools
 
 
-LOOKING = Touch(why="looks for tools")
+SEARCH_TOUCH = Touch(why="looks for tools")
 
 
 def tools() -> tuple[Tool[Any], ...]:
@@ -111,7 +111,7 @@ def tools() -> tuple[Tool[Any], ...]:
         if len(arguments.query) > MAX_QUERY:
             return rejected(f"the query has {len(arguments.query)} characters; at most {MAX_QUERY} are searched for.")
         failed = await ctx.host.connecting()
-        result = search(ctx.host.tools(), arguments.query, arguments.max_results)
+        result = search_tools(ctx.host.tools(), arguments.query, arguments.max_results)
         if failed:
             return replace(result, content=f"{result.content}\n{failed}")
         return result
@@ -125,10 +125,10 @@ def tools() -> tuple[Tool[Any], ...]:
         Tool(
             "ToolSearch",
             ToolSearchArguments,
-            preparing(LOOKING, run),
+            preparing(SEARCH_TOUCH, run),
             known.description,
             known.parameters,
             timeout=lambda _given: 60.0,
         ),
-        Tool("Call", CallArguments, preparing(LOOKING, call), caller.description, caller.parameters),
+        Tool("Call", CallArguments, preparing(SEARCH_TOUCH, call), caller.description, caller.parameters),
     )

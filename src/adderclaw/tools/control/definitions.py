@@ -17,17 +17,17 @@ from adderclaw.tools.control.agent import BUILT_IN, FOLDERS
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 
-MOST_FILES = 200
-MOST_BYTES = 256 * 1024
-LONGEST = 1536
+MAX_FILES = 200
+MAX_BYTES = 256 * 1024
+MAX_DESCRIPTION = 1536
 """Characters of a description that are kept."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 MODES: tuple[str, ...] = get_args(PermissionMode.__value__)
 KEYS = frozenset(
     ("name", "description", "tools", "disallowedTools", "model", "permissionMode", "maxTurns", "background", "effort")
 )
-OF_A_PLUGIN = KEYS - {"permissionMode"}
-LOOKING = in_set("explorer")
+PLUGIN_KEYS = KEYS - {"permissionMode"}
+READ_ONLY_TOOLS = in_set("explorer")
 
 COMMON = """\
 You are a subagent: you work on one task for another agent, in the workspace {workspace}. Nobody answers questions.
@@ -49,7 +49,7 @@ class Definition(NamedTuple):
     source: str = BUILT_IN
 
 
-class Known(NamedTuple):
+class KnownDefinitions(NamedTuple):
     by_name: dict[str, Definition]
     problems: list[str]
     """Files that could not be taken, each with the reason, and what of the others has no effect."""
@@ -62,19 +62,19 @@ def _built_in() -> list[Definition]:
     plan = "You read and think; you change nothing. Give a plan in steps, the files it touches, and how to check it."
     return [
         Definition("general-purpose", "any task of several steps, with all tools", COMMON),
-        Definition("Explore", "finds and reads, changes nothing", f"{COMMON}\n{explore}", LOOKING),
-        Definition("Plan", "reads and makes a plan, changes nothing", f"{COMMON}\n{plan}", LOOKING),
+        Definition("Explore", "finds and reads, changes nothing", f"{COMMON}\n{explore}", READ_ONLY_TOOLS),
+        Definition("Plan", "reads and makes a plan, changes nothing", f"{COMMON}\n{plan}", READ_ONLY_TOOLS),
     ]
 
 
-def known(
+def known_definitions(
     home: str,
     project: str,
     from_command_line: Mapping[str, Json] | None = None,
     *,
     foreign: bool = False,
     plugins: "Sequence[LoadedPlugin]" = (),
-) -> Known:
+) -> KnownDefinitions:
     """All definitions; a project's replaces the operator's of the same name, and that a built-in one.
 
     Those that were `given` at the start replace all others. `foreign`: those that the operator keeps for another
@@ -83,16 +83,21 @@ def known(
     by_name = {definition.name: definition for definition in _built_in()}
     problems: list[str] = []
     brought = [tool.name for plugin in plugins for tool in plugin.manifest.tools]
-    by_name |= {definition.name: definition for plugin in plugins for definition in _of_plugin(plugin, problems)}
-    for path, data in _files(home, project, problems, foreign=foreign):
+    by_name |= {
+        definition.name: definition for plugin in plugins for definition in _plugin_definitions(plugin, problems)
+    }
+    for path, data in _definition_files(home, project, problems, foreign=foreign):
         try:
-            definition = _parsed(path, data, problems)
+            definition = _parse_file(path, data, problems)
             _require_tools(definition, brought, problems)
         except ValueError as error:
             problems.append(f"{path}: {error}")
             continue
         by_name[definition.name] = definition
-    return Known(by_name | {name: of_json(name, entry) for name, entry in (from_command_line or {}).items()}, problems)
+    return KnownDefinitions(
+        by_name | {name: definition_from_json(name, entry) for name, entry in (from_command_line or {}).items()},
+        problems,
+    )
 
 
 def _require_tools(definition: Definition, brought: Sequence[str], problems: list[str]) -> None:
@@ -111,13 +116,13 @@ def _require_tools(definition: Definition, brought: Sequence[str], problems: lis
             problems.append(f"{definition.source}: {wrong}; it is left out")
 
 
-def found(known: Known, requested: str) -> Definition | None:
+def find_definition(known: KnownDefinitions, requested: str) -> Definition | None:
     """By its name; that of a plugin's also without the plugin's, where only one is called so."""
     ends = [definition for name, definition in known.by_name.items() if name.partition(":")[2] == requested]
     return known.by_name.get(requested) or (ends[0] if len(ends) == 1 else None)
 
 
-def _of_plugin(plugin: "LoadedPlugin", problems: list[str]) -> Iterator[Definition]:
+def _plugin_definitions(plugin: "LoadedPlugin", problems: list[str]) -> Iterator[Definition]:
     """What a plugin brings, as long as it is as it was trusted; it changes neither the mode nor hooks nor servers."""
     from adderclaw.config.places import read
 
@@ -127,7 +132,7 @@ def _of_plugin(plugin: "LoadedPlugin", problems: list[str]) -> Iterator[Definiti
     for way in plugin.manifest.agents:
         path = os.path.join(plugin.root, way)
         try:
-            definition = _parsed(path, read(path) or b"", problems, OF_A_PLUGIN)
+            definition = _parse_file(path, read(path) or b"", problems, PLUGIN_KEYS)
         except (ConfigError, ValueError) as error:
             problems.append(f"{path}: {error}")
             continue
@@ -136,14 +141,14 @@ def _of_plugin(plugin: "LoadedPlugin", problems: list[str]) -> Iterator[Definiti
         )
 
 
-def of_json(name: str, data: Json) -> Definition:
+def definition_from_json(name: str, data: Json) -> Definition:
     """A definition that was given as JSON; ValueError says what is wrong with it."""
     turns: Any = data.get("maxTurns")
     head: Json = {**data, "name": name, "maxTurns": None if turns is None else str(turns)}
     return _definition(head, _text(data, "prompt", ""), "given at the start")
 
 
-def _files(home: str, project: str, problems: list[str], *, foreign: bool) -> list[tuple[str, bytes]]:
+def _definition_files(home: str, project: str, problems: list[str], *, foreign: bool) -> list[tuple[str, bytes]]:
     """The operator's own, then the project's if the operator trusts them as they are."""
     if not home:
         return []
@@ -152,7 +157,7 @@ def _files(home: str, project: str, problems: list[str], *, foreign: bool) -> li
     project_files = {name: data for folder in FOLDERS for name, data in _markdown(project, folder, problems).items()}
     return [
         *own.items(),
-        *(project_files.items() if project_files and _trusted(home, project, project_files, problems) else ()),
+        *(project_files.items() if project_files and _is_trusted(home, project, project_files, problems) else ()),
     ]
 
 
@@ -166,7 +171,7 @@ def _markdown(root: str, folder: str, problems: list[str]) -> dict[str, bytes]:
         return {}
     names = [entry.place.name for entry in listed if entry.place.name.endswith(".md")]
     contents: dict[str, bytes] = {}
-    for name in names[:MOST_FILES]:
+    for name in names[:MAX_FILES]:
         path = os.path.join(root, folder, name)
         try:
             contents[path] = read(path) or b""
@@ -175,7 +180,7 @@ def _markdown(root: str, folder: str, problems: list[str]) -> dict[str, bytes]:
     return contents
 
 
-def _trusted(home: str, project: str, contents: dict[str, bytes], problems: list[str]) -> bool:
+def _is_trusted(home: str, project: str, contents: dict[str, bytes], problems: list[str]) -> bool:
     """Whether these very bytes are among what the operator trusts."""
     from adderclaw.config.trust import trust
 
@@ -196,11 +201,11 @@ def _trusted(home: str, project: str, contents: dict[str, bytes], problems: list
 # ------------------------------------------------------------------ one file
 
 
-def _parsed(path: str, data: bytes, problems: list[str], keys: frozenset[str] = KEYS) -> Definition:
+def _parse_file(path: str, data: bytes, problems: list[str], keys: frozenset[str] = KEYS) -> Definition:
     from adderclaw.config.foreign import frontmatter
 
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"it has {len(data)} bytes; at most {MOST_BYTES} are read")
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"it has {len(data)} bytes; at most {MAX_BYTES} are read")
     head, body = frontmatter.whole(data)
     definition = _definition({key: value for key, value in head.items() if key in keys}, body, path)
     if idle := [key for key in head if key not in keys]:
@@ -221,13 +226,13 @@ def _definition(head: Json, body: str, source: str) -> Definition:
         raise ValueError(f"permissionMode: {mode[:40]!r} is not one of {', '.join(MODES)}")
     return Definition(
         name,
-        " ".join(description.split())[:LONGEST],
+        " ".join(description.split())[:MAX_DESCRIPTION],
         f"{body}\n\n{COMMON}" if body else COMMON,
-        _names(head, "tools"),
-        _names(head, "disallowedTools") or (),
+        _tool_names(head, "tools"),
+        _tool_names(head, "disallowedTools") or (),
         _text(head, "model", "") or None,
         cast("PermissionMode | None", mode),
-        _number(head, "maxTurns"),
+        _turn_limit(head, "maxTurns"),
         frontmatter.is_true(head.get("background")),
         _thinking(head.get("effort")),
         source,
@@ -252,7 +257,7 @@ def _thinking(value: object) -> Thinking:
     return Thinking(tokens=int(str(value)))
 
 
-def _number(head: Json, key: str) -> int | None:
+def _turn_limit(head: Json, key: str) -> int | None:
     value: Any = head.get(key)
     if value is None:
         return None
@@ -261,7 +266,7 @@ def _number(head: Json, key: str) -> int | None:
     return int(value)
 
 
-def _names(head: Json, key: str) -> tuple[str, ...] | None:
+def _tool_names(head: Json, key: str) -> tuple[str, ...] | None:
     """Tools by name, as a list or separated by commas; None where nothing is said: then all. An empty text is none."""
     value: Any = head.get(key)
     if value is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 type Status = Literal["pending", "in_progress", "completed"]
 
-MOST = 200
+MAX_ITEMS = 200
 MAX_TEXT = 8 * 1024
 NO_STORE = "there is no list in this run: it was started without a database."
 MARKS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
@@ -71,8 +71,8 @@ class TaskUpdateArguments:
 def write_todos(store: "Store", arguments: TodoWriteArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.storage import lists
 
-    if len(arguments.todos) > MOST:
-        return rejected(f"{len(arguments.todos)} todos; at most {MOST} are kept.")
+    if len(arguments.todos) > MAX_ITEMS:
+        return rejected(f"{len(arguments.todos)} todos; at most {MAX_ITEMS} are kept.")
     for number, todo in enumerate(arguments.todos, 1):
         if not todo.content.strip() or len(todo.content) > MAX_TEXT or len(todo.activeForm) > MAX_TEXT:
             return rejected(f"todo {number} is empty or longer than {MAX_TEXT} characters.")
@@ -90,23 +90,23 @@ def write_todos(store: "Store", arguments: TodoWriteArguments, ctx: ToolContext)
 # ------------------------------------------------------------------ tasks
 
 
-def line(task: "Task") -> str:
+def task_line(task: "Task") -> str:
     owner = f" ({task.owner})" if task.owner else ""
     waits = f" [waits for {', '.join(f'#{number}' for number in task.blocked_by)}]" if task.blocked_by else ""
     return f"#{task.number} {MARKS[task.status]} {task.subject}{owner}{waits}"
 
 
-async def create(store: "Store", arguments: TaskCreateArguments, ctx: ToolContext) -> ToolResult:
+async def create_task(store: "Store", arguments: TaskCreateArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.storage import lists
 
     if (
-        wrong := _too_long(
+        wrong := _length_problem(
             arguments.subject, arguments.description, arguments.activeForm, canonical(arguments.metadata)
         )
     ) or (not arguments.subject.strip()):
         return rejected(wrong or "the subject is empty.")
-    if len(lists.tasks(store, ctx.conversation_id)) >= MOST:
-        return rejected(f"there are {MOST} tasks already: delete what is done.")
+    if len(lists.tasks(store, ctx.conversation_id)) >= MAX_ITEMS:
+        return rejected(f"there are {MAX_ITEMS} tasks already: delete what is done.")
     with store.write() as cursor:
         number = lists.create(
             cursor,
@@ -116,7 +116,7 @@ async def create(store: "Store", arguments: TaskCreateArguments, ctx: ToolContex
             arguments.activeForm,
             arguments.metadata,
         )
-    blocked = await _blocked(ctx, "TaskCreated", number, arguments.subject, arguments.description)
+    blocked = await _fire_and_get_block(ctx, "TaskCreated", number, arguments.subject, arguments.description)
     if blocked is not None:
         with store.write() as cursor:
             lists.delete(cursor, ctx.conversation_id, number)
@@ -124,11 +124,11 @@ async def create(store: "Store", arguments: TaskCreateArguments, ctx: ToolContex
     return own_words(f"Task #{number} created: {arguments.subject}", {"task": {"id": str(number)}})
 
 
-async def get(store: "Store", arguments: TaskGetArguments, ctx: ToolContext) -> ToolResult:
-    task = _find(store, ctx, arguments.taskId)
+async def get_task(store: "Store", arguments: TaskGetArguments, ctx: ToolContext) -> ToolResult:
+    task = _find_task(store, ctx, arguments.taskId)
     if isinstance(task, ToolResult):
         return task
-    parts = [line(task), task.description]
+    parts = [task_line(task), task.description]
     if task.blocks:
         parts.append(f"blocks: {', '.join(f'#{number}' for number in task.blocks)}")
     if task.metadata:
@@ -136,17 +136,17 @@ async def get(store: "Store", arguments: TaskGetArguments, ctx: ToolContext) -> 
     return own_words("\n".join(part for part in parts if part), {"task": task._asdict()})
 
 
-async def listing(store: "Store", _given: TaskListArguments, ctx: ToolContext) -> ToolResult:
+async def list_tasks(store: "Store", _given: TaskListArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.storage import lists
 
     tasks = lists.tasks(store, ctx.conversation_id)
-    return own_words("\n".join(map(line, tasks)) or "There are no tasks.", {"tasks": len(tasks)})
+    return own_words("\n".join(map(task_line, tasks)) or "There are no tasks.", {"tasks": len(tasks)})
 
 
-async def update(store: "Store", arguments: TaskUpdateArguments, ctx: ToolContext) -> ToolResult:
+async def update_task(store: "Store", arguments: TaskUpdateArguments, ctx: ToolContext) -> ToolResult:
     from adderclaw.storage import lists
 
-    task = _find(store, ctx, arguments.taskId)
+    task = _find_task(store, ctx, arguments.taskId)
     if isinstance(task, ToolResult):
         return task
     if arguments.status == "deleted":
@@ -156,13 +156,13 @@ async def update(store: "Store", arguments: TaskUpdateArguments, ctx: ToolContex
     links = _new_links(store, arguments, task, ctx)
     if isinstance(links, str):
         return rejected(links)
-    fields = _changes(arguments, task)
-    if wrong := _too_long(*(text if isinstance(text, str) else canonical(text) for text in fields.values())):
+    fields = _changed_fields(arguments, task)
+    if wrong := _length_problem(*(text if isinstance(text, str) else canonical(text) for text in fields.values())):
         return rejected(wrong)
     if fields.get("subject", "x").strip() == "":
         return rejected("the subject is empty.")
     if fields.get("status") == "completed" and task.status != "completed":
-        blocked = await _blocked(ctx, "TaskCompleted", task.number, task.subject, task.description)
+        blocked = await _fire_and_get_block(ctx, "TaskCompleted", task.number, task.subject, task.description)
         if blocked is not None:
             return rejected(f"the task is not completed: {blocked}")
     with store.write() as cursor:
@@ -171,11 +171,11 @@ async def update(store: "Store", arguments: TaskUpdateArguments, ctx: ToolContex
             lists.link(cursor, ctx.conversation_id, blocker, waiting)
     changed = [*fields, *(["links"] if links else [])]
     now = lists.task(store, ctx.conversation_id, task.number)
-    summary = line(now) if now is not None else f"#{task.number}"
+    summary = task_line(now) if now is not None else f"#{task.number}"
     return own_words(f"{summary}\nchanged: {', '.join(changed) or 'nothing'}", {"updatedFields": changed})
 
 
-def _changes(arguments: TaskUpdateArguments, task: "Task") -> dict[str, Any]:
+def _changed_fields(arguments: TaskUpdateArguments, task: "Task") -> dict[str, Any]:
     values: dict[str, Any] = {
         "subject": arguments.subject,
         "description": arguments.description,
@@ -201,19 +201,19 @@ def _new_links(
     for name, blocks in [(name, True) for name in arguments.addBlocks] + [
         (name, False) for name in arguments.addBlockedBy
     ]:
-        other = _number(name)
+        other = _task_number(name)
         if other not in everything:
             return f"there is no task {name[:40]!r}."
         pairs.append((current.number, other) if blocks else (other, current.number))
     after: dict[int, set[int]] = {number: set(task.blocks) for number, task in everything.items()}
     for blocker, blocked in pairs:
-        if blocker == blocked or _reaches(after, blocked, blocker):
+        if blocker == blocked or _is_reachable(after, blocked, blocker):
             return f"#{blocked} cannot wait for #{blocker}: each would wait for the other."
         after[blocker].add(blocked)
     return pairs
 
 
-def _reaches(after: dict[int, set[int]], start: int, goal: int) -> bool:
+def _is_reachable(after: dict[int, set[int]], start: int, goal: int) -> bool:
     seen: set[int] = set()
     waiting = [start]
     while waiting:
@@ -226,24 +226,24 @@ def _reaches(after: dict[int, set[int]], start: int, goal: int) -> bool:
     return False
 
 
-def _find(store: "Store", ctx: ToolContext, name: str) -> "Task | ToolResult":
+def _find_task(store: "Store", ctx: ToolContext, name: str) -> "Task | ToolResult":
     from adderclaw.storage import lists
 
-    task = lists.task(store, ctx.conversation_id, _number(name))
+    task = lists.task(store, ctx.conversation_id, _task_number(name))
     return task or rejected(f"there is no task {name[:40]!r}; TaskList shows them.")
 
 
-def _number(name: str) -> int:
+def _task_number(name: str) -> int:
     digits = name.strip().removeprefix("#")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
 
 
-def _too_long(*texts: str) -> str | None:
+def _length_problem(*texts: str) -> str | None:
     longest = max(map(len, texts), default=0)
     return f"a text of {longest} characters; at most {MAX_TEXT} are kept in one field." if longest > MAX_TEXT else None
 
 
-async def _blocked(ctx: ToolContext, event: str, number: int, subject: str, description: str) -> str | None:
+async def _fire_and_get_block(ctx: ToolContext, event: str, number: int, subject: str, description: str) -> str | None:
     """Why a hook does not let it happen, if one does not."""
     task = {"task_id": str(number), "task_subject": subject, "task_description": description}
     outcome = await ctx.host.fire(event, task)
@@ -259,10 +259,10 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
 
     return (
         _tool(kit, "TodoWrite", TodoWriteArguments, "keeps the todo list", todos, deferred=False),
-        _tool(kit, "TaskCreate", TaskCreateArguments, "adds a task to the list", create),
-        _tool(kit, "TaskGet", TaskGetArguments, "reads the task list", get),
-        _tool(kit, "TaskList", TaskListArguments, "reads the task list", listing),
-        _tool(kit, "TaskUpdate", TaskUpdateArguments, "changes the task list", update),
+        _tool(kit, "TaskCreate", TaskCreateArguments, "adds a task to the list", create_task),
+        _tool(kit, "TaskGet", TaskGetArguments, "reads the task list", get_task),
+        _tool(kit, "TaskList", TaskListArguments, "reads the task list", list_tasks),
+        _tool(kit, "TaskUpdate", TaskUpdateArguments, "changes the task list", update_task),
     )
 
 

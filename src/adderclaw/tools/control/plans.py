@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_PLAN = 256 * 1024
 NO_STORE = "there is no plan in this run: it was started without a database."
-ENTERED = (
+PLANNING_STARTED = (
     "Planning: until a plan is approved, Write, Edit, NotebookEdit, Delete and Bash are refused; nothing is changed."
     " Explore with Read, Grep and Glob, ask what is unclear, then give the plan, with its success criteria:"
     ' Call {"tool": "ExitPlanMode", "input": {"plan": "…"}}.'
@@ -33,21 +33,21 @@ class ExitPlanModeArguments:
     plan: str = ""
 
 
-def enter(store: "Store", ctx: ToolContext) -> ToolResult:
+def enter_plan_mode(store: "Store", ctx: ToolContext) -> ToolResult:
     from adderclaw.storage.sdlc import phases, plans
 
     phase = phases.phase_of(store, ctx.conversation_id)
     if phase == "planning" and not plans.last(store, ctx.conversation_id, "approved"):
-        return own_words(f"Already {ENTERED[0].lower()}{ENTERED[1:]}")
+        return own_words(f"Already {PLANNING_STARTED[0].lower()}{PLANNING_STARTED[1:]}")
     try:
         with store.write() as cursor:
             phases.move(cursor, ctx.conversation_id, "planning", by=phases.MODEL, seen=phase, why="EnterPlanMode")
     except phases.NotMoved as error:
         return rejected(str(error))
-    return own_words(ENTERED, {"phase": "planning"})
+    return own_words(PLANNING_STARTED, {"phase": "planning"})
 
 
-async def leave(kit: "Kit", store: "Store", arguments: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
+async def exit_plan_mode(kit: "Kit", store: "Store", arguments: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
     """Offer the plan to the operator. In plan mode outside the phase planning, that phase begins with the approval."""
     from adderclaw.storage.sdlc import phases, plans
     from adderclaw.storage.sdlc.criteria import BadPlan
@@ -59,7 +59,7 @@ async def leave(kit: "Kit", store: "Store", arguments: ExitPlanModeArguments, ct
     if phase == "planning" and approved is not None:
         with store.write() as cursor:
             moved = phases.move(cursor, ctx.conversation_id, "implement", by=phases.MODEL)
-        return _begun(ctx, approved.content, moved.notice)
+        return _approved_result(ctx, approved.content, moved.notice)
     drafted = plans.last(store, ctx.conversation_id, "draft")
     text = arguments.plan if arguments.plan.strip() else drafted.content if drafted is not None else ""
     if not text.strip():
@@ -71,13 +71,13 @@ async def leave(kit: "Kit", store: "Store", arguments: ExitPlanModeArguments, ct
             number = plans.draft(cursor, ctx.conversation_id, text)
     except BadPlan as error:
         return rejected(f"the plan cannot be approved as it is written:\n{error}")
-    answer = await _asked(
+    answer = await _ask_for_approval(
         text, ctx, "" if approved is None else f"; it replaces plan {approved.id}, which you approved"
     )
     if answer.by != "operator" and not answer.approved and phase != "planning" and approved is None:
         _begin_planning(store, ctx, number, phases.MODEL)  # so that the operator can approve it later
     if not answer.approved:
-        return _refused(answer, number)
+        return _refusal_result(answer, number)
     who = phases.By("operator", answer.who or answer.by)
     if phase != "planning":
         _begin_planning(store, ctx, number, who)
@@ -91,7 +91,7 @@ def _begin_planning(store: "Store", ctx: ToolContext, number: int, by: "By") -> 
         phases.begin_planning(cursor, ctx.conversation_id, number, by=by)
 
 
-async def _asked(text: str, ctx: ToolContext, replaces: str) -> Answer:
+async def _ask_for_approval(text: str, ctx: ToolContext, replaces: str) -> Answer:
     reason = f"the plan needs your approval; then files can be written and commands run{replaces}"
     notice = {"message": f"ExitPlanMode: {reason}", "title": "Approval needed"}
     await ctx.host.fire("Notification", {**notice, "notification_type": "permission_prompt"})
@@ -112,10 +112,10 @@ async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, nu
         moved = await to_thread(approve, store, ctx.conversation_id, number, who, taking)
     except NotMoved as error:  # another process moved on while the operator was asked
         return rejected(f"the conversation is no longer planning, or its plan was withdrawn meanwhile: {error}")
-    return _begun(ctx, text, moved.notice)
+    return _approved_result(ctx, text, moved.notice)
 
 
-def _begun(ctx: ToolContext, text: str, notice: str) -> ToolResult:
+def _approved_result(ctx: ToolContext, text: str, notice: str) -> ToolResult:
     # who approves a plan of plan mode has not asked for a proof
     more = f"\n\n({notice})" if notice and not ctx.host.in_plan_mode else ""
     if ctx.host.in_plan_mode and not ctx.host.end_plan_mode():
@@ -125,7 +125,7 @@ def _begun(ctx: ToolContext, text: str, notice: str) -> ToolResult:
     return own_words(f"The plan is approved: carry it out.{more}\n\n{text}", {"phase": "implement"})
 
 
-def _refused(answer: Answer, number: int) -> ToolResult:
+def _refusal_result(answer: Answer, number: int) -> ToolResult:
     comment = f": {answer.comment}" if answer.comment else ""
     if answer.by != "operator":
         outcome = f"it is kept as draft {number}, and planning goes on"
@@ -143,10 +143,10 @@ def _refused(answer: Answer, number: int) -> ToolResult:
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
     async def begin(_given: EnterPlanModeArguments, ctx: ToolContext) -> ToolResult:
-        return rejected(NO_STORE) if kit.store is None else enter(kit.store, ctx)
+        return rejected(NO_STORE) if kit.store is None else enter_plan_mode(kit.store, ctx)
 
     async def end(arguments: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
-        return rejected(NO_STORE) if kit.store is None else await leave(kit, kit.store, arguments, ctx)
+        return rejected(NO_STORE) if kit.store is None else await exit_plan_mode(kit, kit.store, arguments, ctx)
 
     return (
         _tool("EnterPlanMode", EnterPlanModeArguments, "begins to plan", begin, 30.0),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_QUESTIONS, MAX_OPTIONS, MAX_HEADER, MAX_TEXT = 4, 4, 12, 4000
 HOST_KEYS = frozenset({"annotations", "metadata"})
 """What the reference's host adds for its own use."""
-NOBODY = (
+NO_OPERATOR = (
     "Nobody is there to answer: no operator. Decide by yourself what is safe to decide, say what you assumed,"
     " and leave the rest open."
 )
@@ -67,7 +67,7 @@ def _decode(data: Json) -> AskUserQuestionArguments:
     return decode(AskUserQuestionArguments, asked)
 
 
-def _unfit(questions: list[AskQuestion]) -> str | None:
+def _question_problem(questions: list[AskQuestion]) -> str | None:
     if not 1 <= len(questions) <= MAX_QUESTIONS:
         return f"{len(questions)} questions; ask 1 to {MAX_QUESTIONS} at once."
     if len({question.question for question in questions}) < len(questions):
@@ -85,12 +85,12 @@ def _unfit(questions: list[AskQuestion]) -> str | None:
     return None
 
 
-def _question(asked: AskQuestion) -> Question:
+def _build_question(asked: AskQuestion) -> Question:
     options = tuple(Option(option.label, option.description, option.preview) for option in asked.options)
     return Question(asked.question, asked.header[:MAX_HEADER] or "Question", options, asked.multiSelect)
 
 
-def _said(replies: Replies) -> str:
+def _format_replies(replies: Replies) -> str:
     return "\n".join(f"{shown(question)}\n→ {reply}" for question, reply in replies.items())
 
 
@@ -107,7 +107,7 @@ class BriefArguments:
     status: Literal["normal", "proactive"] = "normal"
 
 
-def _attached(targets: tuple[PathFact, ...], ctx: ToolContext) -> list[str]:
+def _describe_attachments(targets: tuple[PathFact, ...], ctx: ToolContext) -> list[str]:
     """Each attachment with its size; raises OSError for one that is not there."""
     lines: list[str] = []
     for target in targets:
@@ -128,18 +128,18 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
 
 def _ask(kit: "Kit") -> Tool[Any]:
     async def run(arguments: AskUserQuestionArguments, ctx: ToolContext) -> ToolResult:
-        if (wrong := _unfit(arguments.questions)) is not None:
+        if (wrong := _question_problem(arguments.questions)) is not None:
             return rejected(wrong)
         if arguments.answers and ctx.rewritten:  # a hook answers; a model that fills this in itself answers nothing
-            return own_words(_said(arguments.answers), {"answers": arguments.answers})
+            return own_words(_format_replies(arguments.answers), {"answers": arguments.answers})
         notice = {"message": arguments.questions[0].question, "title": "The agent asks"}
         await ctx.host.fire("Notification", {**notice, "notification_type": "agent_needs_input"})
-        asked = tuple(_question(question) for question in arguments.questions)
+        asked = tuple(_build_question(question) for question in arguments.questions)
         answer = await ctx.host.ask(QuestionRequest(asked, tool_use_id=ctx.tool_use_id))
         if answer.replies is None:
-            return replace(rejected(NOBODY), unanswered=True)
+            return replace(rejected(NO_OPERATOR), unanswered=True)
         who = {"answered_by": answer.who, "approval_id": answer.approval_id}
-        return own_words(_said(answer.replies), {"answers": answer.replies, "answered": who})
+        return own_words(_format_replies(answer.replies), {"answers": answer.replies, "answered": who})
 
     known = spec("AskUserQuestion")
     return Tool(
@@ -164,7 +164,7 @@ def _brief() -> Tool[Any]:
             return rejected("the message is empty.")
         if len(arguments.message) > MAX_MESSAGE or len(arguments.attachments) > MAX_ATTACHMENTS:
             return rejected(f"at most {MAX_MESSAGE} characters and {MAX_ATTACHMENTS} attachments are sent at once.")
-        attached = _attached(targets, ctx)
+        attached = _describe_attachments(targets, ctx)
         ctx.host.say(arguments.message, attached, arguments.status)
         suffix = f" with {len(attached)} attachments" if attached else ""
         return own_words(f"Told the operator{suffix}.", {"attachments": attached})

@@ -15,9 +15,9 @@ from adderclaw.tools.specs import spec
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
 
-LISTED = 8_000
+MAX_LISTED_CHARS = 8_000
 """Characters of the prompt that the list of skills may take."""
-DESCRIBED = 300
+MAX_DESCRIPTION_CHARS = 300
 """Of which one description at most."""
 MAX_ARGUMENTS = 100_000
 
@@ -29,14 +29,14 @@ class SkillArguments:
     file: str = ""
 
 
-def _described(kit: "Kit", text: str) -> str:
+def _describe(kit: "Kit", text: str) -> str:
     """With the skills that there are, as many as there is room for."""
     if kit.skills is None:
         return text
     listed, whole = kit.skills.offered()
-    room, lines, left = LISTED, [text], 0 if whole else 1
+    room, lines, left = MAX_LISTED_CHARS, [text], 0 if whole else 1
     for name, description in listed:
-        line = f"- {name}: {description[:DESCRIBED]}"
+        line = f"- {name}: {description[:MAX_DESCRIPTION_CHARS]}"
         line = line if len(line) <= room else f"- {name}"
         if len(line) > room:
             left += 1
@@ -48,7 +48,7 @@ def _described(kit: "Kit", text: str) -> str:
     return "\n".join(lines)
 
 
-async def with_outputs(called: CalledSkill, host: Host) -> str:
+async def fill_placeholders(called: CalledSkill, host: Host) -> str:
     """The text with what its commands print and what it names with @, each judged and recorded as a call of Bash, Read
     or LS, and shown as what it is: data.
 
@@ -101,7 +101,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         except Refused as error:
             return rejected(error.reason)
         granted = ctx.host.lend(called.rules, called.effort)
-        text = await with_outputs(called, ctx.host)
+        text = await fill_placeholders(called, ctx.host)
         return own_words(text, {"skill": arguments.skill, "file": called.path, "granted": granted})
 
     known = spec("Skill")
@@ -110,7 +110,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
             "Skill",
             SkillArguments,
             prepare,
-            _described(kit, known.description),
+            _describe(kit, known.description),
             known.parameters,
             usable=kit.skills is not None,
         ),

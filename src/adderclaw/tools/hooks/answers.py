@@ -9,14 +9,14 @@ from adderclaw.tools.hooks import catalogue
 from adderclaw.tools.hooks.catalogue import EVENTS
 
 STRICTNESS: dict[Verdict | None, int] = {None: -1, "allow": 0, "ask": 1, "deny": 2}
-TOLD_CHARACTERS = 10_000
+MAX_SHOWN_CHARS = 10_000
 """How much of one hook's text a model or a person is shown; all of it is in the hook's row."""
 TIMEOUT_BLOCKS = frozenset({"PreToolUse", "UserPromptSubmit"})
 """Where a hook that does not answer in time counts as one that blocks."""
 ACTIONS = {"accept": 0, "decline": 1, "cancel": 2}
 
 
-class Ran(NamedTuple):
+class HookRun(NamedTuple):
     """How one hook ended."""
 
     exit_code: int | None
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read(event: str, ran: Ran) -> Answer:
+def read_answer(event: str, ran: HookRun) -> Answer:
     """Exit 0 with JSON is control, exit 2 blocks, anything else is a failure that is only logged."""
     if ran.refused:
         return Answer(block=ran.stderr, failure=ran.stderr)
@@ -51,7 +51,7 @@ def read(event: str, ran: Ran) -> Answer:
     if ran.is_cut and event in TIMEOUT_BLOCKS and (ran.exit_code is None or ran.stdout.lstrip().startswith("{")):
         reason = ran.stderr.strip() or "the hook printed more than the limit, so its answer is unknown"
         return Answer(block=reason, failure=reason)
-    output, problem, notes = _output(event, ran.stdout)
+    output, problem, notes = _parse_output(event, ran.stdout)
     if ran.exit_code == 2:
         return Answer(ran.stderr.strip() or str(output.get("reason", "")), None, problem, notes)
     if ran.exit_code != 0:
@@ -71,11 +71,11 @@ def says_async(text: str) -> bool:
     return isinstance(value, dict) and cast(Json, value).get("async") is True
 
 
-def _output(event: str, stdout: str) -> tuple[Json, str, tuple[str, ...]]:
+def _parse_output(event: str, stdout: str) -> tuple[Json, str, tuple[str, ...]]:
     """JSON on stdout, checked; what is wrong with it; which of its fields are not known."""
     text = stdout.strip()
     if not text.startswith("{"):
-        return _plain(event, text), "", ()
+        return _plain_text_output(event, text), "", ()
     if says_async(text.partition("\n")[0]) or says_async(text):
         return {}, "its output says async, so it decides nothing and the rest of its output has no effect", ()
     try:
@@ -83,20 +83,20 @@ def _output(event: str, stdout: str) -> tuple[Json, str, tuple[str, ...]]:
     except (ValueError, RecursionError) as error:
         return {}, f"its output starts with {{ but is not one JSON value: {error}", ()
     output = cast(Json, value)
-    wrong = catalogue.problems(catalogue.OUTPUT, output) or _arm_problems(event, output)
+    wrong = catalogue.field_problems(catalogue.OUTPUT, output) or _arm_problems(event, output)
     if wrong:
         return {}, f"its output does not fit: {'; '.join(wrong)}", ()
     arm = output.get("hookSpecificOutput", {})
-    unknown = catalogue.strange(catalogue.OUTPUT, output)
-    unknown += catalogue.strange({"hookEventName": catalogue.TEXT, **(EVENTS[event].arm or {})}, arm)
+    unknown = catalogue.unknown_fields(catalogue.OUTPUT, output)
+    unknown += catalogue.unknown_fields({"hookEventName": catalogue.TEXT, **(EVENTS[event].arm or {})}, arm)
     return output, "", tuple(f"its output has {name}, which has no effect on {event}" for name in unknown)
 
 
-def _plain(event: str, text: str) -> Json:
+def _plain_text_output(event: str, text: str) -> Json:
     """Plain text is context where the event says so; of a worktree it is the path."""
     if not text:
         return {}
-    if EVENTS[event].speaks:
+    if EVENTS[event].stdout_is_context:
         return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
     if event == "WorktreeCreate":
         return {"hookSpecificOutput": {"hookEventName": event, "worktreePath": text.splitlines()[-1].strip()}}
@@ -111,7 +111,7 @@ def _arm_problems(event: str, output: Json) -> list[str]:
         return [f"hookSpecificOutput must be left out for {event}"]
     if arm.get("hookEventName") != event:
         return [f"hookSpecificOutput.hookEventName must be {event}"]
-    return catalogue.problems(spec, arm, "hookSpecificOutput.")
+    return catalogue.field_problems(spec, arm, "hookSpecificOutput.")
 
 
 # ------------------------------------------------------------------ all of them together
@@ -133,7 +133,7 @@ class Merge:
         self._ran = 0
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Nothing that a later hook says could change a call that is refused already."""
         return self.event == "PreToolUse" and (bool(self._blocks) or self._verdict == "deny")
 
@@ -143,22 +143,22 @@ class Merge:
         if block is None and answer.failure and failure_blocks:
             block = answer.failure
         if block is not None:
-            self._blocked(ordinal, block)
+            self._add_block(ordinal, block)
         else:
-            self._said(ordinal, answer.output or {})
+            self._add_output(ordinal, answer.output or {})
 
-    def _blocked(self, ordinal: int, text: str) -> None:
-        match EVENTS[self.event].on_two:
+    def _add_block(self, ordinal: int, text: str) -> None:
+        match EVENTS[self.event].on_exit_two:
             case "block" | "model":
-                self._blocks.append((ordinal, cut(text)))
+                self._blocks.append((ordinal, cut_text(text)))
             case "user":
-                self._messages += [cut(text)] if text else []
+                self._messages += [cut_text(text)] if text else []
             case "ignore":
                 pass
 
-    def _said(self, ordinal: int, output: Json) -> None:
+    def _add_output(self, ordinal: int, output: Json) -> None:
         if message := output.get("systemMessage"):
-            self._messages.append(cut(message))
+            self._messages.append(cut_text(message))
         arm: Json = output.get("hookSpecificOutput", {})
         verdict: Verdict | None = arm.get("permissionDecision")
         why = str(arm.get("permissionDecisionReason", ""))
@@ -166,20 +166,20 @@ class Merge:
         if legacy is not None and self.event == "PreToolUse" and verdict is None:
             verdict, why = ("allow" if legacy == "approve" else "deny"), str(output.get("reason", ""))
         elif legacy == "block":
-            self._blocked(ordinal, str(output.get("reason", "")))
+            self._add_block(ordinal, str(output.get("reason", "")))
         if output.get("continue") is False and self.event != "TaskCreated":
-            self._stop = self._stop if self._stop is not None else cut(str(output.get("stopReason", "")))
+            self._stop = self._stop if self._stop is not None else cut_text(str(output.get("stopReason", "")))
             if self.event == "PreToolUse":
                 verdict, why = "deny", self._stop
         if STRICTNESS[verdict] > STRICTNESS[self._verdict]:
-            self._verdict, self._why = verdict, cut(why)
-        self._arm(arm)
+            self._verdict, self._why = verdict, cut_text(why)
+        self._add_specific(arm)
 
-    def _arm(self, arm: Json) -> None:
+    def _add_specific(self, arm: Json) -> None:
         for name, value in arm.items():
             match name:
                 case "additionalContext":
-                    self._context += [cut(value)] if value.strip() else []
+                    self._context += [cut_text(value)] if value.strip() else []
                 case "updatedInput":
                     self.updated_input = value
                 case "watchPaths":
@@ -190,13 +190,13 @@ class Merge:
                     if self._specific.get(name, {}).get("behavior") != "deny":
                         self._specific[name] = value
                 case "action" | "content":
-                    self._elicited(arm)
+                    self._add_elicitation(arm)
                 case "hookEventName" | "permissionDecision" | "permissionDecisionReason":
                     pass
                 case _:
                     self._specific[name] = value
 
-    def _elicited(self, arm: Json) -> None:
+    def _add_elicitation(self, arm: Json) -> None:
         """The strictest action stands, with its own content."""
         action, before = arm.get("action"), self._specific.get("action")
         if action is not None and (before is None or ACTIONS[action] >= ACTIONS[before]):
@@ -221,7 +221,7 @@ class Merge:
         )
 
 
-def cut(text: str) -> str:
-    if len(text) <= TOLD_CHARACTERS:
+def cut_text(text: str) -> str:
+    if len(text) <= MAX_SHOWN_CHARS:
         return text
-    return f"{text[:TOLD_CHARACTERS]}\n[cut: {len(text)} characters in all, which hook_invocations has]"
+    return f"{text[:MAX_SHOWN_CHARS]}\n[cut: {len(text)} characters in all, which hook_invocations has]"

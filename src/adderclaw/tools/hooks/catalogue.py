@@ -10,15 +10,15 @@ TOOL_SECONDS = 600.0
 SECONDS = 60.0
 SESSION_END_SECONDS = 1.5
 
-type OnTwo = Literal["block", "model", "user", "ignore"]
+type ExitTwoEffect = Literal["block", "model", "user", "ignore"]
 """What exit code 2 does: blocks what the event is about, tells the model, tells the person, or nothing."""
 
 
 class Kind(NamedTuple):
     """A type of the wire, and the words for it."""
 
-    says: str
-    fits: Callable[[object], bool]
+    description: str
+    accepts: Callable[[object], bool]
 
 
 def _is(*kinds: type) -> Callable[[object], bool]:
@@ -53,11 +53,11 @@ def _is_update(value: object) -> bool:
         return False
     update = cast(Json, value)
     kind = update.get("type")
-    return isinstance(kind, str) and kind in UPDATE_TYPES and not problems(UPDATE_TYPES[kind], update)
+    return isinstance(kind, str) and kind in UPDATE_TYPES and not field_problems(UPDATE_TYPES[kind], update)
 
 
 def _is_rule(value: object) -> bool:
-    return isinstance(value, dict) and not problems({"toolName": TEXT, "ruleContent?": TEXT}, cast(Json, value))
+    return isinstance(value, dict) and not field_problems({"toolName": TEXT, "ruleContent?": TEXT}, cast(Json, value))
 
 
 def _is_decision(value: object) -> bool:
@@ -69,7 +69,7 @@ def _is_decision(value: object) -> bool:
             spec = {"message?": TEXT, "interrupt?": BOOL}
         case _:
             return False
-    return not problems(spec, cast(Json, value))
+    return not field_problems(spec, cast(Json, value))
 
 
 UPDATES = Kind("a list of permission updates", _all(_is_update))
@@ -101,9 +101,9 @@ class Event(NamedTuple):
     """The field that a matcher looks at; where there is none, only `""` and `*` match."""
     arm: Spec | None = None
     """What `hookSpecificOutput` may say (Appendix B); None: it must be left out."""
-    on_two: OnTwo = "ignore"
+    on_exit_two: ExitTwoEffect = "ignore"
     seconds: float = SECONDS
-    speaks: bool = False
+    stdout_is_context: bool = False
     """Plain text on stdout is context for the model."""
 
 
@@ -127,13 +127,13 @@ EVENTS: dict[str, Event] = {
     ),
     "PermissionDenied": Event({**_CALL, "reason": TEXT}, "tool_name", {"retry?": BOOL}),
     "Notification": Event({"message": TEXT, "title?": TEXT, "notification_type": TEXT}, "notification_type", _CONTEXT),
-    "UserPromptSubmit": Event({"prompt": TEXT}, "", _CONTEXT, "block", TOOL_SECONDS, speaks=True),
+    "UserPromptSubmit": Event({"prompt": TEXT}, "", _CONTEXT, "block", TOOL_SECONDS, stdout_is_context=True),
     "SessionStart": Event(
         {"source": _one_of("startup", "resume", "clear", "compact"), "agent_type?": TEXT, "model?": TEXT},
         "source",
         {**_CONTEXT, "initialUserMessage?": TEXT, **_WATCH},
         "user",
-        speaks=True,
+        stdout_is_context=True,
     ),
     "SessionEnd": Event(
         {"reason": _one_of("clear", "resume", "logout", "prompt_input_exit", "other", "bypass_permissions_disabled")},
@@ -239,7 +239,7 @@ EVENTS: dict[str, Event] = {
         "command_name",
         _CONTEXT,
         "block",
-        speaks=True,
+        stdout_is_context=True,
     ),
     "PreModelSwitch": Event(_SWITCH, "", {"permissionDecision?": VERDICT, "permissionDecisionReason?": TEXT}, "block"),
     "PostModelSwitch": Event(_SWITCH, "", _CONTEXT, "user"),
@@ -274,19 +274,19 @@ OUTPUT: Spec = {
 }
 
 
-def problems(spec: Spec, data: Json, where: str = "") -> list[str]:
+def field_problems(spec: Spec, data: Json, where: str = "") -> list[str]:
     """What of `data` does not fit; a field that the spec does not know is left to `strange`."""
     messages: list[str] = []
     for name, kind in spec.items():
         key = name.removesuffix("?")
         if key not in data:
             messages += [] if name.endswith("?") else [f"{where}{key} is missing"]
-        elif not kind.fits(data[key]):
-            messages.append(f"{where}{key} must be {kind.says}")
+        elif not kind.accepts(data[key]):
+            messages.append(f"{where}{key} must be {kind.description}")
     return messages
 
 
-def strange(spec: Spec, data: Json) -> list[str]:
+def unknown_fields(spec: Spec, data: Json) -> list[str]:
     """Fields that the spec does not know."""
     known = {name.removesuffix("?") for name in spec}
     return [name for name in data if name not in known]

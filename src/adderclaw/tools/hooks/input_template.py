@@ -9,18 +9,18 @@ from adderclaw.storage.text import compact
 _PATH = re.compile(r"\$\{([A-Za-z0-9_.\-]+)\}")
 
 
-def filled(value: Any, fields: Json) -> Any:
+def fill_template(value: Any, fields: Json) -> Any:
     """The same value, with `${tool_input.file_path}` in its texts replaced; what is not there is empty."""
     if isinstance(value, str):
-        return _PATH.sub(lambda match: _text(_at(fields, match[1].split("."))), value)
+        return _PATH.sub(lambda match: _text(_value_at(fields, match[1].split("."))), value)
     if isinstance(value, list):
-        return [filled(item, fields) for item in cast(list[Any], value)]
+        return [fill_template(item, fields) for item in cast(list[Any], value)]
     if isinstance(value, dict):
-        return {name: filled(item, fields) for name, item in cast(Json, value).items()}
+        return {name: fill_template(item, fields) for name, item in cast(Json, value).items()}
     return value
 
 
-def _at(node: Any, path: list[str]) -> Any:
+def _value_at(node: Any, path: list[str]) -> Any:
     for name in path:
         if isinstance(node, dict):
             node = cast(Json, node).get(name)

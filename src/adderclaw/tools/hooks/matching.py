@@ -12,11 +12,11 @@ _SERVER = re.compile(r"mcp__\w+?(?=__|\b)", re.ASCII)
 """A server's name in a matcher: the names of tools have it in lower case."""
 _EXACT = r"[\w |,-]+"
 _PLAIN = r"[\w|]+"
-_NARROW = ("FileChanged", "StopFailure")
+_EXPRESSION_EVENTS = ("FileChanged", "StopFailure")
 """Of these a matcher with a space, a comma or a hyphen is an expression: names of files have all three."""
 
 
-def query(event: str, fields: Json) -> str:
+def matched_text(event: str, fields: Json) -> str:
     """What a matcher of this event looks at."""
     name = EVENTS[event].query
     value = str(fields.get(name, "")) if name else ""
@@ -42,16 +42,16 @@ def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | No
     from adderclaw.tools.hooks import ecmascript
 
     try:
-        return ecmascript.found(matcher, text) is not False
-    except ecmascript.Invalid:
+        return ecmascript.search_pattern(matcher, text) is not False
+    except ecmascript.InvalidPattern:
         return False
 
 
 def _is_exact(event: str, matcher: str) -> bool:
-    return re.fullmatch(_PLAIN if event in _NARROW else _EXACT, matcher, re.ASCII) is not None
+    return re.fullmatch(_PLAIN if event in _EXPRESSION_EVENTS else _EXACT, matcher, re.ASCII) is not None
 
 
-def never(event: str, matcher: str) -> str:
+def never_matches_reason(event: str, matcher: str) -> str:
     """Why a matcher can match nothing at all; else nothing."""
     if matcher in EVERYTHING:
         return ""
@@ -62,7 +62,7 @@ def never(event: str, matcher: str) -> str:
     from adderclaw.tools.hooks import ecmascript
 
     try:
-        ecmascript.found(matcher, "")
-    except ecmascript.Invalid as error:
+        ecmascript.search_pattern(matcher, "")
+    except ecmascript.InvalidPattern as error:
         return f"the matcher {matcher!r} is no ECMAScript regular expression: {error}"
     return ""

@@ -12,9 +12,9 @@ from adderclaw.core.types import Json
 from adderclaw.storage.hooks import Invocation
 from adderclaw.storage.text import compact
 from adderclaw.tools.hooks import catalogue
-from adderclaw.tools.hooks.answers import Answer, Merge, Ran, read
+from adderclaw.tools.hooks.answers import Answer, HookRun, Merge, read_answer
 from adderclaw.tools.hooks.catalogue import EVENTS
-from adderclaw.tools.hooks.matching import matches, query
+from adderclaw.tools.hooks.matching import matched_text, matches
 from adderclaw.tools.hooks.settings import Hook
 
 STOP_POLL = 0.25
@@ -22,15 +22,15 @@ STOP_POLL = 0.25
 TOOL_EVENTS = frozenset(name for name, event in EVENTS.items() if event.query == "tool_name")
 
 type SaidAsync = Callable[[], None]
-type Run = Callable[[Hook, Json, float, SaidAsync], Awaitable[Ran]]
+type Run = Callable[[Hook, Json, float, SaidAsync], Awaitable[HookRun]]
 """(hook, its stdin, its seconds, what to call when it prints `{"async": true}` first) → how it ended."""
 
 
-def _nothing(*_given: Any) -> None:
+def _ignore(*_given: Any) -> None:
     """Nobody listens."""
 
 
-class Beside(NamedTuple):
+class Background(NamedTuple):
     """Where a hook continues beside the turn."""
 
     hold: Callable[[asyncio.Task[None]], None]
@@ -40,7 +40,7 @@ class Beside(NamedTuple):
 
 
 @record
-class Place:
+class HookChain:
     """Where a chain runs: what hooks are told of it, and who runs and records them."""
 
     base: Json
@@ -48,10 +48,10 @@ class Place:
     """Kind of hook → how it is run."""
     time: Callable[[], str]
     """Now, as rows have it."""
-    keep: Callable[[Invocation], None] = _nothing
-    told: Callable[[Hook, Ran, str, float], None] = _nothing
+    keep: Callable[[Invocation], None] = _ignore
+    told: Callable[[Hook, HookRun, str, float], None] = _ignore
     """(hook, how it ended, what is wrong with its answer, the seconds that it took): for whoever listens."""
-    warn: Callable[[str], None] = _nothing
+    warn: Callable[[str], None] = _ignore
     stopped: Callable[[], bool] = lambda: False
     seconds_left: float = float("inf")
     clean: Callable[[str], str] = lambda text: text
@@ -60,35 +60,35 @@ class Place:
     applies: Callable[[str, Json], bool] = lambda _rule, _fields: True
     """Whether a permission rule matches the call of a tool event."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
-    beside: Beside | None = None
+    beside: Background | None = None
     """Where a hook continues in the background; without it every hook is waited for."""
     ran: set[int] = field(default_factory=set[int])
     """Hooks of this session that ran already, for those that run once."""
 
 
-async def run(hooks: tuple[Hook, ...], event: str, fields: Json, chain: Place) -> Merged:
+async def run_hooks(hooks: tuple[Hook, ...], event: str, fields: Json, chain: HookChain) -> Merged:
     """Run what matches. `fields` are the event's own."""
-    for problem in catalogue.problems(EVENTS[event].fields, fields):
+    for problem in catalogue.field_problems(EVENTS[event].fields, fields):
         chain.warn(f"hook event {event}: {problem}")
-    merge, text = Merge(event), query(event, fields)
+    merge, text = Merge(event), matched_text(event, fields)
     for hook in hooks:
         if not matches(event, hook.matcher, text, chain.aliases):
             continue
         now = fields if merge.updated_input is None else {**fields, "tool_input": merge.updated_input}
         stdin: Json = {"hook_event_name": event, **chain.base, **now}
-        if reason := _skipped(hook, now, merge, chain):
+        if reason := _skip_reason(hook, now, merge, chain):
             chain.keep(_row(hook, stdin, chain)._replace(skipped_reason=reason))
-        elif hook.aside and chain.beside is not None:
-            chain.beside.hold(asyncio.ensure_future(_unheard(hook, stdin, chain, chain.beside)))
+        elif hook.in_background and chain.beside is not None:
+            chain.beside.hold(asyncio.ensure_future(_start_async(hook, stdin, chain, chain.beside)))
         else:
-            await _one(hook, stdin, chain, merge)
+            await _run_hook(hook, stdin, chain, merge)
     return merge.result()
 
 
-def _skipped(hook: Hook, fields: Json, merge: Merge, chain: Place) -> str:
+def _skip_reason(hook: Hook, fields: Json, merge: Merge, chain: HookChain) -> str:
     if hook.skipped:
         return hook.skipped
-    if merge.settled:
+    if merge.is_settled:
         return "prior_block_or_deny"
     if chain.stopped():
         return "emergency_stop"
@@ -99,13 +99,13 @@ def _skipped(hook: Hook, fields: Json, merge: Merge, chain: Place) -> str:
     return ""
 
 
-async def _one(hook: Hook, stdin: Json, chain: Place, merge: Merge) -> None:
+async def _run_hook(hook: Hook, stdin: Json, chain: HookChain, merge: Merge) -> None:
     began = time.monotonic()
-    ran = await _until_async(hook, stdin, chain, began)
+    ran = await _run_until_async(hook, stdin, chain, began)
     if ran is None:
         merge.add(hook.ordinal, Answer())
         return
-    answer = read(hook.event, ran)
+    answer = read_answer(hook.event, ran)
     for note in answer.notes:
         chain.warn(f"hook {hook.ordinal} ({hook.event}): {note}")
     merge.add(hook.ordinal, answer, failure_blocks=hook.failure_blocks)
@@ -114,27 +114,27 @@ async def _one(hook: Hook, stdin: Json, chain: Place, merge: Merge) -> None:
 
 def _may_decide(hook: Hook) -> bool:
     """Whether its exit code can block: then the turn waits for it, whatever it prints."""
-    return EVENTS[hook.event].on_two == "block" or hook.failure_blocks or hook.must_run
+    return EVENTS[hook.event].on_exit_two == "block" or hook.failure_blocks or hook.must_run
 
 
-async def _until_async(hook: Hook, stdin: Json, chain: Place, began: float) -> Ran | None:
+async def _run_until_async(hook: Hook, stdin: Json, chain: HookChain, began: float) -> HookRun | None:
     """Run a hook to its end; None where it printed `{"async": true}` first and continues beside the turn."""
     beside = chain.beside
     if beside is None or hook.kind != "command" or _may_decide(hook):
-        return await _recorded(hook, stdin, chain, chain.keep)
+        return await _run_recorded(hook, stdin, chain, chain.keep)
     said_async, continues = asyncio.Event(), False
 
     def keep(row: Invocation) -> None:
-        (_keep_beside(beside) if continues else chain.keep)(row)
+        (_record_in_background(beside) if continues else chain.keep)(row)
 
-    running = asyncio.ensure_future(_recorded(hook, stdin, chain, keep, said_async.set))
+    running = asyncio.ensure_future(_run_recorded(hook, stdin, chain, keep, said_async.set))
     saying = asyncio.ensure_future(said_async.wait())
     try:
         await asyncio.wait({running, saying}, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             return running.result()
         continues = True
-        beside.hold(asyncio.ensure_future(_told_later(hook, running, chain, began)))
+        beside.hold(asyncio.ensure_future(_report_later(hook, running, chain, began)))
         return None
     finally:
         saying.cancel()
@@ -143,39 +143,39 @@ async def _until_async(hook: Hook, stdin: Json, chain: Place, began: float) -> R
             await asyncio.wait({running})
 
 
-async def _told_later(hook: Hook, running: Awaitable[Ran], chain: Place, began: float) -> None:
+async def _report_later(hook: Hook, running: Awaitable[HookRun], chain: HookChain, began: float) -> None:
     """Record the end of a background hook, which decides nothing."""
     ran = await running
-    chain.told(hook, ran, read(hook.event, ran).failure, time.monotonic() - began)
+    chain.told(hook, ran, read_answer(hook.event, ran).failure, time.monotonic() - began)
 
 
-async def _unheard(hook: Hook, stdin: Json, chain: Place, beside: Beside) -> None:
+async def _start_async(hook: Hook, stdin: Json, chain: HookChain, beside: Background) -> None:
     """Start a hook with `async` in its settings."""
     began = time.monotonic()
-    await _told_later(hook, _recorded(hook, stdin, chain, _keep_beside(beside)), chain, began)
+    await _report_later(hook, _run_recorded(hook, stdin, chain, _record_in_background(beside)), chain, began)
 
 
-def _keep_beside(beside: Beside) -> Callable[[Invocation], None]:
+def _record_in_background(beside: Background) -> Callable[[Invocation], None]:
     """A hook beside the turn belongs to no call's chain."""
     return lambda row: beside.keep(row._replace(tool_use_id=None))
 
 
-async def _recorded(
+async def _run_recorded(
     hook: Hook,
     stdin: Json,
-    chain: Place,
+    chain: HookChain,
     keep: Callable[[Invocation], None],
-    said_async: SaidAsync = _nothing,
-) -> Ran:
+    said_async: SaidAsync = _ignore,
+) -> HookRun:
     """Run one hook and record it, however it ends."""
     chain.ran.add(hook.ordinal)
-    row, ran = _row(hook, stdin, chain), Ran(None, stderr="interrupted before it ended")
+    row, ran = _row(hook, stdin, chain), HookRun(None, stderr="interrupted before it ended")
     try:
         if hook.plugin is not None and (changed := hook.plugin.changed()):
-            ran = Ran(None, stderr=f"not started: {changed}", refused=True)
+            ran = HookRun(None, stderr=f"not started: {changed}", refused=True)
         else:
             seconds = min(hook.seconds, chain.seconds_left)
-            ran = await _watched(chain.kinds[hook.kind](hook, stdin, seconds, said_async), chain)
+            ran = await _stop_on_emergency(chain.kinds[hook.kind](hook, stdin, seconds, said_async), chain)
     finally:
         keep(
             row._replace(
@@ -188,14 +188,14 @@ async def _recorded(
     return ran
 
 
-async def _watched(work: Awaitable[Ran], chain: Place) -> Ran:
+async def _stop_on_emergency(work: Awaitable[HookRun], chain: HookChain) -> HookRun:
     """The emergency stop ends a hook at once, as it ends a tool."""
     running = asyncio.ensure_future(work)
     try:
         while not running.done():
             await asyncio.wait({running}, timeout=STOP_POLL)
             if not running.done() and chain.stopped():
-                return Ran(None, stderr="killed by the emergency stop")
+                return HookRun(None, stderr="killed by the emergency stop")
         return running.result()
     finally:
         if not running.done():
@@ -203,7 +203,7 @@ async def _watched(work: Awaitable[Ran], chain: Place) -> Ran:
             await asyncio.wait({running})
 
 
-def _row(hook: Hook, stdin: Json, chain: Place) -> Invocation:
+def _row(hook: Hook, stdin: Json, chain: HookChain) -> Invocation:
     return Invocation(
         hook_event=hook.event,
         hook_ordinal=hook.ordinal,

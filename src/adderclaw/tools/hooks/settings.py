@@ -22,19 +22,19 @@ type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool", "callback"
 """A callback is a function of the program that embeds us; no file can name one."""
 type Shell = Literal["bash", "sh", "powershell"]
 
-BASELINE = frozenset({"bash-security", "bashsecurity", "adderclaw-protection", ".adderclaw-protection"})
+BUILT_IN_VALIDATORS = frozenset({"bash-security", "bashsecurity", "adderclaw-protection", ".adderclaw-protection"})
 """Validators that the gate itself is: naming them changes nothing, and nothing removes them."""
 SECONDS: dict[str, float] = {"prompt": 30.0, "agent": 60.0}
-OF_A_KIND = ("headers", "allowedEnvVars", "model", "continueOnBlock", "server", "tool", "input")
+KIND_FIELDS = ("headers", "allowedEnvVars", "model", "continueOnBlock", "server", "tool", "input")
 SESSION_END_LONGEST = 60.0
 HOOK_TIMEOUT, END_TIMEOUT = "SDLC_HOOK_TIMEOUT_MS", "SDLC_SESSIONEND_HOOK_TIMEOUT_MS"
-DISABLE = "SDLC_DISABLE_ALL_HOOKS"
-PLAIN = re.compile(r"[\w./@+-]+")
+DISABLE_VARIABLE = "SDLC_DISABLE_ALL_HOOKS"
+PLAIN_PATH = re.compile(r"[\w./@+-]+")
 """A path that every shell takes as it is, in quotes or without."""
 
-type Brought = tuple[LoadedPlugin, Sequence[Json]]
+type PluginHooks = tuple[LoadedPlugin, Sequence[Json]]
 """A plugin, and the hooks that it brings."""
-type Marked = list[tuple[Json, str, LoadedPlugin | None]]
+type MarkedEntries = list[tuple[Json, str, LoadedPlugin | None]]
 """Entries, each with why it does not run and the plugin that brings it."""
 
 
@@ -57,7 +57,7 @@ class Hook:
     """A permission rule: the hook runs only for calls that it matches."""
     seconds: float = 60.0
     source: str = ""
-    aside: bool = False
+    in_background: bool = False
     """It runs beside the turn and has no say."""
     once: bool = False
     failure_blocks: bool = False
@@ -75,11 +75,11 @@ class Hook:
     """It is the administrator's: no file and no variable of the user's has a part in how it is started."""
 
 
-def read(
+def read_hooks(
     entries: Sequence[Json],
     untrusted: Sequence[Json] = (),
     *,
-    brought: "Sequence[Brought]" = (),
+    brought: "Sequence[PluginHooks]" = (),
     of_session: Sequence[Json] = (),
     managed: Sequence[Json] = (),
     origins: Mapping[str, str],
@@ -93,24 +93,24 @@ def read(
     """All hooks in order: those of the settings as they stand there, those of plugins in the order of their names,
     those of the session; the administrator's, which see what all of these made of a call; what an untrusted project
     wants comes last."""
-    off = disabled or environ.get(DISABLE) == "1"
+    off = disabled or environ.get(DISABLE_VARIABLE) == "1"
     own = [(index, entry) for index, entry in enumerate(entries) if entry not in managed]
     named = [{"source": origins.get(f"hooks[{index}]", ""), **entry} for index, entry in own]
     runs, waits = "disabled" if off else "", "disabled" if off else "untrusted_workspace"
-    marked: Marked = [(entry, runs, None) for entry in named]
+    marked: MarkedEntries = [(entry, runs, None) for entry in named]
     marked += [(entry, runs, plugin) for plugin, managed_hooks in brought for entry in managed_hooks]
     marked += [(entry, runs, None) for entry in of_session]
-    waiting: Marked = [(entry, waits, None) for entry in untrusted]
+    waiting: MarkedEntries = [(entry, waits, None) for entry in untrusted]
     places = tuple(os.path.join(folder, "hooks") for folder in (home, os.path.join(project, ".adderclaw")))
 
-    def made(marked_entries: Marked) -> Iterator[Hook]:
+    def made(marked_entries: MarkedEntries) -> Iterator[Hook]:
         hooks = (
             _hook(entry, why, places, environ, plugin) for entry, why, plugin in marked_entries if not _is_gate(entry)
         )
-        return _once_each(hooks)
+        return _without_repeats(hooks)
 
     managed_hooks = (_managed(entry, disabled=disabled) for entry in managed if not _is_gate(entry))
-    return tuple(_numbered((*made(marked), *managed_hooks, *made(waiting)), trusted or {}, powershell))
+    return tuple(_with_ordinals((*made(marked), *managed_hooks, *made(waiting)), trusted or {}, powershell))
 
 
 def _managed(entry: Json, *, disabled: bool) -> Hook:
@@ -119,7 +119,7 @@ def _managed(entry: Json, *, disabled: bool) -> Hook:
 
 
 def _is_gate(entry: Json) -> bool:
-    return str(entry.get("name", "")).strip().lower().replace(" ", "-") in BASELINE
+    return str(entry.get("name", "")).strip().lower().replace(" ", "-") in BUILT_IN_VALIDATORS
 
 
 def _hook(
@@ -144,7 +144,7 @@ def _hook(
         argv = (command, *entry["args"])
     if plugin is not None:
         argv = tuple(map(plugin.filled, argv))
-        if argv or PLAIN.fullmatch(plugin.root + plugin.data):  # else the shell fills it in
+        if argv or PLAIN_PATH.fullmatch(plugin.root + plugin.data):  # else the shell fills it in
             command = plugin.filled(command)
     return Hook(
         ordinal=0,
@@ -157,11 +157,11 @@ def _hook(
         condition=str(entry.get("if", entry.get("if_condition", ""))),
         seconds=_seconds(entry, event, kind, environ),
         source=str(entry.get("source", "")),
-        aside=bool(entry.get("async") or entry.get("asyncRewake")),
+        in_background=bool(entry.get("async") or entry.get("asyncRewake")),
         once=bool(entry.get("once")),
         failure_blocks=entry.get("onFailure") == "block",
         must_run="name" in entry and not entry.get("command"),
-        more={name: entry[name] for name in OF_A_KIND if name in entry},
+        more={name: entry[name] for name in KIND_FIELDS if name in entry},
         skipped=skipped,
         plugin=plugin,
     )
@@ -184,7 +184,7 @@ def _seconds(entry: Json, event: str, kind: str, environ: Mapping[str, str]) -> 
     return SECONDS.get(kind, EVENTS[event].seconds)
 
 
-def _once_each(hooks: Iterable[Hook]) -> Iterator[Hook]:
+def _without_repeats(hooks: Iterable[Hook]) -> Iterator[Hook]:
     """Of adjacent hooks that are the same, the first."""
     before = None
     for hook in hooks:
@@ -195,12 +195,12 @@ def _once_each(hooks: Iterable[Hook]) -> Iterator[Hook]:
         before = now
 
 
-def _numbered(hooks: Iterable[Hook], trusted: Mapping[str, str], powershell: str) -> Iterator[Hook]:
+def _with_ordinals(hooks: Iterable[Hook], trusted: Mapping[str, str], powershell: str) -> Iterator[Hook]:
     for ordinal, hook in enumerate(hooks):
         yield replace(hook, ordinal=ordinal, trusted=trusted, powershell=powershell)
 
 
-def chains(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:
+def hooks_by_event(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:
     """Event → its hooks, in order."""
     by_event: dict[str, list[Hook]] = {}
     for hook in hooks:
@@ -212,12 +212,12 @@ def require_shells(hooks: Iterable[Hook], roots: Sequence[str]) -> None:
     """A hook whose shell is not there is said at the start, not when it is needed."""
     for hook in hooks:
         plain = hook.kind == "command" and not hook.argv and not hook.skipped
-        if plain and hook.shell != "powershell" and shell_of(hook.shell, roots) is None:
+        if plain and hook.shell != "powershell" and find_shell(hook.shell, roots) is None:
             fix = f"install {hook.shell}, or give the hook another shell (bash, sh, powershell) or args"
             raise ConfigError([Problem(hook.source, f"hooks[{hook.ordinal}]", f"{hook.shell} is not there; {fix}")])
 
 
-def shell_of(shell: Shell, roots: Sequence[str], powershell: str = "pwsh") -> str | None:
+def find_shell(shell: Shell, roots: Sequence[str], powershell: str = "pwsh") -> str | None:
     """The program of a shell: where it usually is, else the first on PATH that is none of the workspace's."""
     if shell == "powershell":
         return resolve(powershell, roots) or (resolve("powershell", roots) if powershell == "pwsh" else None)

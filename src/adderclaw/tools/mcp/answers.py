@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from adderclaw.tools.mcp.connection import Elicit, Sample
 
-MOST_TOKENS = 4_096
+MAX_TOKENS = 4_096
 """Of one answer of our model to a server."""
 
 
-def quiet() -> None:
+def silence_sdk_logging() -> None:
     """What the SDK logs would stand on our stderr, in a form that is not ours."""
     for name in ("mcp", "client", "httpx2"):
         logger = logging.getLogger(name)
@@ -51,14 +51,14 @@ def quiet() -> None:
             logger.addHandler(logging.NullHandler())
 
 
-def roots(folders: tuple[str, ...]) -> ListRootsFnT:
+def roots_handler(folders: tuple[str, ...]) -> ListRootsFnT:
     async def answer(context: ClientRequestContext) -> ListRootsResult:  # noqa: ARG001
         return ListRootsResult(roots=[Root(uri=Path(folder).as_uri(), name=Path(folder).name) for folder in folders])  # pyright: ignore[reportArgumentType]
 
     return answer
 
 
-def elicitation(entry: Entry, elicit: "Elicit") -> ElicitationFnT:
+def elicitation_handler(entry: Entry, elicit: "Elicit") -> ElicitationFnT:
     async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:  # noqa: ARG001
         question: Json = {"mcp_server_name": entry.name, "message": params.message, "mode": params.mode}
         if isinstance(params, ElicitRequestURLParams):
@@ -74,7 +74,7 @@ def elicitation(entry: Entry, elicit: "Elicit") -> ElicitationFnT:
     return answer
 
 
-def sampling(entry: Entry, sample: "Sample") -> SamplingFnT:
+def sampling_handler(entry: Entry, sample: "Sample") -> SamplingFnT:
     async def answer(
         context: ClientRequestContext,  # noqa: ARG001
         params: CreateMessageRequestParams,
@@ -87,7 +87,7 @@ def sampling(entry: Entry, sample: "Sample") -> SamplingFnT:
             messages.append((message.role, "\n".join(block.text for block in blocks)))
         try:
             text, model, is_cut = await sample(
-                entry.name, params.system_prompt or "", messages, min(params.max_tokens, MOST_TOKENS)
+                entry.name, params.system_prompt or "", messages, min(params.max_tokens, MAX_TOKENS)
             )
         except AdderClawError as error:
             return ErrorData(code=INTERNAL_ERROR, message=str(error))
@@ -99,7 +99,7 @@ def sampling(entry: Entry, sample: "Sample") -> SamplingFnT:
     return answer
 
 
-def changes(changed: asyncio.Event) -> MessageHandlerFnT:
+def changes_handler(changed: asyncio.Event) -> MessageHandlerFnT:
     async def hear(message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
             changed.set()
@@ -113,7 +113,9 @@ def must_listen(client: "Client") -> bool:
     return client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools is not None and bool(tools.list_changed)
 
 
-async def listen(client: "Client", changed: asyncio.Event, again: Callable[["Client"], Awaitable[None]]) -> None:
+async def listen_for_changes(
+    client: "Client", changed: asyncio.Event, again: Callable[["Client"], Awaitable[None]]
+) -> None:
     from mcp import MCPError
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 

@@ -10,7 +10,7 @@ from adderclaw.core.json_text import canonical, digest
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 
-MOST_TOOLS = 500
+MAX_TOOLS = 500
 """Tools of one server; what it names beyond is not offered."""
 SCHEMA_BYTES = 65_536
 DESCRIPTION_CHARS = 2_048
@@ -55,13 +55,13 @@ def server_of(name: str) -> str | None:
     return match[1] if match else None
 
 
-def listing(server: str, tools: Iterable[Any]) -> Listing:
+def list_definitions(server: str, tools: Iterable[Any]) -> Listing:
     """The SDK's tools as definitions; what cannot be offered is said."""
     by_name: dict[str, Definition] = {}
     left_out: list[str] = []
     for number, tool in enumerate(tools):
-        if number >= MOST_TOOLS:
-            left_out.append(f"only the first {MOST_TOOLS} of its tools are offered")
+        if number >= MAX_TOOLS:
+            left_out.append(f"only the first {MAX_TOOLS} of its tools are offered")
             break
         definition = _definition(tool)
         if isinstance(definition, str):
@@ -92,7 +92,7 @@ def _definition(tool: Any) -> Definition | str:
     return definition
 
 
-def described(definition: Definition) -> str:
+def description_for_model(definition: Definition) -> str:
     """The description as the model reads it: nothing invisible, not endless."""
     text = visible(definition.description).strip()
     return text if len(text) <= DESCRIPTION_CHARS else f"{text[:DESCRIPTION_CHARS]}… [cut]"

@@ -19,21 +19,21 @@ FETCHERS: dict[str, tuple[str, ...]] = {
     "pipx": ("run",),
 }
 """Program → the words behind it that let it run a package."""
-NAMED = ("-p", "--package", "--from", "--spec")
+PACKAGE_OPTIONS = ("-p", "--package", "--from", "--spec")
 """Options whose value is the package."""
-VALUED = ("--python", "--with", "-c", "--call", "-w", "--workspace", "--index", "--index-url", "--cache")
+VALUE_OPTIONS = ("--python", "--with", "-c", "--call", "-w", "--workspace", "--index", "--index-url", "--cache")
 NO_SETTINGS = {"UV_NO_CONFIG": "1"}
 """What keeps them from reading settings in the workspace, which may name code to load."""
 OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1"}
 """What lets them take the package out of their cache, and ask nobody."""
 
 
-class Fetched(NamedTuple):
+class FetchedPackage(NamedTuple):
     program: str
     package: str
 
 
-def fetched(argv: Sequence[str]) -> Fetched | None:
+def fetched_package(argv: Sequence[str]) -> FetchedPackage | None:
     """What a command line fetches before it runs it; None for all others."""
     program = argv[0].rpartition("/")[2]
     words = FETCHERS.get(program)
@@ -43,16 +43,16 @@ def fetched(argv: Sequence[str]) -> Fetched | None:
     for word in rest:
         option, equals, value = word.partition("=")
         of_python = option == "-p" and program in ("uvx", "uv")
-        if option in NAMED and not of_python:
-            return Fetched(program, value if equals else next(rest, ""))
-        if word in VALUED or of_python:
+        if option in PACKAGE_OPTIONS and not of_python:
+            return FetchedPackage(program, value if equals else next(rest, ""))
+        if word in VALUE_OPTIONS or of_python:
             next(rest, "")
         elif not word.startswith("-"):
-            return Fetched(program, word)
+            return FetchedPackage(program, word)
     return None
 
 
-def apart(argv: Sequence[str]) -> list[str]:
+def outside_workspace(argv: Sequence[str]) -> list[str]:
     """The command line with which npm looks for packages and settings in `/`, where none are, not in the workspace.
 
     What it runs is still there: a server's own `.` is the workspace.
@@ -74,7 +74,7 @@ class Recipe(NamedTuple):
     """What the server itself is given."""
 
 
-OF_NPM = """
+NPM_SCRIPT = """
 const fs = require('fs'), path = require('path'), [spec, command] = process.argv.slice(1);
 const read = file => { try { return JSON.parse(fs.readFileSync(file)) } catch { return {} } };
 const folders = process.env.PATH.split(':');
@@ -92,7 +92,7 @@ const program = name && folders.map(folder => `${folder}/${name}`).find(file => 
 if (!program) { console.error(`it has no program ${name || 'that is its own'}`); process.exit(1) }
 console.log(JSON.stringify({ program }));
 """
-OF_UV = """
+UV_SCRIPT = """
 import json, os, sys
 program = os.path.join(sys.prefix, "bin", sys.argv[1])
 if not os.path.exists(program):
@@ -101,10 +101,10 @@ print(json.dumps({"program": program}))
 """
 
 
-def recipe(argv: Sequence[str]) -> Recipe | None:
+def fetch_recipe(argv: Sequence[str]) -> Recipe | None:
     """How npx and uvx are used for it; None where a package lies in the workspace, or another program fetches it."""
     program = argv[0].rpartition("/")[2]
-    if program not in ("npx", "npm", "uvx", "uv") or fetched(argv) is None:
+    if program not in ("npx", "npm", "uvx", "uv") or fetched_package(argv) is None:
         return None
     index = 1 + len(FETCHERS[program])
     options: list[str] = []
@@ -115,37 +115,37 @@ def recipe(argv: Sequence[str]) -> Recipe | None:
         option, equals, value = word.partition("=")
         if option in ("-c", "--call", "-w", "--workspace", "--workspaces", "-ws"):
             return None
-        if option in NAMED and not (option == "-p" and program in ("uvx", "uv")):  # which is uv's --python
+        if option in PACKAGE_OPTIONS and not (option == "-p" and program in ("uvx", "uv")):  # which is uv's --python
             packages.append(value if equals else rest.pop(0) if rest else "")
         elif word == "--":
             break
         else:
-            options += [word, rest.pop(0)] if word in (*VALUED, "-p") and rest else [word]
+            options += [word, rest.pop(0)] if word in (*VALUE_OPTIONS, "-p") and rest else [word]
     if not rest or any(re.match(r"[./~]|(?:file|link):|$", package) for package in (*packages, rest[0])):
         return None
-    build = _of_npm if program in ("npx", "npm") else _of_uv
+    build = _npm_recipe if program in ("npx", "npm") else _uv_recipe
     return build(tuple(argv[:index]), options, packages, rest)
 
 
-def _of_npm(begin: tuple[str, ...], options: list[str], packages: list[str], rest: list[str]) -> Recipe:
+def _npm_recipe(begin: tuple[str, ...], options: list[str], packages: list[str], rest: list[str]) -> Recipe:
     from shlex import join
 
     command = rest[0] if packages else ""
     packages = packages or rest[:1]
-    asked = join(["node", "-e", OF_NPM, packages[0], command])
+    asked = join(["node", "-e", NPM_SCRIPT, packages[0], command])
     named = [f"--package={package}" for package in packages]
     fetch = (*begin, "--yes", "--prefix=/", *options, *named, f"--call={asked}")
     return Recipe(fetch, packages[0], tuple(rest[1:]))
 
 
-def _of_uv(begin: tuple[str, ...], options: list[str], packages: list[str], rest: list[str]) -> Recipe | None:
+def _uv_recipe(begin: tuple[str, ...], options: list[str], packages: list[str], rest: list[str]) -> Recipe | None:
     name, at, version = rest[0].partition("@")
     if name.startswith("python") and not packages:
         return None
     package = packages[-1] if packages else name if version in ("", "latest") else f"{name}=={version}"
     command = rest[0] if packages else name
     latest = ["--refresh-package", name] if at and version == "latest" else []
-    fetch = (*begin, *options, *latest, "--from", package, "python", "-c", OF_UV, command)
+    fetch = (*begin, *options, *latest, "--from", package, "python", "-c", UV_SCRIPT, command)
     return Recipe(fetch, package, tuple(rest[1:]))
 
 

@@ -14,7 +14,7 @@ DECLINE: Json = {"action": "decline"}
 CANCEL: Json = {"action": "cancel"}
 
 
-def questions(server: str, asked: Json) -> list[Question]:
+def form_questions(server: str, asked: Json) -> list[Question]:
     """One question for each field of a form; one for an address. The server's words stand in the first."""
     message = _line(asked["message"], 1_000)
     if asked["mode"] == "url":
@@ -33,11 +33,11 @@ def questions(server: str, asked: Json) -> list[Question]:
     return result
 
 
-def answer(server: str, asked: Json, replies: Replies | None) -> Json:
+def form_answer(server: str, asked: Json, replies: Replies | None) -> Json:
     """`{action, content}` from what the operator said; what does not fit the server's own schema is a refusal."""
     if replies is None:
         return CANCEL
-    answers = [replies.get(question.question) for question in questions(server, asked)]
+    answers = [replies.get(question.question) for question in form_questions(server, asked)]
     fields = _fields(asked.get("requested_schema", {})) if asked["mode"] == "form" else {}
     if not fields:
         return {"action": "accept", "content": {}} if answers[0] == YES else DECLINE
@@ -51,7 +51,7 @@ def answer(server: str, asked: Json, replies: Replies | None) -> Json:
         return DECLINE
 
 
-def defaults(asked: Json) -> Json:
+def form_defaults(asked: Json) -> Json:
     """The defaults of a form, for whoever accepts it as it is."""
     fields = _fields(asked.get("requested_schema", {}))
     return {name: field["default"] for name, field in fields.items() if "default" in field}

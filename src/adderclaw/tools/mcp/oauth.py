@@ -30,7 +30,7 @@ from adderclaw.tools.mcp.connection import LoginNeeded
 EARLY = 60.0
 
 
-class Keeper(Protocol):
+class LoginStore(Protocol):
     """Where logins are kept."""
 
     async def text(self, name: str) -> str | None: ...
@@ -38,14 +38,14 @@ class Keeper(Protocol):
     def alone(self, name: str) -> AbstractAsyncContextManager[None]: ...
 
 
-def place_of(entry: Entry) -> str:
+def login_name(entry: Entry) -> str:
     return f"mcp:{entry.scope}:{entry.name}"
 
 
 class StoredLogin:
     """One server's login, bound to its address: a login of another address is none."""
 
-    def __init__(self, entry: Entry, url: str, keeper: Keeper, secrets: Secrets, clock: Clock) -> None:
+    def __init__(self, entry: Entry, url: str, keeper: LoginStore, secrets: Secrets, clock: Clock) -> None:
         self._entry, self._url, self._keeper, self.secrets, self._clock = entry, url, keeper, secrets, clock
         self._data: Json | None = None
         self._spent = False
@@ -65,12 +65,12 @@ class StoredLogin:
             self.secrets.add(value or "")
         if self._spent:
             return None
-        if self.due:
+        if self.is_due:
             tokens.access_token = ""  # to the SDK a token without a date is good for ever: this one must be renewed
         return tokens
 
     @property
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether what was last read or kept has expired, or is about to."""
         expires: Any = (self._data or {}).get("expires_at")
         return isinstance(expires, int | float) and expires - EARLY < self._clock.now()
@@ -83,7 +83,7 @@ class StoredLogin:
         data["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
         data["expires_at"] = None if lasts is None else self._clock.now() + lasts
         if self.about is not None and self.about.oauth_metadata is not None:
-            data["server"] = _found(self.about)
+            data["server"] = _server_facts(self.about)
         self._spent = False
         await self._write(data)
 
@@ -119,11 +119,11 @@ class StoredLogin:
         except (KeyError, TypeError, ValidationError):
             return
 
-    def spend(self) -> None:
+    def mark_unusable(self) -> None:
         """It cannot be renewed: it is no login any more, until there is a new one."""
         self._spent = True
 
-    def anew(self) -> None:
+    def start_over(self) -> None:
         """A login begins: what is kept counts no longer, and is replaced when there is a new one."""
         self._data = {"url": self._url}
 
@@ -133,12 +133,12 @@ class StoredLogin:
 
     def alone(self) -> AbstractAsyncContextManager[None]:
         """While one process renews it, every other waits."""
-        return self._keeper.alone(place_of(self._entry))
+        return self._keeper.alone(login_name(self._entry))
 
     async def _read(self) -> Json:
         if self._data is None:
             try:
-                data: Any = json.loads(await self._keeper.text(place_of(self._entry)) or "{}")
+                data: Any = json.loads(await self._keeper.text(login_name(self._entry)) or "{}")
             except ValueError:
                 data = {}
             mine = isinstance(data, dict) and cast(Json, data).get("url") == self._url
@@ -148,7 +148,7 @@ class StoredLogin:
     async def _write(self, data: Json) -> None:
         self._data = data
         if "tokens" in data:  # without them it is no login
-            await self._keeper.keep_text(place_of(self._entry), json.dumps(data))
+            await self._keeper.keep_text(login_name(self._entry), json.dumps(data))
 
 
 class Person(NamedTuple):
@@ -159,7 +159,7 @@ class Person(NamedTuple):
     answer: Callable[[], Awaitable[str]]
 
 
-def _found(context: OAuthContext) -> Json:
+def _server_facts(context: OAuthContext) -> Json:
     assert context.oauth_metadata is not None
     facts: Json = {"metadata": context.oauth_metadata.model_dump(mode="json", exclude_none=True)}
     if (resource := context.protected_resource_metadata) is not None:
@@ -167,7 +167,7 @@ def _found(context: OAuthContext) -> Json:
     return facts
 
 
-class Renewing(httpx2.Auth):
+class RenewingAuth(httpx2.Auth):
     """The SDK's flow behind what it lacks: it forgets with each process where it may renew, and knows of no other."""
 
     requires_response_body = True
@@ -183,7 +183,7 @@ class Renewing(httpx2.Auth):
             if not self._begun:
                 await self._kept.restore(context)
                 self._begun = True
-            if self._kept.due and (renewal := await self._renewal(stack, "")) is not None:
+            if self._kept.is_due and (renewal := await self._renewal(stack, "")) is not None:
                 await self._renewed((yield renewal))
         flow, tried = self._login.async_auth_flow(request), False
         try:
@@ -237,7 +237,7 @@ class Renewing(httpx2.Auth):
         except ValidationError:
             tokens = None
         if tokens is None:
-            self._kept.spend()
+            self._kept.mark_unusable()
             context.clear_tokens()
             return
         before = context.current_tokens
@@ -249,11 +249,11 @@ class Renewing(httpx2.Auth):
         await self._kept.set_tokens(tokens)
 
 
-def provider(entry: Entry, url: str, stored: StoredLogin, person: Person | None) -> httpx2.Auth:
+def auth_for(entry: Entry, url: str, stored: StoredLogin, person: Person | None) -> httpx2.Auth:
     """The `Auth` of a server. Without a person what cannot be renewed is an error that names the command."""
     login = entry.server.oauth
     if login is not None and login.grant == "client_credentials":
-        return by_itself(entry, login, url, stored.secrets)
+        return client_credentials_auth(entry, login, url, stored.secrets)
     metadata = OAuthClientMetadata(
         client_name="AdderClaw",
         redirect_uris=[person.redirect_uri if person is not None else "http://127.0.0.1/callback"],  # pyright: ignore[reportArgumentType]
@@ -270,7 +270,7 @@ def provider(entry: Entry, url: str, stored: StoredLogin, person: Person | None)
 
     async def answer() -> AuthorizationCodeResult:
         assert person is not None
-        return _answered(await person.answer())
+        return _authorization_code(await person.answer())
 
     flow = OAuthClientProvider(
         url,
@@ -280,13 +280,13 @@ def provider(entry: Entry, url: str, stored: StoredLogin, person: Person | None)
         callback_handler=answer,
         client_metadata_url=login.clientMetadataUrl if login is not None else None,
     )
-    return Renewing(flow, stored)
+    return RenewingAuth(flow, stored)
 
 
 # ------------------------------------------------------------------ a client that nobody logs in
 
 
-class Passing:
+class SessionLogin:
     """A login that is made anew in each session is kept nowhere."""
 
     def __init__(self, secrets: Secrets) -> None:
@@ -307,7 +307,7 @@ class Passing:
         """It is registered already."""
 
 
-def by_itself(entry: Entry, login: ServerLogin, url: str, secrets: Secrets) -> httpx2.Auth:
+def client_credentials_auth(entry: Entry, login: ServerLogin, url: str, secrets: Secrets) -> httpx2.Auth:
     """The client logs in with its own secret or key, which no other authorization server than the named one sees."""
     from mcp.client.auth.extensions.client_credentials import (
         ClientCredentialsOAuthProvider,
@@ -322,17 +322,17 @@ def by_itself(entry: Entry, login: ServerLogin, url: str, secrets: Secrets) -> h
     scope = " ".join(login.scopes) or None
     if login.clientKeyEnv is None:
         secrets.add(secret)
-        return ClientCredentialsOAuthProvider(url, Passing(secrets), client, secret, scope=scope, issuer=issuer)
+        return ClientCredentialsOAuthProvider(url, SessionLogin(secrets), client, secret, scope=scope, issuer=issuer)
     for line in secret.splitlines():
         secrets.add(line if len(line) > 20 and not line.startswith("-----") else "")
     signs = SignedJWTParameters(
-        issuer=client, subject=client, signing_key=secret, signing_algorithm=_algorithm(name, secret)
+        issuer=client, subject=client, signing_key=secret, signing_algorithm=_signing_algorithm(name, secret)
     )
     assertion = signs.create_assertion_provider()
-    return PrivateKeyJWTOAuthProvider(url, Passing(secrets), client, assertion, scope=scope, issuer=issuer)
+    return PrivateKeyJWTOAuthProvider(url, SessionLogin(secrets), client, assertion, scope=scope, issuer=issuer)
 
 
-def _algorithm(name: str, key: str) -> str:
+def _signing_algorithm(name: str, key: str) -> str:
     """How a key signs follows from what it is."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -352,7 +352,7 @@ def _algorithm(name: str, key: str) -> str:
             raise AdderClawError(f"{name} holds a key of another kind; RSA, EC and Ed25519 keys can sign")
 
 
-def _answered(query: str) -> AuthorizationCodeResult:
+def _authorization_code(query: str) -> AuthorizationCodeResult:
     """What the browser brought back; the SDK compares state and issuer."""
     text = urlsplit(query).query if "://" in query else query
     try:

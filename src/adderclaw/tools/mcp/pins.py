@@ -45,18 +45,18 @@ class Pin(NamedTuple):
         return definition
 
 
-def read(store: Store, scope: str, server: str) -> dict[str, Pin]:
+def read_pins(store: Store, scope: str, server: str) -> dict[str, Pin]:
     rows = of_server(store, scope, server)
-    return {row[0]: Pin(_loaded(row[1]), row[2], _loaded(row[3])) for row in rows}
+    return {row[0]: Pin(_load_definition(row[1]), row[2], _load_definition(row[3])) for row in rows}
 
 
-def _loaded(text: str | None) -> Definition | None:
+def _load_definition(text: str | None) -> Definition | None:
     return None if text is None else Definition.load(json.loads(text))
 
 
 def check_pins(store: Store, scope: str, server: str, definitions: Iterable[Definition]) -> dict[str, Pin]:
     """Compare what a server says with its pins. A server seen for the first time is pinned as it is."""
-    before = read(store, scope, server)
+    before = read_pins(store, scope, server)
     after = dict(before)
     for definition in definitions:
         pin = before.get(definition.name)
@@ -73,12 +73,12 @@ def check_pins(store: Store, scope: str, server: str, definitions: Iterable[Defi
     return after
 
 
-def approve(store: Store, scope: str, server: str, tools: Iterable[str] | None = None) -> list[str]:
+def approve_pins(store: Store, scope: str, server: str, tools: Iterable[str] | None = None) -> list[str]:
     """Approve what was last seen, of the named tools or of all; which of them that changed."""
     names = None if tools is None else set(tools)
     chosen = {
         name: Pin(pin.offered or pin.definition, "operator", None)
-        for name, pin in read(store, scope, server).items()
+        for name, pin in read_pins(store, scope, server).items()
         if (names is None or name in names) and pin.state != "approved"
     }
     if chosen:
@@ -86,7 +86,7 @@ def approve(store: Store, scope: str, server: str, tools: Iterable[str] | None =
     return list(chosen)
 
 
-def forget(store: Store, scope: str, server: str) -> int:
+def forget_pins(store: Store, scope: str, server: str) -> int:
     with store.write() as cursor:
         cursor.execute("DELETE FROM mcp_pins WHERE scope = ? AND server = ?", (scope, server))
         return cursor.rowcount

@@ -12,12 +12,12 @@ from mcp_types import jsonrpc_message_adapter
 from adderclaw.core.json_text import check_size
 from adderclaw.sandbox.piped import Piped
 
-MOST_RUBBISH = 200
+MAX_BAD_LINES = 200
 """Lines on stdout that are no messages, before the server is given up."""
 
 
 @asynccontextmanager
-async def spoken(child: Piped) -> AsyncGenerator[TransportStreams]:
+async def child_streams(child: Piped) -> AsyncGenerator[TransportStreams]:
     """Messages to and from the child, one a line; however this ends, the child does too."""
     inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outward = anyio.create_memory_object_stream[SessionMessage](0)
@@ -42,7 +42,7 @@ async def spoken(child: Piped) -> AsyncGenerator[TransportStreams]:
 async def _read(child: Piped, inward: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
     rubbish = 0
     with inward:
-        while rubbish <= MOST_RUBBISH and (line := await _line(child)):
+        while rubbish <= MAX_BAD_LINES and (line := await _line(child)):
             child.spoke()
             try:
                 check_size(line)

@@ -66,7 +66,8 @@ def handlers(resources: Resources) -> dict[str, Any]:
 
     async def list_templates(_context: Any, _params: Any) -> types.ListResourceTemplatesResult:
         templates = [
-            types.ResourceTemplate(uri_template=document.uri, **_besides(document)) for document in resources.templates
+            types.ResourceTemplate(uri_template=document.uri, **_document_fields(document))
+            for document in resources.templates
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
@@ -103,5 +104,5 @@ def _prompt(prompt: Prompt) -> "types.Prompt":
     return types.Prompt(name=prompt.name, description=prompt.description, arguments=arguments)
 
 
-def _besides(document: Document) -> dict[str, Any]:
+def _document_fields(document: Document) -> dict[str, Any]:
     return {"name": document.name, "description": document.description, "mime_type": document.mime_type}

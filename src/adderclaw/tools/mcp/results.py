@@ -17,17 +17,17 @@ IMAGE_CHARS = 7_000_000
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def of_call(result: Any) -> ToolResult:
+def call_result(result: Any) -> ToolResult:
     """The result of a tool call."""
     texts, media = contents(result.content)
     structured: Any = result.structured_content
-    if structured is not None and not _says(texts, structured):
+    if structured is not None and not _contains_structured(texts, structured):
         texts.append(f"structured content: {canonical(structured)}")
-    body = shown("\n".join(texts) or "(nothing)")
+    body = visible_text("\n".join(texts) or "(nothing)")
     return ToolResult(body, "rejected" if result.is_error else "ok", media=tuple(media))
 
 
-def _says(texts: list[str], structured: Any) -> bool:
+def _contains_structured(texts: list[str], structured: Any) -> bool:
     """Whether a text says the same already, as servers are told to do."""
     for text in texts:
         try:
@@ -45,7 +45,7 @@ def contents(blocks: Iterable[Any]) -> tuple[list[str], list[MediaBlock]]:
         match block.type:
             case "text":
                 texts.append(block.text)
-            case "image" if _shows(block.mime_type, block.data, media):
+            case "image" if _is_showable(block.mime_type, block.data, media):
                 media.append(MediaBlock(block.mime_type, block.data))
             case "image" | "audio":
                 texts.append(f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4} bytes: not shown]")
@@ -58,7 +58,7 @@ def contents(blocks: Iterable[Any]) -> tuple[list[str], list[MediaBlock]]:
     return texts, media
 
 
-def _shows(mime_type: str, data: str, media: list[MediaBlock]) -> bool:
+def _is_showable(mime_type: str, data: str, media: list[MediaBlock]) -> bool:
     whole = re.fullmatch(r"[A-Za-z0-9+/]*={0,2}", data) is not None
     return mime_type in IMAGES and whole and 0 < len(data) <= IMAGE_CHARS and len(media) < MOST_IMAGES
 
@@ -73,24 +73,24 @@ def _resource(resource: Any, media: list[MediaBlock]) -> str:
     if text is not None:
         return f"[resource {resource.uri}]\n{text}"
     kind, blob = str(resource.mime_type or "application/octet-stream"), str(resource.blob)
-    if _shows(kind, blob, media):
+    if _is_showable(kind, blob, media):
         media.append(MediaBlock(kind, blob))
         return f"[resource {resource.uri}: the image is shown]"
     return f"[resource {resource.uri}, {kind}, {len(blob) * 3 // 4} bytes: not shown]"
 
 
-def of_resource(result: Any) -> ToolResult:
+def resource_result(result: Any) -> ToolResult:
     media: list[MediaBlock] = []
     texts = [_resource(resource, media) for resource in result.contents]
-    return ToolResult(shown("\n".join(texts) or "(empty)"), media=tuple(media))
+    return ToolResult(visible_text("\n".join(texts) or "(empty)"), media=tuple(media))
 
 
-def shown(text: str) -> str:
+def visible_text(text: str) -> str:
     """The text with nothing invisible in it; the kernel frames it as data, and cuts it."""
     return visible(text)
 
 
-def of_prompt(result: Any) -> str:
+def prompt_text(result: Any) -> str:
     """A prompt's messages as one message of the user, which whoever typed its name sends."""
     parts: list[str] = []
     for message in result.messages:
@@ -100,7 +100,7 @@ def of_prompt(result: Any) -> str:
     return "\n\n".join(parts)[:PROMPT_CHARS]
 
 
-def row(resource: Any, server: str) -> Json:
+def resource_row(resource: Any, server: str) -> Json:
     """A resource in a list."""
     entry: Json = {"server": server, "uri": str(resource.uri), "name": resource.title or resource.name}
     if resource.mime_type:

@@ -23,20 +23,20 @@ PATH = "/mcp"
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
-class Loudness:
+class LogLevel:
     """What the client wants to hear."""
 
     def __init__(self) -> None:
         self.least = "info"
 
-    def wanted(self, level: str) -> bool:
+    def is_enabled(self, level: str) -> bool:
         return LEVELS.index(level) >= LEVELS.index(self.least)
 
 
 class Caller:
     """The client behind one call: can be told how far it is and what happens, and asked."""
 
-    def __init__(self, context: "ServerRequestContext[Any]", loudness: Loudness) -> None:
+    def __init__(self, context: "ServerRequestContext[Any]", loudness: LogLevel) -> None:
         self._session, self._request, self._loudness = context.session, context.request_id, loudness
 
     @property
@@ -54,7 +54,7 @@ class Caller:
 
     async def say(self, level: Literal["info", "notice", "warning"], text: str) -> None:
         """A message for the person behind the client, where it wants to hear of such."""
-        if self._loudness.wanted(level):
+        if self._loudness.is_enabled(level):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # later protocols send it to whoever asks for it; the SDK knows that
                 sending = self._session.send_log_message(level, text, "adderclaw", self._request)  # pyright: ignore[reportDeprecated]
@@ -74,7 +74,7 @@ class Offer(NamedTuple):
     """What there is beside tools."""
 
 
-def made(offer: Offer) -> "Server[Any]":
+def build_server(offer: Offer) -> "Server[Any]":
     """The SDK's server for it."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
@@ -82,7 +82,7 @@ def made(offer: Offer) -> "Server[Any]":
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in offer.tools()])
 
-    loudness = Loudness()
+    loudness = LogLevel()
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         return _result(await offer.call(params.name, dict(params.arguments or {}), Caller(context, loudness)))
@@ -129,7 +129,7 @@ def _result(result: ToolResult) -> "CallToolResult":
 # ------------------------------------------------------------------ transports
 
 
-async def over_stdio(server: "Server[Any]") -> None:
+async def serve_stdio(server: "Server[Any]") -> None:
     """Serve whoever started us, until they close our input."""
     from mcp.server.stdio import stdio_server
 
@@ -137,7 +137,7 @@ async def over_stdio(server: "Server[Any]") -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-async def over_http(server: "Server[Any]", host: str, port: int, token: str, ready: Callable[[str], None]) -> None:
+async def serve_http(server: "Server[Any]", host: str, port: int, token: str, ready: Callable[[str], None]) -> None:
     """Serve on this machine alone, whoever brings the token; `ready` is told the address."""
     import uvicorn
 
@@ -155,7 +155,7 @@ async def over_http(server: "Server[Any]", host: str, port: int, token: str, rea
                 bound = self.servers[0].sockets[0].getsockname()
                 ready(f"http://{f'[{host}]' if ':' in host else host}:{bound[1]}{PATH}")
 
-    app = Guarded(application(server), token)
+    app = TokenGuard(asgi_application(server), token)
     running = Quiet(uvicorn.Config(app, host=host, port=port, log_level="critical", access_log=False, lifespan="on"))
     try:
         await running.serve()
@@ -163,7 +163,7 @@ async def over_http(server: "Server[Any]", host: str, port: int, token: str, rea
         running.should_exit = True
 
 
-def application(server: "Server[Any]") -> Any:
+def asgi_application(server: "Server[Any]") -> Any:
     """The ASGI application: only requests for this machine, from pages of this machine."""
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -172,7 +172,7 @@ def application(server: "Server[Any]") -> Any:
     return server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
 
 
-class Guarded:
+class TokenGuard:
     """Lets only requests with the bearer token through."""
 
     def __init__(self, app: Any, token: str) -> None:

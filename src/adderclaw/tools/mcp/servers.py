@@ -21,8 +21,8 @@ from adderclaw.core.types import (
 )
 from adderclaw.storage import Store
 from adderclaw.tools.mcp import pins, results
-from adderclaw.tools.mcp.connection import Connection, Elicit, Sample, Unavailable, Wires
-from adderclaw.tools.mcp.definitions import Definition, Listing, described, server_of, tool_name
+from adderclaw.tools.mcp.connection import Connection, ConnectionSetup, Elicit, Sample, Unavailable
+from adderclaw.tools.mcp.definitions import Definition, Listing, description_for_model, server_of, tool_name
 from adderclaw.tools.mcp.pins import Pin
 from adderclaw.tools.mcp.snapshots import Snapshots
 
@@ -45,10 +45,10 @@ class Status(NamedTuple):
 class Servers:
     """Nothing runs before it is needed: what a server offered last time is known from its pins."""
 
-    def __init__(self, entries: Iterable[Entry], wires: Wires, store: Store | None, offer: Offer) -> None:
+    def __init__(self, entries: Iterable[Entry], wires: ConnectionSetup, store: Store | None, offer: Offer) -> None:
         self.entries = {entry.name: entry for entry in entries}
         self._wires, self._store, self._offer = wires, store, offer
-        self._pins = {name: self._kept(entry) for name, entry in self.entries.items()}
+        self._pins = {name: self._stored_pins(entry) for name, entry in self.entries.items()}
         self._listed: dict[str, set[str]] = {}
         self._connections: dict[str, Connection] = {}
         self._snapshots = Snapshots()
@@ -57,10 +57,10 @@ class Servers:
         for name, entry in self.entries.items():
             self._offer_all(entry, self._pins[name])
 
-    def _kept(self, entry: Entry) -> dict[str, Pin]:
+    def _stored_pins(self, entry: Entry) -> dict[str, Pin]:
         if self._store is None or entry.live is not None:
             return {}
-        return pins.read(self._store, entry.scope, entry.name)
+        return pins.read_pins(self._store, entry.scope, entry.name)
 
     def detach(self) -> None:
         """What is known was read: from here on nothing is written down."""
@@ -75,9 +75,9 @@ class Servers:
             known = ", ".join(self.entries) or "none"
             raise Unavailable(f"there is no MCP server {name!r}; there is: {known}")
         if name in self._off:
-            raise Unavailable(_disabled(entry))
+            raise Unavailable(_disabled_message(entry))
         if name not in self._connections:
-            self._connections[name] = Connection(entry, self._wires, lambda listing: self._hear(entry, listing))
+            self._connections[name] = Connection(entry, self._wires, lambda listing: self._update_tools(entry, listing))
         return self._connections[name]
 
     def begin(self) -> None:
@@ -94,7 +94,7 @@ class Servers:
             return str(error)
         return ""
 
-    async def settled(self) -> list[str]:
+    async def wait_for_starting(self) -> list[str]:
         """Wait briefly for servers that are starting; returns which are missing, and why."""
         known_by = {*self._listed, *self._off}
         waiting = [name for name, known in self._pins.items() if not known and name not in known_by]
@@ -118,7 +118,7 @@ class Servers:
                 errors[name] = f"the MCP server {name!r} {why}; try again later"
         return errors
 
-    async def arrive(self, tool: str) -> str:
+    async def start_server_of(self, tool: str) -> str:
         """A tool was called that is not known: perhaps its server only has to be started. Says why it cannot be."""
         name = server_of(tool)
         return await self.reach(name) if name is not None and name in self.entries else ""
@@ -131,14 +131,14 @@ class Servers:
         """A person is there who wants to log in; why that failed, or nothing."""
         usual, self._wires.login = self._wires.login, login
         try:
-            return await self.again(name)
+            return await self.reconnect(name)
         finally:
             self._wires.login = usual
 
-    async def again(self, name: str) -> str:
+    async def reconnect(self, name: str) -> str:
         """Connect anew, at once; why it cannot be, or nothing."""
         try:
-            await self.connection(name).anew()
+            await self.connection(name).restart()
         except Unavailable as error:
             return str(error)
         return await self.reach(name)
@@ -148,7 +148,7 @@ class Servers:
         connection = self.connection(name) if name not in self._off else None
         self._off.add(name)
         if connection is not None:
-            await connection.anew()
+            await connection.restart()
 
     def enable(self, name: str) -> None:
         """Let it be started again when it is needed."""
@@ -170,7 +170,7 @@ class Servers:
 
     # ------------------------------------------------------------------ tools
 
-    def _hear(self, entry: Entry, listing: Listing) -> None:
+    def _update_tools(self, entry: Entry, listing: Listing) -> None:
         """What a server says of its tools now, against what was approved."""
         before = self._pins[entry.name]
         self._listed[entry.name] = {definition.name for definition in listing.definitions}
@@ -184,10 +184,10 @@ class Servers:
         if not before and listing.definitions and entry.live is None:
             detail = f"{len(listing.definitions)} tools, as they are now"
             self._wires.tell({"event_type": "mcp_server", "server": entry.name, "state": "pinned", "detail": detail})
-        self._say_changed(entry, before)
+        self._warn_changed(entry, before)
         self._offer_all(entry, self._pins[entry.name])
 
-    def _say_changed(self, entry: Entry, before: dict[str, Pin]) -> None:
+    def _warn_changed(self, entry: Entry, before: dict[str, Pin]) -> None:
         now = self._pins[entry.name]
         off = [name for name, pin in now.items() if not pin.usable and before.get(name) != pin]
         if not off:
@@ -195,7 +195,8 @@ class Servers:
         names = visible(", ".join(off), keep_newlines=False)[:300]
         self._wires.tell({"event_type": "mcp_server", "server": entry.name, "state": "changed", "detail": names})
         self._warn(
-            f"tools of the MCP server {entry.given!r} are off, since they are not as approved: {names}; {_fix(entry)}"
+            f"tools of the MCP server {entry.given!r} are off because they changed after approval: {names}; "
+            f"{_approval_hint(entry)}"
         )
 
     def _warn(self, message: str) -> None:
@@ -211,7 +212,7 @@ class Servers:
 
         def prepare(arguments: Json, _context: ToolContext) -> Prepared:
             if server in self._off:
-                raise Disabled("operator", _disabled(entry))
+                raise Disabled("operator", _disabled_message(entry))
             pin = self._pins[server].get(tool)
             if pin is None or not pin.usable:
                 raise Disabled("mcp pins", self._unapproved(entry, tool, pin))
@@ -229,7 +230,7 @@ class Servers:
             name=name,
             arguments=cast(type[Json], dict),
             prepare=prepare,
-            description=f"[MCP server {server}] {described(definition)}",
+            description=f"[MCP server {server}] {description_for_model(definition)}",
             parameters=_visible(definition.schema),
             timeout=timeout,
             decode=lambda arguments: json_schema.checked(definition.schema, arguments),
@@ -242,7 +243,7 @@ class Servers:
             if pin is None or pin.state == "new"
             else "changed since it was approved"
         )
-        return f"{tool_name(entry.name, tool)} is off: it {what}; {_fix(entry)}"
+        return f"{tool_name(entry.name, tool)} is off: it {what}; {_approval_hint(entry)}"
 
     async def _call(self, entry: Entry, tool: str, arguments: Json, *, again: bool = True) -> ToolResult:
         from mcp import MCPError
@@ -265,20 +266,20 @@ class Servers:
             result = await client.call_tool(tool, arguments, progress_callback=self._progress(entry, tool))
         except MCPError as error:
             if again and "session terminated" in str(error).lower():
-                connection.lost(client, str(error))
+                connection.mark_lost(client, str(error))
                 return await self._call(entry, tool, arguments, again=False)
             if error.code == CONNECTION_CLOSED:
-                connection.lost(client, "it closed the connection")
+                connection.mark_lost(client, "it closed the connection")
                 return internal_failure(
                     f"the MCP server {entry.given!r} ended while {tool} ran; the outcome is unknown"
                 )
-            return rejected(results.shown(f"error {error.code}: {error}"), own=False)
+            return rejected(results.visible_text(f"error {error.code}: {error}"), own=False)
         except (RuntimeError, ValueError) as error:  # its answer is not what it said that it would be
             detail = visible(str(error))[:500]
             wrong = f"{tool} of the MCP server {entry.given!r} answered against its own schema: {detail}"
             return rejected(wrong, own=False)
-        if not (outcome := results.of_call(result)).is_error:
-            self._snapshots.note(entry.name, tool)
+        if not (outcome := results.call_result(result)).is_error:
+            self._snapshots.record_call(entry.name, tool)
         return outcome
 
     def _progress(self, entry: Entry, tool: str) -> Any:
@@ -326,7 +327,7 @@ class Servers:
                 cursor = page.next_cursor
                 if cursor is None or not page.resources:
                     break
-            return [results.row(resource, name) for resource in listed], ""
+            return [results.resource_row(resource, name) for resource in listed], ""
         except Unavailable as error:
             return [], str(error)
         except MCPError as error:
@@ -337,7 +338,7 @@ class Servers:
 
         try:
             client = await self.connection(server).client()
-            return results.of_resource(await client.read_resource(uri))
+            return results.resource_result(await client.read_resource(uri))
         except Unavailable as error:
             return rejected(str(error))
         except (MCPError, ValueError) as error:
@@ -372,14 +373,14 @@ class Servers:
             if command not in known:
                 raise Unavailable(f"the MCP server {server!r} has no such prompt; it has: {', '.join(known) or 'none'}")
             row = known[command]
-            arguments = _given(row, words)
+            arguments = _prompt_arguments(row, words)
             client = await self.connection(server).client()
-            return results.of_prompt(await client.get_prompt(row["prompt"], arguments))
+            return results.prompt_text(await client.get_prompt(row["prompt"], arguments))
         except MCPError as error:
             raise Unavailable(f"the MCP server {server!r}: {visible(str(error))[:300]}") from None
 
 
-def _given(prompt: Json, words: list[str]) -> dict[str, str]:
+def _prompt_arguments(prompt: Json, words: list[str]) -> dict[str, str]:
     """The arguments of a prompt in their order; the last one has all the words that are left."""
     names: list[str] = prompt["arguments"]
     if words and not names:
@@ -392,11 +393,11 @@ def _given(prompt: Json, words: list[str]) -> dict[str, str]:
     return arguments
 
 
-def _disabled(entry: Entry) -> str:
+def _disabled_message(entry: Entry) -> str:
     return f"the MCP server {entry.given!r} is disabled in this session; /mcp enable {entry.name} lets it be used"
 
 
-def _fix(entry: Entry) -> str:
+def _approval_hint(entry: Entry) -> str:
     return f"`adderclaw mcp list {entry.name}` shows them, `adderclaw mcp approve {entry.name}` approves them"
 
 

@@ -3,10 +3,10 @@
 from adderclaw.core.types import Json
 
 SERVER = "playwright"
-LOOK = "browser_snapshot"
-LEAVES = frozenset({"browser_navigate", "browser_navigate_back", "browser_navigate_forward", "browser_close"})
+SNAPSHOT_TOOL = "browser_snapshot"
+PAGE_CHANGES = frozenset({"browser_navigate", "browser_navigate_back", "browser_navigate_forward", "browser_close"})
 """What comes to another page, of which no snapshot has been asked for."""
-NAMES = ("ref", "target", "fields", "startRef", "endRef", "startTarget", "endTarget")
+ELEMENT_ARGUMENTS = ("ref", "target", "fields", "startRef", "endRef", "startTarget", "endTarget")
 """Arguments that name elements, in the server's versions."""
 REQUIRED = "snapshot required: call browser_snapshot, and name the element as it shows it"
 
@@ -18,12 +18,12 @@ class Snapshots:
         self._seen: set[str] = set()
 
     def refusal(self, server: str, tool: str, arguments: Json) -> str | None:
-        blind = server == SERVER and tool != LOOK and server not in self._seen
-        return REQUIRED if blind and any(arguments.get(name) for name in NAMES) else None
+        blind = server == SERVER and tool != SNAPSHOT_TOOL and server not in self._seen
+        return REQUIRED if blind and any(arguments.get(name) for name in ELEMENT_ARGUMENTS) else None
 
-    def note(self, server: str, tool: str) -> None:
+    def record_call(self, server: str, tool: str) -> None:
         """A call came back without an error."""
-        if tool == LOOK:
+        if tool == SNAPSHOT_TOOL:
             self._seen.add(server)
-        elif tool in LEAVES:
+        elif tool in PAGE_CHANGES:
             self._seen.discard(server)

@@ -24,7 +24,7 @@ BODY_BYTES = 32 << 20
 
 
 @asynccontextmanager
-async def connected(
+async def http_streams(
     url: str, headers: dict[str, str], network: httpx2.AsyncBaseTransport, login: httpx2.Auth | None
 ) -> AsyncGenerator[TransportStreams]:
     timeout = httpx2.Timeout(30.0, read=300.0)
@@ -39,7 +39,7 @@ async def connected(
         yield streams
 
 
-async def network(url: str, allowed: Iterable[str]) -> httpx2.AsyncBaseTransport:
+async def network_transport(url: str, allowed: Iterable[str]) -> httpx2.AsyncBaseTransport:
     """A transport that reaches the server's own host, wherever it is, and else only what anybody may reach."""
     target = urls.parse(url)
     hosts = Hosts(Hosts.named_by_operator(target).allowed | Hosts.listed(allowed).allowed)

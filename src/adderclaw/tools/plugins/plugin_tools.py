@@ -34,13 +34,13 @@ GRACE = 5.0
 """Seconds that the kernel waits beyond our own time limit, so that what was printed so far is still reported."""
 OUTPUT_BYTES = 1 << 20
 """The longest answer; a program that goes on printing is ended."""
-SAID_CHARS = 4_000
+STDERR_CHARS = 4_000
 """What is shown of stderr: the end of it."""
 METADATA_BYTES = 16_384
 KEYS = frozenset(("success", "output", "error", "metadata"))
 
 
-def tools(
+def plugin_tools(
     plugins: "Iterable[LoadedPlugin]",
     start: "Start | None",
     taken: Iterable[str],
@@ -59,7 +59,7 @@ def tools(
     return by_name
 
 
-def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
+def name_clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
     """Which tools of a plugin have a name that is taken, and by whom."""
     from adderclaw.core.tool_traits import NAMES
     from adderclaw.tools import aliases
@@ -74,7 +74,7 @@ def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
     ]
 
 
-def unusable(manifest: Manifest) -> list[str]:
+def unusable_schemas(manifest: Manifest) -> list[str]:
     """Which tools have a schema by which nothing can be checked, and why."""
     reasons = ((tool.name, json_schema.unusable(tool.schema)) for tool in manifest.tools)
     return [f"tools: the schema of {name!r} cannot be used: {visible(why)}" for name, why in reasons if why]
@@ -100,7 +100,7 @@ def _tool(plugin: "LoadedPlugin", tool: PluginTool, start: "Start | None") -> To
         description=f"[plugin {name}] {described}",
         parameters=_visible(tool.schema),
         timeout=lambda _arguments: tool.timeout + GRACE,
-        decode=partial(_checked, tool.schema),
+        decode=partial(_check_arguments, tool.schema),
         deferred=tool.deferred,
     )
 
@@ -118,7 +118,7 @@ def _visible(value: Any) -> Any:
             return value
 
 
-def _checked(schema: Json, arguments: Json) -> Json:
+def _check_arguments(schema: Json, arguments: Json) -> Json:
     if problems := json_schema.problems(schema, arguments):
         raise Invalid([("", problem) for problem in problems])
     return arguments
@@ -136,7 +136,7 @@ async def _run(
         done = await process.run(
             [os.path.join(plugin.root, inner(tool.command) or ""), *tool.args],
             cwd=cwd,
-            env=process.environment(_told(plugin), workspace_roots=(area.root, *area.extra)),
+            env=process.environment(_plugin_environment(plugin), workspace_roots=(area.root, *area.extra)),
             timeout=tool.timeout,
             max_bytes=OUTPUT_BYTES,
             stdin=json.dumps(asked).encode() + b"\n",
@@ -144,25 +144,25 @@ async def _run(
         )
     except process.NotStarted as error:
         hint = "; does it begin with a line such as #!/usr/bin/env python3?" if error.errno == 8 else ""
-        return internal_failure(f"{_who(plugin, tool)} could not be started: {error.strerror}{hint}")
-    return _answered(plugin, tool, done)
+        return internal_failure(f"{_tool_label(plugin, tool)} could not be started: {error.strerror}{hint}")
+    return _read_answer(plugin, tool, done)
 
 
-def _told(plugin: "LoadedPlugin") -> dict[str, str]:
+def _plugin_environment(plugin: "LoadedPlugin") -> dict[str, str]:
     """What its environment holds beside the few harmless variables: where it lies."""
     named = {f"{who}_PLUGIN_ROOT": plugin.root for who in ("CLAUDE", "ADDERCLAW")}
     return {**named, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _who(plugin: "LoadedPlugin", tool: PluginTool) -> str:
+def _tool_label(plugin: "LoadedPlugin", tool: PluginTool) -> str:
     return f"{tool.name} of the plugin {plugin.plugin.name!r}"
 
 
 # ------------------------------------------------------------------ its answer
 
 
-def _answered(plugin: "LoadedPlugin", tool: PluginTool, done: Finished) -> ToolResult:
-    failed = partial(_failed, plugin, tool, done)
+def _read_answer(plugin: "LoadedPlugin", tool: PluginTool, done: Finished) -> ToolResult:
+    failed = partial(_failure, plugin, tool, done)
     if done.timed_out:
         return failed(f"did not end within {tool.timeout:g} seconds, and was ended")
     if done.stdout_cut:
@@ -178,18 +178,18 @@ def _answered(plugin: "LoadedPlugin", tool: PluginTool, done: Finished) -> ToolR
         return failed(f"did not answer JSON ({_short(error)}); its answer begins: {start}")
     answer = cast(Json, value) if isinstance(value, dict) else {}
     if "success" not in answer:
-        return failed("") if done.returncode else _succeeded(plugin, cast(object, value), {})
-    if wrong := _misshapen(answer):
+        return failed("") if done.returncode else _success(plugin, cast(object, value), {})
+    if wrong := _shape_problem(answer):
         return failed(f"answered in another shape than agreed: {wrong}")
     if answer["success"] and done.returncode:
         return failed("says that it succeeded, and did not")
     if not answer["success"]:
         reason = answer.get("error") or answer.get("output") or "it does not say why"
         return failed(f"failed: {_text(reason)}")
-    return _succeeded(plugin, answer.get("output", ""), answer.get("metadata", {}))
+    return _success(plugin, answer.get("output", ""), answer.get("metadata", {}))
 
 
-def _misshapen(answer: Json) -> str:
+def _shape_problem(answer: Json) -> str:
     if not isinstance(answer["success"], bool):
         return f"success must be true or false, not {shown(answer['success'])}"
     if unknown := sorted(answer.keys() - KEYS):
@@ -211,20 +211,20 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else canonical(value)
 
 
-def _succeeded(plugin: "LoadedPlugin", output: object, metadata: Mapping[str, Any]) -> ToolResult:
+def _success(plugin: "LoadedPlugin", output: object, metadata: Mapping[str, Any]) -> ToolResult:
     about = {"plugin": plugin.plugin.name, **({"plugin_metadata": dict(metadata)} if metadata else {})}
     return ToolResult(visible(_text(output)) or "(nothing)", metadata=about)
 
 
-def _failed(plugin: "LoadedPlugin", tool: PluginTool, done: Finished, what: str) -> ToolResult:
+def _failure(plugin: "LoadedPlugin", tool: PluginTool, done: Finished, what: str) -> ToolResult:
     """What went wrong, its exit code, and the end of what it said on stderr: none of it is our word alone."""
     ended = ""
     if done.returncode > 0:
         ended = f"ended with exit code {done.returncode}"
     elif done.returncode < 0 and not (done.timed_out or done.flooded):
         ended = f"was ended by signal {-done.returncode}"
-    lines = [f"{_who(plugin, tool)} {'; it '.join(filter(None, (what, ended)))}"]
+    lines = [f"{_tool_label(plugin, tool)} {'; it '.join(filter(None, (what, ended)))}"]
     if stderr_text := visible(done.stderr.decode("utf-8", "replace")).strip():
-        cut = "… " if len(stderr_text) > SAID_CHARS or done.stderr_cut else ""
-        lines.append(f"stderr: {cut}{stderr_text[-SAID_CHARS:]}")
+        cut = "… " if len(stderr_text) > STDERR_CHARS or done.stderr_cut else ""
+        lines.append(f"stderr: {cut}{stderr_text[-STDERR_CHARS:]}")
     return rejected("\n".join(lines), own=False)

@@ -23,14 +23,14 @@ PROJECT_FOLDERS = (".adderclaw/skills", ".agents/skills", ".claude/skills")
 COMMANDS = (".adderclaw/commands", ".claude/commands")
 """Folders of a project whose Markdown files are commands: each is a skill of one file, called by that file's name."""
 COMMAND = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
-MOST = 10_000
+MAX_SKILLS = 10_000
 """Skills that are loaded; that there are more is said."""
-DEEPEST = 3
+MAX_DEPTH = 3
 """Levels below a folder of skills on which a skill is looked for."""
 TRUE = frozenset({"true", "yes", "on", "1"})
 
 
-class Place(NamedTuple):
+class SkillFolder(NamedTuple):
     """A folder of skills."""
 
     folder: str
@@ -69,7 +69,7 @@ class Skill:
     file: str = "SKILL.md"
     fields: Json = field(default_factory=dict[str, Any])
     """The frontmatter as it is."""
-    alone: bool = False
+    is_command: bool = False
     """A command: what else lies in its folder is not its own."""
 
     @property
@@ -79,14 +79,14 @@ class Skill:
     @property
     def references_index(self) -> tuple[str, ...]:
         """Its other files, by their way from its folder; they are listed, not read."""
-        if self.alone:
+        if self.is_command:
             return ()
-        return tuple(way for way in files.listed(self.folder) if way != self.file)
+        return tuple(way for way in files.list_files(self.folder) if way != self.file)
 
     @property
     def for_model(self) -> bool:
         """False: only a person calls it (`disable-model-invocation`, or a command that says nothing of itself)."""
-        if self.alone and not self.fields.get("description"):
+        if self.is_command and not self.fields.get("description"):
             return False
         return str(self.fields.get("disable-model-invocation", "")).lower() not in TRUE
 
@@ -133,48 +133,50 @@ class Catalogue:
 
         Then it goes before a skill of the project: the operator trusted the plugin, and perhaps not the project.
         """
-        name = checks.normal(name)
+        name = checks.normalize_name(name)
         return self._short.get(name) or self.by_name.get(name)
 
 
 # ------------------------------------------------------------------ loading
 
 
-def places(
-    project: str, home: str, own: str = "", further: Iterable[Place] = (), homes: Sequence[str] = ()
-) -> tuple[Place, ...]:
+def skill_folders(
+    project: str, home: str, own: str = "", further: Iterable[SkillFolder] = (), homes: Sequence[str] = ()
+) -> tuple[SkillFolder, ...]:
     """Where skills are, in order of precedence: the operator's, then the project's, whether or not it is trusted.
 
     A name that appears twice counts where it comes first. `own` is skills.dir or --skills-dir: a folder outside of the
     project is one that the operator chose. `homes` are folders of the operator beside `home`, AdderClaw's own.
     """
     root = followed(project)
-    named = [_project_place(followed(own), root)] if own else []
+    named = [_named_folder(followed(own), root)] if own else []
     sources = [source for source in named if source.root != root]
     mine = [folder for folder in (home, *homes) if folder]
-    sources += [Place(followed(os.path.join(folder, home_names.SKILLS)), "user") for folder in mine]
-    sources += [Place(followed(os.path.join(folder, home_names.COMMANDS)), "user", commands=True) for folder in mine]
+    sources += [SkillFolder(followed(os.path.join(folder, home_names.SKILLS)), "user") for folder in mine]
+    sources += [
+        SkillFolder(followed(os.path.join(folder, home_names.COMMANDS)), "user", commands=True) for folder in mine
+    ]
     sources += [source for source in named if source.root == root]
-    sources += _of_project(root, PROJECT_FOLDERS, commands=False)
-    sources += _of_project(root, COMMANDS, commands=True)
-    by_folder: dict[str, Place] = {}
+    sources += _project_folders(root, PROJECT_FOLDERS, commands=False)
+    sources += _project_folders(root, COMMANDS, commands=True)
+    by_folder: dict[str, SkillFolder] = {}
     for source in (*sources, *further):
         by_folder.setdefault(source.folder, source)
     return tuple(by_folder.values())
 
 
-def _of_project(root: str, names: Sequence[str], *, commands: bool) -> list[Place]:
+def _project_folders(root: str, names: Sequence[str], *, commands: bool) -> list[SkillFolder]:
     """Its own folders; one that leads out of it is not its to bring."""
     folders = [followed(os.path.join(root, name)) for name in names]
-    return [Place(folder, "project", root, commands) for folder in folders if beneath(folder, root)]
+    return [SkillFolder(folder, "project", root, commands) for folder in folders if beneath(folder, root)]
 
 
-def _project_place(folder: str, root: str) -> Place:
+def _named_folder(folder: str, root: str) -> SkillFolder:
     """Links may not lead out of the project; of a folder elsewhere, which somebody named by hand, not out of that."""
-    return Place(folder, "project", root if beneath(folder, root) else folder)
+    return SkillFolder(folder, "project", root if beneath(folder, root) else folder)
 
 
-def load(sources: Sequence[Place], most: int = MOST) -> Catalogue:
+def load_skills(sources: Sequence[SkillFolder], most: int = MAX_SKILLS) -> Catalogue:
     """All skills of the places; an earlier place goes before a later one."""
     used: dict[str, Skill] = {}
     invalid: list[Skill] = []
@@ -182,7 +184,7 @@ def load(sources: Sequence[Place], most: int = MOST) -> Catalogue:
     notes: list[str] = []
     count = 0
     for source in sources:
-        for skill in _of_place(source, notes):
+        for skill in _skills_in(source, notes):
             count += 1
             if count > most:
                 notes.append(f"there are more than {most:,} skills: those after {skill.folder} were not looked at")
@@ -200,9 +202,9 @@ def load(sources: Sequence[Place], most: int = MOST) -> Catalogue:
     return Catalogue(ordered, tuple(invalid), existing, tuple(duplicates), tuple(notes))
 
 
-def _of_place(source: Place, notes: list[str]) -> Iterator[Skill]:
+def _skills_in(source: SkillFolder, notes: list[str]) -> Iterator[Skill]:
     if source.prefix:
-        for skill in _of_place(source._replace(prefix=""), notes):
+        for skill in _skills_in(source._replace(prefix=""), notes):
             yield replace(skill, name=f"{source.prefix}:{skill.name}")
         return
     if source.commands and source.folder.endswith(".md"):
@@ -211,63 +213,65 @@ def _of_place(source: Place, notes: list[str]) -> Iterator[Skill]:
     if source.commands:
         yield from _commands(source, source.folder, "", 1, notes)
         return
-    if _file(source.folder):
-        yield inspect(source.folder, source.scope)
+    if _skill_file(source.folder):
+        yield inspect_skill(source.folder, source.scope)
         return
-    yield from _beneath(source, source.folder, 1, notes)
+    yield from _skills_beneath(source, source.folder, 1, notes)
 
 
-def _beneath(source: Place, folder: str, depth: int, notes: list[str]) -> Iterator[Skill]:
+def _skills_beneath(source: SkillFolder, folder: str, depth: int, notes: list[str]) -> Iterator[Skill]:
     for entry in _folders(folder, notes):
         path = entry.place.text
         name = visible(entry.place.name, keep_newlines=False)
         if entry.is_link:
             real = followed(path)
             if source.root and not beneath(real, source.root):
-                yield _broken(name, real, source.scope, "its folder is a link that leads out of the project")
-            elif _file(real):
-                yield inspect(real, source.scope, entry.place.name)
+                yield _broken_skill(name, real, source.scope, "its folder is a link that leads out of the project")
+            elif _skill_file(real):
+                yield inspect_skill(real, source.scope, entry.place.name)
             elif depth == 1:
-                yield _broken(name, real, source.scope, "its folder is a link to a folder that has no SKILL.md")
-        elif _file(path):
-            yield inspect(path, source.scope)
+                yield _broken_skill(name, real, source.scope, "its folder is a link to a folder that has no SKILL.md")
+        elif _skill_file(path):
+            yield inspect_skill(path, source.scope)
         else:
             has_skill = False
-            for skill in _beneath(source, path, depth + 1, notes) if depth < DEEPEST else ():
+            for skill in _skills_beneath(source, path, depth + 1, notes) if depth < MAX_DEPTH else ():
                 has_skill = True
                 yield skill
             if not has_skill and depth == 1:
-                yield _broken(name, path, source.scope, "there is no SKILL.md in its folder")
+                yield _broken_skill(name, path, source.scope, "there is no SKILL.md in its folder")
 
 
-def _commands(source: Place, folder: str, prefix: str, depth: int, notes: list[str]) -> Iterator[Skill]:
+def _commands(source: SkillFolder, folder: str, prefix: str, depth: int, notes: list[str]) -> Iterator[Skill]:
     """`a.md` is /a, and `b/a.md` is /b:a."""
     for entry in _entries(folder, notes):
         name, path = entry.place.name, entry.place.text
         if entry.is_folder:
-            if depth < DEEPEST:
+            if depth < MAX_DEPTH:
                 yield from _commands(source, path, f"{prefix}{name}:", depth + 1, notes)
         elif name.endswith(".md"):
             yield _command(source, followed(path) if entry.is_link else path, f"{prefix}{name.removesuffix('.md')}")
 
 
-def _command(source: Place, path: str, name: str) -> Skill:
+def _command(source: SkillFolder, path: str, name: str) -> Skill:
     folder, file = os.path.split(path)
     shown = visible(name, keep_newlines=False)
     if source.root and not beneath(path, source.root):
-        return _broken(shown, folder, source.scope, "it is a link that leads out of the project", file)
+        return _broken_skill(shown, folder, source.scope, "it is a link that leads out of the project", file)
     if not all(COMMAND.fullmatch(part) for part in name.split(":")):
-        return _broken(shown, folder, source.scope, "a command is named with letters, digits, '.', '_' and '-'", file)
+        return _broken_skill(
+            shown, folder, source.scope, "a command is named with letters, digits, '.', '_' and '-'", file
+        )
     try:
         data = _head(folder, file)
         head = frontmatter.parse(data) if data.removeprefix(frontmatter.BOM).startswith(b"---") else NO_HEAD
     except (frontmatter.Malformed, Refused) as error:
-        return _broken(shown, folder, source.scope, str(error), file)
+        return _broken_skill(shown, folder, source.scope, str(error), file)
     except OSError as error:
-        return _broken(shown, folder, source.scope, f"{file} cannot be read: {error.strerror}", file)
+        return _broken_skill(shown, folder, source.scope, f"{file} cannot be read: {error.strerror}", file)
     fields = head.fields
     return Skill(
-        checks.normal(name),
+        checks.normalize_name(name),
         _line(fields.get("description")),
         folder,
         source.scope,
@@ -275,7 +279,7 @@ def _command(source: Place, path: str, name: str) -> Skill:
         repairs=head.repairs,
         file=file,
         fields=fields,
-        alone=True,
+        is_command=True,
     )
 
 
@@ -304,7 +308,7 @@ def _leads_to_a_folder(link: workspace.Entry) -> bool:
     return workspace.is_folder(workspace.anywhere(followed(link.place.text)))
 
 
-def _file(folder: str) -> str:
+def _skill_file(folder: str) -> str:
     location = workspace.anywhere(folder)
     return next((name for name in NAMES if workspace.exists(location / name)), "")
 
@@ -312,44 +316,46 @@ def _file(folder: str) -> str:
 # ------------------------------------------------------------------ one skill
 
 
-def inspect(folder: str, scope: Scope = "project", called: str = "") -> Skill:
+def inspect_skill(folder: str, scope: Scope = "project", called: str = "") -> Skill:
     """The skill in a folder, or what is wrong with it; `called` is the folder's name where that is a link."""
     named = called or os.path.basename(folder)
     shown = visible(named, keep_newlines=False)
-    file = _file(folder)
+    file = _skill_file(folder)
     if not file:
-        return _broken(shown, folder, scope, "there is no SKILL.md in its folder")
+        return _broken_skill(shown, folder, scope, "there is no SKILL.md in its folder")
     try:
         head = frontmatter.parse(_head(folder, file))
     except (frontmatter.Malformed, Refused) as error:
-        return _broken(shown, folder, scope, str(error), file)
+        return _broken_skill(shown, folder, scope, str(error), file)
     except OSError as error:
-        return _broken(shown, folder, scope, f"{file} cannot be read: {error.strerror}", file)
-    return _made(head, folder, scope, named, file)
+        return _broken_skill(shown, folder, scope, f"{file} cannot be read: {error.strerror}", file)
+    return _build_skill(head, folder, scope, named, file)
 
 
 def _head(folder: str, file: str) -> bytes:
-    way = files.way_in(folder, file) if files.is_link(folder, file) else file
+    way = files.path_inside(folder, file) if files.is_link(folder, file) else file
     data = b""
-    with os.fdopen(files.opened(folder, way), "rb", buffering=0) as source:
+    with os.fdopen(files.open_file(folder, way), "rb", buffering=0) as source:
         while not frontmatter.complete(data) and (part := source.read(frontmatter.PART)):
             data += part
     return data
 
 
-def _broken(name: str, folder: str, scope: Scope, why: str, file: str = "SKILL.md") -> Skill:
+def _broken_skill(name: str, folder: str, scope: Scope, why: str, file: str = "SKILL.md") -> Skill:
     return Skill(name, "", folder, scope, diagnosis=(visible(why, keep_newlines=False),), usable=False, file=file)
 
 
-def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: str) -> Skill:
+def _build_skill(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: str) -> Skill:
     fields = head.fields
-    wrong_name, wrong = checks.of_name(fields, named), checks.of_others(fields)
+    wrong_name, wrong = checks.name_problems(fields, named), checks.other_problems(fields)
     repairs = list(head.repairs)
     if scope == "plugin" and COMMAND.fullmatch(named):  # there a name is a title, and the folder's is the name
         repairs += wrong_name
         wrong_name = []
         fields = {**fields, "name": named}
-    diagnosis = [visible(text, keep_newlines=False) for text in (*wrong_name, *wrong, *checks.strange(fields))]
+    diagnosis = [
+        visible(text, keep_newlines=False) for text in (*wrong_name, *wrong, *checks.specification_objections(fields))
+    ]
     name = fields.get("name")
     own = isinstance(name, str) and not wrong_name
     metadata: Any = fields.get("metadata")
@@ -360,7 +366,7 @@ def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: s
     if description != " ".join(str(fields.get("description", "")).split()):
         repairs.append("invisible characters of the description are shown as \\u{…}")
     return Skill(
-        checks.normal(cast(str, name)) if own else visible(named, keep_newlines=False),
+        checks.normalize_name(cast(str, name)) if own else visible(named, keep_newlines=False),
         description[: checks.LONGEST_DESCRIPTION],
         folder,
         scope,

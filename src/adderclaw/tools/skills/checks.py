@@ -11,12 +11,12 @@ LONGEST_DESCRIPTION = 1024
 LONGEST_COMPATIBILITY = 500
 
 
-def of_others(fields: Json) -> list[str]:
+def other_problems(fields: Json) -> list[str]:
     """What else keeps it from being used."""
     return [*_description(fields), *_compatibility(fields)]
 
 
-def strange(fields: Json) -> list[str]:
+def specification_objections(fields: Json) -> list[str]:
     """What the specification objects to, and which keeps nobody from using it."""
     messages: list[str] = []
     if extra := sorted(str(key) for key in fields if key not in FIELDS):
@@ -34,18 +34,18 @@ def too_long_description(fields: Json) -> str:
     return f"description: it has {len(value)} characters; at most {LONGEST_DESCRIPTION} are allowed, and used"
 
 
-def normal(name: str) -> str:
+def normalize_name(name: str) -> str:
     return unicodedata.normalize("NFKC", name.strip())
 
 
-def of_name(fields: Json, folder: str) -> list[str]:
+def name_problems(fields: Json, folder: str) -> list[str]:
     """What is wrong with its name: `folder` is the name of the folder that it stands in."""
     if "name" not in fields:
         return ["name: it is missing"]
     value: Any = fields["name"]
     if not isinstance(value, str) or not value.strip():
         return ["name: it must be a text that is not empty"]
-    name = normal(value)
+    name = normalize_name(value)
     messages: list[str] = []
     if len(name) > LONGEST_NAME:
         messages.append(f"name: it has {len(name)} characters; at most {LONGEST_NAME} are allowed")
@@ -55,7 +55,7 @@ def of_name(fields: Json, folder: str) -> list[str]:
         messages.append(f"name: {name[:80]!r} must not begin or end with a hyphen, nor hold two in a row")
     if not all(char.isalnum() or char == "-" for char in name):
         messages.append(f"name: {name[:80]!r} may hold letters, digits and hyphens only")
-    if normal(folder) != name:
+    if normalize_name(folder) != name:
         messages.append(f"name: {name[:80]!r} must be the name of its folder, {folder[:80]!r}")
     return messages
 

@@ -23,7 +23,7 @@ class FilePart(NamedTuple):
     """Bytes of the whole file."""
 
 
-def way_in(folder: str, path: str) -> str:
+def path_inside(folder: str, path: str) -> str:
     """A path that somebody wrote, as the way from the skill's folder; raises Refused where it leads out."""
     shown = visible(path[:200], keep_newlines=False)
     if not path or "\0" in path or len(path) > 1000:
@@ -39,24 +39,24 @@ def way_in(folder: str, path: str) -> str:
     return os.path.relpath(real, folder)
 
 
-def _place(folder: str, way: str = ".") -> Place:
+def _location(folder: str, way: str = ".") -> Place:
     """What lies in a skill's folder, which was resolved once: if it is a link by now, it is not followed."""
     return workspace.anywhere(Place(folder, way).text)
 
 
-def opened(folder: str, way: str) -> int:
+def open_file(folder: str, way: str) -> int:
     """A descriptor of a regular file of the skill, reached through no link; raises Refused, or OSError as open does."""
     try:
-        return workspace.open_file(_place(folder, way))
+        return workspace.open_file(_location(folder, way))
     except IsADirectoryError:
         raise Refused(f"{visible(way, keep_newlines=False)!r} is not a regular file") from None
 
 
-def read(folder: str, path: str, most: int) -> FilePart:
+def read_file(folder: str, path: str, most: int) -> FilePart:
     """At most so many bytes of a file of the skill; raises Refused, also for one that is not there."""
-    way = way_in(folder, path)
+    way = path_inside(folder, path)
     try:
-        with os.fdopen(opened(folder, way), "rb") as file:
+        with os.fdopen(open_file(folder, way), "rb") as file:
             return FilePart(file.read(most), os.fstat(file.fileno()).st_size)
     except OSError as error:
         shown = visible(path[:200], keep_newlines=False)
@@ -66,25 +66,25 @@ def read(folder: str, path: str, most: int) -> FilePart:
 def _leads_to_a_file(folder: str, way: str) -> bool:
     """Whether a link leads to a regular file of the skill itself."""
     try:
-        return workspace.is_file(_place(folder, way_in(folder, way)))
+        return workspace.is_file(_location(folder, path_inside(folder, way)))
     except Refused:
         return False
 
 
 def is_link(folder: str, way: str) -> bool:
     try:
-        return workspace.Entry(location := _place(folder, way), workspace.status(location)).is_link
+        return workspace.Entry(location := _location(folder, way), workspace.status(location)).is_link
     except (OSError, Refused):
         return True
 
 
-def listed(folder: str, under: str = "") -> Iterator[str]:
+def list_files(folder: str, under: str = "") -> Iterator[str]:
     """The skill's files by their way from its folder, folder after folder; links to folders are not followed."""
     waiting, count = [under], 0
     while waiting and count < MOST_FILES:
         here = waiting.pop()
         try:
-            entries = workspace.entries(_place(folder, here or "."))
+            entries = workspace.entries(_location(folder, here or "."))
         except (OSError, Refused):
             continue
         files: list[str] = []

@@ -24,7 +24,7 @@ class Candidate(NamedTuple):
     reason: str
 
 
-class Routed(NamedTuple):
+class Route(NamedTuple):
     candidates: tuple[Candidate, ...]
     """The best first; of equal scores, in the order of their names."""
     strategy: Literal["matched", "fallback_all_skills", "fail_fast"]
@@ -52,7 +52,7 @@ class _Index:
 _indexes: WeakKeyDictionary[Catalogue, _Index] = WeakKeyDictionary()
 
 
-def ready(catalogue: Catalogue) -> None:
+def prepare_index(catalogue: Catalogue) -> None:
     """What the first route needs, done while skills are loaded: rapidfuzz imported, the words gathered."""
     from importlib import import_module
 
@@ -61,38 +61,40 @@ def ready(catalogue: Catalogue) -> None:
     _index(catalogue)
 
 
-def candidates(
+def route(
     catalogue: Catalogue,
     task: str,
     *,
     top_k: int = 8,
     min_score: float = 55.0,
     strategy: Strategy = "fallback_all_skills",
-) -> Routed:
+) -> Route:
     """The skills that are similar enough to the task, at most `top_k`; where there are none, as the strategy says."""
     index = _index(catalogue)
-    task_words = _known(words(task), index)
+    task_words = _correct_words(words(task), index)
     task_text = _joined(frozenset(task_words))
     hits = {position for stem in task_words for position in index.where.get(stem, ())}
     scored = {
-        index.entries[position].skill.name: _scored(index.entries[position], task_words, task_text) for position in hits
+        index.entries[position].skill.name: _score(index.entries[position], task_words, task_text) for position in hits
     }
     good = [
-        candidate for candidate in _ordered(scored.values()) if candidate.score >= min_score and candidate.score > 0
+        candidate
+        for candidate in _sort_candidates(scored.values())
+        if candidate.score >= min_score and candidate.score > 0
     ]
     if good:
-        return Routed(tuple(good[:top_k]), "matched")
+        return Route(tuple(good[:top_k]), "matched")
     if strategy == "fail_fast":
-        return Routed((), "fail_fast")
+        return Route((), "fail_fast")
     rest = (scored.get(skill.name, Candidate(skill.name, 0.0, "no word in common")) for skill in catalogue.skills)
-    return Routed(tuple(_ordered(rest)), "fallback_all_skills")
+    return Route(tuple(_sort_candidates(rest)), "fallback_all_skills")
 
 
-def _ordered(unordered: Iterable[Candidate]) -> list[Candidate]:
+def _sort_candidates(unordered: Iterable[Candidate]) -> list[Candidate]:
     return sorted(unordered, key=lambda candidate: (-candidate.score, candidate.skill_name))
 
 
-def _scored(entry: _Entry, task_words: dict[str, str], task_text: str) -> Candidate:
+def _score(entry: _Entry, task_words: dict[str, str], task_text: str) -> Candidate:
     """The best of three: the words of the name, those of the whole description, and labels that the task names."""
     from rapidfuzz import fuzz
 
@@ -112,7 +114,7 @@ def _joined(stems: frozenset[str]) -> str:
     return " ".join(sorted(stems))
 
 
-def _known(task: dict[str, str], index: _Index) -> dict[str, str]:
+def _correct_words(task: dict[str, str], index: _Index) -> dict[str, str]:
     """The task's words, one that no skill has replaced by one that is spelt nearly the same."""
     from rapidfuzz import fuzz, process
 

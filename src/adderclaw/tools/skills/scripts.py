@@ -50,10 +50,10 @@ class Script(NamedTuple):
         return (self.interpreter, self.path)
 
 
-def script(folder: str, name: str) -> Script:
+def find_script(folder: str, name: str) -> Script:
     """The script that somebody named; raises Refused for one outside of the folder, not there, or of no known kind."""
-    way = files.way_in(folder, name)
-    part = files.read(folder, way, HEAD)
+    way = files.path_inside(folder, name)
+    part = files.read_file(folder, way, HEAD)
     text = part.data.decode("utf-8", "replace")
     interpreter = _interpreter(way, text)
     if not interpreter:
@@ -62,27 +62,27 @@ def script(folder: str, name: str) -> Script:
     return Script(way, path, interpreter, part.size, _summary(text))
 
 
-def scripts(folder: str, text: str = "") -> list[Script]:
+def list_scripts(folder: str, text: str = "") -> list[Script]:
     """Those under scripts/, and others of the folder that `text` names, in the order of their paths."""
-    inside = [way for way in files.listed(folder, "scripts") if not files.is_link(folder, way)]
-    named = [os.path.normpath(word) for word in mentioned(text) if not _outside(word)]
+    inside = [way for way in files.list_files(folder, "scripts") if not files.is_link(folder, way)]
+    named = [os.path.normpath(word) for word in mentioned_paths(text) if not _outside(word)]
     by_path: dict[str, Script] = {}
     for way in sorted({*inside, *named}):
         try:
-            entry = script(folder, way)
+            entry = find_script(folder, way)
         except Refused:
             continue  # a library, a data file, a name that is only an example
         by_path.setdefault(entry.way, entry)
     return list(by_path.values())
 
 
-def outward(text: str) -> tuple[str, ...]:
+def outside_scripts(text: str) -> tuple[str, ...]:
     """Scripts outside of the skill's folder that its text names: a reason to warn, and each is blocked."""
-    paths = (word for word in mentioned(text) if _outside(word) and not _PLACEHOLDER.search(word))
+    paths = (word for word in mentioned_paths(text) if _outside(word) and not _PLACEHOLDER.search(word))
     return tuple(visible(word[:200], keep_newlines=False) for word in dict.fromkeys(paths))
 
 
-def mentioned(text: str) -> Iterator[str]:
+def mentioned_paths(text: str) -> Iterator[str]:
     """Words in code and links that look like a script's path."""
     pieces = [match[2] for match in _FENCED.finditer(text)]
     pieces += [match[1] or match[2] for match in _CODE.finditer(_FENCED.sub("", text))]
