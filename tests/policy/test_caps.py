@@ -215,7 +215,7 @@ DENY = '{"decision": "block", "reason": "no"'
     [
         HookRun(0, DENY + " " * 99, is_cut=True),
         HookRun(1, DENY + " " * 99, is_cut=True),
-        HookRun(None, "x", "killed: it printed without end", is_cut=True),
+        HookRun(None, "x", "killed: it printed too much", is_cut=True),
     ],
 )
 def test_a_hook_whose_answer_is_cut_refuses(ran: HookRun) -> None:

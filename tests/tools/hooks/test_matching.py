@@ -62,10 +62,10 @@ def test_t14_events_without_a_query_match_only_everything(event: str) -> None:
 @rows(
     ("event", "matcher", "why"),
     [
-        ("Stop", ".*", "Stop is not matched by anything"),
-        ("UserPromptSubmit", "startup", "UserPromptSubmit is not matched by anything"),
-        ("PreToolUse", "(?i)edit", "no ECMAScript regular expression"),
-        ("PostToolUse", "Write(*.py)|Edit(*.py)", "no ECMAScript regular expression"),
+        ("Stop", ".*", "Stop does not use matchers"),
+        ("UserPromptSubmit", "startup", "UserPromptSubmit does not use matchers"),
+        ("PreToolUse", "(?i)edit", "not a valid ECMAScript regular expression"),
+        ("PostToolUse", "Write(*.py)|Edit(*.py)", "not a valid ECMAScript regular expression"),
         *(("Stop", matcher, "") for matcher in ("", "*")),
         *(("PreToolUse", matcher, "") for matcher in ("", "*", "Bash", "NoSuchTool", "Edit|Write", "mcp__.*", "^Ba")),
     ],

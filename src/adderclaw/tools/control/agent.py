@@ -1,4 +1,4 @@
-"""Agent: a task for a subagent, which works in a session of its own and gives back its last message."""
+"""Agent: runs a task in a subagent, which has its own session and returns its last message."""
 
 import os
 from collections.abc import Callable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_PROMPT = 200_000
 DEFAULT_TYPE = "general-purpose"
 IGNORED_KEYS = frozenset({"name", "team_name", "mode"})
-"""What the reference product accepts and we have no use for."""
+"""Arguments that models trained on other products send, and that have no effect here."""
 
 
 @record
@@ -47,7 +47,7 @@ class AgentArguments:
     effort: str = ""
     run_in_background: bool = False
     isolation: Literal["", "worktree"] = ""
-    """worktree: a git worktree of its own, removed if nothing changed in it."""
+    """worktree: work in a separate git worktree, which is removed if nothing changed in it."""
 
 
 def _decode(arguments: Json) -> AgentArguments:
@@ -75,14 +75,14 @@ def _build_child(arguments: AgentArguments, definition: "Definition", ctx: ToolC
 
 
 def _find_definition(kit: "Kit", arguments: AgentArguments) -> "Definition | ToolResult":
-    """The definition that is meant, or what is wrong with the call."""
+    """The requested definition, or what is wrong with the call."""
     from adderclaw.tools.control import definitions
 
     if not arguments.prompt.strip():
-        return rejected("the prompt is empty: say what the subagent is to do.")
+        return rejected("the prompt is empty. Say what the subagent should do.")
     if len(arguments.prompt) > MAX_PROMPT:
         fix = "put long material into a file and name it"
-        return rejected(f"the prompt has {len(arguments.prompt)} characters, at most {MAX_PROMPT} are given: {fix}.")
+        return rejected(f"the prompt has {len(arguments.prompt)} characters, at most {MAX_PROMPT} are allowed: {fix}.")
     if arguments.effort and effort_of(arguments.effort) is None:
         return rejected(f"effort: {arguments.effort[:40]!r} is not one of {', '.join(EFFORTS)}.")
     known = _known(kit)
@@ -102,23 +102,23 @@ def _unknown_type_message(known: Any, requested: str) -> str:
     from adderclaw.core.suggestions import meant
 
     hint = meant(requested, known.by_name) or "."
-    named = {requested.lower(), requested.lower().partition(":")[0]}  # also by the plugin that would bring it
+    named = {requested.lower(), requested.lower().partition(":")[0]}  # also a plugin whose agent was left out
     left_out = [problem for problem in known.problems if any(name in problem.lower() for name in named)]
     why = f" ({'; '.join(left_out)[:1000]})" if left_out else ""
-    return f"there is no subagent_type {requested[:100]!r}{hint} There are: {', '.join(known.by_name)}.{why}"
+    return f"there is no subagent_type {requested[:100]!r}{hint} Available: {', '.join(known.by_name)}.{why}"
 
 
 def report_text(report: ChildReport, most: int, keep: Callable[[str], str | None]) -> str:
-    """What the parent hears of a child's end."""
+    """A subagent's outcome as its parent sees it."""
     answer = long_outputs.shorten_text(report.answer, keep, most)
     if report.outcome == "completed":
-        return answer or "(the subagent said nothing)"
+        return answer or "(the subagent returned no text)"
     ended = f"The subagent ended: {report.outcome}: {report.reason}" if report.reason else f"ended: {report.outcome}"
-    return f"{ended}\nIts last words:\n{answer}" if answer else ended
+    return f"{ended}\nIts last message:\n{answer}" if answer else ended
 
 
 def _touch(arguments: AgentArguments, ctx: ToolContext) -> Touch:
-    why = f"begins a subagent ({arguments.subagent_type[:40]})"
+    why = f"starts a subagent ({arguments.subagent_type[:40]})"
     if not arguments.isolation:
         return Touch(why=why)
     from adderclaw.tools import paths, worktree
@@ -128,7 +128,7 @@ def _touch(arguments: AgentArguments, ctx: ToolContext) -> Touch:
 
 
 def _is_read_only(arguments: AgentArguments, definition: "Definition | ToolResult") -> bool:
-    """Whether none of its tools can write, and somebody waits for it."""
+    """Whether all of its tools only read and it runs in the foreground."""
     if isinstance(definition, ToolResult) or arguments.isolation:
         return False
     from adderclaw.tools.control.definitions import READ_ONLY_TOOLS
@@ -150,7 +150,7 @@ def _result(report: ChildReport, most: int, ctx: ToolContext) -> ToolResult:
 
 
 def _worktree_name(order: Child, ctx: ToolContext) -> str:
-    """Of a worktree that is not there yet: some models give the same id to calls of different replies."""
+    """An unused worktree name: some models reuse the id of a call in a later reply."""
     from adderclaw.tools import worktree
 
     base = name = f"agent-{order.tool_use_id[-24:]}".replace("_", "-")
@@ -162,7 +162,7 @@ def _worktree_name(order: Child, ctx: ToolContext) -> str:
 
 
 async def _run_in_worktree(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
-    """Run a subagent in a worktree of its own; one in which nothing would be lost is removed afterwards."""
+    """Runs a subagent in its own worktree, which is removed afterwards if nothing would be lost."""
     from adderclaw.tools import worktree
 
     tree = await worktree.create_worktree(kit, ctx, _worktree_name(order, ctx))
@@ -181,7 +181,7 @@ async def _run_in_worktree(kit: "Kit", order: Child, ctx: ToolContext) -> ToolRe
 
 
 async def _run_subagent(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
-    """A subagent's whole life, in a worktree of its own or in the workspace."""
+    """Runs a subagent to its end, in its own worktree or in the workspace."""
     if apart:
         return await _run_in_worktree(kit, order, ctx)
     try:
@@ -191,7 +191,7 @@ async def _run_subagent(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bo
 
 
 def _start_in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
-    """The turn goes on; when the subagent ends, the model is told its answer, once."""
+    """Starts a subagent as a background task. The model receives its answer once, when it ends."""
     from adderclaw.tools.background import Output, TaskOutcome, TooManyTasks
 
     assert kit.tasks is not None
@@ -207,20 +207,20 @@ def _start_in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: b
         task = kit.tasks.begin("agent", order.description, work, ctx, awaited=True, most=allowed.max_concurrent)
     except TooManyTasks as error:
         return rejected(str(error))
-    note = "Its answer is told to you when it ends; go on with other work, or end your turn to wait."
+    note = "You will receive its answer when it ends. Continue with other work, or end your turn to wait."
     return own_words(f"The subagent runs in the background as {task.id}. {note}", {"agentId": task.id})
 
 
 BUILT_IN = "built in"
-"""The source of a type of subagent that the program brings."""
+"""The source of the subagent types that are part of the program."""
 FOLDERS = (".claude/agents", ".adderclaw/agents")
-"""Where a project keeps definitions; of two with the same name, the later folder's counts."""
+"""Folders of a project's definitions. For two with the same name, the one in the later folder is used."""
 MAX_LISTED_CHARS = 4_000
-"""Characters of the prompt that definitions of the operator and the project may take."""
+"""Characters of the tool description that are left for custom definitions."""
 
 
 def _describe(kit: "Kit", text: str) -> str:
-    """With the types that are not built in; no file is looked for where there is no folder for it."""
+    """Appends the custom subagent types. Reads no file unless a folder for definitions exists."""
     homes = (kit.home, *foreign_homes(kit.config.compat.claude))
     folders = [
         *(os.path.join(home, home_names.AGENTS) for home in homes),

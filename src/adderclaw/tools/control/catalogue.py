@@ -1,4 +1,4 @@
-"""ToolSearch and Call: tools that are rarely needed stay out of the prompt until they are looked for."""
+"""ToolSearch and Call: rarely used tools stay out of the prompt until the model searches for them."""
 
 import re
 from collections.abc import Mapping
@@ -31,12 +31,12 @@ class CallArguments:
 
 
 def search_tools(tools: Mapping[str, Tool[Any]], query: str, most: int) -> ToolResult:
-    """`select:A,B` gives these; otherwise words, of which `+word` has to be in the name."""
+    """Finds tools by name (`select:A,B`) or by words, where `+word` must occur in the name."""
     if query[:7].lower() == "select:":
         return _select_by_name(tools, [name.strip() for name in query[7:].split(",") if name.strip()])
     words = [word for word in query.lower().split() if word.strip("+")]
     if not words:
-        return rejected("query is empty: give words such as `notebook`, or select:Name,Name.")
+        return rejected("query is empty. Give words such as `notebook`, or select:Name,Name.")
     late = {name: tool for name, tool in tools.items() if not tool.traits.finds_tools and tool.deferred}
     scored = [(_score(tool, words), -index, tool) for index, tool in enumerate(late.values())]
     best = sorted((entry for entry in scored if entry[0] > 0), key=lambda entry: entry[:2], reverse=True)
@@ -49,7 +49,7 @@ def _select_by_name(tools: Mapping[str, Tool[Any]], names: list[str]) -> ToolRes
     from adderclaw.tools import find_tool, nearest_name
 
     if not names:
-        return rejected("select: names no tool; give select:Name or select:Name,Name.")
+        return rejected("select: needs a name. Give select:Name or select:Name,Name.")
     selected: dict[str, Tool[Any]] = {}
     missing: list[str] = []
     for name in names[:MAX_RESULTS]:
@@ -71,7 +71,7 @@ def _describe_tools(tools: list[Tool[Any]], notes: list[str]) -> ToolResult:
     lines += notes
     lines.append('Use one with Call {"tool": NAME, "input": {…}}; `input` above is the JSON Schema of its input.')
     about: Json = {"tools": [tool.name for tool in tools]}
-    # what a server says of its tools comes from outside
+    # descriptions of MCP tools come from outside
     foreign = any(tool.name.startswith("mcp__") for tool in tools)
     return ToolResult("\n".join(lines), metadata=about) if foreign else own_words("\n".join(lines), about)
 
@@ -79,8 +79,8 @@ def _describe_tools(tools: list[Tool[Any]], notes: list[str]) -> ToolResult:
 def _no_match(query: str, late: Mapping[str, Tool[Any]]) -> ToolResult:
     names = list(late)
     more = f" and {len(names) - 100} more" if len(names) > 100 else ""
-    listed = f"There are: {', '.join(names[:100])}{more}." if names else "There are no further tools."
-    return own_words(f"No further tool matches {query[:100]!r}. {listed}", {"tools": []})
+    listed = f"Available: {', '.join(names[:100])}{more}." if names else "There are no more tools."
+    return own_words(f"No tool matches {query[:100]!r}. {listed}", {"tools": []})
 
 
 def _score(tool: Tool[Any], words: list[str]) -> int:
@@ -103,13 +103,13 @@ def _score(tool: Tool[Any], words: list[str]) -> int:
 # ------------------------------------------------------------------ the tools
 
 
-SEARCH_TOUCH = Touch(why="looks for tools")
+SEARCH_TOUCH = Touch(why="searches for tools")
 
 
 def tools() -> tuple[Tool[Any], ...]:
     async def run(arguments: ToolSearchArguments, ctx: ToolContext) -> ToolResult:
         if len(arguments.query) > MAX_QUERY:
-            return rejected(f"the query has {len(arguments.query)} characters; at most {MAX_QUERY} are searched for.")
+            return rejected(f"the query has {len(arguments.query)} characters; at most {MAX_QUERY} are allowed.")
         failed = await ctx.host.connecting()
         result = search_tools(ctx.host.tools(), arguments.query, arguments.max_results)
         if failed:
@@ -117,8 +117,8 @@ def tools() -> tuple[Tool[Any], ...]:
         return result
 
     async def call(arguments: CallArguments, _ctx: ToolContext) -> ToolResult:
-        # the kernel unwraps a Call before it is judged: what comes here names no other tool
-        return rejected(f"Call cannot call {arguments.tool!r}; name one of the tools that ToolSearch finds.")
+        # the kernel unwraps a Call before it is judged, so only a Call that names no other tool arrives here
+        return rejected(f"Call cannot call {arguments.tool!r}. Name a tool that ToolSearch finds.")
 
     known, caller = spec("ToolSearch"), spec("Call")
     return (

@@ -1,4 +1,4 @@
-"""TodoWrite, and the task list beside it: TaskCreate, TaskGet, TaskList, TaskUpdate."""
+"""TodoWrite, and the shared task list: TaskCreate, TaskGet, TaskList, TaskUpdate."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import field
@@ -18,7 +18,7 @@ type Status = Literal["pending", "in_progress", "completed"]
 
 MAX_ITEMS = 200
 MAX_TEXT = 8 * 1024
-NO_STORE = "there is no list in this run: it was started without a database."
+NO_STORE = "Lists are not available: this run was started without a database."
 MARKS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
@@ -106,7 +106,7 @@ async def create_task(store: "Store", arguments: TaskCreateArguments, ctx: ToolC
     ) or (not arguments.subject.strip()):
         return rejected(wrong or "the subject is empty.")
     if len(lists.tasks(store, ctx.conversation_id)) >= MAX_ITEMS:
-        return rejected(f"there are {MAX_ITEMS} tasks already: delete what is done.")
+        return rejected(f"there are {MAX_ITEMS} tasks already. Delete completed ones first.")
     with store.write() as cursor:
         number = lists.create(
             cursor,
@@ -120,7 +120,7 @@ async def create_task(store: "Store", arguments: TaskCreateArguments, ctx: ToolC
     if blocked is not None:
         with store.write() as cursor:
             lists.delete(cursor, ctx.conversation_id, number)
-        return rejected(f"the task was not kept: {blocked}")
+        return rejected(f"the task was not created: {blocked}")
     return own_words(f"Task #{number} created: {arguments.subject}", {"task": {"id": str(number)}})
 
 
@@ -208,7 +208,7 @@ def _new_links(
     after: dict[int, set[int]] = {number: set(task.blocks) for number, task in everything.items()}
     for blocker, blocked in pairs:
         if blocker == blocked or _is_reachable(after, blocked, blocker):
-            return f"#{blocked} cannot wait for #{blocker}: each would wait for the other."
+            return f"#{blocked} cannot wait for #{blocker}, because they would wait for each other."
         after[blocker].add(blocked)
     return pairs
 
@@ -244,7 +244,7 @@ def _length_problem(*texts: str) -> str | None:
 
 
 async def _fire_and_get_block(ctx: ToolContext, event: str, number: int, subject: str, description: str) -> str | None:
-    """Why a hook does not let it happen, if one does not."""
+    """Fires a hook event for a task; returns the reason if a hook blocks it, else None."""
     task = {"task_id": str(number), "task_subject": subject, "task_description": description}
     outcome = await ctx.host.fire(event, task)
     return (outcome.reason or "a hook blocked it") if outcome.blocked else None

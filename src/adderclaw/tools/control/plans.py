@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from adderclaw.tools import Kit
 
 MAX_PLAN = 256 * 1024
-NO_STORE = "there is no plan in this run: it was started without a database."
+NO_STORE = "Plans are not available: this run was started without a database."
 PLANNING_STARTED = (
     "Planning: until a plan is approved, Write, Edit, NotebookEdit, Delete and Bash are refused; nothing is changed."
-    " Explore with Read, Grep and Glob, ask what is unclear, then give the plan, with its success criteria:"
+    " Explore with Read, Grep and Glob, ask what is unclear, then submit the plan with its success criteria:"
     ' Call {"tool": "ExitPlanMode", "input": {"plan": "…"}}.'
 )
 
@@ -48,7 +48,7 @@ def enter_plan_mode(store: "Store", ctx: ToolContext) -> ToolResult:
 
 
 async def exit_plan_mode(kit: "Kit", store: "Store", arguments: ExitPlanModeArguments, ctx: ToolContext) -> ToolResult:
-    """Offer the plan to the operator. In plan mode outside the phase planning, that phase begins with the approval."""
+    """Submits the plan to the operator. In plan mode outside the planning phase, approval starts that phase."""
     from adderclaw.storage.sdlc import phases, plans
     from adderclaw.storage.sdlc.criteria import BadPlan
 
@@ -110,13 +110,13 @@ async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, nu
     taking = None if take is None else lambda: take(root)
     try:
         moved = await to_thread(approve, store, ctx.conversation_id, number, who, taking)
-    except NotMoved as error:  # another process moved on while the operator was asked
+    except NotMoved as error:  # another process changed the phase while the operator was asked
         return rejected(f"the conversation is no longer planning, or its plan was withdrawn meanwhile: {error}")
     return _approved_result(ctx, text, moved.notice)
 
 
 def _approved_result(ctx: ToolContext, text: str, notice: str) -> ToolResult:
-    # who approves a plan of plan mode has not asked for a proof
+    # in plan mode nobody asked for a proof
     more = f"\n\n({notice})" if notice and not ctx.host.in_plan_mode else ""
     if ctx.host.in_plan_mode and not ctx.host.end_plan_mode():
         return own_words(

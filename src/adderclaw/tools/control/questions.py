@@ -1,4 +1,4 @@
-"""AskUserQuestion and Brief: what is asked of the person, and what is told to them while the work goes on."""
+"""AskUserQuestion and Brief: questions and messages to the operator during the work."""
 
 import os
 from dataclasses import field, replace
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 MAX_QUESTIONS, MAX_OPTIONS, MAX_HEADER, MAX_TEXT = 4, 4, 12, 4000
 HOST_KEYS = frozenset({"annotations", "metadata"})
-"""What the reference's host adds for its own use."""
+"""Keys that models trained on other products send, and that have no effect here."""
 NO_OPERATOR = (
-    "Nobody is there to answer: no operator. Decide by yourself what is safe to decide, say what you assumed,"
+    "No operator is there to answer. Decide yourself what is safe to decide, state your assumptions,"
     " and leave the rest open."
 )
 
@@ -56,7 +56,7 @@ class AskUserQuestionArguments:
 
 
 def _decode(data: Json) -> AskUserQuestionArguments:
-    """The reference's shape, or one plain question (`ask_user`)."""
+    """Accepts a list of questions, or one plain question (`ask_user`)."""
     from adderclaw.core.decode import decode
 
     asked = {key: value for key, value in data.items() if key not in HOST_KEYS}
@@ -108,7 +108,7 @@ class BriefArguments:
 
 
 def _describe_attachments(targets: tuple[PathFact, ...], ctx: ToolContext) -> list[str]:
-    """Each attachment with its size; raises OSError for one that is not there."""
+    """Each attachment with its size; raises OSError for a missing one."""
     lines: list[str] = []
     for target in targets:
         descriptor = open_file(target, ctx)
@@ -130,7 +130,7 @@ def _ask(kit: "Kit") -> Tool[Any]:
     async def run(arguments: AskUserQuestionArguments, ctx: ToolContext) -> ToolResult:
         if (wrong := _question_problem(arguments.questions)) is not None:
             return rejected(wrong)
-        if arguments.answers and ctx.rewritten:  # a hook answers; a model that fills this in itself answers nothing
+        if arguments.answers and ctx.rewritten:  # only a hook may set answers; those from the model are ignored
             return own_words(_format_replies(arguments.answers), {"answers": arguments.answers})
         notice = {"message": arguments.questions[0].question, "title": "The agent asks"}
         await ctx.host.fire("Notification", {**notice, "notification_type": "agent_needs_input"})

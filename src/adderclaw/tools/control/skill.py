@@ -1,4 +1,4 @@
-"""Skill: instructions that somebody wrote down for a kind of task, loaded when they are needed."""
+"""Skill: loads written instructions for a kind of task when they are needed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from adderclaw.tools import Kit
 
 MAX_LISTED_CHARS = 8_000
-"""Characters of the prompt that the list of skills may take."""
+"""Most characters of the list of skills in the tool description."""
 MAX_DESCRIPTION_CHARS = 300
-"""Of which one description at most."""
+"""Most characters of one description in the list."""
 MAX_ARGUMENTS = 100_000
 
 
@@ -30,7 +30,7 @@ class SkillArguments:
 
 
 def _describe(kit: "Kit", text: str) -> str:
-    """With the skills that there are, as many as there is room for."""
+    """Appends as many skills as there is room for."""
     if kit.skills is None:
         return text
     listed, whole = kit.skills.offered()
@@ -44,7 +44,7 @@ def _describe(kit: "Kit", text: str) -> str:
         room -= len(line) + 1
         lines.append(line)
     if left:
-        lines.append("There are more: a name that does not exist is answered with the nearest ones.")
+        lines.append("There are more. An unknown name returns the most similar ones.")
     return "\n".join(lines)
 
 
@@ -58,7 +58,7 @@ async def fill_placeholders(called: CalledSkill, host: Host) -> str:
 
     text = called.text
     for mark, command in called.inline.items():
-        if mark in text:  # else it stood in a part that there was no room for
+        if mark in text:  # otherwise it was in a part that was cut off
             asked = mark in called.asked
             result = await host.call(BASH, {"command": command}, f"a command in {called.path}", asked=asked)
             text = text.replace(mark, f"`{command}`:\n{framed(token_hex(8), result.content)}")
@@ -87,9 +87,9 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
 
     def chosen(arguments: SkillArguments, ctx: ToolContext) -> PreparedSkill:
         if kit.skills is None:
-            raise Refused("there are no skills: none of the folders of skills is there.")
+            raise Refused("there are no skills: no skills folder exists.")
         if len(arguments.args) > MAX_ARGUMENTS:
-            raise Refused(f"args has {len(arguments.args)} characters; at most {MAX_ARGUMENTS} are passed on.")
+            raise Refused(f"args has {len(arguments.args)} characters; at most {MAX_ARGUMENTS} are allowed.")
         return kit.skills.prepared(_name(arguments), arguments.args, arguments.file, ctx.session_id)
 
     async def refused(reason: str) -> ToolResult:

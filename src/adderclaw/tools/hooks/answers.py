@@ -1,4 +1,4 @@
-"""What hooks answered: one answer read from exit code and output, and the merge of all answers of an event."""
+"""Reads a hook's answer from its exit code and output, and merges the answers of all hooks of an event."""
 
 import json
 from typing import Any, NamedTuple, cast
@@ -10,9 +10,9 @@ from adderclaw.tools.hooks.catalogue import EVENTS
 
 STRICTNESS: dict[Verdict | None, int] = {None: -1, "allow": 0, "ask": 1, "deny": 2}
 MAX_SHOWN_CHARS = 10_000
-"""How much of one hook's text a model or a person is shown; all of it is in the hook's row."""
+"""Most characters of a hook's text that are shown; the hook's database row has all of it."""
 TIMEOUT_BLOCKS = frozenset({"PreToolUse", "UserPromptSubmit"})
-"""Where a hook that does not answer in time counts as one that blocks."""
+"""Events for which a hook that times out blocks."""
 ACTIONS = {"accept": 0, "decline": 1, "cancel": 2}
 
 
@@ -20,29 +20,29 @@ class HookRun(NamedTuple):
     """How one hook ended."""
 
     exit_code: int | None
-    """None: it was not started, or has none."""
+    """None if it was not started or has no exit code."""
     stdout: str = ""
     stderr: str = ""
     timed_out: bool = False
     is_cut: bool = False
     """Whether it printed more than the limit."""
     refused: bool = False
-    """We did not let it run, and it may not be left out: it counts as one that blocks."""
+    """Whether it was refused although it must run; it then blocks."""
 
 
 class Answer(NamedTuple):
-    """What one hook's end means."""
+    """The meaning of one hook's result."""
 
     block: str | None = None
-    """It blocks, for this reason."""
+    """The reason if it blocks."""
     output: Json | None = None
     failure: str = ""
-    """Why it counts as a hook that failed; the chain goes on."""
+    """Why it failed; the other hooks still run."""
     notes: tuple[str, ...] = ()
 
 
 def read_answer(event: str, ran: HookRun) -> Answer:
-    """Exit 0 with JSON is control, exit 2 blocks, anything else is a failure that is only logged."""
+    """Exit 0 with JSON controls the call, exit 2 blocks, any other exit code is a failure that is only logged."""
     if ran.refused:
         return Answer(block=ran.stderr, failure=ran.stderr)
     if ran.timed_out:
@@ -57,7 +57,7 @@ def read_answer(event: str, ran: HookRun) -> Answer:
     if ran.exit_code != 0:
         how = "it could not be run" if ran.exit_code is None else f"exit code {ran.exit_code}"
         failure = f"{how}: {ran.stderr.strip()}" if ran.stderr.strip() else how
-        # a worktree whose making fails is not there, whatever the code
+        # a failed WorktreeCreate blocks with any exit code
         return Answer(failure if event == "WorktreeCreate" else None, None, failure, notes)
     return Answer(None, output, problem, notes)
 
@@ -72,7 +72,7 @@ def says_async(text: str) -> bool:
 
 
 def _parse_output(event: str, stdout: str) -> tuple[Json, str, tuple[str, ...]]:
-    """JSON on stdout, checked; what is wrong with it; which of its fields are not known."""
+    """The checked JSON of stdout, the problem with it, and notes about unknown fields."""
     text = stdout.strip()
     if not text.startswith("{"):
         return _plain_text_output(event, text), "", ()
@@ -93,7 +93,7 @@ def _parse_output(event: str, stdout: str) -> tuple[Json, str, tuple[str, ...]]:
 
 
 def _plain_text_output(event: str, text: str) -> Json:
-    """Plain text is context where the event says so; of a worktree it is the path."""
+    """Plain text is context for events that allow it, and the path for WorktreeCreate."""
     if not text:
         return {}
     if EVENTS[event].stdout_is_context:
@@ -118,7 +118,7 @@ def _arm_problems(event: str, output: Json) -> list[str]:
 
 
 class Merge:
-    """Takes the answers of one event's hooks in their order: deny > ask > allow > nothing."""
+    """Merges the answers of an event's hooks in order: deny > ask > allow > nothing."""
 
     def __init__(self, event: str) -> None:
         self.event = event
@@ -134,7 +134,7 @@ class Merge:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing that a later hook says could change a call that is refused already."""
+        """Whether the call is already refused, so later hooks cannot change the result."""
         return self.event == "PreToolUse" and (bool(self._blocks) or self._verdict == "deny")
 
     def add(self, ordinal: int, answer: Answer, *, failure_blocks: bool = False) -> None:
@@ -197,7 +197,7 @@ class Merge:
                     self._specific[name] = value
 
     def _add_elicitation(self, arm: Json) -> None:
-        """The strictest action stands, with its own content."""
+        """Keeps the strictest action, with its content."""
         action, before = arm.get("action"), self._specific.get("action")
         if action is not None and (before is None or ACTIONS[action] >= ACTIONS[before]):
             self._specific.pop("content", None)

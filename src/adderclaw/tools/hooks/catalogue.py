@@ -1,4 +1,4 @@
-"""The closed catalogue of hook events: what each one says, is matched by, waits for, and lets a hook answer."""
+"""The catalogue of hook events: the fields, matcher, time limit and possible answers of each."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, cast
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, cast
 from adderclaw.core.types import Json
 
 TOOL_SECONDS = 600.0
-"""For the four events that seed 003 names; every other event waits `SECONDS`."""
+"""Time limit of tool and prompt events; every other event has `SECONDS`."""
 SECONDS = 60.0
 SESSION_END_SECONDS = 1.5
 
@@ -15,14 +15,14 @@ type ExitTwoEffect = Literal["block", "model", "user", "ignore"]
 
 
 class Kind(NamedTuple):
-    """A type of the wire, and the words for it."""
+    """A JSON type: its description and its check."""
 
     description: str
     accepts: Callable[[object], bool]
 
 
 def _is(*kinds: type) -> Callable[[object], bool]:
-    # a truth value is no number, though Python says so
+    # bool is not a number here, although it is an int in Python
     return lambda value: type(value) in kinds
 
 
@@ -96,11 +96,11 @@ _ELICITED: Spec = {"action?": ACTION, "content?": TABLE}
 
 class Event(NamedTuple):
     fields: Spec
-    """What its stdin has beside the base fields (seed 003, Appendix A)."""
+    """The fields of its stdin in addition to the base fields."""
     query: str = ""
-    """The field that a matcher looks at; where there is none, only `""` and `*` match."""
+    """The field that a matcher is compared with. Without one, only `""` and `*` match."""
     arm: Spec | None = None
-    """What `hookSpecificOutput` may say (Appendix B); None: it must be left out."""
+    """The allowed fields of `hookSpecificOutput`; None: it must be left out."""
     on_exit_two: ExitTwoEffect = "ignore"
     seconds: float = SECONDS
     stdout_is_context: bool = False
@@ -226,7 +226,7 @@ EVENTS: dict[str, Event] = {
     "WorktreeRemove": Event({"worktree_path": TEXT}),
     "CwdChanged": Event({"old_cwd": TEXT, "new_cwd": TEXT}, "", _WATCH, "user"),
     "FileChanged": Event({"file_path": TEXT, "event": _one_of("change", "add", "unlink")}, "file_path", _WATCH, "user"),
-    # newer than the specification's closed set, accepted beside it
+    # events of newer versions of the hook protocol
     "PostToolBatch": Event({"tool_calls": LIST}, "", _CONTEXT, "block"),
     "UserPromptExpansion": Event(
         {
@@ -261,7 +261,7 @@ BASE: Spec = {
     "agent_id?": TEXT,
     "agent_type?": TEXT,
 }
-"""What every stdin has (seed 003 §6); there is no transcript_path."""
+"""The fields of every event; there is no transcript_path."""
 
 OUTPUT: Spec = {
     "continue?": BOOL,
@@ -275,7 +275,7 @@ OUTPUT: Spec = {
 
 
 def field_problems(spec: Spec, data: Json, where: str = "") -> list[str]:
-    """What of `data` does not fit; a field that the spec does not know is left to `strange`."""
+    """What is wrong with `data`; unknown fields are reported by `unknown_fields`."""
     messages: list[str] = []
     for name, kind in spec.items():
         key = name.removesuffix("?")
@@ -292,7 +292,7 @@ def unknown_fields(spec: Spec, data: Json) -> list[str]:
     return [name for name in data if name not in known]
 
 
-# ------------------------------------------------------------------ permission updates (Appendix B)
+# ------------------------------------------------------------------ permission updates
 
 _DESTINATION = _one_of("userSettings", "projectSettings", "localSettings", "session", "cliArg")
 _RULES: Spec = {

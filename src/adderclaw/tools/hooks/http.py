@@ -1,4 +1,4 @@
-"""One HTTP hook: its input posted to the operator's own address; only what answers 2xx has a say."""
+"""HTTP hooks: posts the event to the operator's URL; only a 2xx response can decide anything."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _VARIABLE = r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
 
 async def post_hook(hook: Hook, body: str, environ: Mapping[str, str]) -> HookRun:
-    """A status cannot block, and neither can a failure: what does not come through is only logged."""
+    """Posts the event. An error status or a failed request cannot block; it is only logged."""
     from adderclaw.models.http.client import Failed, exchange
     from adderclaw.models.http.urls import Hosts, parse
 
@@ -26,12 +26,12 @@ async def post_hook(hook: Hook, body: str, environ: Mapping[str, str]) -> HookRu
     if not 200 <= answer.status < 300:
         return HookRun(None, text, f"answered {answer.status} {answer.reason}".strip())
     if text.strip() and not text.strip().startswith("{"):
-        return HookRun(None, text, "answered something that is no JSON object")
+        return HookRun(None, text, "answered something that is not a JSON object")
     return HookRun(0, text, is_cut=text.endswith(TRUNCATED))
 
 
 def request_headers(hook: Hook, environ: Mapping[str, str]) -> dict[str, str]:
-    """The headers, in which a variable is filled in only if the hook lists it by name."""
+    """The hook's headers. A variable is filled in only if the hook lists it in allowedEnvVars."""
     allowed = hook.more.get("allowedEnvVars", [])
 
     def value(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a hook says with `${path}` in it: the parts of its own input that are meant."""
+"""Fills `${path}` in a hook's settings with parts of the event."""
 
 import re
 from typing import Any, cast
@@ -10,7 +10,7 @@ _PATH = re.compile(r"\$\{([A-Za-z0-9_.\-]+)\}")
 
 
 def fill_template(value: Any, fields: Json) -> Any:
-    """The same value, with `${tool_input.file_path}` in its texts replaced; what is not there is empty."""
+    """Replaces `${tool_input.file_path}` and the like in all texts of a value; missing fields become empty."""
     if isinstance(value, str):
         return _PATH.sub(lambda match: _text(_value_at(fields, match[1].split("."))), value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""One event's hooks, one at a time, in their order: matched, run or skipped, recorded, and merged."""
+"""Runs the hooks of one event in order: each is matched, run or skipped, and recorded; the answers are merged."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ from adderclaw.tools.hooks.matching import matched_text, matches
 from adderclaw.tools.hooks.settings import Hook
 
 STOP_POLL = 0.25
-"""Seconds between looks at the emergency stop while a hook runs."""
+"""Seconds between checks of the emergency stop while a hook runs."""
 TOOL_EVENTS = frozenset(name for name, event in EVENTS.items() if event.query == "tool_name")
 
 type SaidAsync = Callable[[], None]
@@ -27,47 +27,47 @@ type Run = Callable[[Hook, Json, float, SaidAsync], Awaitable[HookRun]]
 
 
 def _ignore(*_given: Any) -> None:
-    """Nobody listens."""
+    """Does nothing."""
 
 
 class Background(NamedTuple):
-    """Where a hook continues beside the turn."""
+    """Keeps hooks that continue in the background."""
 
     hold: Callable[[asyncio.Task[None]], None]
-    """Keeps the task, and ends it with the session."""
+    """Keeps the task and ends it with the session."""
     keep: Callable[[Invocation], None]
-    """Records a row when nothing else is recorded with it."""
+    """Records a row on its own, outside of a call."""
 
 
 @record
 class HookChain:
-    """Where a chain runs: what hooks are told of it, and who runs and records them."""
+    """How a chain of hooks runs: the base fields of its events, and what runs and records the hooks."""
 
     base: Json
     kinds: Mapping[str, Run]
-    """Kind of hook → how it is run."""
+    """Kind of hook → the function that runs it."""
     time: Callable[[], str]
-    """Now, as rows have it."""
+    """The current time in the format of the database."""
     keep: Callable[[Invocation], None] = _ignore
     told: Callable[[Hook, HookRun, str, float], None] = _ignore
-    """(hook, how it ended, what is wrong with its answer, the seconds that it took): for whoever listens."""
+    """Reports a finished hook: (hook, its result, the problem with its answer, seconds)."""
     warn: Callable[[str], None] = _ignore
     stopped: Callable[[], bool] = lambda: False
     seconds_left: float = float("inf")
     clean: Callable[[str], str] = lambda text: text
-    """Output without secrets, before it is kept."""
+    """Removes secrets from output before it is stored."""
     scrub: Callable[[Any], Any] = lambda value: value
     applies: Callable[[str, Json], bool] = lambda _rule, _fields: True
     """Whether a permission rule matches the call of a tool event."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     beside: Background | None = None
-    """Where a hook continues in the background; without it every hook is waited for."""
+    """Keeps background hooks; without it every hook is awaited."""
     ran: set[int] = field(default_factory=set[int])
-    """Hooks of this session that ran already, for those that run once."""
+    """Ordinals of the hooks that ran in this session, for hooks that run once."""
 
 
 async def run_hooks(hooks: tuple[Hook, ...], event: str, fields: Json, chain: HookChain) -> Merged:
-    """Run what matches. `fields` are the event's own."""
+    """Runs the hooks that match an event and merges their answers. `fields` are the event's own fields."""
     for problem in catalogue.field_problems(EVENTS[event].fields, fields):
         chain.warn(f"hook event {event}: {problem}")
     merge, text = Merge(event), matched_text(event, fields)
@@ -113,12 +113,12 @@ async def _run_hook(hook: Hook, stdin: Json, chain: HookChain, merge: Merge) -> 
 
 
 def _may_decide(hook: Hook) -> bool:
-    """Whether its exit code can block: then the turn waits for it, whatever it prints."""
+    """Whether its exit code can block. The turn then waits for it, whatever it prints."""
     return EVENTS[hook.event].on_exit_two == "block" or hook.failure_blocks or hook.must_run
 
 
 async def _run_until_async(hook: Hook, stdin: Json, chain: HookChain, began: float) -> HookRun | None:
-    """Run a hook to its end; None where it printed `{"async": true}` first and continues beside the turn."""
+    """Runs a hook to its end; None if it printed `{"async": true}` first and continues in the background."""
     beside = chain.beside
     if beside is None or hook.kind != "command" or _may_decide(hook):
         return await _run_recorded(hook, stdin, chain, chain.keep)
@@ -144,19 +144,19 @@ async def _run_until_async(hook: Hook, stdin: Json, chain: HookChain, began: flo
 
 
 async def _report_later(hook: Hook, running: Awaitable[HookRun], chain: HookChain, began: float) -> None:
-    """Record the end of a background hook, which decides nothing."""
+    """Reports the end of a background hook, which decides nothing."""
     ran = await running
     chain.told(hook, ran, read_answer(hook.event, ran).failure, time.monotonic() - began)
 
 
 async def _start_async(hook: Hook, stdin: Json, chain: HookChain, beside: Background) -> None:
-    """Start a hook with `async` in its settings."""
+    """Runs a hook that has `async` in its settings."""
     began = time.monotonic()
     await _report_later(hook, _run_recorded(hook, stdin, chain, _record_in_background(beside)), chain, began)
 
 
 def _record_in_background(beside: Background) -> Callable[[Invocation], None]:
-    """A hook beside the turn belongs to no call's chain."""
+    """Records a background hook without a call: it does not belong to the call's chain."""
     return lambda row: beside.keep(row._replace(tool_use_id=None))
 
 
@@ -167,7 +167,7 @@ async def _run_recorded(
     keep: Callable[[Invocation], None],
     said_async: SaidAsync = _ignore,
 ) -> HookRun:
-    """Run one hook and record it, however it ends."""
+    """Runs one hook and records it, however it ends."""
     chain.ran.add(hook.ordinal)
     row, ran = _row(hook, stdin, chain), HookRun(None, stderr="interrupted before it ended")
     try:
@@ -189,7 +189,7 @@ async def _run_recorded(
 
 
 async def _stop_on_emergency(work: Awaitable[HookRun], chain: HookChain) -> HookRun:
-    """The emergency stop ends a hook at once, as it ends a tool."""
+    """Ends a hook at once when the emergency stop is set."""
     running = asyncio.ensure_future(work)
     try:
         while not running.done():

@@ -1,4 +1,4 @@
-"""One command hook: the operator's own program, started with the whole environment, and certainly ended."""
+"""Command hooks: starts the operator's program with the host's environment and makes sure that it ends."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ INLINE_PYTHON = re.compile(r"\bpython[\d.]*(\s+-[A-Za-bd-ln-z]\S*)*(\s+-[A-Za-z]
 MODULE = re.compile(r"\bpython[\d.]*(?:\s+-[A-Za-z]+)*?\s+-[A-Za-z]*m\s*([\w.]+)")
 PYTHON_FILE = re.compile(r"\.py\b")
 TRUSTED_FOLDERS = (".adderclaw/hooks", ".claude/hooks")
-"""Folders of the project that trust covers whole, and no command changes."""
+"""Folders of the project that are trusted as a whole and that commands cannot change."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOST_FIRST_LINE = 4_096
 TRUNCATED = "\n[SDLC_OUTPUT_TRUNCATED]\n"
@@ -52,7 +52,7 @@ def _managed_environment() -> dict[str, str]:
 
 
 def _may_import_siblings(hook: Hook, roots: Sequence[str]) -> bool:
-    """Whether Python may look for modules beside the script: where no command of the model can put one.
+    """Whether Python may import modules next to the script: only where no command of the model can put one.
 
     That is with a script outside of the workspace, or in a folder that trust covers whole. Else a `json.py` in the
     workspace would be found before Python's own, by every `import json` of the hook and of what it starts.
@@ -76,7 +76,7 @@ def _project_module(hook: Hook, roots: Sequence[str]) -> str:
 
 
 def hook_argv(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
-    """What is started; raises FileNotFoundError where the hook's shell is not there."""
+    """The command line of a hook; raises FileNotFoundError if its shell is missing."""
     own = hook.argv and hook.argv[0].lower().endswith(shell_windows.SCRIPT_SUFFIX)
     if hook.argv and not own:
         return hook.argv
@@ -85,7 +85,7 @@ def hook_argv(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
     if program is None:
         other = "pwsh or powershell" if hook.powershell == "pwsh" else f"{hook.powershell} (runtime.shell_windows)"
         names = other if shell == "powershell" else shell
-        raise FileNotFoundError(f"{names} is not there")
+        raise FileNotFoundError(f"{names} is not installed")
     match shell:
         case "bash":
             how = ("--noprofile", "--norc", "-c") if hook.is_managed else ("-lc",)
@@ -105,13 +105,13 @@ async def run_hook_command(
     seconds: float,
     said_async: Callable[[], None] = lambda: None,
 ) -> HookRun:
-    """Run it until it ends or times out, and end everything that it started.
+    """Runs a hook until it ends or times out, and ends everything that it started.
 
     `said_async` is called as soon as its first line is `{"async": true}`.
     """
     cwd = ground.roots[0]
     if not is_directory(cwd):
-        return HookRun(None, stderr=f"not started: the directory {cwd} is not there")
+        return HookRun(None, stderr=f"not started: the directory {cwd} does not exist")
     if module := _project_module(hook, ground.roots):
         why = f"python -m {module} would load whatever modules lie in the workspace"
         return HookRun(None, stderr=f"not started: {why}: name a script in .adderclaw/hooks/ by its path", refused=True)
@@ -138,7 +138,7 @@ async def run_hook_command(
     if done.timed_out:
         return HookRun(None, stdout, _append_note(stderr, f"the hook did not end within {seconds:g} s"), timed_out=True)
     if done.flooded:
-        note = _append_note(stderr, "killed: it printed without end")
+        note = _append_note(stderr, "killed: it printed too much")
         return HookRun(None, stdout, note, is_cut=True, refused=hook.must_run)
     return HookRun(done.returncode, stdout, stderr, is_cut=stdout.endswith(TRUNCATED))
 
@@ -163,7 +163,7 @@ class FirstLine:
 
 
 async def _sandbox_start(ground: HookWorkspace) -> process.Start | None:
-    """What keeps a hook from the server of this home, if one runs."""
+    """A start function that hides the server of this home from the hook, if one runs."""
     from adderclaw.models.http import own_server
 
     if own_server.found() is None:

@@ -1,9 +1,9 @@
-"""The files of the workspace that a hook's command names: as the operator trusted them, or the hook does not run.
+"""Checks the workspace files that a hook's command names: a hook runs only if they are as the operator trusted them.
 
-A hook runs outside of the sandbox, and the model writes in the workspace. So each such file is hashed when the operator
-trusts the project, and compared before each run. Where a mount keeps it from every command (bubblewrap), it is then run
-where it is. Elsewhere, and where it has a second name, what was compared is copied to our own folder, and the command's
-words lead there: nothing that changes in the workspace in between has an effect.
+A hook runs outside the sandbox, and the model writes in the workspace. Each such file is therefore hashed when the
+operator trusts the project, and compared before each run. If a mount protects it from every command (bubblewrap), it is
+run in place. Otherwise, or if it has a second name, the compared content is copied to AdderClaw's own folder and the
+command is changed to use the copy, so that later changes in the workspace have no effect.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from adderclaw.tools.hooks.shell_windows import SCRIPT_SUFFIX
 
 MOST_BYTES = 64 << 20
 NOWHERE = "/dev/null"
-"""Nothing can be made beneath it: where words lead that name what is not there."""
+"""Replaces words that name missing files: nothing can be created beneath it."""
 PRINTS = re.compile(r"\b(?:echo|printf|cat)\b")
 
 
@@ -37,14 +37,14 @@ class UntrustedFile(Exception):
 
 @record
 class HookWorkspace:
-    """Where hooks run, and what may be changed there meanwhile."""
+    """Where hooks run, and which files cannot change meanwhile."""
 
     roots: tuple[str, ...]
     """The project's root, where they run, and the further directories of the workspace."""
     fixed: frozenset[str] = frozenset()
     """Files that no command can change or move while the session lasts."""
     copies: str = ""
-    """Our own folder for copies."""
+    """AdderClaw's folder for copies."""
 
 
 class _CheckedFile(NamedTuple):
@@ -54,7 +54,7 @@ class _CheckedFile(NamedTuple):
     data: bytes
     mode: int
     stays: bool
-    """Whether that is what will be run where it is."""
+    """Whether the file itself is run instead of a copy."""
 
 
 def command_texts(hook: Hook) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def prepare_hook(hook: Hook, ground: HookWorkspace) -> Generator[Hook]:
 
 
 def refusal_reason(hook: Hook, ground: HookWorkspace) -> str:
-    """Why a hook would not run as things are; empty where it would."""
+    """Why a hook would not run now; empty if it would."""
     if why := missing_validator(hook, ground.roots[0]):
         return why
     expanded = _expand_placeholders(hook, ground.roots[0])
@@ -175,18 +175,20 @@ def _require_existing(hook: Hook, names: Sequence[Names], ground: HookWorkspace)
         for path in of_text.looked:
             name = trust_key(path, ground.roots[0])
             if name in hook.trusted and path not in existing:
-                raise UntrustedFile(f"{name} is gone since you trusted it: put it back, or run `adderclaw trust` again")
+                raise UntrustedFile(
+                    f"{name} was removed after you trusted it. Restore it, or run `adderclaw trust` again"
+                )
 
 
 def _check_file(named_file: Found, hook: Hook, ground: HookWorkspace) -> _CheckedFile:
     name = trust_key(named_file.path, ground.roots[0])
     trusted = hook.trusted.get(name)
     if trusted is None:
-        raise UntrustedFile(f"{name} in the workspace is not trusted: look at it, then run `adderclaw trust`")
+        raise UntrustedFile(f"{name} in the workspace is not trusted. Check it, then run `adderclaw trust`")
     with _open_file(named_file.real) as file:
         data, at = _read_file(file), os.fstat(file)
     if _hash(named_file.path, named_file.real, data) != trusted:
-        raise UntrustedFile(f"{name} has changed since you trusted it: look at it, then run `adderclaw trust`")
+        raise UntrustedFile(f"{name} has changed since you trusted it. Check it and run `adderclaw trust`")
     stays = at.st_nlink == 1 and named_file.path == named_file.real and named_file.path in ground.fixed
     return _CheckedFile(named_file, data, 0o700 if at.st_mode & 0o111 else 0o600, stays)
 
@@ -203,7 +205,7 @@ def _open_file(path: str) -> Generator[int]:
 def _read_file(file: int) -> bytes:
     at = os.fstat(file)
     if not stat.S_ISREG(at.st_mode) or at.st_size > MOST_BYTES:
-        raise OSError(f"is no file, or has more than {MOST_BYTES} bytes")
+        raise OSError(f"is not a regular file, or has more than {MOST_BYTES} bytes")
     with open(file, "rb", closefd=False) as stream:
         return stream.read(MOST_BYTES)
 

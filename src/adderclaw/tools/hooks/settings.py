@@ -1,4 +1,4 @@
-"""Configured hooks as values, in their total order."""
+"""Reads the configured hooks in the order in which they run."""
 
 import os
 import re
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 
 type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool", "callback"]
-"""A callback is a function of the program that embeds us; no file can name one."""
+"""A callback is a function of an embedding program; no file can name one."""
 type Shell = Literal["bash", "sh", "powershell"]
 
 BUILT_IN_VALIDATORS = frozenset({"bash-security", "bashsecurity", "adderclaw-protection", ".adderclaw-protection"})
-"""Validators that the gate itself is: naming them changes nothing, and nothing removes them."""
+"""Validators that are part of the gate: naming them changes nothing, and they cannot be removed."""
 SECONDS: dict[str, float] = {"prompt": 30.0, "agent": 60.0}
 KIND_FIELDS = ("headers", "allowedEnvVars", "model", "continueOnBlock", "server", "tool", "input")
 SESSION_END_LONGEST = 60.0
 HOOK_TIMEOUT, END_TIMEOUT = "SDLC_HOOK_TIMEOUT_MS", "SDLC_SESSIONEND_HOOK_TIMEOUT_MS"
 DISABLE_VARIABLE = "SDLC_DISABLE_ALL_HOOKS"
 PLAIN_PATH = re.compile(r"[\w./@+-]+")
-"""A path that every shell takes as it is, in quotes or without."""
+"""A path that needs no quoting in any shell."""
 
 type PluginHooks = tuple[LoadedPlugin, Sequence[Json]]
-"""A plugin, and the hooks that it brings."""
+"""A plugin and its hooks."""
 type MarkedEntries = list[tuple[Json, str, LoadedPlugin | None]]
-"""Entries, each with why it does not run and the plugin that brings it."""
+"""Entries, each with the reason why it does not run and its plugin."""
 
 
 @record
@@ -47,9 +47,9 @@ class Hook:
     matcher: str = ""
     kind: Kind = "command"
     command: str = ""
-    """The shell's text, or what stands for it in the row of another kind: a URL, a prompt, a tool with its input."""
+    """The shell command, or for other kinds the URL, the prompt, or the tool with its input."""
     argv: tuple[str, ...] = ()
-    """Run as it is, without a shell, where it is given."""
+    """If set, run directly, without a shell."""
     shell: Shell = "bash"
     powershell: str = "pwsh"
     """The program of that shell, as the operator's settings name it."""
@@ -58,21 +58,21 @@ class Hook:
     seconds: float = 60.0
     source: str = ""
     in_background: bool = False
-    """It runs beside the turn and has no say."""
+    """Whether it runs in the background and decides nothing."""
     once: bool = False
     failure_blocks: bool = False
     must_run: bool = False
-    """A validator that is named: where it cannot be run, it blocks."""
+    """Whether it is a named validator, which blocks if it cannot run."""
     trusted: Mapping[str, str] = field(default_factory=dict[str, str])
     """File of the workspace → its hash as the operator trusted it."""
     more: Json = field(default_factory=dict[str, Any])
     """Fields of its own kind: headers, allowedEnvVars, model, continueOnBlock, server, tool, input."""
     skipped: str = ""
-    """Why it does not run at all: then only its row is written."""
+    """Why it never runs; then only its row is written."""
     plugin: "LoadedPlugin | None" = None
-    """The plugin that brings it."""
+    """The plugin that it belongs to."""
     is_managed: bool = False
-    """It is the administrator's: no file and no variable of the user's has a part in how it is started."""
+    """Whether it is the administrator's: no file or variable of the user affects how it is started."""
 
 
 def read_hooks(
@@ -168,13 +168,13 @@ def _hook(
 
 
 def _validator(name: str, places: Sequence[str]) -> str:
-    """The program of a named validator: the operator's own, else the project's; where neither is, the operator's."""
+    """The program of a named validator: the operator's, else the project's; if neither exists, the operator's path."""
     candidates = [os.path.join(folder, name) for folder in places]
     return next((path for path in candidates if is_named(path)), candidates[0])
 
 
 def _seconds(entry: Json, event: str, kind: str, environ: Mapping[str, str]) -> float:
-    """The hook's own word, else the operator's variable, else the event's default."""
+    """The time limit: the hook's own, else the operator's variable, else the event's default."""
     ends = event == "SessionEnd"
     if "timeout" in entry:
         return min(float(entry["timeout"]), SESSION_END_LONGEST) if ends else float(entry["timeout"])
@@ -185,7 +185,7 @@ def _seconds(entry: Json, event: str, kind: str, environ: Mapping[str, str]) -> 
 
 
 def _without_repeats(hooks: Iterable[Hook]) -> Iterator[Hook]:
-    """Of adjacent hooks that are the same, the first."""
+    """Leaves out hooks that repeat the previous one."""
     before = None
     for hook in hooks:
         whose = hook.plugin.name if hook.plugin is not None and "_PLUGIN_" in hook.command else ""
@@ -209,16 +209,16 @@ def hooks_by_event(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:
 
 
 def require_shells(hooks: Iterable[Hook], roots: Sequence[str]) -> None:
-    """A hook whose shell is not there is said at the start, not when it is needed."""
+    """Raises ConfigError at the start for a hook whose shell is missing."""
     for hook in hooks:
         plain = hook.kind == "command" and not hook.argv and not hook.skipped
         if plain and hook.shell != "powershell" and find_shell(hook.shell, roots) is None:
             fix = f"install {hook.shell}, or give the hook another shell (bash, sh, powershell) or args"
-            raise ConfigError([Problem(hook.source, f"hooks[{hook.ordinal}]", f"{hook.shell} is not there; {fix}")])
+            raise ConfigError([Problem(hook.source, f"hooks[{hook.ordinal}]", f"{hook.shell} is not installed; {fix}")])
 
 
 def find_shell(shell: Shell, roots: Sequence[str], powershell: str = "pwsh") -> str | None:
-    """The program of a shell: where it usually is, else the first on PATH that is none of the workspace's."""
+    """The path of a shell: the usual one, else the first on PATH outside the workspace."""
     if shell == "powershell":
         return resolve(powershell, roots) or (resolve("powershell", roots) if powershell == "pwsh" else None)
     for path in (f"/bin/{shell}", f"/usr/bin/{shell}"):
