@@ -156,7 +156,7 @@ NOT_FOUND = [
     ("", True, "query is empty"),
     ("select:", True, "names no tool"),
     ("select:TaskGett", True, "did you mean TaskGet?"),
-    ("zebra", False, "No further tool matches 'zebra'. There are: "),
+    ("zebra", False, "No tool matches 'zebra'. Available: "),
     ("x" * 2000, True, "at most 1000"),
 ]
 

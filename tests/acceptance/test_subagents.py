@@ -42,7 +42,7 @@ def children(world: World) -> list[tuple[Any, ...]]:
         ({"prompt": " "}, "prompt is empty"),
         ({"prompt": "x" * 200_001}, "at most 200000"),
         ({"prompt": "x", "subagent_type": "Explorer"}, "did you mean Explore?"),
-        ({"prompt": "x", "subagent_type": "../../etc/passwd"}, "There are: general-purpose, Explore, Plan"),
+        ({"prompt": "x", "subagent_type": "../../etc/passwd"}, "Available: general-purpose, Explore, Plan"),
         ({"prompt": "x", "isolation": "remote"}, "do not fit"),
         ({"prompt": "x", "model": "nowhere/x"}, "ended"),
     ],

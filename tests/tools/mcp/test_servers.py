@@ -61,7 +61,7 @@ def test_what_cannot_be_reached_says_why(bench: Bench, entry: dict[str, object],
 )
 def test_last_words_that_come_after_the_pipe_is_closed_are_heard(bench: Bench, leaves: str) -> None:
     said = bench.run(lambda servers: servers.reach("demo"), {"command": "/bin/sh", "args": ["-c", leaves]})
-    assert said.endswith("it ended with exit code 3; its last words: broken")
+    assert said.endswith("it ended with exit code 3; its last output: broken")
 
 
 def test_one_that_hangs_is_waited_for_once_and_then_named(bench: Bench) -> None:
@@ -82,7 +82,7 @@ def test_one_that_hangs_is_waited_for_once_and_then_named(bench: Bench) -> None:
 
 def test_one_that_closes_its_output_and_stays_is_ended(bench: Bench) -> None:
     stays = {"command": "/bin/sh", "args": ["-c", "trap '' TERM; exec >&-; echo here >&2; sleep 1000 & wait; wait"]}
-    assert bench.run(lambda servers: servers.reach("demo"), stays).endswith("it ended; its last words: here")
+    assert bench.run(lambda servers: servers.reach("demo"), stays).endswith("it ended; its last output: here")
 
 
 def test_rubbish_on_stdout_is_passed_over(bench: Bench) -> None:
@@ -92,7 +92,7 @@ def test_rubbish_on_stdout_is_passed_over(bench: Bench) -> None:
 def test_one_that_lies_about_its_schema_is_an_error(bench: Bench) -> None:
     result = bench.run(lambda servers: bench.call(servers, "t0"), bad("lies"))
     assert result.error_class == "tool_rejected"
-    assert "against its own schema" in result.content
+    assert "does not match its own schema" in result.content
 
 
 def test_a_call_that_is_never_answered_ends_with_whoever_waits(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""What we answer when a server asks: roots, questions to the person, our model, and word of changes."""
+"""Answers the requests of MCP servers: roots, questions to the operator, sampling, and change notices."""
 
 import asyncio
 import logging
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from adderclaw.tools.mcp.connection import Elicit, Sample
 
 MAX_TOKENS = 4_096
-"""Of one answer of our model to a server."""
+"""Most tokens of one sampled answer."""
 
 
 def silence_sdk_logging() -> None:
-    """What the SDK logs would stand on our stderr, in a form that is not ours."""
+    """Keeps the SDK's logs off stderr."""
     for name in ("mcp", "client", "httpx2"):
         logger = logging.getLogger(name)
         logger.propagate = False
@@ -108,7 +108,7 @@ def changes_handler(changed: asyncio.Event) -> MessageHandlerFnT:
 
 
 def must_listen(client: "Client") -> bool:
-    """Since 2026-07-28 a server tells of changes only those who listen."""
+    """Whether changes must be subscribed to: since protocol 2026-07-28 servers notify only subscribers."""
     tools = client.server_capabilities.tools
     return client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools is not None and bool(tools.list_changed)
 

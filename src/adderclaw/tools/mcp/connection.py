@@ -1,4 +1,4 @@
-"""One server, connected when it is first needed: started, listed, watched, and started again when it was lost."""
+"""A connection to one MCP server: started when first needed, listed, watched, and restarted after a loss."""
 
 import asyncio
 import os
@@ -29,16 +29,16 @@ LONGEST_PAUSE = 60.0
 MOST_PAGES = 50
 CLOSE_SECONDS = 3.0
 FETCH_SECONDS = 600.0
-"""How long a server that is fetched first may take to its first word."""
+"""Time limit for the first output of a server that is downloaded first."""
 PROGRESS_SECONDS = 5
 MAX_REASON_CHARS = 300
 
 
 class LoginNeeded(AdderClawError):
-    """A server wants a person to log in."""
+    """A server requires a login by a person."""
 
     def __init__(self, server: str) -> None:
-        super().__init__(f"it wants a login: `adderclaw mcp login {server}`")
+        super().__init__(f"it needs a login: `adderclaw mcp login {server}`")
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -48,17 +48,17 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 class Unavailable(AdderClawError):
-    """The server cannot be used now; the message says why, and what to do."""
+    """The server cannot be used now; the message says why and what to do."""
 
 
 class Elicit(Protocol):
-    """Asks the person something for a server: (server, the event's fields) → `{action, content}`."""
+    """Asks the operator something for a server: (server, the event's fields) → `{action, content}`."""
 
     async def __call__(self, server: str, question: Json, /) -> Json: ...
 
 
 class Sample(Protocol):
-    """Asks our model for a server: (server, system prompt, (role, text)…, most tokens) → (text, model, is it cut)."""
+    """Samples the model for a server: (server, system prompt, (role, text)…, most tokens) → (text, model, is cut)."""
 
     async def __call__(
         self, server: str, system: str, messages: list[tuple[str, str]], tokens: int, /
@@ -67,31 +67,31 @@ class Sample(Protocol):
 
 @dataclass(eq=False, repr=False)
 class ConnectionSetup:
-    """What connections are made of; the composition root binds it."""
+    """What connections need from the session; the composition root builds it."""
 
     clock: Clock
     secrets: Secrets
     tell: Callable[[Body], None]
     roots: tuple[str, ...]
-    """The workspace and the directories beside it."""
+    """The workspace and its extra directories."""
     start: "Start | None" = None
     """Starts a child in the session's sandbox."""
     allowed: tuple[str, ...] = ()
-    """Hosts that may be private or on an unusual port, beside a server's own address (security.allowed_domains)."""
+    """Hosts besides the server's own that may be private or on an unusual port (security.allowed_domains)."""
     login: Callable[[Entry, str], Awaitable[Any]] | None = None
-    """(server, its address) → an httpx2 `Auth` with the stored login; None where there is none."""
+    """(server, its URL) → an httpx2 `Auth` with the stored login; None without one."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables of the settings, for servers that are started in the sandbox."""
+    """Environment variables from the settings for servers in the sandbox."""
     elicit: Elicit | None = None
     sample: Sample | None = None
     start_fetched: "Start | None" = None
-    """Starts those that are fetched first, where no command writes what was."""
+    """Starts servers that are downloaded first, where commands cannot change the download."""
     fetch: "Callable[[Entry], Fetch | None]" = lambda _entry: None
-    """The package that has to be fetched before a server can start, if so."""
+    """The package that must be downloaded before a server can start, if any."""
 
 
 class Connection:
-    """One server. Whoever needs it asks for `client()`."""
+    """One server. Callers get it with `client()`."""
 
     def __init__(self, entry: Entry, wires: ConnectionSetup, heard: Callable[[Listing], None]) -> None:
         self.entry, self.state, self.reason = entry, "idle", ""
@@ -106,14 +106,14 @@ class Connection:
         self._failures, self._not_before = 0, 0.0
         self._child: Piped | None = None
         self._start: Start | None = None
-        """What starts it, where that is not what starts commands."""
+        """Starts the server if it is not started like commands."""
         self._more: Mapping[str, str] = {}
-        """What it is started with beside its own environment."""
+        """Extra environment variables for its start."""
         self._argv: list[str] = []
-        """What it is started by, where that is not its command line."""
+        """Its command line, if different from the configured one."""
 
     async def client(self) -> "Client":
-        """The connected client; starts the server if need be. Raises Unavailable."""
+        """The connected client; starts the server if needed. Raises Unavailable."""
         if self._task is None or self._task.done():
             self._start_task()
         assert self._ready is not None
@@ -122,8 +122,8 @@ class Connection:
     def _start_task(self) -> None:
         wait = self._not_before - self._wires.clock.monotonic()
         if wait > 0:
-            again = f"it is tried again in {wait:.0f} s" if wait >= 1 else "it is tried again in a moment"
-            raise Unavailable(f"the MCP server {self.entry.given!r} is not there ({self.reason}); {again}")
+            again = f"the next attempt is in {wait:.0f} s" if wait >= 1 else "the next attempt is in a moment"
+            raise Unavailable(f"the MCP server {self.entry.given!r} is not available ({self.reason}); {again}")
         if changed := self.entry.changed():
             raise Unavailable(f"the MCP server {self.entry.given!r} is not started: {changed}")
         self.state, self._over = "starting", asyncio.Event()
@@ -135,11 +135,11 @@ class Connection:
 
     @property
     def starting_for(self) -> float:
-        """Seconds since its start began, while it has not ended."""
+        """Seconds since its start began, while it is starting."""
         return self._wires.clock.monotonic() - self._begun if self.state == "starting" else 0.0
 
     async def close(self) -> None:
-        """End it, in order; a server that does not want to is ended anyway."""
+        """Ends the server cleanly, or by force after CLOSE_SECONDS."""
         self._over.set()
         tasks = {task for task in (self._task, *self._leaving) if task is not None and not task.done()}
         if not tasks:
@@ -151,18 +151,18 @@ class Connection:
             await asyncio.wait(left, timeout=CLOSE_SECONDS)
 
     async def restart(self) -> None:
-        """End it, and wait for nothing before the next start: somebody asks for one."""
+        """Ends the server and allows an immediate new start."""
         await self.close()
         self._failures, self._not_before = 0, 0.0
 
     def mark_lost(self, client: "Client", reason: str) -> None:
-        """A call found that nobody is there any more: the next connects anew, unless another has done so already."""
+        """Marks a client as lost, so that the next call reconnects, unless another call already has."""
         ready = self._ready
         if ready is None or not ready.done() or ready.cancelled() or ready.exception() or ready.result() is not client:
             return
         self.reason = reason
         self._over.set()
-        if self._task is not None:  # it takes its leave beside the next one, and has no more say
+        if self._task is not None:  # it ends while the next one starts, and no longer sets the state
             self._leaving.add(self._task)
             self._task.add_done_callback(self._leaving.discard)
         self._task = None
@@ -187,7 +187,7 @@ class Connection:
                 self._child = None
 
     def _is_current(self) -> bool:
-        """Whether no later one has begun: what an earlier one leaves behind says nothing about the server now."""
+        """Whether this is the latest connection; only that one may change the state."""
         return self._task is None or self._task is asyncio.current_task()
 
     async def _start_up(self, stack: AsyncExitStack, ready: "asyncio.Future[Client]") -> None:
@@ -199,7 +199,7 @@ class Connection:
         stack.callback(watching.cancel)
 
     async def _connect_fetched(self, stack: AsyncExitStack) -> "Client":
-        """Start it and list its tools. What has to be fetched first is asked about, once; after that it is there."""
+        """Starts the server and lists its tools. A download is approved once; later starts use the cache."""
         fetch = self._wires.fetch(self.entry) if self.entry.server.command else None
         if fetch is None:
             return await self._connect(stack)
@@ -227,7 +227,7 @@ class Connection:
             fetch.end(came=came)
 
     async def _connect_from_cache(self, stack: AsyncExitStack, fetch: "Fetch") -> "Client":
-        """Start it from the cache of this user, in the session's own sandbox; where it is not there yet, fetch it."""
+        """Starts the server from this user's cache in the session's sandbox, and downloads it first if needed."""
         stack.callback(fetch.release)
         if fetch.is_there:
             async with AsyncExitStack() as own:
@@ -264,7 +264,7 @@ class Connection:
     async def _connect(
         self, stack: AsyncExitStack, more: Mapping[str, str] = MappingProxyType({}), first: float | None = None
     ) -> "Client":
-        """`first` is how long its first word may take: from then on its own limit counts."""
+        """Connects. `first` limits the time to the first output; after that the server's own limit applies."""
         seconds, loop = self.entry.server.startupTimeout / 1000, asyncio.get_running_loop()
         self._more = more
         try:
@@ -280,7 +280,7 @@ class Connection:
             raise Unavailable(f"it did not answer within {seconds:g} s") from None
 
     async def _wait_until_over(self, over: asyncio.Event, stack: AsyncExitStack) -> None:
-        """Wait until nobody needs it, or its process has ended."""
+        """Waits until the connection is closed or the process has ended."""
         waiting: list[asyncio.Task[Any]] = [asyncio.create_task(over.wait())]
         if self._child is not None:
             waiting.append(asyncio.create_task(self._child.ended()))
@@ -289,7 +289,7 @@ class Connection:
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            # The program ends: leave in order, so that the server hears of it.
+            # The program ends: close cleanly, so that the server is told.
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
@@ -302,7 +302,7 @@ class Connection:
         self._not_before = self._wires.clock.monotonic() + pause
         self._set_ended("failed", self._failure_reason(error), login=self._wants_login(error))
         if not ready.done():
-            ready.set_exception(Unavailable(f"the MCP server {self.entry.given!r} is not there: {self.reason}"))
+            ready.set_exception(Unavailable(f"the MCP server {self.entry.given!r} is not available: {self.reason}"))
 
     def _set_ended(self, state: Literal["closed", "failed"], reason: str, *, login: bool = False) -> None:
         if self._is_current():
@@ -322,17 +322,17 @@ class Connection:
         return isinstance(inner, LoginNeeded) or (self._is_unauthorized(inner) and not self._has_key)
 
     def _failure_reason(self, error: BaseException) -> str:
-        """The first sentence of the innermost error, and the last words of the process."""
+        """The message of the innermost error, and the last output of the process."""
         inner = _innermost(error)
         reason = str(inner) or type(inner).__name__
         if self._is_unauthorized(inner):
-            reason = "it refuses the key in its headers (401)" if self._has_key else str(LoginNeeded(self.entry.name))
+            reason = "it rejected the key in its headers (401)" if self._has_key else str(LoginNeeded(self.entry.name))
         if self._child is not None:
             code = self._child.returncode
             last = " ".join(self._child.errors.split())[-MAX_REASON_CHARS:]
             ended = code is not None and not isinstance(inner, Unavailable)
             reason = f"it ended with exit code {code}" if ended and code != -9 else "it ended" if ended else reason
-            reason += f"; its last words: {last}" if last else ""
+            reason += f"; its last output: {last}" if last else ""
         return visible(self._wires.secrets.scrub(reason), keep_newlines=False)[: 2 * MAX_REASON_CHARS]
 
     def _tell(
@@ -389,7 +389,7 @@ class Connection:
         known = {**self._wires.env, **self._fill_variables(server.env), **self._more}
         if self._start is not None:
             argv, known = outside_workspace(argv), {**known, **NO_SETTINGS}
-        if self._argv:  # what a package brings beside its program is found, too
+        if self._argv:  # programs that a package installs next to its own are found, too
             known = {"PATH": os.pathsep.join((os.path.dirname(argv[0]), *search_path(self._wires.roots))), **known}
         env = environment(known, workspace_roots=self._wires.roots)
         try:
@@ -407,7 +407,7 @@ class Connection:
         return http_streams(url, headers, await network_transport(url, self._wires.allowed), login)
 
     def _fill_variables(self, table: Mapping[str, str]) -> dict[str, str]:
-        """With variables filled in; what stands under a secret's name is kept out of everything that is shown."""
+        """Fills in variables, and registers values with secret names so that they are redacted everywhere."""
         values = {name: filled(text) for name, text in table.items()}
         for name, value in values.items():
             if secret_name(name):
@@ -431,7 +431,7 @@ class Connection:
         self._heard(list_definitions(self.entry.name, listed_tools))
 
     async def _watch(self, client: "Client") -> None:
-        """List its tools again when it says that they changed, at most once a second."""
+        """Lists the tools again when the server reports a change, at most once a second."""
         from adderclaw.tools.mcp import answers
 
         if answers.must_listen(client):

@@ -1,4 +1,4 @@
-"""What a server says of one of its tools, cut to what is sensible, and hashed so that a change is noticed."""
+"""Tool definitions of MCP servers, limited in size and hashed so that changes are detected."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 
 MAX_TOOLS = 500
-"""Tools of one server; what it names beyond is not offered."""
+"""Most tools of one server that are offered."""
 SCHEMA_BYTES = 65_536
 DESCRIPTION_CHARS = 2_048
 NAME = re.compile(r"[A-Za-z0-9_.\-/ ]{1,128}")
@@ -42,7 +42,7 @@ class Definition(NamedTuple):
 class Listing(NamedTuple):
     definitions: list[Definition]
     left_out: list[str]
-    """What is not offered, and why: a sentence each."""
+    """One sentence for each tool that is not offered, with the reason."""
 
 
 def tool_name(server: str, tool: str) -> str:
@@ -56,7 +56,7 @@ def server_of(name: str) -> str | None:
 
 
 def list_definitions(server: str, tools: Iterable[Any]) -> Listing:
-    """The SDK's tools as definitions; what cannot be offered is said."""
+    """Converts the SDK's tools to definitions and notes those that cannot be offered."""
     by_name: dict[str, Definition] = {}
     left_out: list[str] = []
     for number, tool in enumerate(tools):
@@ -85,7 +85,7 @@ def _definition(tool: Any) -> Definition | str:
     read_only = bool(hints is not None and hints.read_only_hint and not hints.destructive_hint)
     definition = Definition(name, str(tool.description or tool.title or ""), schema, deepcopy(output), read_only)
     if output is not None:
-        # The SDK checks answers against this very object, with Python's `re`, which a pattern can block for ever.
+        # The SDK checks answers against this object with Python's `re`, which a hostile pattern can block for ever.
         plain = without_patterns(output)
         output.clear()
         output.update(plain)
@@ -93,6 +93,6 @@ def _definition(tool: Any) -> Definition | str:
 
 
 def description_for_model(definition: Definition) -> str:
-    """The description as the model reads it: nothing invisible, not endless."""
+    """The description for the model, without invisible characters and limited in length."""
     text = visible(definition.description).strip()
     return text if len(text) <= DESCRIPTION_CHARS else f"{text[:DESCRIPTION_CHARS]}… [cut]"

@@ -1,4 +1,4 @@
-"""Programs that fetch the server that they run (npx, uvx): which package, and how they start without a network."""
+"""Programs that download the server that they run (npx, uvx): the package, and how to start it offline."""
 
 import re
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ FETCHERS: dict[str, tuple[str, ...]] = {
     "uv": ("tool", "run"),
     "pipx": ("run",),
 }
-"""Program → the words behind it that let it run a package."""
+"""Program → the subcommand with which it runs a package."""
 PACKAGE_OPTIONS = ("-p", "--package", "--from", "--spec")
 """Options whose value is the package."""
 VALUE_OPTIONS = ("--python", "--with", "-c", "--call", "-w", "--workspace", "--index", "--index-url", "--cache")
 NO_SETTINGS = {"UV_NO_CONFIG": "1"}
-"""What keeps them from reading settings in the workspace, which may name code to load."""
+"""Prevents them from reading settings in the workspace, which can name code to load."""
 OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1"}
-"""What lets them take the package out of their cache, and ask nobody."""
+"""Makes them use their cache, without a network."""
 
 
 class FetchedPackage(NamedTuple):
@@ -34,7 +34,7 @@ class FetchedPackage(NamedTuple):
 
 
 def fetched_package(argv: Sequence[str]) -> FetchedPackage | None:
-    """What a command line fetches before it runs it; None for all others."""
+    """The package that a command line downloads before it runs it; None if it downloads nothing."""
     program = argv[0].rpartition("/")[2]
     words = FETCHERS.get(program)
     if words is None or tuple(argv[1 : 1 + len(words)]) != words:
@@ -53,9 +53,9 @@ def fetched_package(argv: Sequence[str]) -> FetchedPackage | None:
 
 
 def outside_workspace(argv: Sequence[str]) -> list[str]:
-    """The command line with which npm looks for packages and settings in `/`, where none are, not in the workspace.
+    """The command line that makes npm look for packages and settings in `/` instead of the workspace.
 
-    What it runs is still there: a server's own `.` is the workspace.
+    The server itself still runs in the workspace.
     """
     program = argv[0].rpartition("/")[2]
     if program not in ("npx", "npm"):
@@ -65,13 +65,13 @@ def outside_workspace(argv: Sequence[str]) -> list[str]:
 
 
 class Recipe(NamedTuple):
-    """How a package is fetched where no workspace is, and what its server is called."""
+    """How a package is downloaded outside of any workspace, and how its server is then called."""
 
     fetch: tuple[str, ...]
-    """A command line that fetches it and prints, as JSON, where the program of the server lies then."""
+    """A command line that downloads it and prints the path of the server's program as JSON."""
     package: str
     arguments: tuple[str, ...]
-    """What the server itself is given."""
+    """The server's own arguments."""
 
 
 NPM_SCRIPT = """
@@ -102,7 +102,7 @@ print(json.dumps({"program": program}))
 
 
 def fetch_recipe(argv: Sequence[str]) -> Recipe | None:
-    """How npx and uvx are used for it; None where a package lies in the workspace, or another program fetches it."""
+    """The recipe for npx and uvx; None for a package in the workspace or another program."""
     program = argv[0].rpartition("/")[2]
     if program not in ("npx", "npm", "uvx", "uv") or fetched_package(argv) is None:
         return None
@@ -150,36 +150,36 @@ def _uv_recipe(begin: tuple[str, ...], options: list[str], packages: list[str], 
 
 
 class Fetch(Protocol):
-    """A package that has to be there before a server can start."""
+    """A package that must be downloaded before a server can start."""
 
     @property
     def package(self) -> str: ...
     @property
     def is_there(self) -> bool:
-        """Whether it was fetched before, so that it starts without a network."""
+        """Whether it was downloaded before, so that it starts without a network."""
         ...
 
     @property
     def is_apart(self) -> bool:
-        """Whether it is fetched where no workspace is, and then started as any other server."""
+        """Whether it is downloaded outside of any workspace, and then started like any other server."""
         ...
 
     def argv(self) -> list[str]:
-        """What starts it then."""
+        """The command line that starts it."""
         ...
 
     async def begin(self) -> str:
-        """Ask the operator where one has to be asked, and open the way to its registries; says why not."""
+        """Asks the operator if needed, and allows access to its registries; returns why not, or an empty text."""
         ...
 
     async def bring(self) -> str:
-        """Fetch it into the cache of this user; says why that failed. Another session that fetches it is waited for."""
+        """Downloads it into this user's cache, or waits for a session that does; returns why it failed."""
         ...
 
     def release(self) -> None:
-        """It runs no longer."""
+        """Called when it no longer runs."""
         ...
 
     def end(self, *, came: bool) -> None:
-        """Shut the way again, and remember whether it came."""
+        """Ends the access to its registries, and records whether the download succeeded."""
         ...

@@ -1,4 +1,4 @@
-"""A server's question as questions that an operator can be asked, and their answers as what the server wants."""
+"""Converts a server's form to questions for the operator, and the answers to the form's content."""
 
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ CANCEL: Json = {"action": "cancel"}
 
 
 def form_questions(server: str, asked: Json) -> list[Question]:
-    """One question for each field of a form; one for an address. The server's words stand in the first."""
+    """One question for each field of a form, or one for a URL. The first includes the server's message."""
     message = _line(asked["message"], 1_000)
     if asked["mode"] == "url":
         text = f"The MCP server {server} says: {message} It wants you to open {_line(asked['url'], 2_000)} - have you?"
@@ -34,7 +34,7 @@ def form_questions(server: str, asked: Json) -> list[Question]:
 
 
 def form_answer(server: str, asked: Json, replies: Replies | None) -> Json:
-    """`{action, content}` from what the operator said; what does not fit the server's own schema is a refusal."""
+    """`{action, content}` from the operator's answers; answers that do not fit the schema decline the form."""
     if replies is None:
         return CANCEL
     answers = [replies.get(question.question) for question in form_questions(server, asked)]
@@ -52,7 +52,7 @@ def form_answer(server: str, asked: Json, replies: Replies | None) -> Json:
 
 
 def form_defaults(asked: Json) -> Json:
-    """The defaults of a form, for whoever accepts it as it is."""
+    """The default values of a form."""
     fields = _fields(asked.get("requested_schema", {}))
     return {name: field["default"] for name, field in fields.items() if "default" in field}
 
@@ -77,14 +77,14 @@ def _options(name: str, field: Json, asked: Json) -> tuple[Option, ...]:
     default = field.get("default")
     options = [Option(_line(label, 200), _line(about, 200)) for label, about in known.items()]
     if default is not None and not known and not isinstance(default, list | dict):
-        options.append(Option(_line(default, 200), "what the server proposes"))
+        options.append(Option(_line(default, 200), "the server's default"))
     if name not in asked["requested_schema"].get("required", ()):
         options.append(Option(LEAVE))
     return tuple(options)
 
 
 def _choices(field: Json) -> dict[str, str]:
-    """value → what it is called."""
+    """Value → label."""
     inner = field.get("items", field) if _is_list(field) else field
     if not isinstance(inner, dict):
         return {}

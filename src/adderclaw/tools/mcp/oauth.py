@@ -1,4 +1,4 @@
-"""Logins to MCP servers: the SDK's OAuth over our own storage; a person is asked only when they wanted to log in."""
+"""Logins to MCP servers: the SDK's OAuth with AdderClaw's storage. Only `mcp login` asks a person."""
 
 import json
 import os
@@ -31,7 +31,7 @@ EARLY = 60.0
 
 
 class LoginStore(Protocol):
-    """Where logins are kept."""
+    """Stores logins."""
 
     async def text(self, name: str) -> str | None: ...
     async def keep_text(self, name: str, text: str) -> str: ...
@@ -43,14 +43,14 @@ def login_name(entry: Entry) -> str:
 
 
 class StoredLogin:
-    """One server's login, bound to its address: a login of another address is none."""
+    """One server's login, which is valid only for its URL."""
 
     def __init__(self, entry: Entry, url: str, keeper: LoginStore, secrets: Secrets, clock: Clock) -> None:
         self._entry, self._url, self._keeper, self.secrets, self._clock = entry, url, keeper, secrets, clock
         self._data: Json | None = None
         self._spent = False
         self.about: OAuthContext | None = None
-        """What the flow that uses it has found out of the server."""
+        """What the running flow knows about the server."""
 
     async def exists(self) -> bool:
         return "tokens" in await self._read()
@@ -66,12 +66,12 @@ class StoredLogin:
         if self._spent:
             return None
         if self.is_due:
-            tokens.access_token = ""  # to the SDK a token without a date is good for ever: this one must be renewed
+            tokens.access_token = ""  # the SDK treats a token without an expiry as valid: an empty one is renewed
         return tokens
 
     @property
     def is_due(self) -> bool:
-        """Whether what was last read or kept has expired, or is about to."""
+        """Whether the stored tokens have expired or are about to."""
         expires: Any = (self._data or {}).get("expires_at")
         return isinstance(expires, int | float) and expires - EARLY < self._clock.now()
 
@@ -108,7 +108,7 @@ class StoredLogin:
         await self._write(data)
 
     async def restore(self, context: OAuthContext) -> None:
-        """What is kept, for a flow that begins: with where it may be renewed, which the SDK forgets."""
+        """Loads the stored login into a new flow, including the token endpoint, which the SDK does not keep."""
         context.current_tokens, context.client_info = await self.get_tokens(), await self.get_client_info()
         server: Any = (await self._read()).get("server")
         try:
@@ -120,19 +120,19 @@ class StoredLogin:
             return
 
     def mark_unusable(self) -> None:
-        """It cannot be renewed: it is no login any more, until there is a new one."""
+        """Marks a login that cannot be renewed as unusable until the next login."""
         self._spent = True
 
     def start_over(self) -> None:
-        """A login begins: what is kept counts no longer, and is replaced when there is a new one."""
+        """Starts a new login: ignores the stored one, which is replaced on success."""
         self._data = {"url": self._url}
 
     def reread(self) -> None:
-        """Another process may have renewed it meanwhile."""
+        """Reads the login again, because another process may have renewed it."""
         self._data, self._spent = None, False
 
     def alone(self) -> AbstractAsyncContextManager[None]:
-        """While one process renews it, every other waits."""
+        """A lock: other processes wait while one renews the login."""
         return self._keeper.alone(login_name(self._entry))
 
     async def _read(self) -> Json:
@@ -147,12 +147,12 @@ class StoredLogin:
 
     async def _write(self, data: Json) -> None:
         self._data = data
-        if "tokens" in data:  # without them it is no login
+        if "tokens" in data:  # without tokens there is no login to store
             await self._keeper.keep_text(login_name(self._entry), json.dumps(data))
 
 
 class Person(NamedTuple):
-    """Who logs in: is shown the address, and the answer comes back as the query of where the browser ended."""
+    """The person who logs in: sees the URL, and returns the query of the redirect."""
 
     redirect_uri: str
     show: Callable[[str], Awaitable[None]]
@@ -168,7 +168,7 @@ def _server_facts(context: OAuthContext) -> Json:
 
 
 class RenewingAuth(httpx2.Auth):
-    """The SDK's flow behind what it lacks: it forgets with each process where it may renew, and knows of no other."""
+    """Adds to the SDK's flow what it lacks: a stored token endpoint, and a lock between processes."""
 
     requires_response_body = True
 
@@ -177,7 +177,7 @@ class RenewingAuth(httpx2.Auth):
         stored.about = login.context
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Renewed before it expires, and once more where the server refuses it all the same."""
+        """Renews the token before it expires, and once more if the server still refuses it."""
         context = self._login.context
         async with context.lock, AsyncExitStack() as stack:
             if not self._begun:
@@ -206,7 +206,7 @@ class RenewingAuth(httpx2.Auth):
             await flow.aclose()
 
     async def _renewal(self, stack: AsyncExitStack, refused: str) -> httpx2.Request | None:
-        """The request that renews the login; none where another process has done it, or it cannot be renewed."""
+        """The request that renews the login; None if another process did it or it cannot be renewed."""
         await stack.enter_async_context(self._kept.alone())
         self._kept.reread()
         context, tokens = self._login.context, await self._kept.get_tokens()
@@ -230,7 +230,7 @@ class RenewingAuth(httpx2.Auth):
         return httpx2.Request("POST", str(known.token_endpoint) if known else usual, data=data, headers=headers)
 
     async def _renewed(self, response: httpx2.Response) -> None:
-        """What the answer leaves out stays as it was; an answer that is none ends the login."""
+        """Stores the renewed tokens, keeping fields that the answer omits. An invalid answer ends the login."""
         context = self._login.context
         try:
             tokens = OAuthToken.model_validate_json(await response.aread()) if response.status_code == 200 else None
@@ -250,7 +250,7 @@ class RenewingAuth(httpx2.Auth):
 
 
 def auth_for(entry: Entry, url: str, stored: StoredLogin, person: Person | None) -> httpx2.Auth:
-    """The `Auth` of a server. Without a person what cannot be renewed is an error that names the command."""
+    """The `Auth` of a server. Without a person, a login that cannot be renewed is an error that names the command."""
     login = entry.server.oauth
     if login is not None and login.grant == "client_credentials":
         return client_credentials_auth(entry, login, url, stored.secrets)
@@ -287,7 +287,7 @@ def auth_for(entry: Entry, url: str, stored: StoredLogin, person: Person | None)
 
 
 class SessionLogin:
-    """A login that is made anew in each session is kept nowhere."""
+    """A login that each session makes itself and that is not stored."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -304,11 +304,11 @@ class SessionLogin:
         return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """It is registered already."""
+        """Does nothing: the client is registered already."""
 
 
 def client_credentials_auth(entry: Entry, login: ServerLogin, url: str, secrets: Secrets) -> httpx2.Auth:
-    """The client logs in with its own secret or key, which no other authorization server than the named one sees."""
+    """Logs in with the client's own secret or key, which only the named authorization server receives."""
     from mcp.client.auth.extensions.client_credentials import (
         ClientCredentialsOAuthProvider,
         PrivateKeyJWTOAuthProvider,
@@ -333,7 +333,7 @@ def client_credentials_auth(entry: Entry, login: ServerLogin, url: str, secrets:
 
 
 def _signing_algorithm(name: str, key: str) -> str:
-    """How a key signs follows from what it is."""
+    """The signing algorithm for a kind of key."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -353,7 +353,7 @@ def _signing_algorithm(name: str, key: str) -> str:
 
 
 def _authorization_code(query: str) -> AuthorizationCodeResult:
-    """What the browser brought back; the SDK compares state and issuer."""
+    """The authorization code from the redirect; the SDK compares state and issuer."""
     text = urlsplit(query).query if "://" in query else query
     try:
         fields = {name: values[0] for name, values in parse_qs(text, strict_parsing=True, max_num_fields=32).items()}

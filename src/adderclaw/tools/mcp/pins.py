@@ -1,4 +1,4 @@
-"""Pins: what each tool said of itself when it was approved; one that says something else is off until approved."""
+"""Pins: the approved definition of each MCP tool. A tool whose definition changes is off until it is approved."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ class Pin(NamedTuple):
     """One tool of one server."""
 
     definition: Definition | None
-    """As it was approved; None for a tool that came later and never was."""
+    """The approved definition; None for a later tool that was never approved."""
     approved_by: Literal["first_sight", "operator"] | None
     offered: Definition | None
-    """What the server says now, where that differs."""
+    """The server's current definition, if it differs."""
 
     @property
     def state(self) -> State:
@@ -35,7 +35,7 @@ class Pin(NamedTuple):
 
     @property
     def read_only(self) -> bool:
-        """A server's own word that a tool only reads counts when the operator has approved the tool."""
+        """Whether the tool is read-only. The server's hint is trusted only once the operator has approved the tool."""
         return self.state == "approved" and self.definition is not None and self.definition.read_only
 
     @property
@@ -55,7 +55,7 @@ def _load_definition(text: str | None) -> Definition | None:
 
 
 def check_pins(store: Store, scope: str, server: str, definitions: Iterable[Definition]) -> dict[str, Pin]:
-    """Compare what a server says with its pins. A server seen for the first time is pinned as it is."""
+    """Compares a server's definitions with its pins. A server that is seen for the first time is pinned as it is."""
     before = read_pins(store, scope, server)
     after = dict(before)
     for definition in definitions:
@@ -74,7 +74,7 @@ def check_pins(store: Store, scope: str, server: str, definitions: Iterable[Defi
 
 
 def approve_pins(store: Store, scope: str, server: str, tools: Iterable[str] | None = None) -> list[str]:
-    """Approve what was last seen, of the named tools or of all; which of them that changed."""
+    """Approves the last seen definitions of the named tools, or of all; returns the tools that changed."""
     names = None if tools is None else set(tools)
     chosen = {
         name: Pin(pin.offered or pin.definition, "operator", None)

@@ -1,4 +1,4 @@
-"""The SDK's stdio transport over a child of ours, which lives in the session's sandbox."""
+"""The SDK's stdio transport over a child process in the session's sandbox."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,12 +13,12 @@ from adderclaw.core.json_text import check_size
 from adderclaw.sandbox.piped import Piped
 
 MAX_BAD_LINES = 200
-"""Lines on stdout that are no messages, before the server is given up."""
+"""Lines on stdout that are not messages, after which the connection ends."""
 
 
 @asynccontextmanager
 async def child_streams(child: Piped) -> AsyncGenerator[TransportStreams]:
-    """Messages to and from the child, one a line; however this ends, the child does too."""
+    """Message streams to and from the child, one message per line. The child always ends with them."""
     inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outward = anyio.create_memory_object_stream[SessionMessage](0)
     try:

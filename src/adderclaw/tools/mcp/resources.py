@@ -1,4 +1,4 @@
-"""What a server has beside tools: prompts that a person may pick, and documents that may be read."""
+"""Prompts and documents that the MCP server offers in addition to tools."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,12 +15,12 @@ class Prompt(NamedTuple):
     name: str
     description: str
     arguments: tuple[str, ...] = ()
-    """Names of what may be given with it; nothing must be."""
+    """Names of its optional arguments."""
 
 
 class Document(NamedTuple):
     uri: str
-    """Of a template: with the name of what is to be filled in, in braces."""
+    """In a template, with the variable in braces."""
     name: str
     description: str
     mime_type: str = "application/json"
@@ -31,20 +31,20 @@ def _no_completion(_of: str, _argument: str) -> list[str]:
 
 
 class Resources(NamedTuple):
-    """Who asks for something that is not there gets Refused, whose words it is told."""
+    """Functions that serve them. They raise Refused, whose message the client sees, for unknown names."""
 
     prompts: Callable[[], Iterable[Prompt]]
     prompt: Callable[[str, dict[str, str]], Awaitable[str]]
     documents: tuple[Document, ...]
     templates: tuple[Document, ...]
     read: Callable[[str], tuple[str, str]]
-    """The address of a document → its text and what kind of text it is."""
+    """URI of a document → its text and media type."""
     complete: Callable[[str, str], list[str]] = _no_completion
-    """(prompt or template, argument) → what could stand there."""
+    """(prompt or template, argument) → possible values."""
 
 
 def handlers(resources: Resources) -> dict[str, Any]:
-    """The SDK's handlers for it, by the names under which its server takes them."""
+    """The SDK's handlers, by the parameter names of its server."""
     import mcp_types as types
     from mcp import MCPError
 

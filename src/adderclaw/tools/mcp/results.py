@@ -1,4 +1,4 @@
-"""What a server sends back, as one result for the model: text, images, links; made visible."""
+"""Converts a server's answer to one result for the model: text, images and links."""
 
 import json
 import re
@@ -10,10 +10,10 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, MediaBlock, ToolResult
 
 PROMPT_CHARS = 100_000
-"""What is sent of a prompt: about 25,000 tokens."""
+"""Most characters of a prompt: about 25,000 tokens."""
 MOST_IMAGES = 8
 IMAGE_CHARS = 7_000_000
-"""Base64 of about 5 MB, the most that providers take."""
+"""Base64 of about 5 MB, the most that providers accept."""
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -28,7 +28,7 @@ def call_result(result: Any) -> ToolResult:
 
 
 def _contains_structured(texts: list[str], structured: Any) -> bool:
-    """Whether a text says the same already, as servers are told to do."""
+    """Whether a text already contains the structured content, as the protocol recommends."""
     for text in texts:
         try:
             if json.loads(text) in (structured, structured.get("result") if isinstance(structured, dict) else None):  # pyright: ignore[reportUnknownMemberType]
@@ -86,12 +86,12 @@ def resource_result(result: Any) -> ToolResult:
 
 
 def visible_text(text: str) -> str:
-    """The text with nothing invisible in it; the kernel frames it as data, and cuts it."""
+    """The text without invisible characters; the kernel frames it as data and cuts it."""
     return visible(text)
 
 
 def prompt_text(result: Any) -> str:
-    """A prompt's messages as one message of the user, which whoever typed its name sends."""
+    """A prompt's messages as one user message."""
     parts: list[str] = []
     for message in result.messages:
         texts, _ = contents([message.content])

@@ -1,4 +1,4 @@
-"""Our tools and what is beside them, for other programs: an MCP server over stdio or loopback HTTP."""
+"""An MCP server that offers AdderClaw's tools and resources over stdio or loopback HTTP."""
 
 import contextlib
 import hmac
@@ -24,7 +24,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 
 class LogLevel:
-    """What the client wants to hear."""
+    """The lowest log level that the client wants."""
 
     def __init__(self) -> None:
         self.least = "info"
@@ -34,7 +34,7 @@ class LogLevel:
 
 
 class Caller:
-    """The client behind one call: can be told how far it is and what happens, and asked."""
+    """The client of one call: receives progress and log messages, and can be asked questions."""
 
     def __init__(self, context: "ServerRequestContext[Any]", loudness: LogLevel) -> None:
         self._session, self._request, self._loudness = context.session, context.request_id, loudness
@@ -46,14 +46,14 @@ class Caller:
         return able and self._session.can_send_request
 
     async def ask(self, message: str, schema: Json) -> Json | None:
-        """What the person behind the client answers; None where there is nobody, or they do not want to."""
+        """The answer of the person behind the client; None if there is nobody or they decline."""
         if not self.can_be_asked:
             return None
         result = await self._session.elicit_form(message, schema)
         return dict(result.content or {}) if result.action == "accept" else None
 
     async def say(self, level: Literal["info", "notice", "warning"], text: str) -> None:
-        """A message for the person behind the client, where it wants to hear of such."""
+        """Sends a log message if the client wants its level."""
         if self._loudness.is_enabled(level):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # later protocols send it to whoever asks for it; the SDK knows that
@@ -65,17 +65,17 @@ class Caller:
 
 
 class Offer(NamedTuple):
-    """What is served."""
+    """The tools and resources to serve."""
 
     tools: Callable[[], Iterable[Tool[Any]]]
     call: Callable[[str, Json, Caller], Awaitable[ToolResult]]
     instructions: str = ""
     resources: Resources | None = None
-    """What there is beside tools."""
+    """Prompts and documents, if any."""
 
 
 def build_server(offer: Offer) -> "Server[Any]":
-    """The SDK's server for it."""
+    """Builds the SDK's server for an offer."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
 
@@ -130,7 +130,7 @@ def _result(result: ToolResult) -> "CallToolResult":
 
 
 async def serve_stdio(server: "Server[Any]") -> None:
-    """Serve whoever started us, until they close our input."""
+    """Serves the parent process until it closes stdin."""
     from mcp.server.stdio import stdio_server
 
     async with stdio_server() as (read, write):
@@ -138,16 +138,16 @@ async def serve_stdio(server: "Server[Any]") -> None:
 
 
 async def serve_http(server: "Server[Any]", host: str, port: int, token: str, ready: Callable[[str], None]) -> None:
-    """Serve on this machine alone, whoever brings the token; `ready` is told the address."""
+    """Serves clients on this machine that send the token; calls `ready` with the URL."""
     import uvicorn
 
     if host not in LOOPBACK:
-        raise UsageError(f"--http: {host!r} is not this machine; use 127.0.0.1, and a tunnel for the rest of the world")
+        raise UsageError(f"--http: {host!r} is not this machine. Use 127.0.0.1, and a tunnel for other machines")
 
     class Quiet(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Generator[None]:
-            yield  # signals are ours
+            yield  # AdderClaw handles signals
 
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
@@ -173,7 +173,7 @@ def asgi_application(server: "Server[Any]") -> Any:
 
 
 class TokenGuard:
-    """Lets only requests with the bearer token through."""
+    """Rejects requests without the bearer token."""
 
     def __init__(self, app: Any, token: str) -> None:
         self._app, self._expected = app, f"Bearer {token}".encode()

@@ -1,4 +1,4 @@
-"""The servers of a session: their tools as ours, their resources and prompts, each started when it is needed."""
+"""The MCP servers of a session: their tools, resources and prompts. Each server starts when it is needed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -34,7 +34,7 @@ START_SECONDS = 5.0
 
 
 class Status(NamedTuple):
-    """What is known of a server without asking it."""
+    """The state of a server, without asking it."""
 
     entry: Entry
     state: str
@@ -43,7 +43,7 @@ class Status(NamedTuple):
 
 
 class Servers:
-    """Nothing runs before it is needed: what a server offered last time is known from its pins."""
+    """All servers of a session. None starts before it is needed, because its tools are known from its pins."""
 
     def __init__(self, entries: Iterable[Entry], wires: ConnectionSetup, store: Store | None, offer: Offer) -> None:
         self.entries = {entry.name: entry for entry in entries}
@@ -53,7 +53,7 @@ class Servers:
         self._connections: dict[str, Connection] = {}
         self._snapshots = Snapshots()
         self._off: set[str] = set()
-        """Servers that the operator wants left out of this session."""
+        """Servers that the operator disabled in this session."""
         for name, entry in self.entries.items():
             self._offer_all(entry, self._pins[name])
 
@@ -63,17 +63,17 @@ class Servers:
         return pins.read_pins(self._store, entry.scope, entry.name)
 
     def detach(self) -> None:
-        """What is known was read: from here on nothing is written down."""
+        """Stops writing pins to the store."""
         self._store = None
 
     # ------------------------------------------------------------------ starting
 
     def connection(self, name: str) -> Connection:
-        """The connection to a server by its name; raises Unavailable where none is configured."""
+        """The connection to a server; raises Unavailable if none of that name is configured."""
         entry = self.entries.get(name)
         if entry is None:
             known = ", ".join(self.entries) or "none"
-            raise Unavailable(f"there is no MCP server {name!r}; there is: {known}")
+            raise Unavailable(f"there is no MCP server {name!r}. Configured: {known}")
         if name in self._off:
             raise Unavailable(_disabled_message(entry))
         if name not in self._connections:
@@ -81,13 +81,13 @@ class Servers:
         return self._connections[name]
 
     def begin(self) -> None:
-        """Start, in parallel and unwaited for, the servers of which nothing is known yet."""
+        """Starts the servers without pins in the background."""
         for name, known in self._pins.items():
             if not known and name not in self._off and self.connection(name).state == "idle":
                 asyncio.ensure_future(self.reach(name))  # noqa: RUF006 - the connection holds its own task
 
     async def reach(self, name: str) -> str:
-        """Connect; why it cannot be, or nothing."""
+        """Connects to a server; returns why it failed, or an empty text."""
         try:
             await self.connection(name).client()
         except Unavailable as error:
@@ -101,7 +101,7 @@ class Servers:
         return [why for why in (await self._reach_soon(waiting)).values() if why]
 
     async def _reach_soon(self, names: Iterable[str]) -> dict[str, str]:
-        """Connect to several; the error of each, or nothing. A server that hangs is waited for only once."""
+        """Connects to several servers; returns the error of each or an empty text. A hanging server delays once."""
         tasks = {name: asyncio.ensure_future(self.reach(name)) for name in names}
         if not tasks:
             return {}
@@ -112,23 +112,23 @@ class Servers:
             if task.done():
                 errors[name] = task.result()
             else:
-                task.cancel()  # of the waiting alone: the server goes on starting
+                task.cancel()  # this cancels only the waiting: the server continues to start
                 waited = self.connection(name).starting_for
                 why = f"has not answered yet ({waited:.0f} s since its start), so its tools and resources are missing"
-                errors[name] = f"the MCP server {name!r} {why}; try again later"
+                errors[name] = f"the MCP server {name!r} {why}. Try again later"
         return errors
 
     async def start_server_of(self, tool: str) -> str:
-        """A tool was called that is not known: perhaps its server only has to be started. Says why it cannot be."""
+        """Starts the server of an unknown tool; returns why it failed, or an empty text."""
         name = server_of(tool)
         return await self.reach(name) if name is not None and name in self.entries else ""
 
     def answer_with(self, sample: Sample, elicit: Elicit) -> None:
-        """The session is made: from now on servers may ask its model, and its operator."""
+        """Lets servers ask the session's model and its operator."""
         self._wires.sample, self._wires.elicit = sample, elicit
 
     async def log_in(self, name: str, login: Login) -> str:
-        """A person is there who wants to log in; why that failed, or nothing."""
+        """Connects with a person who can log in; returns why it failed, or an empty text."""
         usual, self._wires.login = self._wires.login, login
         try:
             return await self.reconnect(name)
@@ -136,7 +136,7 @@ class Servers:
             self._wires.login = usual
 
     async def reconnect(self, name: str) -> str:
-        """Connect anew, at once; why it cannot be, or nothing."""
+        """Reconnects at once; returns why it failed, or an empty text."""
         try:
             await self.connection(name).restart()
         except Unavailable as error:
@@ -144,14 +144,14 @@ class Servers:
         return await self.reach(name)
 
     async def disable(self, name: str) -> None:
-        """Leave a server out of this session: it is ended, and its tools are refused."""
+        """Disables a server in this session: ends it and refuses its tools."""
         connection = self.connection(name) if name not in self._off else None
         self._off.add(name)
         if connection is not None:
             await connection.restart()
 
     def enable(self, name: str) -> None:
-        """Let it be started again when it is needed."""
+        """Allows a disabled server to start again when it is needed."""
         self._off.discard(name)
         self.connection(name)
 
@@ -171,7 +171,7 @@ class Servers:
     # ------------------------------------------------------------------ tools
 
     def _update_tools(self, entry: Entry, listing: Listing) -> None:
-        """What a server says of its tools now, against what was approved."""
+        """Compares a server's current tools with the approved ones."""
         before = self._pins[entry.name]
         self._listed[entry.name] = {definition.name for definition in listing.definitions}
         for reason in listing.left_out:
@@ -218,7 +218,7 @@ class Servers:
                 raise Disabled("mcp pins", self._unapproved(entry, tool, pin))
             touch = Touch(opaque=True, why=f"calls {tool} of the MCP server {server}")
             if pin.read_only:
-                touch = Touch(why=f"{tool} of the MCP server {server} only reads, by its own word")
+                touch = Touch(why=f"{tool} of the MCP server {server} only reads, according to the server")
             return Prepared(touch, lambda: self._call(entry, tool, arguments), overlaps=pin.read_only)
 
         def timeout(_arguments: Json) -> float:
@@ -274,9 +274,10 @@ class Servers:
                     f"the MCP server {entry.given!r} ended while {tool} ran; the outcome is unknown"
                 )
             return rejected(results.visible_text(f"error {error.code}: {error}"), own=False)
-        except (RuntimeError, ValueError) as error:  # its answer is not what it said that it would be
+        except (RuntimeError, ValueError) as error:  # its answer does not match its own schema
             detail = visible(str(error))[:500]
-            wrong = f"{tool} of the MCP server {entry.given!r} answered against its own schema: {detail}"
+            server = f"the MCP server {entry.given!r}"
+            wrong = f"{tool} of {server} returned an answer that does not match its own schema: {detail}"
             return rejected(wrong, own=False)
         if not (outcome := results.call_result(result)).is_error:
             self._snapshots.record_call(entry.name, tool)
@@ -362,12 +363,12 @@ class Servers:
         ]
 
     async def prompt(self, command: str, words: list[str]) -> str:
-        """What `/mcp__SERVER__PROMPT words…` sends: the prompt with its arguments in order."""
+        """The text that `/mcp__SERVER__PROMPT words…` sends: the prompt with its arguments in order."""
         from mcp import MCPError
 
         server = server_of(command)
         if server is None:
-            raise Unavailable(f"{command!r} is no prompt: it is mcp__SERVER__PROMPT")
+            raise Unavailable(f"{command!r} is not a prompt. Write mcp__SERVER__PROMPT")
         try:
             known = {row["name"]: row for row in await self.prompts(server)}
             if command not in known:
@@ -381,7 +382,7 @@ class Servers:
 
 
 def _prompt_arguments(prompt: Json, words: list[str]) -> dict[str, str]:
-    """The arguments of a prompt in their order; the last one has all the words that are left."""
+    """The arguments of a prompt in order; the last one takes all remaining words."""
     names: list[str] = prompt["arguments"]
     if words and not names:
         raise Unavailable(f"{prompt['name']} takes no arguments")
@@ -394,7 +395,7 @@ def _prompt_arguments(prompt: Json, words: list[str]) -> dict[str, str]:
 
 
 def _disabled_message(entry: Entry) -> str:
-    return f"the MCP server {entry.given!r} is disabled in this session; /mcp enable {entry.name} lets it be used"
+    return f"the MCP server {entry.given!r} is disabled in this session; /mcp enable {entry.name} enables it"
 
 
 def _approval_hint(entry: Entry) -> str:
@@ -402,7 +403,7 @@ def _approval_hint(entry: Entry) -> str:
 
 
 def _visible(value: Any) -> Any:
-    """A schema in which nothing is invisible."""
+    """A schema without invisible characters."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, list):

@@ -1,18 +1,18 @@
-"""The browser's elements are named by what a snapshot showed: before one, a call that names an element is refused."""
+"""Refuses browser calls that name an element before a snapshot has shown the page's elements."""
 
 from adderclaw.core.types import Json
 
 SERVER = "playwright"
 SNAPSHOT_TOOL = "browser_snapshot"
 PAGE_CHANGES = frozenset({"browser_navigate", "browser_navigate_back", "browser_navigate_forward", "browser_close"})
-"""What comes to another page, of which no snapshot has been asked for."""
+"""Tools that lead to another page, for which there is no snapshot yet."""
 ELEMENT_ARGUMENTS = ("ref", "target", "fields", "startRef", "endRef", "startTarget", "endTarget")
-"""Arguments that name elements, in the server's versions."""
+"""Arguments that name elements, in all versions of the server."""
 REQUIRED = "snapshot required: call browser_snapshot, and name the element as it shows it"
 
 
 class Snapshots:
-    """Of one session: whether the page of each browser has been looked at."""
+    """Whether each browser of a session has a snapshot of its current page."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -22,7 +22,7 @@ class Snapshots:
         return REQUIRED if blind and any(arguments.get(name) for name in ELEMENT_ARGUMENTS) else None
 
     def record_call(self, server: str, tool: str) -> None:
-        """A call came back without an error."""
+        """Records a call that succeeded."""
         if tool == SNAPSHOT_TOOL:
             self._seen.add(server)
         elif tool in PAGE_CHANGES:
