@@ -135,7 +135,7 @@ def test_the_task_list(world: World) -> None:
     done = world.cli.typed("agent", stdin="work\n/todos\n/exit\n")
     results = world.entries("tool_result")
     assert results[0]["content"] == "Task #1 created: design"
-    assert "each would wait for the other" in results[3]["content"]
+    assert "they would wait for each other" in results[3]["content"]
     assert results[4]["content"] == "#1 [ ] design\n#2 [ ] build (me) [waits for #1]"
     assert results[6]["content"] == '#2 [ ] build (me)\nmake it\nmetadata: {"b":2}'
     assert results[8]["is_error"] is True
@@ -156,7 +156,7 @@ NOT_FOUND = [
     ("", True, "query is empty"),
     ("select:", True, "names no tool"),
     ("select:TaskGett", True, "did you mean TaskGet?"),
-    ("zebra", False, "No further tool matches 'zebra'. There are: "),
+    ("zebra", False, "No tool matches 'zebra'. Available: "),
     ("x" * 2000, True, "at most 1000"),
 ]
 

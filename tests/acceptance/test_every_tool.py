@@ -57,8 +57,8 @@ CASES = [
     Case("ToolSearch", {"query": "notebook"}, "NotebookEdit"),
     Case("Brief", {"message": "half done"}, "Told the operator."),
     Case("ExitPlanMode", {"plan": "1. x"}, "The plan is approved: carry it out."),
-    Case("TaskOutput", {"task_id": "nope"}, "there is no background task 'nope'", 1),
-    Case("TaskStop", {"task_id": "nope"}, "there is no background task 'nope'", 1),
+    Case("TaskOutput", {"task_id": "nope"}, "There is no background task 'nope'", 1),
+    Case("TaskStop", {"task_id": "nope"}, "There is no background task 'nope'", 1),
 ]
 """Every name through `--eval`: as it works, where one call alone can."""
 TURN = [

@@ -115,7 +115,7 @@ def test_commands_use_the_registry_and_a_login_that_it_wants_is_said(world: Worl
     shop.open = False
     world.agent("again")
     assert "E401" in results(world)[-1]
-    assert "asked for a login (401), and commands in the sandbox have none" in results(world)[-1]
+    assert "asked for a login (401). Commands in the sandbox have none" in results(world)[-1]
     assert shop.logins == []
 
 

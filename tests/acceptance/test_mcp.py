@@ -227,7 +227,7 @@ def test_in_the_repl(demo: World) -> None:
     assert "needs who: /mcp__demo__greet WHO" in done.err
     assert "has no such prompt" in done.err
     assert re.search(
-        r"^bad +failed +0 tools  it ended with exit code 3; its last words: broken", done.out, re.MULTILINE
+        r"^bad +failed +0 tools  it ended with exit code 3; its last output: broken", done.out, re.MULTILINE
     )
     assert "\x1b" not in done.out
     assert re.search(r"^demo +disabled", done.out, re.MULTILINE)
@@ -235,7 +235,7 @@ def test_in_the_repl(demo: World) -> None:
     off, on = results(demo)
     assert "is disabled in this session" in off
     assert "two" in on
-    assert "there is no MCP server 'frob'; there is: demo, bad" in done.err
+    assert "there is no MCP server 'frob'. Configured: demo, bad" in done.err
     assert "'bad' is a program: it takes its keys from its env" in done.err
     verified(demo)
 

@@ -344,7 +344,7 @@ def test_what_a_plugin_asks_for_beyond_its_parts_has_no_effect(
     assert "cannot:" in results(world)[0], "neither its arguments nor its own word open a file of the host"
     assert "my-own-validator" in done.err
     greedy = SessionPlugins(str(world.cli.data)).loaded
-    known = definitions.known("", str(world.workspace), plugins=greedy)
+    known = definitions.known_definitions("", str(world.workspace), plugins=greedy)
     assert known.by_name["greedy:bold"].mode is None
     assert any("permissionMode, hooks" in problem for problem in known.problems)
     said, _ = talk(world, "/clear", "/agents")

@@ -278,8 +278,8 @@ def test_one_that_is_killed_before_it_is_recorded_never_was(world: World, echo: 
     put(echo, {"more.txt": "x"})
     pid = os.fork()
     if not pid:
-        with folders.held(home), folders.copied(home, folders.Folder(str(echo)), ".") as copy:
-            folders.put(home, "echo-plugin", copy, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        with folders.plugins_locked(home), folders.temporary_copy(home, folders.Folder(str(echo)), ".") as copy:
+            folders.replace_plugin(home, "echo-plugin", copy, lambda: os.kill(os.getpid(), signal.SIGKILL))
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
     assert (world.cli.data / "plugins" / "echo-plugin" / "more.txt").exists()

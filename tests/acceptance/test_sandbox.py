@@ -204,7 +204,7 @@ def test_git_changes_what_others_run_later_in_a_call_of_its_own(world: World) ->
             subprocess.run(command, cwd=place, check=True, timeout=60)
     world.configure(autonomy="full")
     bash(world, "git checkout -q main | tee log")
-    assert "Changes of git need a git command of their own" in result(world)
+    assert "run git alone in a separate call" in result(world)
     assert ci.read_text() == "on: other"
     subprocess.run(["git", "checkout", "-qf", "other"], cwd=place, check=True, timeout=60)
     done = bash(world, "git checkout -q main")

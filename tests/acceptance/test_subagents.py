@@ -42,7 +42,7 @@ def children(world: World) -> list[tuple[Any, ...]]:
         ({"prompt": " "}, "prompt is empty"),
         ({"prompt": "x" * 200_001}, "at most 200000"),
         ({"prompt": "x", "subagent_type": "Explorer"}, "did you mean Explore?"),
-        ({"prompt": "x", "subagent_type": "../../etc/passwd"}, "There are: general-purpose, Explore, Plan"),
+        ({"prompt": "x", "subagent_type": "../../etc/passwd"}, "Available: general-purpose, Explore, Plan"),
         ({"prompt": "x", "isolation": "remote"}, "do not fit"),
         ({"prompt": "x", "model": "nowhere/x"}, "ended"),
     ],
@@ -141,7 +141,7 @@ def test_100_agents_at_once(world: World) -> None:
     world.cli("agent", "-m", "go", timeout=60)
     refused = [entry for entry in world.entries("tool_result") if entry["is_error"]]
     assert len(children(world)) + len(refused) == 100
-    assert "5 background tasks are running already" in refused[0]["content"]
+    assert "5 background tasks are already running" in refused[0]["content"]
 
 
 def test_the_runs_limits_hold_for_children(world: World) -> None:

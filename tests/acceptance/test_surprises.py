@@ -144,9 +144,9 @@ MUST_FAIL: tuple[tuple[dict[str, Any], str], ...] = (
     (call("NotebookEdit", notebook_path="n.ipynb", cell_id="z", new_source="x"), "there is no cell"),
     (call("NotebookEdit", notebook_path="read.txt", cell_id="z", new_source="x"), "is no notebook"),
     (call("Delete", path="none.txt"), "does not exist"),
-    (call("Http", url="https://example.org/", headers={"Host": "x"}), "not yours to set"),
+    (call("Http", url="https://example.org/", headers={"Host": "x"}), "cannot be set"),
     (call("MemoryWrite", key=" ", value="x"), "printable characters"),
-    (call("EnterWorktree"), "give either the name"),
+    (call("EnterWorktree"), "Give either the name"),
 )
 
 

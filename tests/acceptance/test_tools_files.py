@@ -75,8 +75,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Grep", {"pattern": "("}, "regex parse error"),
     ("Glob", {"pattern": ""}, "empty"),
     ("LS", {"path": "a.txt"}, "not a directory"),
-    ("TaskOutput", {"task_id": "task-1"}, "there is no background task"),
-    ("TaskStop", {"task_id": "task-1"}, "there is no background task"),
+    ("TaskOutput", {"task_id": "task-1"}, "There is no background task"),
+    ("TaskStop", {"task_id": "task-1"}, "There is no background task"),
 ]
 
 

@@ -22,7 +22,7 @@ from adderclaw.policy.legacy.shell.plan import Plan, Raw
 from adderclaw.policy.legacy.shell.words import Component
 from adderclaw.sandbox.legacy.survey import Surveyor
 from adderclaw.tools.hooks import ecmascript
-from adderclaw.tools.hooks.answers import Ran, read
+from adderclaw.tools.hooks.answers import HookRun, read_answer
 from adderclaw.tools.hooks.matching import matches
 from adderclaw.tools.legacy import hardened_git
 from tests.policy.conftest import build, resolve
@@ -167,7 +167,7 @@ def test_a_path_that_is_too_long_to_be_checked(tmp_path: Path) -> None:
 
     context = ToolContext("c", "s", Workspace(str(tmp_path)))
     (tmp_path / "key").write_text("k")
-    with pytest.raises(Refused, match="too long to be checked"):
+    with pytest.raises(Refused, match="too long to check"):
         prepare(BashArguments(f"cat {'./' * 2_040}key"), context)
 
 
@@ -213,17 +213,17 @@ DENY = '{"decision": "block", "reason": "no"'
 @rows(
     "ran",
     [
-        Ran(0, DENY + " " * 99, is_cut=True),
-        Ran(1, DENY + " " * 99, is_cut=True),
-        Ran(None, "x", "killed: it printed without end", is_cut=True),
+        HookRun(0, DENY + " " * 99, is_cut=True),
+        HookRun(1, DENY + " " * 99, is_cut=True),
+        HookRun(None, "x", "killed: it printed too much", is_cut=True),
     ],
 )
-def test_a_hook_whose_answer_is_cut_refuses(ran: Ran) -> None:
-    assert read("PreToolUse", ran).block
-    assert not read("PostToolUse", ran).block
+def test_a_hook_whose_answer_is_cut_refuses(ran: HookRun) -> None:
+    assert read_answer("PreToolUse", ran).block
+    assert not read_answer("PostToolUse", ran).block
 
 
-@rows(("matcher", "text"), [("(a+)+$", "a" * 99 + "~"), ("Ba.h", "x" * (ecmascript.LONGEST + 1))])
+@rows(("matcher", "text"), [("(a+)+$", "a" * 99 + "~"), ("Ba.h", "x" * (ecmascript.MAX_CHARS + 1))])
 def test_a_matcher_that_is_not_searched_to_its_end_runs_its_hook(matcher: str, text: str) -> None:
     assert matches("PreToolUse", matcher, text)
 
@@ -236,14 +236,14 @@ def test_an_unresolved_folder_is_not_left_by_climbing() -> None:
 
 def test_more_names_than_are_looked_at_are_no_plan(tmp_path: Path) -> None:
     from adderclaw.tools.legacy import wildcards
-    from adderclaw.tools.shell import MAX_LOOKED_AT, BashArguments, prepare
+    from adderclaw.tools.shell import MAX_CHECKED_NAMES, BashArguments, prepare
 
-    for number in range(max(wildcards.MAX_ENTRIES, MAX_LOOKED_AT) + 1):
+    for number in range(max(wildcards.MAX_ENTRIES, MAX_CHECKED_NAMES) + 1):
         os.mknod(tmp_path / str(number))
     look = wildcards.within(str(tmp_path), (str(tmp_path),))
     assert look("", (Component("9.*", True),)) is None
     context = ToolContext("c", "s", Workspace(str(tmp_path)))
-    with pytest.raises(Refused, match="not follow links"):
+    with pytest.raises(Refused, match="without following links"):
         prepare(BashArguments(f"cp -rL {tmp_path} /tmp/copy"), context)
 
 

@@ -15,7 +15,7 @@ from adderclaw.policy.legacy.programs.allowlist import PROGRAMS
 from adderclaw.sandbox.process import ProcessRequest, RunningProcess
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
-from adderclaw.tools.shell import ALONE, BashArguments, Means
+from adderclaw.tools.shell import UNCONFINED, BashArguments, CommandSetup
 from tests.rows import rows
 
 HERE = Path(__file__).parent
@@ -45,7 +45,7 @@ def never(_: ProcessRequest) -> RunningProcess:
     raise AssertionError("nothing runs here")
 
 
-CONFINED = Means(never, tmpdir="/tmp")
+CONFINED = CommandSetup(never, tmpdir="/tmp")
 """A sandbox is around what is judged, as bubblewrap is."""
 
 
@@ -98,7 +98,7 @@ class World:
         policy = self._policies[autonomy, sandboxed]
         context = ToolContext("c", "s", Workspace(str(self.root)))
         try:
-            touch = shell.prepare(BashArguments(command=command), context, CONFINED if sandboxed else ALONE).touch
+            touch = shell.prepare(BashArguments(command=command), context, CONFINED if sandboxed else UNCONFINED).touch
         except Refused as refusal:
             return Decision("deny", "high", str(refusal), "paths", denial="no sandbox")
         return gate.judge(Case("Bash", "Bash", {"command": command}, touch, policy))

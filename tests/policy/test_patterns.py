@@ -225,7 +225,7 @@ def test_an_output_schema_is_checked_without_its_patterns() -> None:
         output_schema=json.loads(json.dumps(output)),
         annotations=None,
     )
-    found = definitions.listing("s", [tool])
+    found = definitions.list_definitions("s", [tool])
     assert found.definitions[0].output == output, "pins are about what the server said"
     assert tool.output_schema == {"type": "object", "properties": {"pattern": {"type": "string"}}}
 

@@ -16,7 +16,7 @@ from adderclaw.policy.legacy.shell.planner import render
 from adderclaw.sandbox.process import ProcessRequest, RunningProcess
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
-from adderclaw.tools.shell import BashArguments, Means
+from adderclaw.tools.shell import BashArguments, CommandSetup
 
 CODE = "a[$(touch pwned)]"
 
@@ -40,7 +40,7 @@ class Place:
 
     def touch(self, command: str) -> Touch:
         context = ToolContext("c", "s", Workspace(str(self.root)))
-        return shell.prepare(BashArguments(command=command), context, Means(never)).touch
+        return shell.prepare(BashArguments(command=command), context, CommandSetup(never)).touch
 
     def judge(self, command: str) -> Decision:
         kept = ["Read(k/0.key)", f"Read(k/{os.getuid()}.key)", "Edit(k/0.key)"]

@@ -18,7 +18,7 @@ from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.tools import shell
 from adderclaw.tools.paths import Refused
-from adderclaw.tools.shell import BashArguments, Means
+from adderclaw.tools.shell import BashArguments, CommandSetup
 from tests.program import Soak
 
 ROUNDS = 2_000
@@ -84,7 +84,7 @@ class Land(NamedTuple):
             thread.join()
 
 
-async def allowed_and_run(command: str, ctx: ToolContext, policy: gate.Policy, means: Means) -> str | None:
+async def allowed_and_run(command: str, ctx: ToolContext, policy: gate.Policy, means: CommandSetup) -> str | None:
     """What a command printed, or None where it was refused."""
     arguments = BashArguments(command=command, timeout=20_000)
     try:
@@ -101,7 +101,7 @@ def policy_of(root: Path, home: Path, *, sandboxed: bool) -> gate.Policy:
     return gate.policy_of(config, str(root), str(home), sandboxed=sandboxed, autonomy_set=True)
 
 
-async def played(land: Land, commands: tuple[str, ...], rounds: range, means: Means, *, sandboxed: bool) -> int:
+async def played(land: Land, commands: tuple[str, ...], rounds: range, means: CommandSetup, *, sandboxed: bool) -> int:
     ctx = ToolContext("c", "s", Workspace(str(land.root)))
     policy = policy_of(land.root, land.root.parent / "home", sandboxed=sandboxed)
     before = land.seen_outside()
@@ -127,7 +127,8 @@ def test_in_the_sandbox_nothing_outside_is_read_or_changed(
     box = confinement.create_box("bubblewrap", SandboxSpec(roots=(str(land.root),)))
     try:
         with land.swapping():
-            ran = asyncio.run(played(land, (*READING, *WRITING), soak.of(ROUNDS), Means(box.start), sandboxed=True))
+            setup = CommandSetup(box.start)
+            ran = asyncio.run(played(land, (*READING, *WRITING), soak.of(ROUNDS), setup, sandboxed=True))
     finally:
         box.close()
     assert ran > len(soak.of(ROUNDS)) // 80, "too few were allowed for this to show anything"
@@ -138,5 +139,5 @@ def test_without_a_sandbox_no_glob_leads_outside(tmp_path: Path, soak: Soak) -> 
     """Full autonomy and nothing that confines: what a glob matches was looked up inside, so no name is from outside."""
     land = Land(tmp_path / "ws", tmp_path / "out").planted("secret.txt")
     with land.swapping():
-        ran = asyncio.run(played(land, UNNAMED, soak.of(ROUNDS), Means(), sandboxed=False))
+        ran = asyncio.run(played(land, UNNAMED, soak.of(ROUNDS), CommandSetup(), sandboxed=False))
     assert ran > len(soak.of(ROUNDS)) // 80, "too few were allowed for this to show anything"

@@ -20,7 +20,7 @@ from adderclaw.server.limits import Rate, Rates
 from adderclaw.server.state import ServerState
 from adderclaw.storage import approvals, checkpoints, notices
 from adderclaw.storage.checkpoints import Draft
-from adderclaw.tools.mcp.server import Guarded
+from adderclaw.tools.mcp.server import TokenGuard
 from tests.program import Cli
 from tests.server.conftest import ORIGIN, Server
 from tests.server.seeded import Seed
@@ -440,7 +440,7 @@ def test_a_websocket_reaches_no_handler(folders: Folders, serves: str) -> None:
     async def handler(*given: object) -> None:
         sent.append(given)
 
-    served: Any = folders.server.app if serves == "serve" else Guarded(handler, "token")
+    served: Any = folders.server.app if serves == "serve" else TokenGuard(handler, "token")
     asyncio.run(served({"type": "websocket", "path": "/conversations", "headers": []}, receive, send))
     assert sent == []
 

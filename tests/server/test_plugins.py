@@ -26,7 +26,7 @@ def made(root: Path, name: str = "kit") -> Path:
 
 
 def test_it_is_read_and_switched_off_by_whoever_may(server: Server, tmp_path: Path) -> None:
-    changes.install(home(), str(made(tmp_path)), lambda _offer: True)
+    changes.install_plugin(home(), str(made(tmp_path)), lambda _offer: True)
     (row,) = server.ask("GET", "/plugins", server.token("read")).json()
     assert (row["name"], row["state"], row["version"]) == ("kit", "enabled", "1.0")
     assert row["sha256"] == row["trusted_sha256"]
@@ -44,7 +44,7 @@ def test_it_is_read_and_switched_off_by_whoever_may(server: Server, tmp_path: Pa
 
 
 def test_what_a_plugin_says_is_text_on_the_page(server: Server, tmp_path: Path) -> None:
-    changes.install(home(), str(made(tmp_path)), lambda _offer: True)
+    changes.install_plugin(home(), str(made(tmp_path)), lambda _offer: True)
     page = server.ask("GET", "/ui/settings", server.token("read")).text
     assert f"Brings {escape(HOSTILE)}" in page
     assert "hook Stop, command commands/hi.md" in page

@@ -8,8 +8,8 @@ import pytest
 
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.types import Prepared, ToolContext, ToolResult, Touch, Workspace
-from adderclaw.tools import Kit, arguments_of, builtin, decoded, find
-from adderclaw.tools.paths import Refused, denied
+from adderclaw.tools import Kit, builtin_tools, decode_arguments, find_tool, resolve_arguments
+from adderclaw.tools.paths import Refused, denied_result
 
 SECRET = "outside-secret"
 
@@ -34,11 +34,11 @@ class Bench(NamedTuple):
     config: Config
 
     def prepare(self, name: str, /, **given: Any) -> Prepared:
-        found = find(builtin(Kit(self.config, None, FixedClock())), name)
+        found = find_tool(builtin_tools(Kit(self.config, None, FixedClock())), name)
         assert found
         tool, alias = found
         self.ctx.called_as = name
-        return tool.prepare(decoded(tool, arguments_of(alias, given)), self.ctx)
+        return tool.prepare(decode_arguments(tool, resolve_arguments(alias, given)), self.ctx)
 
     def touch(self, name: str, /, **given: Any) -> Touch:
         return self.prepare(name, **given).touch
@@ -48,7 +48,7 @@ class Bench(NamedTuple):
         try:
             prepared = self.prepare(name, **given)
         except Refused as refusal:
-            return denied(refusal)
+            return denied_result(refusal)
         return result_of(prepared)
 
 

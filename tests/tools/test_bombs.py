@@ -158,8 +158,8 @@ def image_of_many_pixels(ground: Ground) -> str:
     size = (60_000).to_bytes(4, "big")
     picture = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size + size + b"\x08\x02\0\0\0") + chunk(b"IEND", b"")
     try:
-        images.measured(picture)
-    except images.Broken as error:
+        images.measure_image(picture)
+    except images.BrokenImage as error:
         return f"{error} / {ground.call('Read', 'i.png', picture, file_path='i.png')}"
     return "shown"
 
@@ -173,7 +173,7 @@ def image_in_a_notebook(ground: Ground) -> str:
 
 def search_results(ground: Ground) -> str:
     body = b'{"results": [' + b"{}," * (3 * MB) + b"{}]}"
-    return str(websearch._results("tavily", body))  # pyright: ignore[reportPrivateUsage]
+    return str(websearch._parse_results("tavily", body))  # pyright: ignore[reportPrivateUsage]
 
 
 def mcp_line(ground: Ground) -> str:
@@ -216,8 +216,8 @@ def mcp_body(ground: Ground) -> str:
 
 def a_large_number(ground: Ground) -> str:
     try:
-        notebook.parsed(b'{"nbformat": 4, "cells": [], "x": ' + b"9" * (10 * MB) + b"}")
-    except notebook.NoNotebook as error:
+        notebook.parse_notebook(b'{"nbformat": 4, "cells": [], "x": ' + b"9" * (10 * MB) + b"}")
+    except notebook.NotANotebook as error:
         return str(error)
     return "parsed"
 
@@ -263,7 +263,7 @@ BOMBS: list[tuple[Callable[[Ground], str], str]] = [
     (search_results, "None"),
     (mcp_line, "0 messages"),
     (mcp_body, "lists and objects"),
-    (a_large_number, "it is no JSON"),
+    (a_large_number, "it is not JSON"),
     (variables, "after expansion"),
     (replaced_variables, "after expansion"),
     (many_braces, "after expansion"),

@@ -12,8 +12,8 @@ from adderclaw.config.schema.settings import Config, Runtime, Security, Web
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.host import Nobody
 from adderclaw.core.types import ToolContext, ToolResult, Workspace
-from adderclaw.tools import Kit, builtin, decoded
-from adderclaw.tools.fetch import BODY_BYTES, READ_AT_ONCE, target_of
+from adderclaw.tools import Kit, builtin_tools, decode_arguments
+from adderclaw.tools.fetch import BODY_BYTES, PAGE_CHARS, page_target
 from adderclaw.tools.pages import Unreadable, text_of
 from tests.listening import served
 
@@ -96,7 +96,7 @@ ROUTES: dict[str, tuple[int, str, bytes, str]] = {
     "/away": (301, HTML, b"", "https://example.org/new"),
     "/private": (302, HTML, b"", "http://169.254.169.254/latest"),
     "/file": (302, HTML, b"", "file:///etc/passwd"),
-    "/long": (200, "text/plain", b"0123456789" * (READ_AT_ONCE // 10) + b"the end", ""),
+    "/long": (200, "text/plain", b"0123456789" * (PAGE_CHARS // 10) + b"the end", ""),
     "/huge": (200, "text/plain", b"x" * (11 << 20), ""),
     "/gateway/fetch": (200, HTML, PAGE.encode(), ""),
 }
@@ -136,10 +136,10 @@ class Browser(NamedTuple):
         return self.model.asked
 
     def fetch(self, path: str, prompt: str = "", name: str = "WebFetch", **more: Any) -> ToolResult:
-        tool = builtin(self.kit)["WebFetch"]
+        tool = builtin_tools(self.kit)["WebFetch"]
         ctx = ToolContext("c", "s", Workspace("/tmp"), called_as=name, host=self.model)
         url = path if "://" in path else f"http://127.0.0.1:{self.port}{path}"
-        arguments = decoded(tool, {"url": url, "prompt": prompt, **more})
+        arguments = decode_arguments(tool, {"url": url, "prompt": prompt, **more})
 
         async def run() -> ToolResult:
             return await tool.prepare(arguments, ctx).run()
@@ -284,8 +284,8 @@ def test_a_page_is_kept_for_a_quarter_of_an_hour(browser: Browser) -> None:
 
 def test_a_long_page_in_parts(browser: Browser) -> None:
     assert browser.fetch("/long").content.endswith("89the end"), "the kernel cuts it, as every result"
-    assert browser.fetch("/long", offset=READ_AT_ONCE).content.endswith("\n\nthe end")
-    assert browser.fetch("/long", offset=READ_AT_ONCE + 7).error_class == "tool_rejected"
+    assert browser.fetch("/long", offset=PAGE_CHARS).content.endswith("\n\nthe end")
+    assert browser.fetch("/long", offset=PAGE_CHARS + 7).error_class == "tool_rejected"
 
 
 def test_a_huge_page_is_cut(browser: Browser) -> None:
@@ -295,9 +295,9 @@ def test_a_huge_page_is_cut(browser: Browser) -> None:
 
 
 def test_plain_http_becomes_https_except_where_it_is_listed() -> None:
-    assert target_of("http://example.org/a", ()).url == "https://example.org/a"
-    assert target_of("http://example.org:8080/a", ()).url == "http://example.org:8080/a"
-    assert target_of("http://example.org/a", ("example.org",)).url == "http://example.org/a"
+    assert page_target("http://example.org/a", ()).url == "https://example.org/a"
+    assert page_target("http://example.org:8080/a", ()).url == "http://example.org:8080/a"
+    assert page_target("http://example.org/a", ("example.org",)).url == "http://example.org/a"
 
 
 def test_through_the_gateway(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

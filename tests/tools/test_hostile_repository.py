@@ -199,7 +199,7 @@ class Hostile:
 
     def run(self, command: str, start: process.Starter | None = None) -> str:
         context = ToolContext("c", "s", Workspace(str(self.root)))
-        arguments, means = BashArguments(command=command), shell.Means(start)
+        arguments, means = BashArguments(command=command), shell.CommandSetup(start)
         return result_of(shell.prepare(arguments, context, means)).content
 
 

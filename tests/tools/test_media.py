@@ -114,10 +114,10 @@ def pdf(*texts: str, password: str = "") -> bytes:
         (pdf("one", password="secret"), "", "encrypted"),
         (pdf(*["x"] * 11), "", "has 11 pages; name at most 20 of them"),
         (pdf(*["x"] * 25), "1-25", "at most 20"),
-        (pdf("one"), "two", "names none of them"),
+        (pdf("one"), "two", "selects none of them"),
         (pdf("one"), "2", "not among them"),
         (pdf("one"), "0", "not among them"),
-        (pdf("one"), "-3", "names none of them"),
+        (pdf("one"), "-3", "selects none of them"),
         (pdf("one"), "1-99999999999", None),
     ],
 )
@@ -234,7 +234,7 @@ def test_cells_are_shown_with_their_outputs(bench: Bench) -> None:
     for said in (
         "a\nb\n",
         "red\nline",
-        "shown beside this text: number 1",
+        "shown next to this text as number 1",
         "42",
         "broken picture",
         "10000 characters of",
@@ -283,7 +283,7 @@ def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path)
     keep = long_outputs.LongOutputs(str(tmp_path / "out" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
     bench.ctx.kept, bench.ctx.keep = keep.folder, keep
     text = "hunter2 " + "x" * 50_000
-    one, two = long_outputs.shown(text, keep), long_outputs.shown(text, keep)
+    one, two = long_outputs.shorten_text(text, keep), long_outputs.shorten_text(text, keep)
     assert one == two, "a call that is repeated has the same result"
     (file,) = Path(keep.folder).iterdir()
     assert f"Read {file} has all of it" in one
@@ -300,5 +300,5 @@ def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path)
 
 def test_where_nothing_can_be_kept_the_middle_is_only_left_out(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    said = long_outputs.shown("x" * 50_000, long_outputs.LongOutputs(str(tmp_path / "file" / "s"), str))
+    said = long_outputs.shorten_text("x" * 50_000, long_outputs.LongOutputs(str(tmp_path / "file" / "s"), str))
     assert "characters left out …]" in said

@@ -15,7 +15,7 @@ from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Disabled, Prepared, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.sandbox.box import Box
-from adderclaw.tools import decoded
+from adderclaw.tools import decode_arguments
 from adderclaw.tools.plugins import plugin_tools as plugin_tools
 from tests.config.test_plugins import PROGRAM, put
 from tests.rows import rows
@@ -99,11 +99,11 @@ class Bench:
     def tools(self) -> dict[str, Tool[Any]]:
         (found,) = installed.active(str(self.home))
         start = self.box.start if self.box is not None else None
-        return plugin_tools.tools([LoadedPlugin(found, str(self.home))], start, NAMES, lambda _: None)
+        return plugin_tools.plugin_tools([LoadedPlugin(found, str(self.home))], start, NAMES, lambda _: None)
 
     def call(self, name: str, given: dict[str, Any] | None = None) -> ToolResult:
         tool = self.tools()[name]
-        return self.result(tool.prepare(decoded(tool, given or {}), self.context))
+        return self.result(tool.prepare(decode_arguments(tool, given or {}), self.context))
 
     def result(self, prepared: Prepared) -> ToolResult:
         async def run() -> ToolResult:
@@ -203,7 +203,7 @@ def test_a_file_that_no_system_can_start_says_so(tmp_path: Path) -> None:
         (tmp_path / "plugins" / "q" / "t").write_text(start)
         found = installed.at(str(tmp_path / "plugins" / "q"))
         loaded = LoadedPlugin(found, str(tmp_path))
-        (tool,) = plugin_tools.tools([loaded], None, (), lambda _: None).values()
+        (tool,) = plugin_tools.plugin_tools([loaded], None, (), lambda _: None).values()
         context = ToolContext("c", "s", Workspace(str(tmp_path)))
 
         async def run(prepared: Prepared) -> ToolResult:
@@ -232,19 +232,19 @@ PLAIN = '{ type = "object" }'
 @rows("name", ["Bash", "bash", "file_read", "FILE_READ", "ToolSearch", "web_fetch"])
 def test_the_name_of_a_built_in_tool_is_taken(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     found = manifest(tmp_path_factory.mktemp("p"), "p", **{name: PLAIN})
-    if name == "web_fetch" and not plugin_tools.clashes(found.manifest, ()):
+    if name == "web_fetch" and not plugin_tools.name_clashes(found.manifest, ()):
         return  # no alias of that name
-    (said,) = plugin_tools.clashes(found.manifest, ())
+    (said,) = plugin_tools.name_clashes(found.manifest, ())
     assert "a built-in tool is called" in said
 
 
 def test_the_name_of_another_plugins_tool_is_taken(tmp_path: Path) -> None:
     first, second = manifest(tmp_path, "a", echo=PLAIN), manifest(tmp_path, "b", Echo=PLAIN)
-    assert plugin_tools.clashes(first.manifest, ()) == []
-    assert "the plugin 'a' brings" in plugin_tools.clashes(second.manifest, [first.manifest])[0]
+    assert plugin_tools.name_clashes(first.manifest, ()) == []
+    assert "the plugin 'a' brings" in plugin_tools.name_clashes(second.manifest, [first.manifest])[0]
     said: list[str] = []
     loaded = [LoadedPlugin(first, str(tmp_path)), LoadedPlugin(second, str(tmp_path))]
-    assert list(plugin_tools.tools(loaded, None, ("Bash",), said.append)) == ["echo"]
+    assert list(plugin_tools.plugin_tools(loaded, None, ("Bash",), said.append)) == ["echo"]
     assert "left out" in said[0]
 
 
@@ -267,7 +267,7 @@ UNUSABLE = {
 def test_a_schema_that_is_none_is_refused(tmp_path_factory: pytest.TempPathFactory, what: str) -> None:
     found = manifest(tmp_path_factory.mktemp("p"), "p", t=UNUSABLE[what])
     began = time.monotonic()
-    (said,) = plugin_tools.unusable(found.manifest)
+    (said,) = plugin_tools.unusable_schemas(found.manifest)
     assert "the schema of 't' cannot be used" in said
     assert time.monotonic() - began < 5
 
@@ -276,8 +276,8 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_runs(tmp_path: Pa
     found = manifest(
         tmp_path, "p", t='{ type = "object", required = ["n"], properties = { n = { type = "integer" } } }'
     )
-    (tool,) = plugin_tools.tools([LoadedPlugin(found, str(tmp_path))], None, (), lambda _: None).values()
+    (tool,) = plugin_tools.plugin_tools([LoadedPlugin(found, str(tmp_path))], None, (), lambda _: None).values()
     for given, said in (({}, "'n' is a required property"), ({"n": "x"}, "n: 'x' is not of type 'integer'")):
         with pytest.raises(Exception, match=said):
-            decoded(tool, given)
-    assert decoded(tool, {"n": 1}) == {"n": 1}
+            decode_arguments(tool, given)
+    assert decode_arguments(tool, {"n": 1}) == {"n": 1}

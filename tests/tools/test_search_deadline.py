@@ -5,7 +5,7 @@ import os
 
 from adderclaw.core.types import ToolResult
 from adderclaw.sandbox import process
-from adderclaw.tools import Kit, arguments_of, builtin, decoded, find
+from adderclaw.tools import Kit, builtin_tools, decode_arguments, find_tool, resolve_arguments
 from tests.tools.conftest import Bench, FixedClock
 
 
@@ -31,9 +31,11 @@ def test_both_searches_together_have_one_limit(bench: Bench) -> None:
         started.append("--no-ignore" if "--no-ignore" in order.argv else "")
         return process.start_unconfined(order._replace(argv=("/bin/sleep", "600")))
 
-    found = find(builtin(Kit(bench.config, None, FixedClock(), start=start)), "Grep")
+    found = find_tool(builtin_tools(Kit(bench.config, None, FixedClock(), start=start)), "Grep")
     assert found
-    prepared = found[0].prepare(decoded(found[0], arguments_of(found[1], {"pattern": "needle"})), bench.ctx)
+    prepared = found[0].prepare(
+        decode_arguments(found[0], resolve_arguments(found[1], {"pattern": "needle"})), bench.ctx
+    )
 
     async def run() -> ToolResult:
         return await prepared.run()

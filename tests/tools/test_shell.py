@@ -14,7 +14,7 @@ from adderclaw.policy.legacy.shell import planner as planner
 from adderclaw.policy.legacy.shell.planner import Plan, Raw
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import SandboxSpec
-from adderclaw.tools import arguments_of, find, shell
+from adderclaw.tools import find_tool, resolve_arguments, shell
 from adderclaw.tools.identity import NOBODY
 from adderclaw.tools.legacy import hardened_git
 from adderclaw.tools.paths import Refused
@@ -483,7 +483,7 @@ def test_what_is_not_there_or_is_text_counts_as_nothing(command: str, ctx: ToolC
 
 
 def test_a_tree_that_is_too_large_to_look_for_links_is_refused(ctx: ToolContext) -> None:
-    for number in range(shell.MAX_LOOKED_AT + 1):
+    for number in range(shell.MAX_CHECKED_NAMES + 1):
         os.close(os.open(f"{ctx.workspace.root}/{number}", os.O_CREAT | os.O_WRONLY))
     for command in ("grep -R x .",):
         with pytest.raises(Refused):
@@ -515,10 +515,10 @@ def test_what_is_no_plan_is_raw_and_opaque(command: str, ctx: ToolContext) -> No
 )
 def test_each_name_has_its_own_time_limit(name: str, given: dict[str, int], seconds: float) -> None:
     config = Config(runtime=Runtime(shell_timeout_seconds=7))
-    found = find({tool.name: tool for tool in shell.tools(config)}, name)
+    found = find_tool({tool.name: tool for tool in shell.tools(config)}, name)
     assert found is not None
     tool, alias = found
-    arguments = decode(BashArguments, arguments_of(alias, {"command": "ls", **given}))
+    arguments = decode(BashArguments, resolve_arguments(alias, {"command": "ls", **given}))
     assert tool.timeout(arguments) == seconds + shell.GRACE
 
 
@@ -532,7 +532,7 @@ def test_in_the_sandbox_the_directory_carries_over_and_the_system_is_read_only(
     box = confinement.create_box("bubblewrap", SandboxSpec((ctx.workspace.root,)))
 
     def confined(command: str) -> ToolResult:
-        return result_of(shell.prepare(BashArguments(command=command), ctx, shell.Means(box.start)))
+        return result_of(shell.prepare(BashArguments(command=command), ctx, shell.CommandSetup(box.start)))
 
     assert confined("touch /usr/x").error_class == "tool_rejected"
     assert confined("cd sub && echo x > y").content == ""

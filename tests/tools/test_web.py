@@ -276,8 +276,8 @@ def test_another_port_of_a_listed_one_is_not_listed(web: Bench, port: int) -> No
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("/private", "http://169.254.169.254/latest/meta-data, which is another host and was not followed"),
-        ("/other", "http://localhost:1/, which is another host"),
+        ("/private", "another host, http://169.254.169.254/latest/meta-data, and was not followed"),
+        ("/other", "another host, http://localhost:1/, and"),
         ("/file", "was not followed"),
         ("/creds", "was not followed"),
         ("/loop", "redirects more than 5 times"),

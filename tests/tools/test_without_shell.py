@@ -71,7 +71,7 @@ def test_one_program(text: str, ctx: ToolContext) -> None:
     made = ready(text, ctx)
     assert made.argv, "it is one program"
     env = process.environment(workspace_roots=(ctx.workspace.root,))
-    argv = shell.ALONE.argv(made.text)
+    argv = shell.UNCONFINED.argv(made.text)
     by_bash = asyncio.run(process.run(argv, cwd=ctx.workspace.cwd, env=env, timeout=60))
     alone = bash(text, ctx)
     assert alone.metadata["exit_code"] == by_bash.returncode

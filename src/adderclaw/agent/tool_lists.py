@@ -37,11 +37,11 @@ def _lists(now: Config) -> Iterator[tuple[str, list[str]]]:
 
 def wrong(listed: list[str], options: Options) -> Iterator[tuple[int, str]]:
     """Index and message of each name that is not a tool."""
-    builtin = names.builtin()
+    builtin = names.builtin_names()
     for index, name in enumerate(listed):
         if "*" in name and name != ALL:
             yield index, f'{name!r} is not the name of a tool; a list of tools has names, or "*"'
-        elif name not in builtin and name != ALL and not name.startswith(names.SERVER):
+        elif name not in builtin and name != ALL and not name.startswith(names.SERVER_PREFIX):
             brought = _of_plugins(options)
             if name not in brought:
                 yield index, f"there is no tool {name!r}{meant(name, (*builtin, *brought))}"
@@ -55,7 +55,7 @@ def _of_plugins(options: Options) -> list[str]:
 
 def unknown_in_rules(loaded: Loaded) -> list[str]:
     """A warning for each permission rule whose tool does not exist. Settings of other programs may name theirs."""
-    builtin = names.builtin()
+    builtin = names.builtin_names()
     given = loaded.config.permissions
     found: list[str] = []
     for behaviour, rules in (("deny", given.deny), ("ask", given.ask), ("allow", given.allow)):

@@ -68,9 +68,9 @@ def _nothing() -> None:
 def _pumped(source: int, target: int) -> None:
     """Everything from one descriptor to another, then both are closed."""
     try:
-        with open(source, "rb", buffering=0) as given, open(target, "wb", buffering=0) as taken:
-            while data := given.read(65_536):
+        with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
+            while data := reader.read(65_536):
                 while data:
-                    data = data[taken.write(data) :]
+                    data = data[writer.write(data) :]
     except OSError:
         return

@@ -29,7 +29,7 @@ def decoded(given: Sequence[Picture]) -> tuple[MediaBlock, ...]:
 def _one(number: int, one: Picture) -> MediaBlock:
     try:
         data = base64.b64decode(one.data, validate=True)
-        found = images.measured(data)
+        found = images.measure_image(data)
     except (binascii.Error, ValueError) as error:
         raise Refusal(400, "pictures", f"picture {number}: {error}") from error
     if len(data) > images.MAX_BYTES:

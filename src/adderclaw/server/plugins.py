@@ -27,7 +27,7 @@ async def disable(called: Called) -> PluginRow:
         from adderclaw.tools.plugins import changes
 
         _one(called.path["name"])
-        changes.disable(home(), called.path["name"])
+        changes.disable_plugin(home(), called.path["name"])
         return _one(called.path["name"])
 
     return await asyncio.to_thread(work)

@@ -10,7 +10,7 @@ from adderclaw.storage import Store, approvals, locks, memory, retention, tape
 from adderclaw.storage.memory import Memory
 from adderclaw.storage.queries import conversations
 from adderclaw.terminal import editor
-from adderclaw.tools.memory import MAX_VALUE, MemoryWriteArguments, unfit
+from adderclaw.tools.memory import MAX_VALUE, MemoryWriteArguments, note_problem
 
 SHOWN = 200
 """Notes in one list."""
@@ -35,7 +35,7 @@ def one(store: Store, key: str, project: str | None) -> Memory:
 
 def keep(store: Store, key: str, value: str, project: str | None) -> None:
     """Write a note by the operator's word."""
-    if why := unfit(MemoryWriteArguments(key, value)):
+    if why := note_problem(MemoryWriteArguments(key, value)):
         raise UsageError(why)
     with store.write() as cursor:
         memory.put(cursor, key, value, project=project)

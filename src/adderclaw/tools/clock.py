@@ -1,4 +1,4 @@
-"""Time: what the clock says here and in UTC."""
+"""Time: the local time, UTC and the timezone."""
 
 import os
 import time as system
@@ -17,7 +17,7 @@ class TimeArguments:
 
 
 def timezone(now: float) -> str:
-    """The zone's name where the system tells it, with its offset: `Europe/Berlin (CET, UTC+01:00)`."""
+    """The timezone's name, if the system knows it, and its offset: `Europe/Berlin (CET, UTC+01:00)`."""
     local = system.localtime(now)
     sign, minutes = "-" if local.tm_gmtoff < 0 else "+", abs(local.tm_gmtoff) // 60
     about = f"{local.tm_zone}, UTC{sign}{minutes // 60:02}:{minutes % 60:02}"

@@ -1,4 +1,4 @@
-"""What is known of each built-in tool without its module, read in one go from the generated `schemas.json`."""
+"""Description and schema of each built-in tool, read from the generated `schemas.json` without importing the tool."""
 
 import json
 import os

@@ -10,7 +10,7 @@ from typing import Any
 from adderclaw.config.foreign.hooks import EVENTS as CLOSED
 from adderclaw.config.foreign.hooks import NEWER
 from adderclaw.core.types import Json
-from adderclaw.tools.hooks.catalogue import BASE, EVENTS, OUTPUT, Spec, problems, strange
+from adderclaw.tools.hooks.catalogue import BASE, EVENTS, OUTPUT, Spec, field_problems, unknown_fields
 from tests.rows import rows
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ def ours(table: dict[str, str]) -> dict[str, str]:
 
 
 def said(spec: Spec) -> dict[str, str]:
-    return {name: kind.says for name, kind in spec.items()}
+    return {name: kind.description for name, kind in spec.items()}
 
 
 CALL: Json = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"}
@@ -150,14 +150,14 @@ def test_what_every_event_says_and_every_answer_may() -> None:
 def test_d97_to_d106_fields(event: str) -> None:
     least, more, wrong = FIELDS[event]
     spec = EVENTS[event].fields
-    assert problems(spec, least) == []
-    assert problems(spec, {**least, **more}) == []
-    assert strange(spec, {**least, **more}) == []
+    assert field_problems(spec, least) == []
+    assert field_problems(spec, {**least, **more}) == []
+    assert unknown_fields(spec, {**least, **more}) == []
     for name in least:
         without = {key: value for key, value in least.items() if key != name}
-        assert problems(spec, without) == [f"{name} is missing"]
+        assert field_problems(spec, without) == [f"{name} is missing"]
     for name, value in wrong.items():
-        (problem,) = problems(spec, {**least, **more, name: value})
+        (problem,) = field_problems(spec, {**least, **more, name: value})
         assert problem.startswith(f"{name} must be ")
 
 
@@ -190,4 +190,4 @@ UPDATE: list[tuple[Any, bool]] = [
 def test_d110_permission_updates(update: Any, fits: bool) -> None:
     spec = EVENTS["PermissionRequest"].fields
     data: Json = {"tool_name": "x", "tool_input": {}, "permission_suggestions": [update]}
-    assert (problems(spec, data) == []) == fits
+    assert (field_problems(spec, data) == []) == fits

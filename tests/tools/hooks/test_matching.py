@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adderclaw.tools.hooks import ecmascript
-from adderclaw.tools.hooks.matching import matches, never, query
+from adderclaw.tools.hooks.matching import matched_text, matches, never_matches_reason
 from tests.rows import rows
 
 ALIASES = {"shell": "Bash", "file_write": "Write"}
@@ -62,21 +62,21 @@ def test_t14_events_without_a_query_match_only_everything(event: str) -> None:
 @rows(
     ("event", "matcher", "why"),
     [
-        ("Stop", ".*", "Stop is not matched by anything"),
-        ("UserPromptSubmit", "startup", "UserPromptSubmit is not matched by anything"),
-        ("PreToolUse", "(?i)edit", "no ECMAScript regular expression"),
-        ("PostToolUse", "Write(*.py)|Edit(*.py)", "no ECMAScript regular expression"),
+        ("Stop", ".*", "Stop does not use matchers"),
+        ("UserPromptSubmit", "startup", "UserPromptSubmit does not use matchers"),
+        ("PreToolUse", "(?i)edit", "not a valid ECMAScript regular expression"),
+        ("PostToolUse", "Write(*.py)|Edit(*.py)", "not a valid ECMAScript regular expression"),
         *(("Stop", matcher, "") for matcher in ("", "*")),
         *(("PreToolUse", matcher, "") for matcher in ("", "*", "Bash", "NoSuchTool", "Edit|Write", "mcp__.*", "^Ba")),
     ],
 )
 def test_a_matcher_that_can_match_nothing_is_known(event: str, matcher: str, why: str) -> None:
-    assert why in never(event, matcher)
-    assert bool(never(event, matcher)) == bool(why)
+    assert why in never_matches_reason(event, matcher)
+    assert bool(never_matches_reason(event, matcher)) == bool(why)
 
 
 def test_a_changed_file_is_matched_by_its_name_alone() -> None:
-    assert query("FileChanged", {"file_path": "/a/b/.env", "event": "change"}) == ".env"
+    assert matched_text("FileChanged", {"file_path": "/a/b/.env", "event": "change"}) == ".env"
 
 
 EXPLODE = ["(a+)+$", "(a|a)*b", "(a*)*b", "(.*)*x", ".*.*.*.*.*.*x", r"(\w+\s?)*!", "(a?){40}a{40}b"]
@@ -91,8 +91,8 @@ def test_a_matcher_that_explodes_ends_and_its_hook_runs(pattern: str) -> None:
 
 def ours(pattern: str, texts: list[str]) -> list[bool | None] | None:
     try:
-        return [ecmascript.found(pattern, text) for text in texts]
-    except ecmascript.Invalid:
+        return [ecmascript.search_pattern(pattern, text) for text in texts]
+    except ecmascript.InvalidPattern:
         return None
 
 

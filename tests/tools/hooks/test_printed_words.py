@@ -1,6 +1,6 @@
 """Words that a hook's command only prints bind no file; whatever could be opened or run does."""
 
-from adderclaw.tools.hooks.printed_words import printed
+from adderclaw.tools.hooks.printed_words import printed_spans
 from tests.rows import rows
 
 PRINTED = [
@@ -57,7 +57,7 @@ BOUND = [
 
 def seen(text: str, shell: str = "bash") -> str:
     """The text without what is only printed."""
-    for start, end in sorted(printed(text, shell), reverse=True):
+    for start, end in sorted(printed_spans(text, shell), reverse=True):
         text = text[:start] + text[end:]
     return text
 

@@ -11,14 +11,14 @@ from adderclaw.config.plugins.manifest import Manifest
 from adderclaw.core.errors import ConfigError
 from adderclaw.core.types import Json
 from adderclaw.tools.hooks import scripts, settings
-from adderclaw.tools.hooks.process import argv_of
+from adderclaw.tools.hooks.process import hook_argv
 from adderclaw.tools.hooks.settings import Hook
 from tests.rows import rows
 
 
 def made(*entries: Json, environ: dict[str, str] | None = None, **more: Any) -> tuple[Hook, ...]:
     more = {"home": "/home/me/.adderclaw", "project": "/nowhere", **more}
-    return settings.read(entries, origins={}, environ=environ or {}, **more)
+    return settings.read_hooks(entries, origins={}, environ=environ or {}, **more)
 
 
 def entry(event: str = "PreToolUse", **more: Any) -> Json:
@@ -51,7 +51,7 @@ def test_d51_one_order_over_all_events_with_what_is_the_same_and_adjacent_once()
     found = made(entry(), entry(), entry(shell="sh"), entry("Stop"), entry(**{"if": "Bash"}), entry())
     assert [hook.ordinal for hook in found] == [0, 1, 2, 3, 4]
     assert [hook.event for hook in found] == ["PreToolUse", "PreToolUse", "Stop", "PreToolUse", "PreToolUse"]
-    assert [hook.ordinal for hook in settings.chains(found)["PreToolUse"]] == [0, 1, 3, 4]
+    assert [hook.ordinal for hook in settings.hooks_by_event(found)["PreToolUse"]] == [0, 1, 3, 4]
 
 
 def loaded(root: Path, name: str) -> LoadedPlugin:
@@ -67,7 +67,7 @@ def test_d51_plugins_stand_between_the_settings_and_the_session(tmp_path: Path) 
         entry(command="same"),
         brought=[(one, [entry(command="same"), root, root]), (two, [root, entry(command="${ADDERCLAW_PLUGIN_DATA}")])],
         of_session=[entry(command="session")],
-        held=[entry(command="untrusted")],
+        untrusted=[entry(command="untrusted")],
     )
     assert [(hook.ordinal, hook.command) for hook in found] == [
         (0, "settings"),
@@ -92,27 +92,27 @@ def test_a_folder_that_a_shell_would_read_otherwise_is_left_to_the_shell(tmp_pat
 
 def test_d61_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bash,) = made(entry(command="a b"))
-    assert argv_of(bash, ()) in (("/bin/bash", "-lc", "a b"), ("/usr/bin/bash", "-lc", "a b"))
+    assert hook_argv(bash, ()) in (("/bin/bash", "-lc", "a b"), ("/usr/bin/bash", "-lc", "a b"))
     (sh,) = made(entry(command="a b", shell="sh"))
-    assert argv_of(sh, ())[1:] == ("-c", "a b")
+    assert hook_argv(sh, ())[1:] == ("-c", "a b")
     (power,) = made(entry(command="a b", shell="powershell"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="pwsh"):
-        argv_of(power, ())
+        hook_argv(power, ())
     (tmp_path / "powershell").write_text("")
     (tmp_path / "powershell").chmod(0o755)
     said = ("-NoProfile", "-NonInteractive", "-Command", "a b")
-    assert argv_of(power, ()) == (str(tmp_path / "powershell"), *said)
+    assert hook_argv(power, ()) == (str(tmp_path / "powershell"), *said)
     (other,) = made(entry(command="a b", shell="powershell"), powershell="pwsh-preview")
     with pytest.raises(FileNotFoundError, match=r"pwsh-preview .runtime.shell_windows. is not there"):
-        argv_of(other, ())
+        hook_argv(other, ())
     (tmp_path / "pwsh-preview").symlink_to("powershell")
-    assert argv_of(other, ()) == (str(tmp_path / "pwsh-preview"), *said)
+    assert hook_argv(other, ()) == (str(tmp_path / "pwsh-preview"), *said)
     (exact,) = made(entry(command="prog", args=["${CLAUDE_PROJECT_DIR}/x", "$HOME"]))
-    with scripts.ready(exact, scripts.Ground(("/p",))) as ready:
-        assert argv_of(ready, ()) == ("prog", "/p/x", "$HOME")
+    with scripts.prepare_hook(exact, scripts.HookWorkspace(("/p",))) as ready:
+        assert hook_argv(ready, ()) == ("prog", "/p/x", "$HOME")
     (named,) = made({"hook_event_name": "Stop", "name": "check"})
-    assert argv_of(named, ()) == ("/home/me/.adderclaw/hooks/check",)
+    assert hook_argv(named, ()) == ("/home/me/.adderclaw/hooks/check",)
 
 
 def test_d62_a_shell_that_is_not_there_is_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

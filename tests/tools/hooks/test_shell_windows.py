@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adderclaw.tools.hooks import scripts, settings, shell_windows
-from adderclaw.tools.hooks.process import run
+from adderclaw.tools.hooks.process import run_hook_command
 
 QUOTES = "'\u2018\u2019\u201a\u201b"
 WORDS = st.text(
@@ -36,7 +36,7 @@ def read(text: str) -> list[str]:
 @given(st.lists(WORDS, min_size=1))
 @example(["it's", "", "$(calc)", "a\u2019; calc; \u2018"])
 def test_s_48_every_word_arrives_as_it_is(words: list[str]) -> None:
-    command = shell_windows.call(words)
+    command = shell_windows.call_script(words)
     assert command.startswith("& ")
     assert command.endswith("; exit $LASTEXITCODE")
     assert read(command[2 : -len("; exit $LASTEXITCODE")]) == words
@@ -44,7 +44,7 @@ def test_s_48_every_word_arrives_as_it_is(words: list[str]) -> None:
 
 def test_a_nul_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
-        shell_windows.quoted("a\0b")
+        shell_windows.quote_word("a\0b")
 
 
 def test_s_48_a_script_of_powershell_is_run_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,8 +60,8 @@ def test_s_48_a_script_of_powershell_is_run_by_it(tmp_path: Path, monkeypatch: p
     work = tmp_path / "work"
     work.mkdir()
     entry = {"hook_event_name": "PreToolUse", "command": str(script), "args": ["it's", "$HOME"]}
-    (hook,) = settings.read([entry], origins={}, environ={}, home=str(tmp_path / "home"), project=str(work))
-    done = asyncio.run(run(hook, b"", ground=scripts.Ground((str(work),)), more={}, seconds=20))
+    (hook,) = settings.read_hooks([entry], origins={}, environ={}, home=str(tmp_path / "home"), project=str(work))
+    done = asyncio.run(run_hook_command(hook, b"", ground=scripts.HookWorkspace((str(work),)), more={}, seconds=20))
     assert done.exit_code == 3, done
     said = f"& '{script}' 'it''s' '$HOME'; exit $LASTEXITCODE"
     assert done.stdout == f"-NoProfile|-NonInteractive|-Command|{said}|"

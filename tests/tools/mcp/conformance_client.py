@@ -15,8 +15,8 @@ from adderclaw.config.servers import Entry, read
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.tools.mcp import forms
-from adderclaw.tools.mcp.connection import Connection, Wires
-from adderclaw.tools.mcp.oauth import Person, StoredLogin, provider
+from adderclaw.tools.mcp.connection import Connection, ConnectionSetup
+from adderclaw.tools.mcp.oauth import Person, StoredLogin, auth_for
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT: Json = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
@@ -55,7 +55,7 @@ class Browser:
 
 
 async def accept_defaults(_server: str, question: Json) -> Json:
-    return {"action": "accept", "content": forms.defaults(question)}
+    return {"action": "accept", "content": forms.form_defaults(question)}
 
 
 async def issuer_of(url: str) -> str:
@@ -85,9 +85,9 @@ async def main(url: str) -> None:
 
     async def login(wanted: Entry, address: str) -> Any:
         kept = StoredLogin(wanted, address, memory, secrets, clock)
-        return provider(wanted, address, kept, Person("http://127.0.0.1:3000/callback", browser.show, browser.answer))
+        return auth_for(wanted, address, kept, Person("http://127.0.0.1:3000/callback", browser.show, browser.answer))
 
-    wires = Wires(
+    wires = ConnectionSetup(
         clock,
         secrets,
         lambda body: print(body, file=sys.stderr),

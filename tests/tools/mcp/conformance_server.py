@@ -174,6 +174,6 @@ RESOURCES = Resources(
 
 
 if __name__ == "__main__":
-    answers.quiet()
-    made = server.made(Offer(lambda: map(value, TOOLS), call, resources=RESOURCES))
-    uvicorn.run(server.application(made), fd=int(sys.argv[1]), log_level="critical")
+    answers.silence_sdk_logging()
+    made = server.build_server(Offer(lambda: map(value, TOOLS), call, resources=RESOURCES))
+    uvicorn.run(server.asgi_application(made), fd=int(sys.argv[1]), log_level="critical")

@@ -13,7 +13,7 @@ from adderclaw.config.servers import Entry, read
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.storage import Store
-from adderclaw.tools.mcp.connection import Wires
+from adderclaw.tools.mcp.connection import ConnectionSetup
 from adderclaw.tools.mcp.servers import Servers
 
 SCRIPT = Path(__file__).with_name("a_server.py")
@@ -59,7 +59,7 @@ class Bench:
             self.asked.append(question)
             return self.answer
 
-        wires = Wires(
+        wires = ConnectionSetup(
             self.clock, Secrets(), lambda body: self.told.append(dict(body)), (str(self.root),), elicit=elicit
         )
 
@@ -72,7 +72,7 @@ class Bench:
         """A call as the kernel makes it: found (perhaps late), decoded, prepared, run."""
         name = f"mcp__demo__{name}"
         if name not in self.tools:
-            why_not = await servers.arrive(name)
+            why_not = await servers.start_server_of(name)
             assert not why_not, why_not
         tool = self.tools[name]
         context = ToolContext("c", "s", Workspace(str(self.root)))

@@ -1,23 +1,26 @@
 """Which package a command line fetches before it runs it."""
 
-from adderclaw.tools.mcp.fetches import OF_UV, Fetched, fetched, recipe
+from adderclaw.tools.mcp.fetches import UV_SCRIPT, FetchedPackage, fetch_recipe, fetched_package
 from tests.rows import rows
 
 
 @rows(
     ("line", "found"),
     [
-        ("npx -y @modelcontextprotocol/server-filesystem .", Fetched("npx", "@modelcontextprotocol/server-filesystem")),
-        ("/usr/bin/npx --yes a@1.2 x", Fetched("npx", "a@1.2")),
-        ("npx -y --package=a b", Fetched("npx", "a")),
-        ("npx -p a b", Fetched("npx", "a")),
-        ("uvx mcp-server-git --repository .", Fetched("uvx", "mcp-server-git")),
-        ("uvx --python 3.12 --from git-tools server", Fetched("uvx", "git-tools")),
-        ("uvx --with more server", Fetched("uvx", "server")),
-        ("uv tool run server", Fetched("uv", "server")),
-        ("uvx -p 3.12 server", Fetched("uvx", "server")),
-        ("npm exec -- a", Fetched("npm", "a")),
-        ("pipx run server", Fetched("pipx", "server")),
+        (
+            "npx -y @modelcontextprotocol/server-filesystem .",
+            FetchedPackage("npx", "@modelcontextprotocol/server-filesystem"),
+        ),
+        ("/usr/bin/npx --yes a@1.2 x", FetchedPackage("npx", "a@1.2")),
+        ("npx -y --package=a b", FetchedPackage("npx", "a")),
+        ("npx -p a b", FetchedPackage("npx", "a")),
+        ("uvx mcp-server-git --repository .", FetchedPackage("uvx", "mcp-server-git")),
+        ("uvx --python 3.12 --from git-tools server", FetchedPackage("uvx", "git-tools")),
+        ("uvx --with more server", FetchedPackage("uvx", "server")),
+        ("uv tool run server", FetchedPackage("uv", "server")),
+        ("uvx -p 3.12 server", FetchedPackage("uvx", "server")),
+        ("npm exec -- a", FetchedPackage("npm", "a")),
+        ("pipx run server", FetchedPackage("pipx", "server")),
         ("npx", None),
         ("npx -y", None),
         ("npm start", None),
@@ -26,8 +29,8 @@ from tests.rows import rows
         ("./npx-like a", None),
     ],
 )
-def test_what_is_fetched(line: str, found: Fetched | None) -> None:
-    assert fetched(line.split()) == found
+def test_what_is_fetched(line: str, found: FetchedPackage | None) -> None:
+    assert fetched_package(line.split()) == found
 
 
 @rows(
@@ -40,7 +43,7 @@ def test_what_is_fetched(line: str, found: Fetched | None) -> None:
     ],
 )
 def test_how_npx_fetches_apart(line: str, begin: str, package: str, arguments: str) -> None:
-    found = recipe(line.split())
+    found = fetch_recipe(line.split())
     assert found is not None
     assert (found.package, list(found.arguments)) == (package, arguments.split())
     assert " ".join(found.fetch).startswith(begin)
@@ -57,9 +60,9 @@ def test_how_npx_fetches_apart(line: str, begin: str, package: str, arguments: s
     ],
 )
 def test_how_uvx_fetches_apart(line: str, words: str) -> None:
-    found = recipe(line.split())
+    found = fetch_recipe(line.split())
     assert found is not None
-    assert list(found.fetch) == [OF_UV if word == "CODE" else word for word in words.split()]
+    assert list(found.fetch) == [UV_SCRIPT if word == "CODE" else word for word in words.split()]
 
 
 @rows(
@@ -70,4 +73,4 @@ def test_how_uvx_fetches_apart(line: str, words: str) -> None:
     ],
 )
 def test_what_lies_in_the_workspace_or_another_program_fetches_is_not_fetched_apart(line: str) -> None:
-    assert recipe(line.split()) is None
+    assert fetch_recipe(line.split()) is None

@@ -16,9 +16,9 @@ from adderclaw.core.decode import Invalid
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.tools.mcp import forms
-from adderclaw.tools.mcp.definitions import Definition, listing, server_of, tool_name
-from adderclaw.tools.mcp.oauth import by_itself
-from adderclaw.tools.mcp.results import of_call
+from adderclaw.tools.mcp.definitions import Definition, list_definitions, server_of, tool_name
+from adderclaw.tools.mcp.oauth import client_credentials_auth
+from adderclaw.tools.mcp.results import call_result
 from tests.program import Cli
 from tests.rows import rows
 
@@ -87,7 +87,7 @@ def _tool(name: str, **more: Any) -> Any:
 def test_what_cannot_be_offered_is_said() -> None:
     big = {"description": "x" * 70_000}
     tools = [_tool("a b"), _tool("a_b"), _tool("x\u202e"), _tool(""), _tool("big", input_schema=big), _tool("good")]
-    kept, left_out = listing("s", tools)
+    kept, left_out = list_definitions("s", tools)
     assert [one.name for one in kept] == ["a b", "good"]
     assert len(left_out) == 4
     assert "same name" in left_out[0]
@@ -118,8 +118,8 @@ def _text(text: str) -> Any:
 
 
 def test_structured_content_is_said_once() -> None:
-    assert "structured" not in of_call(_result(_text('{"a": 1}'), structured={"a": 1})).content
-    assert 'structured content: {"a":1}' in of_call(_result(_text("other"), structured={"a": 1})).content
+    assert "structured" not in call_result(_result(_text('{"a": 1}'), structured={"a": 1})).content
+    assert 'structured content: {"a":1}' in call_result(_result(_text("other"), structured={"a": 1})).content
 
 
 def test_links_sounds_and_odd_images_are_named() -> None:
@@ -128,7 +128,7 @@ def test_links_sounds_and_odd_images_are_named() -> None:
     )
     sound = SimpleNamespace(type="audio", mime_type="audio/wav", data="AAAA")
     odd = SimpleNamespace(type="image", mime_type="image/png", data="not base64!")
-    result = of_call(_result(link, sound, odd))
+    result = call_result(_result(link, sound, odd))
     assert "[resource x://y (n, text/plain); ReadMcpResource reads it]" in result.content
     assert "audio/wav, 3 bytes: not shown" in result.content
     assert not result.media
@@ -154,7 +154,7 @@ FORM: Json = {
 
 
 def test_a_form_is_questions() -> None:
-    name, age, sure, tags = forms.questions("s", FORM)
+    name, age, sure, tags = forms.form_questions("s", FORM)
     assert name.question.startswith("The MCP server s asks: Who\\u{202e}? Name")
     assert age.options == ()
     assert [option.label for option in sure.options] == ["yes", "no", "leave it empty"]
@@ -172,9 +172,9 @@ def test_a_form_is_questions() -> None:
     ],
 )
 def test_answers_fit_or_are_a_refusal(said: list[str] | None, action: str) -> None:
-    questions = forms.questions("s", FORM)
+    questions = forms.form_questions("s", FORM)
     replies = None if said is None else {one.question: word for one, word in zip(questions, said, strict=True)}
-    made = forms.answer("s", FORM, replies)
+    made = forms.form_answer("s", FORM, replies)
     assert made["action"] == action
     if action == "accept":
         assert made["content"] == {"name": "Ann", "age": 7, "sure": False, "tags": ["a", "b"]}
@@ -183,9 +183,9 @@ def test_answers_fit_or_are_a_refusal(said: list[str] | None, action: str) -> No
 @pytest.mark.parametrize(("said", "action"), [("yes", "accept"), ("no", "decline"), ("maybe", "decline")])
 def test_an_address_is_a_question(said: str, action: str) -> None:
     asked: Json = {"message": "Pay.", "mode": "url", "url": "https://x.org/", "elicitation_id": "1"}
-    (question,) = forms.questions("s", asked)
+    (question,) = forms.form_questions("s", asked)
     assert "https://x.org/" in question.question
-    assert forms.answer("s", asked, {question.question: said})["action"] == action
+    assert forms.form_answer("s", asked, {question.question: said})["action"] == action
 
 
 # ------------------------------------------------------------------ entries
@@ -220,7 +220,7 @@ def test_a_client_shows_its_secret_to_its_own_authorization_server_alone(
     given = ITSELF if kind == "secret" else {**ITSELF, "clientSecretEnv": None, "clientKeyEnv": "K"}
     entry = Entry("x", "x", read({"url": "https://x.org/mcp", "oauth": given}), "user")
     assert entry.server.oauth is not None
-    auth = by_itself(entry, entry.server.oauth, "https://x.org/mcp", Secrets())
+    auth = client_credentials_auth(entry, entry.server.oauth, "https://x.org/mcp", Secrets())
     sent: list[httpx2.Request] = []
 
     def answered(request: httpx2.Request) -> httpx2.Response:

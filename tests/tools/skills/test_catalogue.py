@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 from skills_ref import validate  # pyright: ignore[reportMissingTypeStubs]
 
-from adderclaw.tools.skills.catalogue import Place, Skill, inspect, load, places
+from adderclaw.tools.skills.catalogue import Skill, SkillFolder, inspect_skill, load_skills, skill_folders
 from tests.tools.skills.conftest import Write
 
 HEAD = "---\nname: pdf\ndescription: Reads PDF files.\n"
@@ -88,7 +88,7 @@ def made(root: Path, content: str | None, name: str) -> Path:
 def test_the_verdict_is_the_specifications(case: str, tmp_path: Path) -> None:
     folder = made(tmp_path, *SAME[case])
     oracle = validate(folder)
-    found = inspect(str(folder))
+    found = inspect_skill(str(folder))
     assert bool(found.diagnosis) == bool(oracle), (found.diagnosis, oracle)
     assert not found.repairs or case == "metadata that is a text"
     assert found.usable or found.diagnosis
@@ -99,14 +99,14 @@ def test_what_is_mended_is_said(case: str, tmp_path: Path) -> None:
     content, said = REPAIRED[case]
     folder = made(tmp_path, content, "pdf")
     assert validate(folder)
-    found = inspect(str(folder))
+    found = inspect_skill(str(folder))
     assert found.usable
     assert not found.diagnosis
     assert said in " ".join(found.repairs)
 
 
 def test_a_field_that_the_specification_lacks_keeps_nobody_from_using_the_skill(write: Write) -> None:
-    found = inspect(str(write("pdf", "description: d\nversion: 2\ntags: [a, b]\nuser-invocable: no")))
+    found = inspect_skill(str(write("pdf", "description: d\nversion: 2\ntags: [a, b]\nuser-invocable: no")))
     assert found.usable
     assert "tags, user-invocable, version" in found.diagnosis[0]
     assert (found.version, found.tags, found.for_user, found.for_model) == ("2", ("a", "b"), False, True)
@@ -120,7 +120,7 @@ def test_what_the_frontmatter_says(write: Write) -> None:
     folder = write("pdf", head)
     (folder / "references").mkdir()
     (folder / "references" / "a.md").write_text("a")
-    found = inspect(str(folder))
+    found = inspect_skill(str(folder))
     assert found.description == "Reads PDF."
     assert (found.tags, found.keywords, found.version) == (("pdf", "tables"), ("forms", "pages"), "1.2")
     assert found.allowed_tools == ("Bash(git log:*)", "Read", "Grep")
@@ -154,7 +154,7 @@ def test_bad_heads(case: str, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "SKILL.md").write_bytes(BAD[case][0])
     began = monotonic()
-    found = inspect(str(folder))
+    found = inspect_skill(str(folder))
     assert monotonic() - began < 30
     assert not found.usable
     assert re.search(BAD[case][1], found.diagnosis[0]), found.diagnosis
@@ -162,7 +162,7 @@ def test_bad_heads(case: str, tmp_path: Path) -> None:
 
 def test_of_ten_megabytes_the_head_is_read_and_no_more(write: Write) -> None:
     folder = write("pdf", body="x" * 10_000_000)
-    assert inspect(str(folder)).usable
+    assert inspect_skill(str(folder)).usable
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a" / "SKILL.md")
     (tmp_path / "b" / "SKILL.md").mkdir()
     (tmp_path / "c" / "SKILL.md").symlink_to("/etc/passwd")
-    found = load([Place(str(tmp_path), "project", str(tmp_path))])
+    found = load_skills([SkillFolder(str(tmp_path), "project", str(tmp_path))])
     assert [skill.name for skill in found.invalid] == ["a", "b", "c"]
     reasons = [skill.diagnosis[0] for skill in found.invalid]
     assert "not a regular file" in reasons[0]
@@ -179,7 +179,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 
 
 def test_invisible_characters_of_a_description_are_shown(write: Write) -> None:
-    found = inspect(str(write("pdf", "description: Reads\u202e \U000e0041PDF\u200b.")))
+    found = inspect_skill(str(write("pdf", "description: Reads\u202e \U000e0041PDF\u200b.")))
     assert found.description == "Reads\\u{202e} \\u{e0041}PDF\\u{200b}."
     assert "invisible" in found.repairs[0]
 
@@ -198,7 +198,7 @@ def test_the_operator_goes_before_the_project_and_a_name_twice_is_said(write: Wr
     write("a", "description: first", where="project/skills")
     write("c", where="project/.adderclaw/skills")
     project, home = str(tmp_path / "project"), str(tmp_path / "home")
-    found = load(places(project, home, f"{project}/skills"))
+    found = load_skills(skill_folders(project, home, f"{project}/skills"))
     assert names(found.skills) == ["a", "b", "c"]
     assert (found.skills[0].description, found.skills[0].scope, found.skills[1].scope) == (
         "Does something.",
@@ -212,14 +212,14 @@ def test_the_operator_goes_before_the_project_and_a_name_twice_is_said(write: Wr
 def test_one_folder_under_two_names_is_looked_into_once(write: Write, tmp_path: Path) -> None:
     write("a", where=".agents/skills")
     (tmp_path / "skills").symlink_to(".agents/skills")
-    found = load(places(str(tmp_path), "", str(tmp_path / "skills")))
+    found = load_skills(skill_folders(str(tmp_path), "", str(tmp_path / "skills")))
     assert names(found.skills) == ["a"]
     assert not found.duplicates
 
 
 def test_no_folder_and_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "skills").mkdir()
-    found = load(places(str(tmp_path), str(tmp_path / "none"), str(tmp_path / "skills")))
+    found = load_skills(skill_folders(str(tmp_path), str(tmp_path / "none"), str(tmp_path / "skills")))
     assert (found.skills, found.invalid, found.directories) == ((), (), (str(tmp_path / "skills"),))
 
 
@@ -234,7 +234,7 @@ def test_links_out_of_the_project_and_loops(write: Write, tmp_path: Path) -> Non
     (skills / "empty").mkdir()
     (skills / "deep" / "er").mkdir(parents=True)
     (skills / "deep" / "er" / "back").symlink_to(skills)
-    found = load(places(str(tmp_path / "project"), "", str(skills)))
+    found = load_skills(skill_folders(str(tmp_path / "project"), "", str(skills)))
     assert names(found.skills) == ["inside"]
     told = {skill.name: skill.diagnosis[0] for skill in found.invalid}
     assert "leads out of the project" in told["outside"]
@@ -246,8 +246,8 @@ def test_skills_in_groups_are_found_and_a_skill_alone(write: Write, tmp_path: Pa
     write("docx", where="skills/documents")
     alone = write("alone", where="other")
     (tmp_path / "skills" / ".git").mkdir()
-    assert names(load([Place(str(tmp_path / "skills"), "project")]).skills) == ["docx"]
-    assert names(load([Place(str(alone), "project")]).skills) == ["alone"]
+    assert names(load_skills([SkillFolder(str(tmp_path / "skills"), "project")]).skills) == ["docx"]
+    assert names(load_skills([SkillFolder(str(alone), "project")]).skills) == ["alone"]
 
 
 def test_too_many_are_cut_and_that_is_said(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_too_many_are_cut_and_that_is_said(tmp_path: Path) -> None:
         folder = tmp_path / "skills" / f"s{number:05}"
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(f"---\nname: s{number:05}\ndescription: d\n---\n")
-    found = load([Place(str(tmp_path / "skills"), "project")], most=10)
+    found = load_skills([SkillFolder(str(tmp_path / "skills"), "project")], most=10)
     assert len(found.skills) == 10
     assert "more than 10 skills: those after" in found.notes[0]
 
@@ -273,7 +273,7 @@ def test_a_collection_as_people_publish_them_loads_without_a_diagnosis(tmp_path:
         head = styles[number % len(styles)].format(text=f"Comprehensive work on kind {number} of documents.")
         folder = made(tmp_path, f"---\nname: kind-{number}\n{head}\n---\n\n# Kind {number}\n", f"kind-{number}")
         assert validate(folder) == []
-    found = load([Place(str(tmp_path), "project")])
+    found = load_skills([SkillFolder(str(tmp_path), "project")])
     assert len(found.skills) == 17
     assert not found.invalid
     assert not any(skill.diagnosis or skill.repairs for skill in found.skills)

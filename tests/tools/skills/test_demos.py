@@ -9,12 +9,12 @@ import pytest
 from skills_ref import validate  # pyright: ignore[reportMissingTypeStubs]
 
 from adderclaw.tools.skills import router, scripts
-from adderclaw.tools.skills.catalogue import Place, load
+from adderclaw.tools.skills.catalogue import SkillFolder, load_skills
 from adderclaw.tools.skills.disclosure import Constraints, Disclosure
 from tests.program import Done
 
 DEMOS = Path(__file__).resolve().parents[3] / "demos" / "basic_demo_skills"
-CATALOGUE = load([Place(str(DEMOS), "project", str(DEMOS))])
+CATALOGUE = load_skills([SkillFolder(str(DEMOS), "project", str(DEMOS))])
 NAMES = [
     "content-summarizer",
     "keyword-search-extractor",
@@ -71,7 +71,7 @@ def test_there_are_five_and_nothing_is_wrong_with_them() -> None:
     ],
 )
 def test_each_is_found_by_its_task(task: str, name: str) -> None:
-    found = router.candidates(CATALOGUE, task)
+    found = router.route(CATALOGUE, task)
     assert found.strategy == "matched"
     assert found.candidates[0].skill_name == name
 
@@ -88,8 +88,8 @@ def test_each_has_references_that_wait_and_scripts_that_are_described(skill: "ro
     assert [file.path for file in later.files] == references
     assert not any(file.cut for file in (*summary.files, *later.files))
     described = made.scripts(Constraints(30, "bubblewrap", network=False))
-    assert len(described.files) == len(scripts.scripts(skill.folder)) > 0
-    assert all(one.summary for one in scripts.scripts(skill.folder))
+    assert len(described.files) == len(scripts.list_scripts(skill.folder)) > 0
+    assert all(one.summary for one in scripts.list_scripts(skill.folder))
 
 
 # ------------------------------------------------------------------ their scripts

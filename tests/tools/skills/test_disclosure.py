@@ -7,8 +7,8 @@ import pytest
 
 from adderclaw.core.errors import Refused
 from adderclaw.tools.skills import invocation, scripts
-from adderclaw.tools.skills.catalogue import inspect
-from adderclaw.tools.skills.disclosure import Constraints, Disclosure, estimated
+from adderclaw.tools.skills.catalogue import inspect_skill
+from adderclaw.tools.skills.disclosure import Constraints, Disclosure, estimate_tokens
 from adderclaw.tools.skills.markdown import sections
 from tests.rows import rows
 from tests.tools.skills.conftest import Write
@@ -65,7 +65,7 @@ def skill(write: Write) -> Path:
 
 
 def disclosure(folder: Path, most: int = 100_000, tokens: int = 10_000) -> Disclosure:
-    return Disclosure(inspect(str(folder)), max_bytes=most, max_tokens=tokens)
+    return Disclosure(inspect_skill(str(folder)), max_bytes=most, max_tokens=tokens)
 
 
 # ------------------------------------------------------------------ the stages
@@ -159,7 +159,7 @@ def test_both_caps_hold_over_all_stages(skill: Path, most: int, tokens: int) -> 
     files = [file for one in found for file in one.files]
     assert sum(file.bytes for file in files) <= most
     assert sum(file.tokens for file in files) <= tokens
-    assert all(file.bytes == len(file.text.encode()) and file.tokens == estimated(file.text) for file in files)
+    assert all(file.bytes == len(file.text.encode()) and file.tokens == estimate_tokens(file.text) for file in files)
     assert any(file.cut for file in files)
     assert min(made.room) >= 0
 
@@ -224,7 +224,7 @@ OUTWARD = {
 
 @pytest.mark.parametrize("text", OUTWARD)
 def test_scripts_outside_are_named_and_blocked(text: str, write: Write) -> None:
-    assert scripts.outward(text) == OUTWARD[text]
+    assert scripts.outside_scripts(text) == OUTWARD[text]
     made = disclosure(write("pdf", body=f"# T\n\n{text}\n"))
     for found in (made.summary(), made.scripts(HELD)):
         assert tuple(one.path for one in found.blocked) == OUTWARD[text]
@@ -235,13 +235,13 @@ def test_scripts_outside_are_named_and_blocked(text: str, write: Write) -> None:
 def test_only_scripts_of_the_skill_can_be_started(skill: Path, way: str) -> None:
     (skill / "link.sh").symlink_to("/bin/sh")
     with pytest.raises(Refused):
-        scripts.script(str(skill), way)
+        scripts.find_script(str(skill), way)
 
 
 def test_a_script_is_started_by_its_first_line_or_its_ending(skill: Path) -> None:
     (skill / "scripts" / "run").write_text("#!/bin/bash -e\n")
     (skill / "scripts" / "strange.py").write_text("#!/opt/evil --x\n")
-    found = {one.way: one.interpreter for one in scripts.scripts(str(skill))}
+    found = {one.way: one.interpreter for one in scripts.list_scripts(str(skill))}
     assert found == {
         "scripts/go.sh": "bash", "scripts/read.py": "python3", "scripts/run": "bash", "scripts/strange.py": "python3",
     }  # fmt: skip
@@ -270,4 +270,4 @@ FILLED = [
 
 @rows(("body", "given", "wanted"), FILLED)
 def test_arguments_are_filled_in_once(body: str, given: str, wanted: str) -> None:
-    assert invocation.filled(body, given, {"SKILL_DIR": "/s"}) == wanted
+    assert invocation.fill_arguments(body, given, {"SKILL_DIR": "/s"}) == wanted

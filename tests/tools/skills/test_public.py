@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skills_ref import validate  # pyright: ignore[reportMissingTypeStubs]
 
-from adderclaw.tools.skills.catalogue import inspect
+from adderclaw.tools.skills.catalogue import inspect_skill
 from tests.program import Cli
 
 FOLDER = Path(os.environ.get("ADDERCLAW_PUBLIC_SKILLS", "."))
@@ -19,7 +19,7 @@ NAMES = sorted(path.parent.name for path in FOLDER.glob("*/SKILL.md"))
 def test_each_gets_the_verdict_of_the_reference_implementation() -> None:
     assert NAMES, f"there is no skill in {FOLDER}"
     for name in NAMES:
-        ours = inspect(str(FOLDER / name))
+        ours = inspect_skill(str(FOLDER / name))
         if not ours.repairs:  # those are ours alone, and are said
             assert bool(ours.diagnosis) == bool(validate(FOLDER / name)), (name, ours.diagnosis)
 

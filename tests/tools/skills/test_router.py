@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from adderclaw.tools.skills.catalogue import Catalogue, Skill
-from adderclaw.tools.skills.router import Routed, candidates
+from adderclaw.tools.skills.router import Route
+from adderclaw.tools.skills.router import route as route_task
 from tests.rows import rows
 
 PDF = Skill("pdf-forms", "Fills forms and extracts tables from PDF documents.", "/s/pdf", tags=("pdf",))
@@ -14,12 +15,12 @@ MAIL = Skill("mail-drafter", "Drafts polite e-mail to customers.", "/s/mail", ta
 ALL = Catalogue((MAIL, PDF, NOTES))
 
 
-def names(routed: Routed) -> list[str]:
+def names(routed: Route) -> list[str]:
     return [one.skill_name for one in routed.candidates]
 
 
-def route(task: str, catalogue: Catalogue = ALL, **how: Any) -> Routed:
-    return candidates(catalogue, task, **how)
+def route(task: str, catalogue: Catalogue = ALL, **how: Any) -> Route:
+    return route_task(catalogue, task, **how)
 
 
 @rows(
@@ -36,7 +37,7 @@ def route(task: str, catalogue: Catalogue = ALL, **how: Any) -> Routed:
     ],
 )
 def test_no_match_fails_fast_or_offers_all(task: str) -> None:
-    assert route(task, strategy="fail_fast") == Routed((), "fail_fast")
+    assert route(task, strategy="fail_fast") == Route((), "fail_fast")
     everything = route(task)
     assert everything.strategy == "fallback_all_skills"
     assert names(everything) == ["mail-drafter", "pdf-forms", "tidy-notes"]
@@ -44,8 +45,8 @@ def test_no_match_fails_fast_or_offers_all(task: str) -> None:
 
 
 def test_an_empty_catalogue() -> None:
-    assert route("anything", Catalogue()) == Routed((), "fallback_all_skills")
-    assert route("anything", Catalogue(), strategy="fail_fast") == Routed((), "fail_fast")
+    assert route("anything", Catalogue()) == Route((), "fallback_all_skills")
+    assert route("anything", Catalogue(), strategy="fail_fast") == Route((), "fail_fast")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from adderclaw.core.errors import Refused
 from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
-    from adderclaw.tools import Called
+    from adderclaw.tools import CalledSkill
 
 MOST_CHAINED = 6
 PROMPTS = os.path.join(os.path.dirname(__file__), "prompts")
@@ -57,9 +57,9 @@ async def called(session: Session, name: str, arguments: str) -> str:
     return message
 
 
-async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, Called]":
+async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, CalledSkill]":
     """The same for whoever begins no turn with it, and what it asks for."""
-    from adderclaw.tools.control.skill import with_outputs
+    from adderclaw.tools.control.skill import fill_placeholders
 
     if (skills := session.scene.kit.skills) is None:
         raise Refused(f"there is no skill {name[:100]!r}")
@@ -67,7 +67,7 @@ async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, Ca
     found = skills.called(name, arguments, session.session_id)
     if (refused := await lifecycle.skill_expanded(session, name, arguments, found.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
-    return await with_outputs(found, session.host), found
+    return await fill_placeholders(found, session.host), found
 
 
 async def prompted(run: Run, name: str, rest: str) -> str:

@@ -25,7 +25,7 @@ from adderclaw.core.types import (
 from adderclaw.sandbox.workspace import is_directory
 from adderclaw.storage import Store, approvals, subagents, tasks, transcript
 from adderclaw.storage.transcript import Entry
-from adderclaw.tools import find, unwrapped
+from adderclaw.tools import find_tool, unwrap_call
 
 UNKNOWN = "Interrupted before it ended: the outcome is unknown. It was not run again. Look before you repeat it."
 LOST = (
@@ -206,7 +206,7 @@ def restore(session: Session, *, go_on: bool) -> None:
 
 def _asks(session: Session, call: ToolCall) -> bool:
     """Whether a call does nothing but ask a person: to ask again repeats nothing, and its row has the answer."""
-    found = find(session.scene.tools, unwrapped(call).name)
+    found = find_tool(session.scene.tools, unwrap_call(call).name)
     return found is not None and found[0].traits.asks
 
 
@@ -261,7 +261,7 @@ def close_unbegun(session: Session, call: ToolCall) -> ToolResultBlock:
 
 def _close(session: Session, call: ToolCall, result: ToolResult, *, begun: bool) -> ToolResultBlock:
     """Give an interrupted call its one result and its one receipt."""
-    call = unwrapped(call)
+    call = unwrap_call(call)
     result = framed_in(session, session.scene.shortened(result))
 
     def rows(cursor: Any) -> None:

@@ -51,7 +51,7 @@ def mcp_servers(options: Options) -> list[ServerRow]:
         return [clean(server(entry, {})) for entry in known]
     store = Store.open(path, read_only=True)
     try:
-        return [clean(server(entry, pins.read(store, entry.scope, entry.name))) for entry in known]
+        return [clean(server(entry, pins.read_pins(store, entry.scope, entry.name))) for entry in known]
     finally:
         store.close()
 
@@ -114,7 +114,7 @@ class Skills(TypedDict):
 
 
 def skills(options: Options) -> Skills:
-    return clean(of_catalogue(catalogue.load(located(start(looking(options))))))
+    return clean(of_catalogue(catalogue.load_skills(located(start(looking(options))))))
 
 
 def of_catalogue(found: Catalogue) -> Skills:
@@ -194,7 +194,7 @@ def hook(one: Hook) -> HookRow:
 
 
 def state_of(one: Hook) -> str:
-    never = not one.skipped and matching.never(one.event, one.matcher)
+    never = not one.skipped and matching.never_matches_reason(one.event, one.matcher)
     return "never runs" if never else STATES[one.skipped]
 
 

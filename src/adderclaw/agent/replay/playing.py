@@ -360,7 +360,7 @@ def _ledger(own: Store, clock: edges.Moments, ids: SeededIds, folder: str) -> Le
 def _scene(policy: Policy, own: Store, reel: Reel, head: Json, config: Config, ids: tuple[str, str]) -> ToolEnvironment:
     root, extra, cwd = head["place"]
     kit = tools.Kit(config, own, edges.Moments(reel, 0.0))
-    everything = tools.builtin(kit)
+    everything = tools.builtin_tools(kit)
     outside = {known["name"]: known for known in head["external"]}
     for name in head["tools"]:
         if name in outside:

@@ -15,7 +15,7 @@ from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json, ToolResult
 from adderclaw.sandbox import programs, workspace
 from adderclaw.tools import checkers
-from adderclaw.tools.checkers import SHOWN, Checker, Finding
+from adderclaw.tools.checkers import MAX_FINDINGS, Checker, Finding
 
 MOST_BYTES = 1 << 20
 """Of a file of settings that is looked into."""
@@ -46,7 +46,7 @@ class Checks:
     async def fire(self, session: Session, fields: Json, _rows: Rows | None) -> Merged:
         paths = [path for path in map(self._named, fields["files"]) if path is not None]
         if self._found is None:
-            self._found = checkers.configured(self._there, self._text)
+            self._found = checkers.configured_checkers(self._there, self._text)
         said: list[str] = []
         for one in self._found:
             changed = [path for path in paths if path.endswith(one.suffixes)]
@@ -79,7 +79,7 @@ class Checks:
     async def _check(self, session: Session, one: Checker, paths: Sequence[str]) -> list[str]:
         """What it has to say. It runs only where the gate lets it run without a question, or the operator has."""
         reason = ""
-        for command in checkers.commands(one, paths, self._own):
+        for command in checkers.checker_commands(one, paths, self._own):
             given: Json = {"command": command, "timeout": max(int(self._seconds * 1000), 1)}
             why = f"{one.name} after an edit"
             if one.name in self._allowed:
@@ -111,7 +111,7 @@ class Checks:
             self._late[one.name] = TIMES
             return []
         self._late.pop(one.name, None)
-        found = checkers.about(one.read(done.content), self._root, paths)
+        found = checkers.findings_on(one.read(done.content), self._root, paths)
         if not found and done.is_error:
             return self._failed(one, named, done.content)
         new: list[Finding] = []
@@ -135,8 +135,8 @@ class Checks:
 def _words(one: Checker, named: str, new: list[Finding], before: int) -> list[str]:
     if not new:
         return []
-    listed = [f"{finding.path}:{finding.line}: {finding.message}" for finding in new[:SHOWN]]
-    more = f", of which the first {SHOWN} are shown" if len(new) > SHOWN else ""
+    listed = [f"{finding.path}:{finding.line}: {finding.message}" for finding in new[:MAX_FINDINGS]]
+    more = f", of which the first {MAX_FINDINGS} are shown" if len(new) > MAX_FINDINGS else ""
     same = f"; {before} as before" if before else ""
     count = "1 new finding" if len(new) == 1 else f"{len(new)} new findings"
     return [f"{one.name} has {count} in {named}{more}{same}:\n{_framed(chr(10).join(listed))}"]

@@ -25,7 +25,7 @@ def read(runtime: Runtime) -> "tuple[Hook, ...]":
     if loaded.managed.get("allowManagedHooksOnly"):
         of_session = ()
         brought = brought if loaded.config.managed.plugins is not None else ()  # with the content of their plugin
-    return settings.read(
+    return settings.read_hooks(
         loaded.config.hooks,
         loaded.held_hooks,
         brought=brought,
@@ -68,7 +68,7 @@ def _named(runtime: Runtime, hooks: "Sequence[Hook]") -> list[str]:
         return []
     from adderclaw.tools.hooks import scripts
 
-    found = scripts.named_by([hook for hook in hooks if not hook.skipped], roots(runtime))
+    found = scripts.named_files_of([hook for hook in hooks if not hook.skipped], roots(runtime))
     return [path for pair in found.items() for path in pair]
 
 
@@ -88,7 +88,7 @@ def hashes(project: str) -> dict[str, str]:
 
     hooks, roots = _once_trusted(project)
     try:
-        return scripts.hashes(hooks, roots)
+        return scripts.file_hashes(hooks, roots)
     except OSError as error:
         raise AdderClawError(f"a file that a hook names cannot be read: {error}") from None
 
@@ -100,7 +100,9 @@ def _once_trusted(project: str) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
     from adderclaw.tools.hooks import settings
 
     then = compose(places.request(None, project, project, None), trusted=True).loaded
-    hooks = settings.read(then.config.hooks, origins=then.origins, home=home(), project=followed(project), environ={})
+    hooks = settings.read_hooks(
+        then.config.hooks, origins=then.origins, home=home(), project=followed(project), environ={}
+    )
     return hooks, roots_of(project, then.config)
 
 
@@ -114,9 +116,11 @@ def missing_files(hook: "Hook", roots: Sequence[str]) -> list[str]:
     from adderclaw.tools.hooks import scripts
 
     event = f"hook {hook.ordinal} ({hook.event})"
-    if why := scripts.lacks(hook, roots[0]):
+    if why := scripts.missing_validator(hook, roots[0]):
         return [f"{event}: {why}; until then it denies every call that it is asked about"]
-    return [f"{event} of {hook.source} names {name}: {name} does not exist" for name in scripts.absent(hook, roots)]
+    return [
+        f"{event} of {hook.source} names {name}: {name} does not exist" for name in scripts.missing_scripts(hook, roots)
+    ]
 
 
 def say_what_waits(runtime: Runtime, hooks: "Sequence[Hook]") -> None:
@@ -124,5 +128,5 @@ def say_what_waits(runtime: Runtime, hooks: "Sequence[Hook]") -> None:
     from adderclaw.tools.hooks import scripts
 
     for hook in hooks:
-        if not hook.skipped and (why := scripts.refusal(hook, scripts.Ground(roots(runtime)))):
+        if not hook.skipped and (why := scripts.refusal_reason(hook, scripts.HookWorkspace(roots(runtime)))):
             warn(runtime, f"hook {hook.ordinal} ({hook.event}) of {hook.source} is not run, and blocks: {why}")

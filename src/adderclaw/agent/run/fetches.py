@@ -18,7 +18,7 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.redaction import visible
-from adderclaw.tools.mcp.fetches import Recipe, fetched, recipe
+from adderclaw.tools.mcp.fetches import Recipe, fetch_recipe, fetched_package
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
@@ -56,7 +56,7 @@ class Fetches:
             told = {name: filled(text) for name, text in entry.server.env.items() if TOLD.fullmatch(name)}
         except Missing:
             return None  # whoever starts it says so
-        found = fetched(argv)
+        found = fetched_package(argv)
         return None if found is None else Fetch(self, entry, argv, found.program, found.package, told)
 
 
@@ -70,7 +70,7 @@ class Fetch:
         self._held = -1
         home, roots = fetches.runtime.home, fetches.roots
         # where our folder lies in the workspace, commands see nothing of it
-        self._recipe = None if any(beneath(home, root) for root in roots) else recipe(argv)
+        self._recipe = None if any(beneath(home, root) for root in roots) else fetch_recipe(argv)
         if self._recipe is None:
             known: Sequence[object] = (roots[0], *argv)
         else:  # what a project says of a package is not what the operator's own servers start

@@ -92,7 +92,7 @@ async def looking(runtime: Runtime, parent: Session, given: dict[str, object], w
     if not parent.scene.kit.has_look_room:
         return await unasked(runtime, parent, BASH, given, why)
     order = Child("", agent_type=AGENT, description=why, background=True)
-    child = _session(runtime, parent, late.looking(parent.scene.kit), order)
+    child = _session(runtime, parent, late.read_only_bash(parent.scene.kit), order)
     call = ToolCall(child.ids("toolu"), BASH, given)
     considered = prepare_and_judge(child.scene, call)
     if considered.error is not None or considered.decision.verdict == "deny":

@@ -18,7 +18,7 @@ from adderclaw.core.decode import Invalid
 from adderclaw.core.errors import ConfigError, UsageError
 from adderclaw.core.events import Bus
 from adderclaw.core.types import Json
-from adderclaw.tools.skills.catalogue import Place
+from adderclaw.tools.skills.catalogue import SkillFolder
 
 LONGEST = 40
 """Characters in the name of a server."""
@@ -73,16 +73,16 @@ class SessionPlugins:
 
     # ------------------------------------------------------------------ what they bring
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[SkillFolder]:
         """Their skills and commands, for the one catalogue."""
         for plugin in self.loaded:
             for way in plugin.manifest.skills:
                 folder = os.path.normpath(os.path.join(plugin.root, way))
-                yield Place(folder, "plugin", plugin.root, prefix=plugin.name)
+                yield SkillFolder(folder, "plugin", plugin.root, prefix=plugin.name)
             for way in plugin.manifest.commands:
                 above = os.path.dirname(way.removeprefix(COMMANDS)) if way.startswith(COMMANDS) else ""
                 prefix = ":".join((plugin.name, *filter(None, above.split("/"))))
-                yield Place(os.path.join(plugin.root, way), "plugin", plugin.root, commands=True, prefix=prefix)
+                yield SkillFolder(os.path.join(plugin.root, way), "plugin", plugin.root, commands=True, prefix=prefix)
 
     @cached_property
     def hooks(self) -> tuple[tuple[LoadedPlugin, tuple[Json, ...]], ...]:

@@ -15,7 +15,7 @@ from adderclaw.core.questions import QuestionRequest
 from adderclaw.core.types import Json, Message, TextBlock, Tool
 from adderclaw.storage import Store
 from adderclaw.tools.mcp import forms
-from adderclaw.tools.mcp.connection import Wires
+from adderclaw.tools.mcp.connection import ConnectionSetup
 from adderclaw.tools.mcp.servers import Servers
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def join(
         if "*" in allowed or tool.name in allowed:
             offered[tool.name] = tool
 
-    wires = Wires(
+    wires = ConnectionSetup(
         clock=runtime.clock,
         secrets=runtime.secrets,
         tell=runtime.bus.tell,
@@ -115,10 +115,10 @@ def join(
     if store is None and kept is not None:
         servers.detach()
         kept.close()
-    here.arrive = servers.arrive
+    here.arrive = servers.start_server_of
 
     async def connecting() -> str:
-        return "\n".join(await servers.settled())
+        return "\n".join(await servers.wait_for_starting())
 
     here.connecting = connecting
     return servers
@@ -134,11 +134,11 @@ def _read_only(runtime: Runtime) -> Store | None:
 
 def stored_login(runtime: Runtime) -> Any:
     async def login(entry: Entry, url: str) -> Any:
-        from adderclaw.tools.mcp.oauth import StoredLogin, provider
+        from adderclaw.tools.mcp.oauth import StoredLogin, auth_for
 
         kept = StoredLogin(entry, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
         itself = entry.server.oauth is not None and entry.server.oauth.grant == "client_credentials"
-        return provider(entry, url, kept, None) if itself or await kept.exists() else None
+        return auth_for(entry, url, kept, None) if itself or await kept.exists() else None
 
     return login
 
@@ -156,8 +156,8 @@ def elicitor(host: Host) -> Any:
             kind = "elicitation_url_dialog" if question.get("mode") == "url" else "elicitation_dialog"
             said = {"message": question["message"], "title": f"The MCP server {server} asks"}
             await host.fire("Notification", {**said, "notification_type": kind})
-            asked = QuestionRequest(tuple(forms.questions(server, question)), f"MCP server {server}")
-            answered = forms.answer(server, question, (await host.ask(asked)).replies)
+            asked = QuestionRequest(tuple(forms.form_questions(server, question)), f"MCP server {server}")
+            answered = forms.form_answer(server, question, (await host.ask(asked)).replies)
         known = {key: question[key] for key in ("mcp_server_name", "mode", "elicitation_id") if key in question}
         after = await host.fire("ElicitationResult", {**known, **answered})
         if after.blocked:

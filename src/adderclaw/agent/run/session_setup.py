@@ -159,7 +159,7 @@ def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     settings.require_shells(found, configured_hooks.roots(runtime))
     configured_hooks.say_what_waits(runtime, found)
     for hook in found:
-        if why := matching.never(hook.event, hook.matcher):
+        if why := matching.never_matches_reason(hook.event, hook.matcher):
             warn(runtime, f"hook {hook.ordinal} of {hook.source} never runs: {why}")
     for path in loaded.files:
         session.settings_files[path] = (_whose(runtime, path), lifecycle.stamp(path))

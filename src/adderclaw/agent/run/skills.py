@@ -11,10 +11,10 @@ from adderclaw.core.errors import ConfigError, Refused
 from adderclaw.core.framing import framed, framed_word, sealed
 from adderclaw.core.types import EFFORTS, Effort, effort_of
 from adderclaw.sandbox import workspace
-from adderclaw.tools import Called, PreparedSkill
+from adderclaw.tools import CalledSkill, PreparedSkill
 from adderclaw.tools.skills import catalogue, checks, invocation
 from adderclaw.tools.skills import files as contents
-from adderclaw.tools.skills.catalogue import Catalogue, Place, Skill
+from adderclaw.tools.skills.catalogue import Catalogue, Skill, SkillFolder
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
@@ -23,7 +23,7 @@ LISTED = 200
 """Skills that are looked at for the prompt."""
 
 
-def located(runtime: Runtime) -> tuple[Place, ...]:
+def located(runtime: Runtime) -> tuple[SkillFolder, ...]:
     """Where skills are looked for, the place that goes before the others first."""
     project = runtime.loaded.workspace
     brought = tuple(runtime.plugins.places()) if runtime.plugins is not None else ()
@@ -33,7 +33,7 @@ def located(runtime: Runtime) -> tuple[Place, ...]:
     if runtime.options.bare:
         return brought
     own = os.path.join(project, os.path.expanduser(runtime.config.skills.dir))
-    found = catalogue.places(project, runtime.home, own, brought, homes=runtime.foreign_homes)
+    found = catalogue.skill_folders(project, runtime.home, own, brought, homes=runtime.foreign_homes)
     if allowed is None:
         return found
     return tuple(one for one in found if one in brought or any(beneath(one.folder, folder) for folder in allowed))
@@ -42,7 +42,7 @@ def located(runtime: Runtime) -> tuple[Place, ...]:
 def files(runtime: Runtime) -> list[str]:
     """What changes when a skill comes, goes or says something else: the folders of skills, and what describes each."""
     places = located(runtime)
-    found = catalogue.load(places, LISTED)
+    found = catalogue.load_skills(places, LISTED)
     return [*(place.folder for place in places), *(skill.path for skill in found.skills)]
 
 
@@ -57,12 +57,12 @@ class Skills:
     @property
     def catalogue(self) -> Catalogue:
         if self._catalogue is None:
-            self._catalogue = catalogue.load(located(self._runtime))
+            self._catalogue = catalogue.load_skills(located(self._runtime))
         return self._catalogue
 
     def offered(self) -> tuple[list[tuple[str, str]], bool]:
         """Name and description of those that the model may call, and whether these are all."""
-        found = catalogue.load(located(self._runtime), LISTED)
+        found = catalogue.load_skills(located(self._runtime), LISTED)
         skills = [one for one in found.skills if one.for_model and self._is_enabled(one)]
         listed = [(one.name, self._framed(one, one.description)) for one in skills]
         return listed, not found.notes
@@ -78,7 +78,7 @@ class Skills:
     def has(self, name: str) -> bool:
         return self.catalogue.find(name) is not None
 
-    def called(self, name: str, arguments: str, session_id: str) -> Called:
+    def called(self, name: str, arguments: str, session_id: str) -> CalledSkill:
         """A skill's text for the person who called it, and the rules that count with it."""
         return self.prepared(name, arguments, "", session_id, by_user=True).read()
 
@@ -102,12 +102,12 @@ class Skills:
             warn(self._runtime, f"the skill {skill.name}: {too_long}")
         place = os.path.normpath(os.path.join(skill.folder, file.partition("#")[0] or skill.file))
 
-        def read() -> Called:
+        def read() -> CalledSkill:
             if file:
-                return Called(self._framed(skill, invocation.part(skill, file), place), skill.path)
+                return CalledSkill(self._framed(skill, invocation.skill_part(skill, file), place), skill.path)
             variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
             variables |= plugin.variables() if plugin is not None else {}
-            text, inline, given, named = invocation.told(skill, arguments, variables, self._is_there)
+            text, inline, given, named = invocation.skill_text(skill, arguments, variables, self._is_there)
             if named and not self._vouched(skill):
                 for mark, name in named.items():  # it stays a word: the model may read it, as any file
                     text = text.replace(mark, f"@{name}")
@@ -121,7 +121,7 @@ class Skills:
             effort, why_not = self._effort(skill)
             text = "\n".join((text, *(f"[{reason}]" for reason in (why, why_not) if reason)))
             files = {mark: self._place(name) for mark, name in named.items()}
-            return Called(text, skill.path, rules, inline, frozenset() if by_user else given, files, effort)
+            return CalledSkill(text, skill.path, rules, inline, frozenset() if by_user else given, files, effort)
 
         return PreparedSkill(place, read)
 
@@ -146,7 +146,7 @@ class Skills:
         broken = next((one for one in self.catalogue.invalid if one.name == name), None)
         if broken is not None:
             return f"the skill {broken.name} cannot be used: {'; '.join(broken.diagnosis)}"
-        near = router.candidates(self.catalogue, name.replace("-", " ")[:500], top_k=5, strategy="fail_fast")
+        near = router.route(self.catalogue, name.replace("-", " ")[:500], top_k=5, strategy="fail_fast")
         names = [one.skill_name for one in near.candidates] or [skill.name for skill in self.catalogue.skills[:20]]
         return f"there is no skill {name[:100]!r}; there are, among others: {', '.join(names) or 'none'}"
 
@@ -199,7 +199,7 @@ class Skills:
         way = os.path.relpath(skill.path, self._project)
         try:
             now = trust.survey(self._project)
-            data = contents.read(skill.folder, skill.file, trust.MOST_BYTES).data
+            data = contents.read_file(skill.folder, skill.file, trust.MOST_BYTES).data
             same = hashlib.sha256(data).hexdigest() == now.files.get(way)
         except (ConfigError, OSError, Refused):
             return False

@@ -87,7 +87,7 @@ def tool_environment(
         baseline=None if store is None else lambda root: _baseline(runtime, store, root),
         tmpdir={"none": os.environ.get("TMPDIR", ""), "bubblewrap": "/tmp"}.get(confinement),
     )
-    offered = _allowed({**tools.builtin(kit), **_brought(runtime, kit)}, settings_now.channels.cli.tools_allow)
+    offered = _allowed({**tools.builtin_tools(kit), **_brought(runtime, kit)}, settings_now.channels.cli.tools_allow)
     here = ToolEnvironment(
         tools=offered,
         kit=kit,
@@ -108,7 +108,7 @@ def tool_environment(
         pace=Pace(runtime.clock),
         background=tasks,
         policy_inputs=made_of,
-        shortened=keep.shortened,
+        shortened=keep.shorten_result,
         ways_out=ways,
         later=runtime.later,
         unmasked=lambda touch: is_unmasked(touch, in_force.policy, furniture),
@@ -290,7 +290,7 @@ def box_of(
 def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str, Tool[Any]]:
     if "*" in names:
         return dict(everything)
-    wanted = {found[0].name for name in names if (found := tools.find(everything, name)) is not None}
+    wanted = {found[0].name for name in names if (found := tools.find_tool(everything, name)) is not None}
     return {name: tool for name, tool in everything.items() if name in wanted}
 
 
@@ -301,7 +301,7 @@ def _brought(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
     from adderclaw.tools.plugins import plugin_tools
 
     taken = (*NAMES, *tools.aliases())
-    return plugin_tools.tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
+    return plugin_tools.plugin_tools(kit.plugins, kit.start, taken, lambda message: warn(runtime, message))
 
 
 def _baseline(runtime: Runtime, store: Store, root: str) -> "TreeSnapshot":

@@ -28,7 +28,7 @@ def on_branch(options: Options, name: str) -> None:
 
 def in_worktree(options: Options, name: str, spec: str | None) -> str:
     """A new copy of HEAD; returns its folder. `spec` is the path of a specification that must be in it."""
-    if wrong := worktree.misnamed(name):
+    if wrong := worktree.name_problem(name):
         raise UsageError(f"--worktree: {wrong}")
     return asyncio.run(_used(options, lambda here: _copy(here, name, spec)))
 
@@ -94,7 +94,7 @@ async def _require_commit(here: ToolEnvironment) -> None:
 
 
 async def _git(here: ToolEnvironment, *words: str, cwd: str = "") -> process.Finished:
-    return await worktree.git(here.kit, here.context, cwd or here.context.workspace.root, *words)
+    return await worktree.run_git(here.kit, here.context, cwd or here.context.workspace.root, *words)
 
 
 def _said(done: process.Finished) -> str:

@@ -50,7 +50,7 @@ from adderclaw.policy.rules import Rule
 from adderclaw.sandbox.legacy.checkpoints import Checkpoints
 from adderclaw.storage import Store, runs
 from adderclaw.storage.ledger.ledger import Ledger
-from adderclaw.tools import Kit, told_of
+from adderclaw.tools import Kit, without_withheld
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -171,7 +171,7 @@ class ToolEnvironment:
         def withheld(name: str) -> bool:
             return (name in NAMES or name.startswith("mcp__")) and gate.withholds_tool(self.policy, name)
 
-        return told_of(self.tools, withheld)
+        return without_withheld(self.tools, withheld)
 
 
 def _hidden(denied: Callable[[str], bool], own: Callable[[], frozenset[tuple[int, int]]]) -> Callable[[str], bool]:

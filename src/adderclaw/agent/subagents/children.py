@@ -187,9 +187,9 @@ def _scene(
         shown=above.context.shown,
         keep=above.context.keep,
     )
-    tasks = above.kit.tasks and above.kit.tasks.of_child()
+    tasks = above.kit.tasks and above.kit.tasks.for_child()
     kit = replace(above.kit, tasks=tasks)
-    own = tools.builtin(kit)
+    own = tools.builtin_tools(kit)
     given = _tools({name: own.get(name, tool) for name, tool in above.tools.items()}, parent, order)
     here = replace(above, tools=given, kit=kit, in_force=InForce(policy), context=context, background=tasks)
     here.hide()
@@ -252,7 +252,7 @@ def named(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
     if "*" in names:
         return set(above)
     servers = tuple(f"{name.removesuffix('__*')}__" for name in names if name.startswith("mcp__"))
-    found = {found[0].name for name in names if (found := tools.find(above, name)) is not None}
+    found = {found[0].name for name in names if (found := tools.find_tool(above, name)) is not None}
     return found | ({name for name in above if name.startswith(servers)} if servers else set())
 
 

@@ -16,7 +16,7 @@ from adderclaw.core.tool_traits import EDIT, READ
 from adderclaw.core.types import Json, Tool, ToolContext, Touch, Workspace
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
-from adderclaw.tools.mcp.connection import Wires
+from adderclaw.tools.mcp.connection import ConnectionSetup
 from adderclaw.tools.mcp.servers import Servers
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def isolated_environment(
         tasks=tasks,
         skills=None,
     )
-    given = _tools(tools.builtin(kit), order)
+    given = _tools(tools.builtin_tools(kit), order)
     context = ToolContext(
         parent.conversation_id,
         session_id,
@@ -102,7 +102,7 @@ def isolated_environment(
         context=context,
         background=tasks,
         made_of=made_of,
-        shortened=keep.shortened,
+        shortened=keep.shorten_result,
         ways_out=ways,
         later=None,
         unmasked=unmasked,
@@ -157,7 +157,7 @@ def _join(
         given[tool.name] = _wrapped(tool, order)
 
     place = here.context.workspace
-    wires = Wires(
+    wires = ConnectionSetup(
         clock=runtime.clock,
         secrets=runtime.secrets,
         tell=runtime.bus.tell,
@@ -166,9 +166,9 @@ def _join(
         env=here.kit.env,
     )
     made = quarters.servers = Servers(entries, wires, parent.store, offer)
-    here.arrive = made.arrive
+    here.arrive = made.start_server_of
 
     async def connecting() -> str:
-        return "\n".join(await made.settled())
+        return "\n".join(await made.wait_for_starting())
 
     here.connecting = connecting

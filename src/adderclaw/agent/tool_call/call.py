@@ -21,7 +21,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import DENIAL_KINDS, Json, ToolCall, ToolResult, Touch, internal_failure, refused, rejected
 from adderclaw.policy.case import Decision
 from adderclaw.storage.ledger.chain import Status
-from adderclaw.tools import unwrapped
+from adderclaw.tools import unwrap_call
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.legacy.checkpoints.tracker import Watch
@@ -74,7 +74,7 @@ class ApprovedCall(NamedTuple):
 
 async def judge(session: Session, call: ToolCall, life: CallRecord, refusal: str | None = None) -> GatedCall:
     """Find, decode and judge a call, with what hooks say of it."""
-    call = unwrapped(call)
+    call = unwrap_call(call)
     session.bus.mention(
         {
             "event_type": "tool_requested",

@@ -14,7 +14,7 @@ from adderclaw.core.questions import Answer
 from adderclaw.core.tool_traits import EDIT
 from adderclaw.core.types import Json, ToolResult
 from adderclaw.policy.case import Decision, Opinion
-from adderclaw.tools import arguments_of, find
+from adderclaw.tools import find_tool, resolve_arguments
 
 if TYPE_CHECKING:
     from adderclaw.agent.tool_call.result import Done
@@ -63,8 +63,8 @@ class CallRecord:
 def _fields(session: Session, considered: PreparedCall) -> Json:
     """A call as hooks know it: by its canonical name, with canonical names of its arguments."""
     call = considered.call
-    found = find(session.scene.tools, call.name)
-    given = arguments_of(found[1], call.input) if found is not None else call.input
+    found = find_tool(session.scene.tools, call.name)
+    given = resolve_arguments(found[1], call.input) if found is not None else call.input
     name = considered.tool.name if considered.tool is not None else call.name
     return {"tool_name": name, "tool_input": given, "tool_use_id": call.id}
 

@@ -10,7 +10,7 @@ from adderclaw.core.record import record
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Disabled, Prepared, Tool, ToolCall, Touch
 from adderclaw.policy.case import Case, Decision, Opinion
-from adderclaw.tools import arguments_of, decoded, find, nearest, unwrapped
+from adderclaw.tools import decode_arguments, find_tool, nearest_name, resolve_arguments, unwrap_call
 
 UNKNOWN = Touch(opaque=True)
 CUT = (
@@ -53,8 +53,8 @@ def prepare_and_judge(
     approved: bool = False,
 ) -> PreparedCall:
     """Find, decode and judge a call; nothing runs, nothing is written. `opinion` is what hooks said of it."""
-    call = unwrapped(call)
-    found = find(scene.tools, call.name)
+    call = unwrap_call(call)
+    found = find_tool(scene.tools, call.name)
     if found is None:
         return unfit(call, None, _unknown(scene, call.name))
     tool, alias = found
@@ -64,8 +64,8 @@ def prepare_and_judge(
     from adderclaw.core.decode import Invalid
 
     try:
-        given = arguments_of(alias, call.arguments)
-        arguments = decoded(tool, given)
+        given = resolve_arguments(alias, call.arguments)
+        arguments = decode_arguments(tool, given)
     except Invalid as error:
         schema = f"; its schema: {canonical(tool.parameters)}" if tool.deferred else ""
         cut = CUT if call.cut else ""
@@ -117,7 +117,7 @@ def unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> PreparedCall:
 
 
 def _unknown(scene: ToolEnvironment, name: str) -> str:
-    near = nearest(scene.offered, name)
+    near = nearest_name(scene.offered, name)
     hint = f"; did you mean {near}?" if near else ""
     # those that are found late may be thousands: ToolSearch lists them
     available = ", ".join(known for known, tool in scene.offered.items() if not tool.deferred)

@@ -20,10 +20,10 @@ from adderclaw.policy.rules import Anchors, InvalidRule, parse
 from adderclaw.storage import hooks as rows_of
 from adderclaw.storage.text import compact, iso
 from adderclaw.tools.hooks import http, model_hooks, plane, process
-from adderclaw.tools.hooks.answers import Ran
-from adderclaw.tools.hooks.input_template import filled
-from adderclaw.tools.hooks.scripts import Ground
-from adderclaw.tools.hooks.settings import Hook, chains
+from adderclaw.tools.hooks.answers import HookRun
+from adderclaw.tools.hooks.input_template import fill_template
+from adderclaw.tools.hooks.scripts import HookWorkspace
+from adderclaw.tools.hooks.settings import Hook, hooks_by_event
 
 if TYPE_CHECKING:
     from sqlite3 import Cursor
@@ -39,7 +39,7 @@ MODES: dict[Autonomy, PermissionMode] = {
 
 def table(hooks: tuple[Hook, ...]) -> Mapping[str, Chain]:
     """Event → what `Session.fire` runs."""
-    return {event: _chain(event, chain) for event, chain in chains(hooks).items()}
+    return {event: _chain(event, chain) for event, chain in hooks_by_event(hooks).items()}
 
 
 def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
@@ -63,7 +63,7 @@ async def run(
     if event == "SubagentStop":
         fields = {"agent_transcript_path": "", **fields}  # the transcript is in the store
     try:
-        merged = await plane.run(hooks, event, fields, _place(session, kept, beside=event != "SessionEnd"))
+        merged = await plane.run_hooks(hooks, event, fields, _place(session, kept, beside=event != "SessionEnd"))
     finally:
         if kept and rows is not None:
             rows.append(write)
@@ -75,11 +75,11 @@ async def run(
     return merged, kept
 
 
-def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = True) -> plane.Place:
+def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = True) -> plane.HookChain:
     """Where nothing comes after it there is nothing to run beside: such a hook is waited for."""
     policy = session.scene.policy
 
-    def told(hook: Hook, ran: Ran, wrong: str, seconds: float) -> None:
+    def told(hook: Hook, ran: HookRun, wrong: str, seconds: float) -> None:
         session.bus.tell(
             {
                 "event_type": "hook_finished",
@@ -95,7 +95,7 @@ def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = T
     def warn(message: str) -> None:
         session.bus.tell({"event_type": "warning", "message": message})
 
-    return plane.Place(
+    return plane.HookChain(
         base=base(session),
         kinds=_kinds(session),
         time=lambda: _time(session),
@@ -139,11 +139,11 @@ def _places(scene: ToolEnvironment) -> Json:
     return {"cwd": workspace.root, "session_cwd": workspace.cwd}
 
 
-def ground(scene: ToolEnvironment) -> Ground:
+def ground(scene: ToolEnvironment) -> HookWorkspace:
     """Only mounts keep a file from everything that runs meanwhile; of the rest a copy is run."""
     workspace, policy = scene.context.workspace, scene.policy
     fixed = frozenset(policy.started) if scene.confinement == "bubblewrap" else frozenset[str]()
-    return Ground((workspace.root, *workspace.extra), fixed, os.path.join(policy.home, "hook-copies"))
+    return HookWorkspace((workspace.root, *workspace.extra), fixed, os.path.join(policy.home, "hook-copies"))
 
 
 def variables(database: str, project: str) -> dict[str, str]:
@@ -155,16 +155,16 @@ def variables(database: str, project: str) -> dict[str, str]:
 
 
 def _kinds(session: Session) -> Mapping[str, plane.Run]:
-    async def prompt(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
+    async def prompt(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> HookRun:
         return await _within(_ask(session, hook, stdin), seconds)
 
-    async def agent(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
+    async def agent(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> HookRun:
         return await _within(_spawn(session, hook, stdin), seconds)
 
-    async def tool(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
+    async def tool(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> HookRun:
         return await _within(_call(session, hook, stdin), seconds)
 
-    async def callback(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
+    async def callback(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> HookRun:
         return await _within(_call_back(session, hook, stdin), seconds)
 
     more = variables(session.store.path, session.scene.context.workspace.root)
@@ -172,46 +172,50 @@ def _kinds(session: Session) -> Mapping[str, plane.Run]:
     return {**kinds(more, ground(session.scene)), **own}
 
 
-def kinds(more: Mapping[str, str], here: Ground) -> dict[str, plane.Run]:
+def kinds(more: Mapping[str, str], here: HookWorkspace) -> dict[str, plane.Run]:
     """The kinds that need no session."""
 
-    async def command(hook: Hook, stdin: Json, seconds: float, said_async: plane.SaidAsync) -> Ran:
+    async def command(hook: Hook, stdin: Json, seconds: float, said_async: plane.SaidAsync) -> HookRun:
         given = f"{compact(stdin)}\n".encode()
-        return await process.run(hook, given, ground=here, more=more, seconds=seconds, said_async=said_async)
+        return await process.run_hook_command(
+            hook, given, ground=here, more=more, seconds=seconds, said_async=said_async
+        )
 
-    async def posted(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
-        return await _within(http.post(hook, compact(stdin), os.environ), seconds)
+    async def posted(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> HookRun:
+        return await _within(http.post_hook(hook, compact(stdin), os.environ), seconds)
 
     return {"command": command, "http": posted}
 
 
-async def _within(work: Awaitable[Ran], seconds: float) -> Ran:
+async def _within(work: Awaitable[HookRun], seconds: float) -> HookRun:
     try:
         async with asyncio.timeout(seconds):
             return await work
     except TimeoutError:
-        return Ran(None, stderr=f"the hook did not end within {seconds:g} s", timed_out=True)
+        return HookRun(None, stderr=f"the hook did not end within {seconds:g} s", timed_out=True)
 
 
-async def _ask(session: Session, hook: Hook, stdin: Json) -> Ran:
+async def _ask(session: Session, hook: Hook, stdin: Json) -> HookRun:
     """One question to the model that the hook names, else to the small one, within the session's budget."""
     if not session.host.has_model:
-        return Ran(None, stderr="the model could not be asked: there is none here")
+        return HookRun(None, stderr="the model could not be asked: there is none here")
     try:
         named = str(hook.more.get("model", ""))
-        text = await session.host.ask_small_model(model_hooks.SYSTEM, model_hooks.question(hook, stdin), "hook", named)
+        text = await session.host.ask_small_model(
+            model_hooks.SYSTEM, model_hooks.build_question(hook, stdin), "hook", named
+        )
     except AdderClawError as error:
-        return Ran(None, stderr=f"the model could not be asked: {error}")
-    return model_hooks.answered(hook, text)
+        return HookRun(None, stderr=f"the model could not be asked: {error}")
+    return model_hooks.read_reply(hook, text)
 
 
-async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
+async def _spawn(session: Session, hook: Hook, stdin: Json) -> HookRun:
     """A child session that may look around, but changes nothing, and then says yes or no."""
     if session.agent_type == AGENT:
-        return Ran(None, stderr="an agent hook does not run inside an agent hook")
+        return HookRun(None, stderr="an agent hook does not run inside an agent hook")
     wanted = str(hook.more.get("model", "")) or None
     order = Child(
-        model_hooks.question(hook, stdin),
+        model_hooks.build_question(hook, stdin),
         agent_type=AGENT,
         description=f"{hook.event} hook",
         system=model_hooks.SYSTEM,
@@ -223,39 +227,39 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
     try:
         report = await session.host.spawn(order)
     except AdderClawError as error:
-        return Ran(None, stderr=f"no agent could be started: {error}")
+        return HookRun(None, stderr=f"no agent could be started: {error}")
     if report.outcome != "completed":
-        return Ran(None, report.answer, f"the agent ended {report.outcome}: {report.reason}")
-    return model_hooks.answered(hook, report.answer)
+        return HookRun(None, report.answer, f"the agent ended {report.outcome}: {report.reason}")
+    return model_hooks.read_reply(hook, report.answer)
 
 
-async def _call_back(session: Session, hook: Hook, stdin: Json) -> Ran:
+async def _call_back(session: Session, hook: Hook, stdin: Json) -> HookRun:
     """A function of the program that embeds us. One that is no longer there blocks, as a guard that cannot speak."""
     if session.call_back is None:
-        return Ran(None, stderr="nobody is there to be called back", refused=True)
+        return HookRun(None, stderr="nobody is there to be called back", refused=True)
     try:
-        return Ran(0, compact(await session.call_back(hook.command, stdin)))
+        return HookRun(0, compact(await session.call_back(hook.command, stdin)))
     except OSError as error:
-        return Ran(None, stderr=str(error), refused=True)
+        return HookRun(None, stderr=str(error), refused=True)
     except AdderClawError as error:
-        return Ran(None, stderr=f"the hook failed: {error}")
+        return HookRun(None, stderr=f"the hook failed: {error}")
 
 
-async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
+async def _call(session: Session, hook: Hook, stdin: Json) -> HookRun:
     """A tool of a server; what it answers is read as what a command prints. A failure is only logged."""
     from adderclaw.config.servers import slug
     from adderclaw.tools.mcp.definitions import tool_name
 
     # its call is heard by no hook, but for a question that the server asks meanwhile, in a task of its own
     if hook.event in ASKED_BY_SERVERS and hook.ordinal in session.state.hooks_calling:
-        return Ran(None, stderr="the event comes from the tool that this hook calls: it is not called again")
+        return HookRun(None, stderr="the event comes from the tool that this hook calls: it is not called again")
     name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
     session.state.hooks_calling.add(hook.ordinal)
     try:
-        result = await session.host.call(name, filled(hook.more.get("input", {}), stdin), f"{hook.event} hook")
+        result = await session.host.call(name, fill_template(hook.more.get("input", {}), stdin), f"{hook.event} hook")
     finally:
         session.state.hooks_calling.discard(hook.ordinal)
-    return Ran(None, "", result.content) if result.is_error else Ran(0, result.content)
+    return HookRun(None, "", result.content) if result.is_error else HookRun(0, result.content)
 
 
 # ------------------------------------------------------------------ conditions, and hooks beside the turn
@@ -278,13 +282,13 @@ def applies(scene: ToolEnvironment, warn: Callable[[str], None], rule: str, fiel
 
 def by_hand(
     scene: ToolEnvironment, database: str, keep: Callable[[rows_of.Invocation], None], warn: Callable[[str], None]
-) -> plane.Place:
+) -> plane.HookChain:
     """A place where an operator tries hooks: nothing is written, and no model is asked."""
     context, policy = scene.context, scene.policy
     clean = Secrets().clean
 
-    async def unasked(hook: Hook, _stdin: Json, _seconds: float, _said_async: plane.SaidAsync) -> Ran:
-        return Ran(None, stderr=f"a hook of type {hook.kind} is not run by hand: it needs a session")
+    async def unasked(hook: Hook, _stdin: Json, _seconds: float, _said_async: plane.SaidAsync) -> HookRun:
+        return HookRun(None, stderr=f"a hook of type {hook.kind} is not run by hand: it needs a session")
 
     base: Json = {
         "session_id": context.session_id or "by-hand",
@@ -293,7 +297,7 @@ def by_hand(
         **_places(scene),
         "permission_mode": policy.mode or MODES[policy.autonomy],
     }
-    return plane.Place(
+    return plane.HookChain(
         base=base,
         kinds={
             **kinds(variables(database, context.workspace.root), ground(scene)),
@@ -309,7 +313,7 @@ def by_hand(
     )
 
 
-def _beside(session: Session) -> plane.Beside:
+def _beside(session: Session) -> plane.Background:
     def hold(task: "asyncio.Task[None]") -> None:
         session.state.beside.add(task)
         task.add_done_callback(session.state.beside.discard)
@@ -318,4 +322,4 @@ def _beside(session: Session) -> plane.Beside:
         with session.store.write() as cursor:
             rows_of.record(cursor, session.session_id, session.conversation_id, [row])
 
-    return plane.Beside(hold, keep)
+    return plane.Background(hold, keep)

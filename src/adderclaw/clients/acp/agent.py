@@ -180,9 +180,9 @@ class Agent:
         at = int(cursor) if cursor is not None and cursor.isascii() and cursor.isdigit() and len(cursor) < 6 else 0
         if cursor is not None and str(at) != cursor:
             raise UsageError(f"{cursor[:60]!r} is no cursor of session/list")
-        found = await asyncio.to_thread(self._listed, cwd)
-        more = str(at + LISTED) if len(found) > at + LISTED else None
-        return schema.ListSessionsResponse(sessions=found[at : at + LISTED], next_cursor=more)
+        sessions = await asyncio.to_thread(self._listed, cwd)
+        more = str(at + LISTED) if len(sessions) > at + LISTED else None
+        return schema.ListSessionsResponse(sessions=sessions[at : at + LISTED], next_cursor=more)
 
     def _read[T](self, look: Callable[[Store], T], otherwise: T) -> T:
         """What the database says; `otherwise` where there is none yet."""
@@ -220,7 +220,7 @@ class Agent:
         self,
         cwd: str,
         more: Sequence[str] | None,
-        wanted: Sequence[Server] | None,
+        mcp_servers: Sequence[Server] | None,
         *,
         resume: str | None = None,
         fork: bool = False,
@@ -235,57 +235,57 @@ class Agent:
             )
         if len(self._sessions) + self._opening >= MOST_SESSIONS:
             raise UsageError(f"{MOST_SESSIONS} sessions are open already; close one of them")
-        given: Json = {}
-        if wanted:
+        overrides: Json = {}
+        if mcp_servers:
             taken = config.load(config_file=self._options.config_file, workspace=folder).config.mcp_servers
-            if entries := servers.configured(wanted, taken):
-                given["mcp_servers"] = entries
+            if entries := servers.configured(mcp_servers, taken):
+                overrides["mcp_servers"] = entries
         self._opening += 1
         try:
-            made = await self._begun(folder, given, resume, fork=fork)
+            session = await self._begun(folder, overrides, resume, fork=fork)
         finally:
             self._opening -= 1
         if more:
-            changed = PermissionUpdate("addDirectories", "session", directories=[_absolute(one) for one in more])
-            permission_updates.apply(made.session, changed)
-        self._sessions[made.id] = made
-        task = asyncio.ensure_future(made.announce())  # after the answer, which names the session
+            changed = PermissionUpdate("addDirectories", "session", directories=[_absolute(path) for path in more])
+            permission_updates.apply(session.session, changed)
+        self._sessions[session.id] = session
+        task = asyncio.ensure_future(session.announce())  # after the answer, which names the session
         self._after.add(task)
         task.add_done_callback(self._after.discard)
-        return made
+        return session
 
     async def _here(self, session_id: str) -> Editing | None:
         """A session that is open already; one whose conversation has ended is forgotten."""
-        found = self._sessions.get(session_id)
-        if found is not None and self.conversations.get(session_id) is None:
+        session = self._sessions.get(session_id)
+        if session is not None and self.conversations.get(session_id) is None:
             del self._sessions[session_id]
-            await found.leave()
+            await session.leave()
             return None
-        return found
+        return session
 
-    async def _begun(self, folder: str, given: Json, resume: str | None, *, fork: bool) -> Editing:
-        editor, made = self._editor, list[Editing]()
+    async def _begun(self, folder: str, overrides: Json, resume: str | None, *, fork: bool) -> Editing:
+        editor, sessions = self._editor, list[Editing]()
         assert editor is not None
 
         async def ask(path: str) -> str:
-            return (await editor.read_text_file(made[0].id, path)).content
+            return (await editor.read_text_file(sessions[0].id, path)).content
 
         def roots() -> list[str]:
-            place = made[0].session.scene.context.workspace if made else None
-            return [place.root, *place.extra] if place is not None else []
+            folders = sessions[0].session.scene.context.workspace if sessions else None
+            return [folders.root, *folders.extra] if folders is not None else []
 
         hooks: Json = {"own_hooks": (HOOK,), "call_back": Unsaved(ask, roots).called} if self._reads else {}
         conversation = await self.conversations.open(
-            self._name, workspace=folder, resume=resume, fork=fork, overrides=given, granted=True, **hooks
+            self._name, workspace=folder, resume=resume, fork=fork, overrides=overrides, granted=True, **hooks
         )
-        made.append(Editing(conversation, editor, self._name))
-        return made[0]
+        sessions.append(Editing(conversation, editor, self._name))
+        return sessions[0]
 
     def _found(self, session_id: str) -> Editing:
-        found = self._sessions.get(session_id)
-        if found is None:
+        session = self._sessions.get(session_id)
+        if session is None:
             raise RequestError(NO_SESSION, NO_SUCH.format(id=session_id[:100]))
-        return found
+        return session
 
     # -------------------------------------------------------------- a turn
 
@@ -295,8 +295,8 @@ class Agent:
 
     async def cancel(self, session_id: str, **_more: Any) -> None:
         """A notification: of a session that is not there nobody can be told."""
-        if (found := self._sessions.get(session_id)) is not None:
-            found.cancel()
+        if (session := self._sessions.get(session_id)) is not None:
+            session.cancel()
 
     @told
     async def set_session_mode(self, session_id: str, mode_id: str, **_more: Any) -> schema.SetSessionModeResponse:
@@ -307,9 +307,9 @@ class Agent:
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_more: Any
     ) -> schema.SetSessionConfigOptionResponse:
-        found = self._found(session_id)
-        await choices.set_option(found.run, config_id, value, busy=found.busy)
-        return schema.SetSessionConfigOptionResponse(config_options=choices.options(found.session))
+        session = self._found(session_id)
+        await choices.set_option(session.run, config_id, value, busy=session.busy)
+        return schema.SetSessionConfigOptionResponse(config_options=choices.options(session.session))
 
     async def ext_method(self, method: str, params: Json) -> Json:  # noqa: ARG002
         raise RequestError.method_not_found(f"_{method}")
@@ -320,8 +320,8 @@ class Agent:
     async def end(self) -> None:
         """The editor is gone, or we are told to end: every turn stops at a safe point, and can be gone on with."""
         await self.conversations.close("the editor closed the connection")
-        for one in self._sessions.values():
-            await one.leave()
+        for session in self._sessions.values():
+            await session.leave()
 
 
 CAPABILITIES = schema.AgentCapabilities(
@@ -340,11 +340,11 @@ CAPABILITIES = schema.AgentCapabilities(
 
 def _ways_in(can: schema.ClientCapabilities) -> list[Any]:
     about = "Run `adderclaw onboard` in a terminal: it asks for the provider and its key (or `adderclaw login`)."
-    made: list[Any] = [schema.AuthMethodAgent(id=SETUP, name="Set up in a terminal", description=about)]
+    methods: list[Any] = [schema.AuthMethodAgent(id=SETUP, name="Set up in a terminal", description=about)]
     if can.auth is not None and can.auth.terminal:
         name = f"{SETUP}-terminal"
-        made.append(schema.TerminalAuthMethod(type="terminal", id=name, name="Set up here", args=["--setup"]))
-    return made
+        methods.append(schema.TerminalAuthMethod(type="terminal", id=name, name="Set up here", args=["--setup"]))
+    return methods
 
 
 def _choices(opened: Editing) -> dict[str, Any]:

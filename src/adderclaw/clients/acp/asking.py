@@ -22,15 +22,15 @@ DISMISSED = "the editor closed the question without an answer"
 
 def options(request: ApprovalRequest) -> list[schema.PermissionOption]:
     """Each answer says what it grants; "for this session" is there where that can be said exactly."""
-    made = [schema.PermissionOption(option_id=ONCE, name="Allow once", kind="allow_once")]
+    offered = [schema.PermissionOption(option_id=ONCE, name="Allow once", kind="allow_once")]
     if _grants(request):
         name = f"Allow for this session: {updates.line(describe_rules(request.grants))}"
-        made.append(schema.PermissionOption(option_id=SESSION, name=name, kind="allow_always"))
+        offered.append(schema.PermissionOption(option_id=SESSION, name=name, kind="allow_always"))
     if request.registries:
         hosts = updates.line(", ".join(request.registries))
         name = f"Allow, and let the commands of this session reach {hosts}"
-        made.append(schema.PermissionOption(option_id=REGISTRIES, name=name, kind="allow_always"))
-    return [*made, schema.PermissionOption(option_id=REJECT, name="Reject", kind="reject_once")]
+        offered.append(schema.PermissionOption(option_id=REGISTRIES, name=name, kind="allow_always"))
+    return [*offered, schema.PermissionOption(option_id=REJECT, name="Reject", kind="reject_once")]
 
 
 def _grants(request: ApprovalRequest) -> bool:
@@ -40,11 +40,11 @@ def _grants(request: ApprovalRequest) -> bool:
 def about(request: ApprovalRequest, root: str) -> schema.ToolCallUpdate:
     """What is to be approved, whole: a change as a diff, anything else as the text that it is."""
     seen = shown(request)
-    tool, given = calls.unwrapped(request.tool, request.input)
-    call = Call(request.tool_use_id or request.id, "", tool, calls.argument(tool, given, root), given)
+    tool, arguments = calls.unwrapped(request.tool, request.input)
+    call = Call(request.tool_use_id or request.id, "", tool, calls.argument(tool, arguments, root), arguments)
     content = [updates.text_content(seen.reason if seen.is_step else f"{request.risk} risk: {seen.reason}")]
     if request.preview:
-        path = next((given[name] for name in updates.PATHS if isinstance(given.get(name), str)), "")
+        path = next((arguments[name] for name in updates.PATHS if isinstance(arguments.get(name), str)), "")
         lines = calls.parsed(visible(request.preview, directions=False))
         content += updates.diffs(Change(path, lines), root, whole=True)
     else:
@@ -60,11 +60,11 @@ def about(request: ApprovalRequest, root: str) -> schema.ToolCallUpdate:
     )
 
 
-def answer(request: ApprovalRequest, given: schema.RequestPermissionResponse) -> Answer:
+def answer(request: ApprovalRequest, response: schema.RequestPermissionResponse) -> Answer:
     """Nothing but an option that was offered says yes."""
-    if not isinstance(given.outcome, schema.AllowedOutcome):
+    if not isinstance(response.outcome, schema.AllowedOutcome):
         return Answer(approved=False, by="operator", comment=DISMISSED)
-    chosen = given.outcome.option_id
+    chosen = response.outcome.option_id
     if chosen == ONCE:
         return Answer(approved=True, by="operator")
     if chosen == SESSION and _grants(request):
@@ -80,15 +80,19 @@ def answer(request: ApprovalRequest, given: schema.RequestPermissionResponse) ->
 
 
 def choices(question: Question) -> list[schema.PermissionOption]:
-    made = [
+    offered = [
         schema.PermissionOption(option_id=f"{OPTION}{number}", name=updates.line(option.label), kind="allow_once")
         for number, option in enumerate(question.options)
     ]
-    return [*made, schema.PermissionOption(option_id=REJECT, name="Give no answer", kind="reject_once")]
+    return [*offered, schema.PermissionOption(option_id=REJECT, name="Give no answer", kind="reject_once")]
 
 
 def asked(request: QuestionRequest, question: Question) -> schema.ToolCallUpdate:
-    lines = [f"{updates.line(one.label)}: {visible(one.description)}" for one in question.options if one.description]
+    lines = [
+        f"{updates.line(option.label)}: {visible(option.description)}"
+        for option in question.options
+        if option.description
+    ]
     text = "\n".join([visible(question.question), *(f"- {line}" for line in lines)])
     return schema.ToolCallUpdate(
         tool_call_id=request.tool_use_id or request.id,
@@ -99,9 +103,9 @@ def asked(request: QuestionRequest, question: Question) -> schema.ToolCallUpdate
     )
 
 
-def reply(question: Question, given: schema.RequestPermissionResponse) -> str | None:
+def reply(question: Question, response: schema.RequestPermissionResponse) -> str | None:
     """The label that was chosen; None where none was."""
-    if not isinstance(given.outcome, schema.AllowedOutcome):
+    if not isinstance(response.outcome, schema.AllowedOutcome):
         return None
     labels = {f"{OPTION}{number}": option.label for number, option in enumerate(question.options)}
-    return labels.get(given.outcome.option_id)
+    return labels.get(response.outcome.option_id)

@@ -43,10 +43,14 @@ def mode_now(session: Session) -> str:
 def _modes(session: Session) -> dict[str, PermissionMode | None]:
     """What each is called; the autonomy that a session began with is one of them, under its own name."""
     began = session.scene.in_force.begun.autonomy_now
-    found: dict[str, PermissionMode | None] = {
+    modes_by_name: dict[str, PermissionMode | None] = {
         mode or began: mode for mode in permission_updates.round_of_modes(session)
     }
-    return found if (now := mode_now(session)) in found else {**found, now: session.scene.policy.mode}
+    return (
+        modes_by_name
+        if (now := mode_now(session)) in modes_by_name
+        else {**modes_by_name, now: session.scene.policy.mode}
+    )
 
 
 def modes(session: Session) -> schema.SessionModeState:
@@ -78,8 +82,8 @@ def _model_now(session: Session) -> str:
 def _models(session: Session) -> list[str]:
     """Entries of the configuration; one that can only play a script is no model."""
     now = session.config
-    found = [name for name in now.providers.models if not found_keys.is_unscripted(now, name)]
-    return list(dict.fromkeys([*found, _model_now(session)]))
+    names = [name for name in now.providers.models if not found_keys.is_unscripted(now, name)]
+    return list(dict.fromkeys([*names, _model_now(session)]))
 
 
 def options(session: Session) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
@@ -132,26 +136,28 @@ COMPACT = "compact"
 async def commands(run: Run) -> schema.AvailableCommandsUpdate:
     """Ours that make sense here, skills, and the prompts of servers that are connected: none is started for this."""
     skills = run.session.scene.kit.skills
-    found = [(name, text, "what matters") for name, text in by_name.OWN.items()]
-    found.append((COMPACT, "replace the older part of the conversation by a summary", "what matters"))
-    taken = {name for name, _, _ in found}
+    entries = [(name, text, "what matters") for name, text in by_name.OWN.items()]
+    entries.append((COMPACT, "replace the older part of the conversation by a summary", "what matters"))
+    taken = {name for name, _, _ in entries}
     theirs = skills.callable() if skills is not None else []
-    found += [(name, text, "words") for name, text in theirs if name not in taken]
+    entries += [(name, text, "words") for name, text in theirs if name not in taken]
     servers = run.runtime.servers
     for row in servers.status() if servers is not None else ():
         if servers is not None and row.state == "ready":
-            found += await _prompts(servers, row.entry.name)
-    return helpers.update_available_commands([_command(*one) for one in found if _is_name(one[0])][:MOST_COMMANDS])
+            entries += await _prompts(servers, row.entry.name)
+    return helpers.update_available_commands(
+        [_command(*entry) for entry in entries if _is_name(entry[0])][:MOST_COMMANDS]
+    )
 
 
 async def _prompts(servers: "Servers", name: str) -> list[tuple[str, str, str]]:
     from mcp import MCPError
 
     try:
-        found = await servers.prompts(name)
+        rows = await servers.prompts(name)
     except (AdderClawError, MCPError):
         return []
-    return [(one["name"], one["description"], " ".join(one["arguments"])) for one in found]
+    return [(row["name"], row["description"], " ".join(row["arguments"])) for row in rows]
 
 
 def _is_name(name: str) -> bool:
@@ -161,8 +167,8 @@ def _is_name(name: str) -> bool:
 
 def _command(name: str, text: str, hint: str) -> schema.AvailableCommand:
     about = visible(text, keep_newlines=False)[:200]
-    given = schema.UnstructuredCommandInput(hint=visible(hint, keep_newlines=False)[:100])
-    return schema.AvailableCommand(name=name, description=about, input=schema.AvailableCommandInput(root=given))
+    command_input = schema.UnstructuredCommandInput(hint=visible(hint, keep_newlines=False)[:100])
+    return schema.AvailableCommand(name=name, description=about, input=schema.AvailableCommandInput(root=command_input))
 
 
 async def expanded(run: Run, text: str) -> str | None:
@@ -173,12 +179,12 @@ async def expanded(run: Run, text: str) -> str | None:
         await compact(run.session, "manual", rest.strip())
         return None
     if name[:1] == "/" and name[1:] in by_name.OWN:
-        made = by_name.own(name[1:], rest.strip())
+        message = by_name.own(name[1:], rest.strip())
     elif name.startswith("/mcp__"):
         try:
-            made = await by_name.prompted(run, name[1:], rest.strip())
+            message = await by_name.prompted(run, name[1:], rest.strip())
         except AdderClawError as error:
             raise UsageError(f"{visible(name)[:100]}: {error}") from error
     else:
         return text
-    return f"{made}\n{below}" if below.strip() else made
+    return f"{message}\n{below}" if below.strip() else message

@@ -121,11 +121,11 @@ def linked(uri: str) -> Link | None:
     path = unquote(parts.path)
     if not os.path.isabs(path) or "\0" in path or not path.isprintable():
         return None
-    given: Json = {"file_path": path}
+    arguments: Json = {"file_path": path}
     if (lines := _LINES.fullmatch(parts.fragment)) is not None and int(lines[1]) > 0:
         first, last = int(lines[1]), int(lines[2] or lines[1])
-        given |= {"offset": first, "limit": max(last - first + 1, 1)}
-    return Link(path, given)
+        arguments |= {"offset": first, "limit": max(last - first + 1, 1)}
+    return Link(path, arguments)
 
 
 def _name(uri: str) -> str:

@@ -18,23 +18,27 @@ def configured(servers: Sequence[Server], taken: Iterable[str]) -> Json:
     if len(servers) > MOST:
         raise UsageError(f"mcpServers: at most {MOST} servers; these are {len(servers)}")
     known = {slug(name) for name in taken}
-    made: Json = {}
-    for one in servers:
-        name = slug(one.name)
+    entries: Json = {}
+    for server in servers:
+        name = slug(server.name)
         if not name:
-            raise UsageError(f"mcpServers: {one.name[:60]!r} is no name of a server")
+            raise UsageError(f"mcpServers: {server.name[:60]!r} is no name of a server")
         if name in known:
             continue
         known.add(name)
-        made[one.name] = _entry(one)
-    return made
+        entries[server.name] = _entry(server)
+    return entries
 
 
-def _entry(one: Server) -> Json:
-    match one:
+def _entry(server: Server) -> Json:
+    match server:
         case schema.McpServerStdio():
-            return {"command": one.command, "args": list(one.args), "env": {pair.name: pair.value for pair in one.env}}
+            return {
+                "command": server.command,
+                "args": list(server.args),
+                "env": {pair.name: pair.value for pair in server.env},
+            }
         case schema.HttpMcpServer():
-            return {"type": "http", "url": one.url, "headers": {pair.name: pair.value for pair in one.headers}}
+            return {"type": "http", "url": server.url, "headers": {pair.name: pair.value for pair in server.headers}}
         case _:
-            raise UsageError(f"mcpServers: {one.name[:60]!r}: only servers of stdio and http can be used")
+            raise UsageError(f"mcpServers: {server.name[:60]!r}: only servers of stdio and http can be used")

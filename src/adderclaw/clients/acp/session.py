@@ -96,10 +96,10 @@ class Editing:
     async def announce(self) -> None:
         """Which commands there are, where that has changed."""
         with suppress(AdderClawError, OSError):
-            found = await choices.commands(self.run)
-            if found != self._commands:
-                self._commands = found
-                await self.tell(found)
+            commands = await choices.commands(self.run)
+            if commands != self._commands:
+                self._commands = commands
+                await self.tell(commands)
 
     async def _follow(self) -> None:
         try:
@@ -118,24 +118,24 @@ class Editing:
     async def _pass_on(self, update: Update) -> None:
         match update.kind:
             case "delta":
-                made = self._teller.delta(Delta(update.data["kind"], update.data["text"]))
+                messages = self._teller.delta(Delta(update.data["kind"], update.data["text"]))
             case "item":
-                made = self._teller.item(cast(Item, update.data))
+                messages = self._teller.item(cast(Item, update.data))
             case "ended":
-                made = self._teller.unended()
+                messages = self._teller.unended()
             case "question":
-                made = []
+                messages = []
                 self._ask(update.data.id)
             case "answered":
-                made = []
+                messages = []
                 if (task := self._asked.get(str(update.data["id"]))) is not None:
                     task.cancel()
             case "dropped":
-                made = [updates.lost()]
+                messages = [updates.lost()]
             case _:
-                made = []
-        for one in made:
-            await self.tell(one)
+                messages = []
+        for message in messages:
+            await self.tell(message)
         await self._tell_mode()
 
     async def _tell_mode(self) -> None:
@@ -146,8 +146,8 @@ class Editing:
         await self.tell_options()
 
     async def tell_options(self) -> None:
-        made = choices.options(self.session)
-        await self.tell(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=made))
+        options = choices.options(self.session)
+        await self.tell(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
 
     async def _caught_up(self) -> None:
         """Until the editor was sent all that has happened."""
@@ -167,12 +167,12 @@ class Editing:
         if request is None:
             return
         try:
-            given = await (self._approve(request) if isinstance(request, ApprovalRequest) else self._choose(request))
+            answer = await (self._approve(request) if isinstance(request, ApprovalRequest) else self._choose(request))
         except (RequestError, ValueError, OSError) as error:
             why = f"the editor did not answer: {type(error).__name__}"
-            given = Answer(approved=False, by="no_operator", comment=why)
+            answer = Answer(approved=False, by="no_operator", comment=why)
         with suppress(NotCounted):  # another process was first
-            self._conversation.answer(id, given, self._client, granted=True)
+            self._conversation.answer(id, answer, self._client, granted=True)
 
     async def _approve(self, request: ApprovalRequest) -> Answer:
         root = self.session.scene.context.workspace.root
@@ -181,14 +181,14 @@ class Editing:
 
     async def _choose(self, request: QuestionRequest) -> Answer:
         """One question after the other; without an answer to one there is none."""
-        found: dict[str, str] = {}
+        replies: dict[str, str] = {}
         for question in request.questions:
             about, offered = asking.asked(request, question), asking.choices(question)
             chosen = asking.reply(question, await self._editor.request_permission(self.id, about, offered))
             if chosen is None:
                 return replied(None)
-            found[question.question] = chosen
-        return replied(found)
+            replies[question.question] = chosen
+        return replied(replies)
 
     # -------------------------------------------------------------- prompts
 
@@ -215,11 +215,11 @@ class Editing:
         if self._turn:
             self._conversation.interrupt(self._client, turn=self._turn, granted=True)
 
-    async def _prompted(self, given: prompts.Given) -> schema.PromptResponse:
+    async def _prompted(self, request: prompts.Given) -> schema.PromptResponse:
         run = self.run
         try:
-            text = await self._prepared(choices.expanded(run, given.text))
-            attached = await self._prepared(self._attached(run, given)) if text is not None else Attached()
+            text = await self._prepared(choices.expanded(run, request.text))
+            attached = await self._prepared(self._attached(run, request)) if text is not None else Attached()
         except asyncio.CancelledError:
             if not self._cancelled:
                 raise
@@ -246,10 +246,10 @@ class Editing:
         finally:
             self._preparing = None
 
-    async def _attached(self, run: Run, given: prompts.Given) -> Attached:
+    async def _attached(self, run: Run, request: prompts.Given) -> Attached:
         """What is embedded, and what our own door opens of what is only named: through the gate, with a receipt."""
-        texts, media = list(given.texts), list[MediaBlock](given.media)
-        for link in given.links[:MOST_LINKS]:
+        texts, media = list(request.texts), list[MediaBlock](request.media)
+        for link in request.links[:MOST_LINKS]:
             run.session.budget.begin()
             why = f"named in a prompt in {self._client}"
             done = (await by_hand(run.runtime, run.session, READ, link.given, run.session.operator, why)).done

@@ -43,25 +43,25 @@ class Unsaved:
 
     async def called(self, _id: str, event: Json) -> Json:
         """The hook: what the model is told beside the file as it is on disk."""
-        given = event.get("tool_input", {}).get("file_path")
-        if self._silent or not isinstance(given, str) or not (roots := self._roots()):
+        path = event.get("tool_input", {}).get("file_path")
+        if self._silent or not isinstance(path, str) or not (roots := self._roots()):
             return {}
         try:
-            place = workspace.within_roots(os.path.normpath(os.path.join(roots[0], given)), roots)
-            told = "" if place is None else await self._told(place)
+            location = workspace.within_roots(os.path.normpath(os.path.join(roots[0], path)), roots)
+            context = "" if location is None else await self._told(location)
         except (OSError, Refused, ValueError):  # it is gone, or is no such file: then there is nothing to ask about
-            told = ""
-        return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": told}} if told else {}
+            context = ""
+        return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": context}} if context else {}
 
-    async def _told(self, place: WorkspacePath) -> str:
-        before = stamps(place)
+    async def _told(self, location: WorkspacePath) -> str:
+        before = stamps(location)
         if not settled(before):
             await asyncio.sleep(SETTLED)
-            if before != (before := stamps(place)) or not settled(before):
+            if before != (before := stamps(location)) or not settled(before):
                 return ""
-        saved = workspace.read(place, MOST).decode("utf-8", "replace")
-        text = await self._asked(place.text)
-        if text is None or len(text) > MOST or stamps(place) != before:
+        saved = workspace.read(location, MOST).decode("utf-8", "replace")
+        text = await self._asked(location.text)
+        if text is None or len(text) > MOST or stamps(location) != before:
             return ""
         differs = difference(saved, text)
         if differs is None:
@@ -98,28 +98,28 @@ def difference(saved: str, unsaved: str) -> Difference | None:
     most = shorter - head
     tail = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
     middle = new[head : len(new) - tail]
-    place = f"from line {head + 1} on, in place of {len(old) - tail - head} lines of the file, it has"
-    return Difference(f"{place} {len(middle)} lines.", "\n".join(middle))
+    where = f"from line {head + 1} on, in place of {len(old) - tail - head} lines of the file, it has"
+    return Difference(f"{where} {len(middle)} lines.", "\n".join(middle))
 
 
-def stamps(place: WorkspacePath) -> tuple[tuple[int, int, int], ...]:
+def stamps(location: WorkspacePath) -> tuple[tuple[int, int, int], ...]:
     """What is known of each folder on the way and of the file; whatever is put in another's place changes a time.
 
     Nobody can set that time (st_ctime) but the kernel. Raises Refused where a link leads there.
     """
-    found: list[tuple[int, int, int]] = []
-    here = WorkspacePath(place.root)
-    ways = [] if place.is_root else place.relative.split("/")
+    result: list[tuple[int, int, int]] = []
+    here = WorkspacePath(location.root)
+    ways = [] if location.is_root else location.relative.split("/")
     for way in ("", *ways):
         here = here.child(way) if way else here
         status = workspace.status(here)
-        wanted = stat.S_ISREG if here == place else stat.S_ISDIR
-        if not wanted(status.st_mode):
+        is_expected = stat.S_ISREG if here == location else stat.S_ISDIR
+        if not is_expected(status.st_mode):
             raise Refused(f"{here.text} is no file that an editor is asked about")
-        found.append((status.st_dev, status.st_ino, status.st_ctime_ns))
-    return tuple(found)
+        result.append((status.st_dev, status.st_ino, status.st_ctime_ns))
+    return tuple(result)
 
 
-def settled(found: Sequence[tuple[int, int, int]]) -> bool:
+def settled(stamps_seen: Sequence[tuple[int, int, int]]) -> bool:
     now = time.time_ns()
-    return all(changed < now - SETTLED * 1e9 for _, _, changed in found)
+    return all(changed < now - SETTLED * 1e9 for _, _, changed in stamps_seen)

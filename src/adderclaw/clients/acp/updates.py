@@ -63,34 +63,34 @@ def title_of(call: Call) -> str:
 
 def locations(call: Call, root: str) -> list[schema.ToolCallLocation]:
     """The file that it is about, so that an editor can follow along; nothing where the input names none."""
-    given = next((call.input[name] for name in PATHS if isinstance(call.input.get(name), str)), "")
-    if not given or "\0" in given:
+    path_argument = next((call.input[name] for name in PATHS if isinstance(call.input.get(name), str)), "")
+    if not path_argument or "\0" in path_argument:
         return []
-    path = os.path.normpath(os.path.join(root, given))
+    path = os.path.normpath(os.path.join(root, path_argument))
     number = call.input.get("offset") if call.tool == READ else _first_changed(call.change)
     return [schema.ToolCallLocation(path=path, line=number if isinstance(number, int) and number > 0 else None)]
 
 
 def _first_changed(change: Change | None) -> int | None:
-    return next((one.number for one in change.lines if one.kind in "+-"), None) if change is not None else None
+    return next((row.number for row in change.lines if row.kind in "+-"), None) if change is not None else None
 
 
 def diffs(change: Change, root: str, *, whole: bool = False) -> list[Content]:
     """A change as the texts before and after, a pair for each place in the file. `whole`: nothing of it is cut."""
     cut = visible if whole else shown
     path = os.path.normpath(os.path.join(root, change.path))
-    made: list[Content] = []
-    for gap, lines in groupby(change.lines, lambda one: one.kind == "@"):
+    parts: list[Content] = []
+    for gap, lines in groupby(change.lines, lambda row: row.kind == "@"):
         if gap:
             continue
         part = list(lines)
         old, new = _side(part, " -"), _side(part, " +")
-        made.append(helpers.tool_diff_content(path, cut(new), cut(old) if old else None))
-    return made
+        parts.append(helpers.tool_diff_content(path, cut(new), cut(old) if old else None))
+    return parts
 
 
 def _side(lines: Sequence[Line], kinds: str) -> str:
-    return "".join(f"{one.text}\n" for one in lines if one.kind in kinds)
+    return "".join(f"{row.text}\n" for row in lines if row.kind in kinds)
 
 
 def text_content(text: str) -> Content:
@@ -99,19 +99,19 @@ def text_content(text: str) -> Content:
 
 def contents(call: Call, root: str) -> list[Content]:
     """What unfolds below it: the change, else what came back; and why, where it was not simply done."""
-    made: list[Content] = []
+    parts: list[Content] = []
     if call.state not in ("ran", "running", "waiting") or call.asked:
-        made.append(text_content(line(call.verdict)))
+        parts.append(text_content(line(call.verdict)))
     if call.change is not None:
-        made += diffs(call.change, root)
+        parts += diffs(call.change, root)
     elif call.output:
-        made.append(text_content(fenced(shown(call.output)) if call.tool == BASH else shown(call.output)))
+        parts.append(text_content(fenced(shown(call.output)) if call.tool == BASH else shown(call.output)))
     if call.child is not None:
         done = f"{call.child.calls} calls" + (f", last: {call.child.last}" if call.child.last else "")
-        made.append(text_content(line(f"{call.child.kind}: {done} {call.child.outcome}".strip())))
+        parts.append(text_content(line(f"{call.child.kind}: {done} {call.child.outcome}".strip())))
     if call.progress and not call.ended:
-        made.append(text_content(line(call.progress)))
-    return made
+        parts.append(text_content(line(call.progress)))
+    return parts
 
 
 def plan(call: Call) -> schema.AgentPlanUpdate:
@@ -152,9 +152,9 @@ class Teller:
             case Words(role="user"):
                 return []
             case Words():
-                text, said = item.text, str(self._said)
+                text, sent = item.text, str(self._said)
                 self._said.clear()
-                rest = text[len(said) :] if text.startswith(said) else "" if said.endswith(text) else text
+                rest = text[len(sent) :] if text.startswith(sent) else "" if sent.endswith(text) else text
                 return [helpers.update_agent_message_text(visible(rest))] if rest else []
             case _:
                 return self.replayed(item)
@@ -172,7 +172,7 @@ class Teller:
                 return self._call(item)
 
     def _call(self, call: Call) -> list[Update]:
-        made: list[Update] = [plan(call)] if call.todos and call.state == "ran" else []
+        plan_updates: list[Update] = [plan(call)] if call.todos and call.state == "ran" else []
         status, places, content = STATUS[call.state], locations(call, self._root), contents(call, self._root)
         update: Update
         if call.key in self._begun:
@@ -199,7 +199,7 @@ class Teller:
             self._begun.pop(call.key, None)
         else:
             self._begun[call.key] = call.input
-        return [update, *made]
+        return [update, *plan_updates]
 
     def unended(self) -> list[Update]:
         """A turn is over: a call that never came back is shown so."""

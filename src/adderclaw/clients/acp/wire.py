@@ -83,8 +83,8 @@ class Frames:
         if known is not None:
             self._waiting.add(known)
         # The SDK lays what stands in _meta over the arguments, unchecked.
-        given = {key: value for key, value in cast(Json, params or {}).items() if key != "_meta"}
-        return {**message, "params": given}
+        arguments = {key: value for key, value in cast(Json, params or {}).items() if key != "_meta"}
+        return {**message, "params": arguments}
 
     async def _refuse(self, id: str | int | None, code: int, message: str) -> None:
         with suppress(OSError):

@@ -65,32 +65,38 @@ class Runs:
         self.active: dict[str, Active] = {}
         self._ended = False
 
-    async def begin(self, made: Driver, id: Id) -> Json:
+    async def begin(self, driver: Driver, id: Id) -> Json:
         """Run to the end; the report of it is the answer to the request."""
         if self._ended:
             raise RpcError(RUN_REFUSED, "the connection is closed")
-        if id is not None and any(one.request_id == id for one in self.active.values()):
+        if id is not None and any(active.request_id == id for active in self.active.values()):
             raise RpcError(INVALID_REQUEST, f"Invalid Request: a run of the request {id!r} is under way already")
         if len(self.active) >= MOST_RUNS:
             raise RpcError(TOO_MANY_RUNS, f"{MOST_RUNS} runs are under way already; wait for one of them")
-        opening = made.opening
+        opening = driver.opening
         try:
             runtime = start(opening.options)
             again = run_again(runtime, opening.again) if opening.again is not None else None
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
-        one = Active(runtime, self._outbox, id, opening.kind)
+        active = Active(runtime, self._outbox, id, opening.kind)
         runtime.bus.listen("rpc", self._teller(id))
-        self.active[one.run_id] = one
+        self.active[active.run_id] = active
         try:
             with opened(
-                runtime, one.asking, kind=opening.kind, channel="rpc", again=again, task=opening.task, more=opening.rows
+                runtime,
+                active.asking,
+                kind=opening.kind,
+                channel="rpc",
+                again=again,
+                task=opening.task,
+                more=opening.rows,
             ) as run:
-                return await _driven(one, run, made)
+                return await _driven(active, run, driver)
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
         finally:
-            self.active.pop(one.run_id, None)
+            self.active.pop(active.run_id, None)
 
     def _teller(self, id: Id) -> Callable[[EventRecord], None]:
         def tell(record: EventRecord) -> None:
@@ -99,44 +105,44 @@ class Runs:
         return tell
 
     def cancel(self, run_id: str | None, request_id: Id, reason: str) -> Json:
-        one = self._find(run_id) if run_id is not None else self._asked_by(request_id)
-        one.work.cancel(reason)
-        return {"run_id": one.run_id, "cancelled": True}
+        active = self._find(run_id) if run_id is not None else self._asked_by(request_id)
+        active.work.cancel(reason)
+        return {"run_id": active.run_id, "cancelled": True}
 
-    def answer(self, id: str, given: Answer, plan: str = "") -> bool:
+    def answer(self, id: str, reply: Answer, plan: str = "") -> bool:
         """Answer what one of its own runs asks; False where none of them does."""
         try:
-            return any(one.asking.answer(id, given, plan) for one in self.active.values())
+            return any(active.asking.answer(id, reply, plan) for active in self.active.values())
         except NotCounted as error:
             raise not_counted(error) from error
         except UsageError as error:
             raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from error
 
     def _asked_by(self, request_id: Id) -> Active:
-        for one in self.active.values():
-            if request_id is not None and one.request_id == request_id:
-                return one
+        for active in self.active.values():
+            if request_id is not None and active.request_id == request_id:
+                return active
         raise RpcError(NO_SUCH_RUN, f"no run of the request {request_id!r} is under way")
 
     def _find(self, run_id: str) -> Active:
-        found = self.active.get(run_id)
-        if found is None:
+        active = self.active.get(run_id)
+        if active is None:
             raise RpcError(NO_SUCH_RUN, f"no run {run_id!r} is under way")
-        return found
+        return active
 
     def end(self) -> None:
         """The client is gone: every run ends stopped, with its outcome written."""
         self._ended = True
-        for one in self.active.values():
-            one.work.cancel("the client closed the connection")
+        for active in self.active.values():
+            active.work.cancel("the client closed the connection")
 
 
 def not_counted(error: NotCounted) -> RpcError:
     return RpcError(ALREADY_ANSWERED if isinstance(error, AlreadyAnswered) else NOT_COUNTED, str(error))
 
 
-async def _driven(one: Active, run: Run, made: Driver) -> Json:
-    opening = made.opening
-    work = one.work.done(made.run(run.session))
+async def _driven(active: Active, run: Run, driver: Driver) -> Json:
+    opening = driver.opening
+    work = active.work.done(driver.run(run.session))
     report = await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id))
     return {**report.as_json(), "exit_code": report.exit_code}

@@ -131,9 +131,9 @@ class Server:
         if not batch or len(batch) > wire.MAX_BATCH:
             self.refuse("an empty batch" if not batch else f"a batch has at most {wire.MAX_BATCH} messages")
             return
-        answers = await asyncio.gather(*(self._message(one) for one in batch))
-        if said := [one for one in answers if one is not None]:
-            self._outbox.put(said)
+        answers = await asyncio.gather(*(self._message(part) for part in batch))
+        if reply := [part for part in answers if part is not None]:
+            self._outbox.put(reply)
 
     async def _message(self, message: object) -> Json | None:
         """The answer to one message; none to a notification, whatever becomes of it."""
@@ -151,11 +151,11 @@ class Server:
         return None if call.notification else wire.answer(call.id, result)
 
     async def _called(self, call: Call) -> object:
-        found = self._methods.get(call.method)
-        if found is None:
+        entry = self._methods.get(call.method)
+        if entry is None:
             known = ", ".join(self._methods)
             raise RpcError(wire.METHOD_NOT_FOUND, f"Method not found: {call.method[:100]!r} (known: {known})")
-        kind, method = found
+        kind, method = entry
         if isinstance(call.params, list):
             if call.params:
                 raise RpcError(wire.INVALID_PARAMS, "Invalid params: they are given by name, as an object")
@@ -178,11 +178,11 @@ class Server:
     async def _initialize(self, params: Json, _id: Id) -> Json:
         """Whatever a client says of itself, in our own names or those of MCP, changes nothing."""
         server = {"name": "adderclaw", "version": __version__}
-        wanted = params.get("protocolVersion")
+        requested = params.get("protocolVersion")
         return {
             "protocol_version": PROTOCOL,
             "server": server,
-            "protocolVersion": wanted if isinstance(wanted, str) else PROTOCOL,
+            "protocolVersion": requested if isinstance(requested, str) else PROTOCOL,
             "serverInfo": server,
             "capabilities": {
                 "methods": list(self._methods),
@@ -199,13 +199,13 @@ class Server:
 
     async def _run(self, params: RunParams, id: Id) -> Json:
         try:
-            made = prepared(self._options, params)
+            driver = prepared(self._options, params)
         except Completed as ended:
             return {**ended.as_json(), "exit_code": 0}
         except AdderClawError as error:
             raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", _problems(error)) from error
-        planned = made.dry() if params.dry_run else made
-        return made.plan() if planned is None else await self.runs.begin(planned, id)
+        planned = driver.dry() if params.dry_run else driver
+        return driver.plan() if planned is None else await self.runs.begin(planned, id)
 
     async def _cancel(self, params: CancelParams, _id: Id) -> Json:
         if (params.run_id is None) == (params.request_id is None):
@@ -228,8 +228,8 @@ class Server:
         return {"id": params.id, "answered": params.replies is not None}
 
     async def _questions(self, params: QuestionsParams, _id: Id) -> Json:
-        found = questions.listed(self._store_path(), everything=params.all, limit=params.limit)
-        return {"questions": [questions.as_json(one) for one in found]}
+        rows = questions.listed(self._store_path(), everything=params.all, limit=params.limit)
+        return {"questions": [questions.as_json(row) for row in rows]}
 
     def _by_row(self, id: str, **answer: Any) -> None:
         """Answer a question that another process asked: the client runs as the operator, and could do it there."""
@@ -260,7 +260,7 @@ class Server:
         if params.run_id is not None and params.run_id in self.runs.active:
             return self.runs.active[params.run_id].status()
         if params.run_id is None:
-            return {"runs": [one.status() for one in self.runs.active.values()]}
+            return {"runs": [active.status() for active in self.runs.active.values()]}
         store = Store.open(self._store_path())
         try:
             row = runs.get(store, params.run_id)
@@ -272,8 +272,8 @@ class Server:
         if row is None:
             raise RpcError(wire.NO_SUCH_RUN, f"there is no run {params.run_id!r}")
         answer = without_shapes(row.answer) if row.answer else row.answer
-        said = {"answer": answer, "reason": row.reason, "trace": trace}
-        return {"run_id": row.run_id, "kind": row.kind, "status": row.status, **said}
+        details = {"answer": answer, "reason": row.reason, "trace": trace}
+        return {"run_id": row.run_id, "kind": row.kind, "status": row.status, **details}
 
     async def end(self) -> None:
         """The input ended: runs are stopped, what is left is written."""
@@ -300,13 +300,15 @@ NAMES = (
 
 
 def _id_of(message: object) -> Id:
-    given = cast("Json", message).get("id") if isinstance(message, dict) else None
-    return given if wire.is_id(given) else None
+    id = cast("Json", message).get("id") if isinstance(message, dict) else None
+    return id if wire.is_id(id) else None
 
 
 def _problems(error: AdderClawError) -> list[Json]:
     if isinstance(error, InvalidAgentfile):
-        return [{"line": one.line, "column": one.column, "message": one.message} for one in error.problems]
+        return [
+            {"line": problem.line, "column": problem.column, "message": problem.message} for problem in error.problems
+        ]
     return [{"message": str(error)}]
 
 

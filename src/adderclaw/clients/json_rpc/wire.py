@@ -49,8 +49,8 @@ class RpcError(Exception):
         self.code, self.message, self.data = code, message, data
 
     def as_json(self) -> Json:
-        made: Json = {"code": self.code, "message": self.message}
-        return made if self.data is None else made | {"data": self.data}
+        error: Json = {"code": self.code, "message": self.message}
+        return error if self.data is None else error | {"data": self.data}
 
 
 class Call(NamedTuple):
@@ -72,17 +72,17 @@ def call_of(message: object) -> Call:
     """A request or a notification; RpcError where it is neither, with the id if there is a fit one."""
     if not isinstance(message, dict):
         raise RpcError(INVALID_REQUEST, "Invalid Request: a message is an object")
-    given = cast(Json, message)
-    if given.get("jsonrpc") != "2.0":
+    request = cast(Json, message)
+    if request.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'Invalid Request: "jsonrpc" must be "2.0"')
-    if not isinstance(method := given.get("method"), str):
+    if not isinstance(method := request.get("method"), str):
         raise RpcError(INVALID_REQUEST, 'Invalid Request: "method" must be a text')
-    if "id" in given and not is_id(given["id"]):
+    if "id" in request and not is_id(request["id"]):
         raise RpcError(INVALID_REQUEST, 'Invalid Request: "id" must be a text, a number or null')
-    params: Any = given.get("params", {})
+    params: Any = request.get("params", {})
     if not isinstance(params, (dict, list)):
         raise RpcError(INVALID_REQUEST, 'Invalid Request: "params" must be an object or a list')
-    return Call(method, cast("Json | list[Any]", params), given.get("id"), "id" not in given)
+    return Call(method, cast("Json | list[Any]", params), request.get("id"), "id" not in request)
 
 
 def is_id(value: object) -> bool:
@@ -176,7 +176,7 @@ class Outbox:
 
     async def flush(self, seconds: float) -> None:
         """Give the client a moment to read what is left."""
-        waits = [asyncio.ensure_future(one.wait()) for one in (self._empty, self.gone)]
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._empty, self.gone)]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()

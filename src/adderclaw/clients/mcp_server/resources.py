@@ -28,16 +28,16 @@ def of(session: Session) -> Resources:
         listed = kit.skills.offered()[0] if kit.skills is not None else []
         return [Prompt(name, description[:1_000], (ARGUMENTS,)) for name, description in listed]
 
-    async def prompt(name: str, given: dict[str, str]) -> str:
-        text, _ = await text_of(session, name, given.get(ARGUMENTS, ""))
+    async def prompt(name: str, arguments: dict[str, str]) -> str:
+        text, _ = await text_of(session, name, arguments.get(ARGUMENTS, ""))
         return session.secrets.scrub(text)
 
     def read(uri: str) -> tuple[str, str]:
         return canonical(session.secrets.clean(_document(session, uri))), "application/json"
 
     def complete(about: str, argument: str) -> list[str]:
-        wanted = about == RUN and argument == "run_id"
-        return [run.run_id for run in runs.listing(session.store, SHOWN, _places(session))] if wanted else []
+        is_run_id = about == RUN and argument == "run_id"
+        return [run.run_id for run in runs.listing(session.store, SHOWN, _places(session))] if is_run_id else []
 
     documents = (
         Document(RUNS, "runs", f"The last {SHOWN} runs in this workspace, and how each ended."),
@@ -53,9 +53,9 @@ def _document(session: Session, uri: str) -> Json | list[Json]:
         return [_shown(session, run) for run in runs.listing(store, SHOWN, places)]
     if uri == RECEIPTS:
         return _receipts(session)
-    found = re.fullmatch(re.escape(RUNS) + r"/([A-Za-z0-9-]{1,64})", uri)
+    match = re.fullmatch(re.escape(RUNS) + r"/([A-Za-z0-9-]{1,64})", uri)
     try:
-        run = runs.get(store, found[1], places) if found else None
+        run = runs.get(store, match[1], places) if match else None
     except UsageError as error:
         raise Refused(str(error)) from None
     if run is None:

@@ -42,10 +42,10 @@ class Asked:
             return refused
         seen = shown(request)
         message = f"{seen.head}\n{seen.text}" if seen.is_step else f"{seen.head} wants to run: {seen.text}"
-        said = await self.caller.ask("\n".join((message, *seen.marks)), _form(request)) or {}
-        if request.registries and said.get("approve") is True and said.get("registries") is True:
+        form = await self.caller.ask("\n".join((message, *seen.marks)), _form(request)) or {}
+        if request.registries and form.get("approve") is True and form.get("registries") is True:
             return reached(request)
-        return Answer(approved=said.get("approve") is True, by="operator")
+        return Answer(approved=form.get("approve") is True, by="operator")
 
     async def ask(self, request: QuestionRequest) -> Answer:
         if self.caller is None:
@@ -55,12 +55,12 @@ class Asked:
             field: Json = {"type": "string", "title": question.header or "answer"}
             if question.options and not question.multi:
                 field["enum"] = [option.label for option in question.options]
-            said = await self.caller.ask(
+            form = await self.caller.ask(
                 question.question, {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
             )
-            if said is None:
+            if form is None:
                 return replied(None)
-            replies[question.question] = str(said.get("answer", ""))
+            replies[question.question] = str(form.get("answer", ""))
         return replied(replies)
 
 
@@ -112,18 +112,18 @@ class Channel:
 
     def _progress(self, record: EventRecord) -> None:
         """What the client is told while a call runs: how far it is, and what an operator would see."""
-        caller, said = self._asked.caller, record.payload
+        caller, payload = self._asked.caller, record.payload
         if caller is None:
             return
         match record.event_type:
             case "tool_progress":
-                self._tell(caller.report(said["progress"], said["total"], said["message"]))
+                self._tell(caller.report(payload["progress"], payload["total"], payload["message"]))
             case "brief":
-                self._tell(caller.say("notice", visible(said["message"])))
+                self._tell(caller.say("notice", visible(payload["message"])))
             case "hook_message":
-                self._tell(caller.say("notice", visible(said["message"])))
+                self._tell(caller.say("notice", visible(payload["message"])))
             case "warning":
-                self._tell(caller.say("warning", visible(said["message"])))
+                self._tell(caller.say("warning", visible(payload["message"])))
             case _:
                 pass
 
@@ -135,21 +135,21 @@ class Channel:
 
 def serve(options: Options, http: str | None) -> int:
     """Serve until the client leaves, or a signal comes."""
-    answers.quiet()
+    answers.silence_sdk_logging()
     asked = Asked()
     with opened(start(options), asked, kind="mcp", channel="mcp") as run:
         return asyncio.run(_serve(run, asked, http))
 
 
 async def _serve(run: Run, asked: Asked, http: str | None) -> int:
-    made = server.made(Channel(run, asked).offer)
+    sdk_server = server.build_server(Channel(run, asked).offer)
 
     async def live() -> TurnResult:
         if http is None:
-            await server.over_stdio(made)
+            await server.serve_stdio(sdk_server)
         else:
             host, port = _place(http)
-            await server.over_http(made, host, port, _token(run), _ready)
+            await server.serve_http(sdk_server, host, port, _token(run), _ready)
         return TurnResult("completed", "")
 
     def code(result: TurnResult) -> int:
@@ -166,9 +166,9 @@ def _place(text: str) -> tuple[str, int]:
 
 
 def _token(run: Run) -> str:
-    given = os.environ.get(TOKEN, "").strip()
-    token = given or secrets.token_urlsafe(32)
-    if not given:
+    configured = os.environ.get(TOKEN, "").strip()
+    token = configured or secrets.token_urlsafe(32)
+    if not configured:
         # said once, to whoever sits here, before it is known to the redaction
         print(f"bearer token (set {TOKEN} to choose it): {token}", file=sys.stderr, flush=True)
     run.runtime.secrets.add(token)

@@ -53,8 +53,8 @@ class AgentClient:
 
     async def questions(self, *, everything: bool = False, limit: int = 100) -> list[Json]:
         """The questions that wait for an answer in the operator's store, whatever process asked them; or all."""
-        found = questions.listed(self._store_path(), everything=everything, limit=limit)
-        return [questions.as_json(one) for one in found]
+        rows = questions.listed(self._store_path(), everything=everything, limit=limit)
+        return [questions.as_json(row) for row in rows]
 
     async def answer(self, id: str, answer: bool | Replies, *, comment: str = "", plan: str = "") -> Json:
         """Answer one of them: yes or no, or a reply to each of its questions; AdderClawError if it does not count."""
@@ -76,15 +76,15 @@ class AgentClient:
 
 def run_channel(channel: Channel, options: QueryOptions | None = None, *, resume: str | None = None) -> int:
     """Open a conversation for a channel, or go on with one, and let it talk; the exit code when it is over."""
-    given = options or QueryOptions()
-    runtime = start(options_of(given))
+    query_options = options or QueryOptions()
+    runtime = start(options_of(query_options))
     opening: list[Run] = []
 
     def conversation() -> str:
         return opening[0].session.conversation_id if opening else ""
 
-    wanted = given.resume if resume is None else resume
-    again = Resume(wanted, go_on=False) if wanted is not None else None
+    conversation_id = query_options.resume if resume is None else resume
+    again = Resume(conversation_id, go_on=False) if conversation_id is not None else None
     with opened(runtime, operator_of(channel, conversation), kind="agent", channel=channel.name, again=again) as run:
         opening.append(run)
         return channel.start(Handle(channel, run))
@@ -111,9 +111,9 @@ class Workflow:
         def drafted(desk: sdlc.Desk, conversation: str) -> Json:
             return sdlc.plan(desk, conversation or None, text)
 
-        made: Json = await self._done(drafted, named=not new)
-        self._conversation = str(made["conversation"])
-        return made
+        plan: Json = await self._done(drafted, named=not new)
+        self._conversation = str(plan["conversation"])
+        return plan
 
     async def approve(self, what: Literal["plan", "report"], plan: int, *, new_baseline: bool = False) -> Json:
         """Approve the plan with this number, or its report, after a person has read it.
@@ -217,26 +217,26 @@ async def _stopped(turn: "asyncio.Task[TurnResult] | None") -> None:
         await asyncio.wait({turn})
 
 
-def options_of(given: QueryOptions) -> Options:
-    settings: Json = dict(given.settings)
-    if given.permission_mode is not None:
-        settings["permissions"] = {**settings.get("permissions", {}), "defaultMode": given.permission_mode}
-    if given.max_turns is not None:
-        settings["runtime"] = {**settings.get("runtime", {}), "max_tool_rounds": given.max_turns}
-    if given.allowed_tools is not None:
-        settings["channels"] = {"cli": {"tools_allow": list(given.allowed_tools)}}
-    own = {name: server for name, server in given.mcp_servers.items() if not isinstance(server, Mapping)}
-    if servers := {name: server for name, server in given.mcp_servers.items() if name not in own}:
+def options_of(options: QueryOptions) -> Options:
+    settings: Json = dict(options.settings)
+    if options.permission_mode is not None:
+        settings["permissions"] = {**settings.get("permissions", {}), "defaultMode": options.permission_mode}
+    if options.max_turns is not None:
+        settings["runtime"] = {**settings.get("runtime", {}), "max_tool_rounds": options.max_turns}
+    if options.allowed_tools is not None:
+        settings["channels"] = {"cli": {"tools_allow": list(options.allowed_tools)}}
+    own = {name: server for name, server in options.mcp_servers.items() if not isinstance(server, Mapping)}
+    if servers := {name: server for name, server in options.mcp_servers.items() if name not in own}:
         settings["mcp_servers"] = {**settings.get("mcp_servers", {}), **servers}
-    if given.hooks:
-        settings["hooks"] = [*_listed(settings.get("hooks", ())), *_listed(given.hooks)]
+    if options.hooks:
+        settings["hooks"] = [*_listed(settings.get("hooks", ())), *_listed(options.hooks)]
     return Options(
-        config_file=given.config_file,
-        workspace=given.cwd,
-        provider=given.provider,
-        model=given.model,
-        thinking=Thinking(given.effort),
-        profile=given.profile,
+        config_file=options.config_file,
+        workspace=options.cwd,
+        provider=options.provider,
+        model=options.model,
+        thinking=Thinking(options.effort),
+        profile=options.profile,
         log_level="error",
         asks="must",
         here=True,
@@ -249,24 +249,24 @@ def _listed(hooks: Sequence[Json] | Mapping[str, Sequence[Any]]) -> list[Json]:
     """Hooks by event as a list of groups that name their event; what is wrong with one is said where all are read."""
     if not isinstance(hooks, Mapping):
         return list(hooks)
-    named = [(event, one) for event, groups in hooks.items() for one in groups]
+    named = [(event, group) for event, groups in hooks.items() for group in groups]
     return [
-        {"hook_event_name": event, **one} if isinstance(one, dict) else {"hook_event_name": event, "name": one}
-        for event, one in named
+        {"hook_event_name": event, **group} if isinstance(group, dict) else {"hook_event_name": event, "name": group}
+        for event, group in named
     ]
 
 
 def _prompted(session: Session, options: QueryOptions) -> None:
-    wanted = options.system_prompt
-    if wanted is None:
+    system_prompt = options.system_prompt
+    if system_prompt is None:
         return
     tools, root = session.scene.offered.values(), session.scene.context.workspace.root
-    told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
-    if isinstance(wanted, str):
+    instructions = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
+    if isinstance(system_prompt, str):
         notes = memory.context(session.store, root)
-        session.prompt = prompt.compose(root, notes, tools, system=wanted, instructions=told)
+        session.prompt = prompt.compose(root, notes, tools, system=system_prompt, instructions=instructions)
     else:
-        session.prompt = prompt.made(f"{session.prompt.system}\n\n{wanted['append']}", session.prompt.tools)
+        session.prompt = prompt.made(f"{session.prompt.system}\n\n{system_prompt['append']}", session.prompt.tools)
 
 
 def _began(run: Run) -> SystemMessage:
@@ -294,8 +294,8 @@ class _Caller:
             return Answer(approved=False, by="no_operator", comment=comment)
         if (refused := unaskable(request)) is not None:
             return refused
-        said = await self._options.can_use_tool(request)
-        return Answer(approved=said, by="operator") if isinstance(said, bool) else said
+        answer = await self._options.can_use_tool(request)
+        return Answer(approved=answer, by="operator") if isinstance(answer, bool) else answer
 
     async def ask(self, request: QuestionRequest) -> Answer:
         asking = self._options.ask_user
@@ -329,7 +329,7 @@ def _told(message: Message, secrets: Secrets) -> AgentMessage:
     text, shown = secrets.shown(message.text), secrets.shown
     if message.role == "assistant":
         calls = [block.call for block in message.blocks if isinstance(block, ToolUseBlock)]
-        clean = (replace(one, arguments=secrets.shown_all(one.arguments), raw=shown(one.raw)) for one in calls)
+        clean = (replace(call, arguments=secrets.shown_all(call.arguments), raw=shown(call.raw)) for call in calls)
         return AssistantMessage(text, tuple(clean))
     results = (block for block in message.blocks if isinstance(block, ToolResultBlock))
     return UserMessage(text, tuple(block._replace(content=shown(block.content)) for block in results))

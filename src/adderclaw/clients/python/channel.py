@@ -155,8 +155,8 @@ class AtChannel:
         return Answer(approved=False, by="no_operator")
 
     async def _said(self, question: str) -> bool:
-        given = self._asks.approve(self._conversation(), question)
-        return (await given if isinstance(given, Awaitable) else given) is True
+        answer = self._asks.approve(self._conversation(), question)
+        return (await answer if isinstance(answer, Awaitable) else answer) is True
 
 
 def operator_of(channel: Channel, conversation: Callable[[], str]) -> Operator:

@@ -40,7 +40,7 @@ def hooks(options: Options) -> Iterator[Check]:
     """Hooks that cannot run as things are, and scripts that a hook names and that do not exist."""
     from adderclaw.agent.run import configured_hooks
     from adderclaw.agent.run.start import start_reading
-    from adderclaw.tools.hooks.scripts import Ground, refusal
+    from adderclaw.tools.hooks.scripts import HookWorkspace, refusal_reason
 
     try:
         runtime = start_reading(options)
@@ -48,7 +48,7 @@ def hooks(options: Options) -> Iterator[Check]:
         return
     roots = configured_hooks.roots(runtime)
     for hook in configured_hooks.read(runtime):
-        why = "" if hook.skipped else refusal(hook, Ground(roots))
+        why = "" if hook.skipped else refusal_reason(hook, HookWorkspace(roots))
         if why:
             fix = f"do that, or remove the hook from {hook.source}"
             yield Check("hooks", "broken", f"hook {hook.ordinal} ({hook.event}) does not run: {why}", fix)
@@ -62,7 +62,7 @@ def agents(loaded: Loaded, options: Options) -> Iterator[Check]:
     from adderclaw.tools.control import definitions
 
     foreign = loaded.config.compat.claude
-    known = definitions.known(home(), loaded.workspace, options.agents, foreign=foreign)
+    known = definitions.known_definitions(home(), loaded.workspace, options.agents, foreign=foreign)
     for problem in known.problems:
         yield Check(
             "agents", "warning", problem, "correct the file; `/agents` in a conversation lists those that are used"

@@ -9,7 +9,7 @@ from adderclaw.core.suggestions import meant
 from adderclaw.core.tool_traits import traits
 from adderclaw.core.types import Json, Tool
 from adderclaw.flows.sop.sop import Problem, Sop, Step
-from adderclaw.tools import arguments_of, decoded, find
+from adderclaw.tools import decode_arguments, find_tool, resolve_arguments
 
 SERVER = "mcp__"
 
@@ -36,7 +36,7 @@ def known(options: Options) -> Known:
     from adderclaw.config.plugins import installed
 
     loaded = config.load(config_file=options.config_file, workspace=options.workspace, here=options.here)
-    made = tools.builtin(tools.Kit(loaded.config, None, SystemClock()))
+    made = tools.builtin_tools(tools.Kit(loaded.config, None, SystemClock()))
     others = [tool.name for plugin in installed.active(config.home()) for tool in plugin.manifest.tools]
     return Known(made, frozenset(others), frozenset(loaded.config.mcp_servers))
 
@@ -58,7 +58,7 @@ def _of(step: Step, there: Known, *, whole: bool) -> Iterator[str]:
             yield f"{where}: {name} is for models; name the tool itself"
         elif name.startswith(SERVER):
             yield from _of_server(where, name, there)
-        elif name not in there.others and find(there.tools, name) is None:
+        elif name not in there.others and find_tool(there.tools, name) is None:
             yield f"{where}: there is no tool {name[:80]!r}{meant(name, there.names)}"
         elif whole and step.kind == "tool" and name not in there.others:
             yield from _arguments(step, there)
@@ -77,15 +77,15 @@ def _arguments(step: Step, there: Known) -> Iterator[str]:
     """What of the arguments does not fit, as far as that is known before the run."""
     from adderclaw.core.decode import Invalid
 
-    found = find(there.tools, step.tool)
+    found = find_tool(there.tools, step.tool)
     assert found is not None
     tool, alias = found
     later: Json = {one.argument: "" for one in step.references}
-    filled = set(arguments_of(alias, later)) if later else set[str]()
+    filled = set(resolve_arguments(alias, later)) if later else set[str]()
     try:
-        decoded(tool, arguments_of(alias, {**(step.args or {}), **later}))
+        decode_arguments(tool, resolve_arguments(alias, {**(step.args or {}), **later}))
     except Invalid as error:
-        own = {name: key for key in (*(step.args or {}), *later) for name in arguments_of(alias, {key: ""})}
+        own = {name: key for key in (*(step.args or {}), *later) for name in resolve_arguments(alias, {key: ""})}
         for key, message in error.problems:
             top = key.split(".")[0].split("[")[0]
             if top in filled and key not in error.unknown:

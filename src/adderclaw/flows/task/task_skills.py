@@ -10,7 +10,7 @@ from adderclaw.flows.task.contracts import SkillCandidate
 from adderclaw.flows.task.prompts import Excerpt
 from adderclaw.tools.skills import checks, router, scripts
 from adderclaw.tools.skills.catalogue import Catalogue, Skill
-from adderclaw.tools.skills.disclosure import Constraints, Disclosed, Disclosure, heard
+from adderclaw.tools.skills.disclosure import Constraints, Disclosed, Disclosure, disclosed_from_json
 
 REFERENCE, SCRIPTS, SUMMARY = 10, 20, 30
 """How much a disclosed excerpt matters; what belongs to the skill at work matters more."""
@@ -69,7 +69,7 @@ class Disclosing:
         except (OSError, AdderClawError) as error:
             return {"error": f"skill_catalog_failed: {error}"}
         self._for_model = Catalogue(tuple(skill for skill in found.skills if skill.for_model))
-        router.ready(self._for_model)
+        router.prepare_index(self._for_model)
         said = [f"the skill {one.name!r} cannot be used: {'; '.join(one.diagnosis)}" for one in found.invalid]
         said += [
             f"the skill {one.name!r}: {why}" for one in found.skills if (why := checks.too_long_description(one.fields))
@@ -98,7 +98,7 @@ class Disclosing:
 
     def _routed(self, task: str) -> Json:
         settings = self._session.config.skills
-        routed = router.candidates(
+        routed = router.route(
             self._for_model,
             task,
             top_k=settings.prefilter_top_k,
@@ -116,7 +116,7 @@ class Disclosing:
             {},
             lambda: {"stages": [self._disclosure(one.skill_name).metadata().as_json() for one in self.candidates]},
         )
-        stages = [heard(one) for one in found["stages"]]
+        stages = [disclosed_from_json(one) for one in found["stages"]]
         files: list[Json] = []
         for stage in stages:
             self._stages[stage.skill] = {0: [stage]}
@@ -148,7 +148,7 @@ class Disclosing:
     def load(self, wanted: SkillRequest) -> None:
         session = self._session
         given: Json = {"skill": wanted.skill, "stage": wanted.stage, "paths": list(wanted.paths)}
-        made = heard(session.look("disclosure", given, lambda: self._disclosed(wanted).as_json()))
+        made = disclosed_from_json(session.look("disclosure", given, lambda: self._disclosed(wanted).as_json()))
         self._stages[wanted.skill].setdefault(wanted.stage, []).append(made)
         session.bus.tell({"event_type": "skill_disclosure_loaded", **made.event()})  # pyright: ignore[reportArgumentType]
         for blocked in made.blocked:
@@ -218,7 +218,7 @@ class Disclosing:
 
         def look() -> Json:
             try:
-                return {"argv": list(scripts.script(self._skill(name).folder, script).argv)}
+                return {"argv": list(scripts.find_script(self._skill(name).folder, script).argv)}
             except Refused as error:
                 return {"refused": error.reason}
 
@@ -236,7 +236,7 @@ class Disclosing:
                 body = self._disclosure(name).body()
             except Refused:
                 body = ""
-            return {"known": [one.way for one in scripts.scripts(self._skill(name).folder, body)]}
+            return {"known": [one.way for one in scripts.list_scripts(self._skill(name).folder, body)]}
 
         known: list[str] = self._session.look("scripts", {"skill": name}, look)["known"]
         return known

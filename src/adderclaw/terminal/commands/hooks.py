@@ -47,7 +47,7 @@ def list_hooks(
         )
         whose = f"plugin {hook.plugin.name}, {hook.source}" if hook.plugin is not None else hook.source
         print(visible(f"{' '.join(words)}  ({whose})", keep_newlines=False))
-        if why := matching.never(hook.event, hook.matcher):
+        if why := matching.never_matches_reason(hook.event, hook.matcher):
             print(f"adderclaw: hook {hook.ordinal} never runs: {visible(why, keep_newlines=False)}", file=sys.stderr)
     if not found:
         print("no hooks are configured")
@@ -70,8 +70,8 @@ def try_hooks(
     _known(event)
     fields = json_object(arguments, "--json")
     spec = catalogue.EVENTS[event].fields
-    wrong = catalogue.problems(spec, fields)
-    wrong += [f"{name} is no field of {event}" for name in catalogue.strange(spec, fields)]
+    wrong = catalogue.field_problems(spec, fields)
+    wrong += [f"{name} is no field of {event}" for name in catalogue.unknown_fields(spec, fields)]
     if wrong:
         raise UsageError(
             f"--json: {'; '.join(wrong)}; {event} takes: {', '.join(spec) or 'nothing'} (? = may be left out)"
@@ -96,9 +96,9 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, lis
 
     hooks = configured_hooks.read(runtime)
     settings.require_shells(hooks, configured_hooks.roots(runtime))
-    chain = settings.chains(hooks).get(event, ())
+    chain = settings.hooks_by_event(hooks).get(event, ())
     place = session_hooks.by_hand(tool_environment(runtime, None), runtime.config.memory.path, rows.append, warn)
-    return await plane.run(chain, event, fields, place), rows
+    return await plane.run_hooks(chain, event, fields, place), rows
 
 
 def _start(config: str | None, workspace: str | None) -> Runtime:

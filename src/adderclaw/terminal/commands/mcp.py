@@ -134,7 +134,7 @@ def list_servers(
     chosen = known if name is None else [_named(known, name)]
     store = Store.open(runtime.config.memory.path)
     try:
-        rows = [(entry, pins.read(store, entry.scope, entry.name)) for entry in chosen]
+        rows = [(entry, pins.read_pins(store, entry.scope, entry.name)) for entry in chosen]
     finally:
         store.close()
     if output_format == "json":
@@ -221,13 +221,13 @@ def approve(
     entry = _named(configured(runtime), name)
     store = Store.open(runtime.config.memory.path)
     try:
-        known = pins.read(store, entry.scope, entry.name)
+        known = pins.read_pins(store, entry.scope, entry.name)
         if not known:
             raise UsageError(f"nothing is known of {name!r} yet; `adderclaw mcp test {entry.name}` looks at it")
         unknown = [tool for tool in tools or () if tool not in known]
         if unknown:
             raise UsageError(f"{name!r} has no tool {unknown[0]!r}; it has: {', '.join(map(_word, known))}")
-        approved = pins.approve(store, entry.scope, entry.name, tools or None)
+        approved = pins.approve_pins(store, entry.scope, entry.name, tools or None)
     finally:
         store.close()
     said(
@@ -262,7 +262,7 @@ def remove(name: Name, output_format: OutputFormat = "text") -> None:
 def _forget(name: str) -> None:
     store = Store.open(config.load().config.memory.path)
     try:
-        pins.forget(store, "user", slug(name))
+        pins.forget_pins(store, "user", slug(name))
     finally:
         store.close()
 
@@ -293,7 +293,7 @@ async def logged_in(runtime: Runtime, entry: Entry) -> str:
     from adderclaw.agent.run.start import helpers_path
     from adderclaw.models.credentials.login_flows import has_browser, open_page
     from adderclaw.models.credentials.loopback import listening
-    from adderclaw.tools.mcp.oauth import Person, StoredLogin, provider
+    from adderclaw.tools.mcp.oauth import Person, StoredLogin, auth_for
 
     known = runtime.servers
     assert known is not None
@@ -318,8 +318,8 @@ async def logged_in(runtime: Runtime, entry: Entry) -> str:
 
         async def auth(wanted: Entry, url: str) -> Any:
             kept = StoredLogin(wanted, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
-            kept.anew()
-            return provider(wanted, url, kept, Person(listener.redirect_uri, show, answer))
+            kept.start_over()
+            return auth_for(wanted, url, kept, Person(listener.redirect_uri, show, answer))
 
         return await known.log_in(entry.name, auth)
 
@@ -336,9 +336,9 @@ def logout(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir =
 
 async def logged_out(runtime: Runtime, entry: Entry) -> str:
     """Forget a login; what came of it."""
-    from adderclaw.tools.mcp.oauth import place_of
+    from adderclaw.tools.mcp.oauth import login_name
 
-    forgotten = await runtime.credentials.logins().forget(place_of(entry))
+    forgotten = await runtime.credentials.logins().forget(login_name(entry))
     return f"logged out of {entry.name}" if forgotten else f"there was no login to {entry.name}"
 
 

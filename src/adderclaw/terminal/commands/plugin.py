@@ -62,7 +62,7 @@ def show(name: Name, output_format: OutputFormat = "text") -> None:
     """
     plugin = _found(name)
     try:
-        offer = changes.offer(home(), plugin, plugin.entry.get("source") or {})
+        offer = changes.build_offer(home(), plugin, plugin.entry.get("source") or {})
     except ConfigError as error:
         offer = Offer(plugin, [], [], [problem.message for problem in error.problems], {})
     if output_format == "json":
@@ -87,7 +87,7 @@ def install(
     """
     as_json = output_format == "json"
     agree = _Agree(trust, only_show=dry_run, as_json=as_json)
-    made = changes.install(home(), source, agree, wanted=plugin, upgrade=upgrade)
+    made = changes.install_plugin(home(), source, agree, wanted=plugin, upgrade=upgrade)
     if made is None and not dry_run:
         raise DeniedError(f"not trusted, so {NOT_INSTALLED}")
     if as_json:
@@ -107,7 +107,7 @@ def enable(name: Name, trust: Trust = None, output_format: OutputFormat = "text"
     Example: adderclaw plugin enable echo-plugin
     """
     agree = _Agree(trust, as_json=output_format == "json")
-    if not changes.enable(home(), name, agree):
+    if not changes.enable_plugin(home(), name, agree):
         raise DeniedError(f"not trusted, so {name} is not enabled")
     _told(name, "is enabled", as_json=output_format == "json")
 
@@ -118,7 +118,7 @@ def disable(name: Name, output_format: OutputFormat = "text") -> None:
 
     Example: adderclaw plugin disable echo-plugin
     """
-    changes.disable(home(), name)
+    changes.disable_plugin(home(), name)
     _told(name, "is disabled", as_json=output_format == "json")
 
 
@@ -141,7 +141,7 @@ def remove(
             raise NeedsInput(f"{place} holds data of it: give --keep-data to leave it, or --yes to remove it, too")
         keep_data = not said
     forgotten: list[str] = []
-    changes.remove(home(), name, lambda plugin: forgotten.extend(_forget(plugin, keep_data=keep_data)))
+    changes.remove_plugin(home(), name, lambda plugin: forgotten.extend(_forget(plugin, keep_data=keep_data)))
     if output_format == "json":
         print_json({"name": name, "removed": True, "kept_data": keep_data, "forgotten": forgotten})
         return
@@ -324,13 +324,13 @@ def _fix(plugin: Plugin) -> str:
 
 
 def _known() -> tuple[Plugin, ...]:
-    folders.tidy(home())
+    folders.clean_up(home())
     return installed.known(home())
 
 
 def _found(name: str) -> Plugin:
-    folders.tidy(home())
-    return changes.found(home(), name)
+    folders.clean_up(home())
+    return changes.find_plugin(home(), name)
 
 
 def _wanted(name: str | None) -> tuple[Plugin, ...]:
@@ -349,7 +349,7 @@ def _verified(plugin: Plugin) -> Json:
     row: Json = {"name": plugin.name, "state": plugin.state, "sha256": plugin.sha256, "fix": fix}
     row |= {"problems": list(plugin.problems), "warnings": []}
     try:
-        row["warnings"] = changes.offer(home(), plugin, {}).warnings
+        row["warnings"] = changes.build_offer(home(), plugin, {}).warnings
     except ConfigError as error:
         row |= {"state": "broken", "problems": [problem.message for problem in error.problems]}
     return row
@@ -357,6 +357,6 @@ def _verified(plugin: Plugin) -> Json:
 
 def _told(name: str, what: str, *, as_json: bool) -> None:
     if as_json:
-        print_json(_row(changes.found(home(), name)))
+        print_json(_row(changes.find_plugin(home(), name)))
     else:
         say(f"{name} {what}")

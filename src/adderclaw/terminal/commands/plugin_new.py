@@ -7,7 +7,7 @@ from contextlib import suppress
 from adderclaw.config.plugins.manifest import NAME, Manifest, PluginTool
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.tools.plugins.plugin_tools import clashes
+from adderclaw.tools.plugins.plugin_tools import name_clashes
 
 TEMPLATES = os.path.join(os.path.dirname(__file__), "new_plugin")
 RUNS = frozenset(("run",))
@@ -21,7 +21,7 @@ def written(name: str, kind: str, into: str) -> tuple[str, list[str]]:
         raise UsageError(f"{visible(name, keep_newlines=False)[:80]!r} is no name of a plugin: {fix}")
     folder = os.path.join(os.path.abspath(os.path.expanduser(into)), name)
     words = {"@name@": name, "@tool@": re.sub(r"[^A-Za-z0-9_-]", "_", name)}
-    if kind == "tool" and (taken := clashes(_brings(words["@tool@"]), ())):
+    if kind == "tool" and (taken := name_clashes(_brings(words["@tool@"]), ())):
         raise UsageError(f"{taken[0]}: choose another name")
     made: list[str] = []
     try:

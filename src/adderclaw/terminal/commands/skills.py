@@ -120,7 +120,7 @@ def _loaded(skills_dir: str | None, config: str | None, workspace: str | None) -
     overrides: Json = {"skills": {"dir": os.path.abspath(os.path.expanduser(skills_dir))}} if skills_dir else {}
     options = Options(config_file=config, workspace=workspace, log_level="warning", overrides=overrides)
     runtime = start(replace(options, here=True, looks=True))
-    return catalogue.load(located(runtime))
+    return catalogue.load_skills(located(runtime))
 
 
 def _named(found: Catalogue, name: str) -> Skill:
@@ -141,17 +141,17 @@ def _at(path: str) -> list[Skill]:
     if not os.path.isdir(whole):
         raise UsageError(f"{path!r} is neither a skill's folder nor its SKILL.md")
     if any(os.path.lexists(os.path.join(whole, name)) for name in catalogue.NAMES):
-        return [catalogue.inspect(whole)]
-    found = catalogue.load([catalogue.Place(whole, "project", whole)])
+        return [catalogue.inspect_skill(whole)]
+    found = catalogue.load_skills([catalogue.SkillFolder(whole, "project", whole)])
     several = sorted((*found.skills, *found.invalid), key=lambda skill: skill.folder)
-    return several or [catalogue.inspect(whole)]
+    return several or [catalogue.inspect_skill(whole)]
 
 
 # ------------------------------------------------------------------ showing
 
 
 def _files(skill: Skill) -> Json:
-    found = scripts.scripts(skill.folder) if skill.usable else []
+    found = scripts.list_scripts(skill.folder) if skill.usable else []
     return {
         "references_index": [_plain(way) for way in skill.references_index],
         "scripts": [{"path": one.way, "interpreter": one.interpreter, "summary": one.summary} for one in found],
@@ -161,7 +161,7 @@ def _files(skill: Skill) -> Json:
 
 def _outward(skill: Skill) -> tuple[str, ...]:
     try:
-        return scripts.outward(Disclosure(skill, max_bytes=0, max_tokens=0).body())
+        return scripts.outside_scripts(Disclosure(skill, max_bytes=0, max_tokens=0).body())
     except Refused:
         return ()
 

@@ -25,7 +25,7 @@ from adderclaw.storage import Store, runs, transcript
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
 from adderclaw.terminal.commands.plain import print_json
 from adderclaw.terminal.operators import OwnHand, Terminal
-from adderclaw.tools import arguments_of, find
+from adderclaw.tools import find_tool, resolve_arguments
 
 app = group("List, run and explain tools.")
 
@@ -201,10 +201,10 @@ async def _explained_with_hooks(
 
     options = _looking(config, workspace, profile)
     here = judging.judged_in(options, at_terminal=Terminal().at_terminal)
-    found = find(here.tools, name)
+    found = find_tool(here.tools, name)
     if found is None:
         return dict(judging.in_scene(here, name, arguments))
-    given = arguments_of(found[1], arguments)
+    given = resolve_arguments(found[1], arguments)
     fields = {"tool_name": found[0].name, "tool_input": given, "tool_use_id": "explain"}
     said, _ = await tried(start_reading(options), "PreToolUse", fields)
     opinion = Opinion("hook", "deny" if said.blocked else said.verdict, said.reason or said.verdict_reason)

@@ -276,11 +276,11 @@ def _checked_agents(agents: Json, where: str) -> Json:
         raise UsageError(f'{where}: it is {{"NAME": {{"description": "…", "prompt": "…"}}}}')
     if not agents:
         return {}
-    from adderclaw.tools.control.definitions import of_json
+    from adderclaw.tools.control.definitions import definition_from_json
 
     for name, one in cast("dict[str, Json]", agents).items():
         try:
-            of_json(name, one)
+            definition_from_json(name, one)
         except ValueError as error:
             raise UsageError(f"{where}: {name[:60]}: {error}") from None
     return agents
@@ -293,9 +293,11 @@ def as_agent(given: Json, reports: Reports) -> str:
 
     loaded = load(config_file=given.get("config"), workspace=given.get("workspace"), here=True)
     foreign = loaded.config.compat.claude
-    known = definitions.known(home(), followed(loaded.workspace), agents_of(given, reports), foreign=foreign)
+    known = definitions.known_definitions(
+        home(), followed(loaded.workspace), agents_of(given, reports), foreign=foreign
+    )
     name = str(given["agent"])
-    agent = definitions.found(known, name)
+    agent = definitions.find_definition(known, name)
     if agent is None:
         raise UsageError(f"--agent: there is no subagent {name[:60]!r}; there is: {', '.join(known.by_name)}")
     if agent.tools is not None:

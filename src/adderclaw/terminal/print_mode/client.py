@@ -91,7 +91,9 @@ class Client:
         begun, kit = self._begun, run.session.scene.kit
         skills = kit.skills.callable() if kit.skills is not None else []
         foreign = run.session.config.compat.claude
-        agents = definitions.known(kit.home, kit.project, kit.agents, foreign=foreign, plugins=kit.plugins).by_name
+        agents = definitions.known_definitions(
+            kit.home, kit.project, kit.agents, foreign=foreign, plugins=kit.plugins
+        ).by_name
         manifests = _table(begun, "sdkMcpServerManifests")
         return {
             "commands": [{"name": name, "description": text, "argumentHint": ""} for name, text in skills],

@@ -105,7 +105,9 @@ class Lines:
             return []
         from adderclaw.tools.control import definitions
 
-        return [name for name in definitions.known("", kit.project, plugins=kit.plugins).by_name if ":" in name]
+        return [
+            name for name in definitions.known_definitions("", kit.project, plugins=kit.plugins).by_name if ":" in name
+        ]
 
     def begin(self) -> None:
         """A turn begins: what its result reports counts from here."""

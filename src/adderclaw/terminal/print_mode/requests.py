@@ -164,7 +164,7 @@ class Requests:
         return {"mcpServers": [mcp_status(row.entry.given, row.state) for row in rows]}
 
     async def mcp_reconnect(self, request: Json) -> Json:
-        if why := await self._servers().again(self._server(request)):
+        if why := await self._servers().reconnect(self._server(request)):
             raise UsageError(why)
         return {}
 

@@ -122,7 +122,7 @@ def _media(kind: str, source: Json, name: str) -> MediaBlock:
             if source.get("media_type") != "application/pdf" or not data.startswith(b"%PDF-"):
                 raise _Unusable("a document in base64 is a PDF file; send other text as a document of type 'text'")
             return MediaBlock("application/pdf", str(encoded), name)
-        media_type = images.measured(data).media_type
+        media_type = images.measure_image(data).media_type
     except (binascii.Error, ValueError) as error:
         raise _Unusable(f"the {kind} cannot be used: {error}") from None
     if len(data) > images.MAX_BYTES:

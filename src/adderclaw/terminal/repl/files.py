@@ -77,7 +77,7 @@ class Files:
 
     async def _list(self) -> None:
         from adderclaw.core.errors import AdderClawError
-        from adderclaw.tools.listing import listed
+        from adderclaw.tools.listing import list_files
 
         place, start = self._run.session.scene.context.workspace, self._run.session.scene.kit.start
         roots = (place.root, *place.extra)
@@ -85,7 +85,7 @@ class Files:
         try:
             for root in roots:
                 sink = self._first if root == place.root and not self._made else None
-                found = await listed(root, roots, start, sink)
+                found = await list_files(root, roots, start, sink)
                 names += found if root == place.root else [f"{root}/{name}" for name in found]
             self.index = await asyncio.to_thread(indexed, names)
         except (AdderClawError, OSError):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    """Those that say of themselves what the session has; the others wait in `tools.late`."""
+    """The tools whose description depends on the session; the others are in `tools.late`."""
     from adderclaw.tools.control import agent, catalogue, skill
 
     return (*agent.tools(kit), *skill.tools(kit), *catalogue.tools())

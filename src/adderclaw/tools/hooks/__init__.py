@@ -1,1 +1,1 @@
-"""The hook plane: the catalogue of events, matchers, one hook's run, and how the answers of many become one."""
+"""Hooks: the catalogue of events, matchers, running a hook, and merging the answers of several."""

@@ -1,4 +1,4 @@
-"""What hooks answered: one answer read from exit code and output, and the merge of all answers of an event."""
+"""Reads a hook's answer from its exit code and output, and merges the answers of all hooks of an event."""
 
 import json
 from typing import Any, NamedTuple, cast
@@ -9,55 +9,55 @@ from adderclaw.tools.hooks import catalogue
 from adderclaw.tools.hooks.catalogue import EVENTS
 
 STRICTNESS: dict[Verdict | None, int] = {None: -1, "allow": 0, "ask": 1, "deny": 2}
-TOLD_CHARACTERS = 10_000
-"""How much of one hook's text a model or a person is shown; all of it is in the hook's row."""
+MAX_SHOWN_CHARS = 10_000
+"""Most characters of a hook's text that are shown; the hook's database row has all of it."""
 TIMEOUT_BLOCKS = frozenset({"PreToolUse", "UserPromptSubmit"})
-"""Where a hook that does not answer in time counts as one that blocks."""
+"""Events for which a hook that times out blocks."""
 ACTIONS = {"accept": 0, "decline": 1, "cancel": 2}
 
 
-class Ran(NamedTuple):
+class HookRun(NamedTuple):
     """How one hook ended."""
 
     exit_code: int | None
-    """None: it was not started, or has none."""
+    """None if it was not started or has no exit code."""
     stdout: str = ""
     stderr: str = ""
     timed_out: bool = False
     is_cut: bool = False
     """Whether it printed more than the limit."""
     refused: bool = False
-    """We did not let it run, and it may not be left out: it counts as one that blocks."""
+    """Whether it was refused although it must run; it then blocks."""
 
 
 class Answer(NamedTuple):
-    """What one hook's end means."""
+    """The meaning of one hook's result."""
 
     block: str | None = None
-    """It blocks, for this reason."""
+    """The reason if it blocks."""
     output: Json | None = None
     failure: str = ""
-    """Why it counts as a hook that failed; the chain goes on."""
+    """Why it failed; the other hooks still run."""
     notes: tuple[str, ...] = ()
 
 
-def read(event: str, ran: Ran) -> Answer:
-    """Exit 0 with JSON is control, exit 2 blocks, anything else is a failure that is only logged."""
+def read_answer(event: str, ran: HookRun) -> Answer:
+    """Exit 0 with JSON controls the call, exit 2 blocks, any other exit code is a failure that is only logged."""
     if ran.refused:
         return Answer(block=ran.stderr, failure=ran.stderr)
     if ran.timed_out:
-        said = ran.stderr.strip() or "the hook did not answer in time"
-        return Answer(block=said, failure=said) if event in TIMEOUT_BLOCKS else Answer(failure=said)
+        reason = ran.stderr.strip() or "the hook did not answer in time"
+        return Answer(block=reason, failure=reason) if event in TIMEOUT_BLOCKS else Answer(failure=reason)
     if ran.is_cut and event in TIMEOUT_BLOCKS and (ran.exit_code is None or ran.stdout.lstrip().startswith("{")):
-        said = ran.stderr.strip() or "the hook printed more than the limit, so its answer is unknown"
-        return Answer(block=said, failure=said)
-    output, problem, notes = _output(event, ran.stdout)
+        reason = ran.stderr.strip() or "the hook printed more than the limit, so its answer is unknown"
+        return Answer(block=reason, failure=reason)
+    output, problem, notes = _parse_output(event, ran.stdout)
     if ran.exit_code == 2:
         return Answer(ran.stderr.strip() or str(output.get("reason", "")), None, problem, notes)
     if ran.exit_code != 0:
         how = "it could not be run" if ran.exit_code is None else f"exit code {ran.exit_code}"
         failure = f"{how}: {ran.stderr.strip()}" if ran.stderr.strip() else how
-        # a worktree whose making fails is not there, whatever the code
+        # a failed WorktreeCreate blocks with any exit code
         return Answer(failure if event == "WorktreeCreate" else None, None, failure, notes)
     return Answer(None, output, problem, notes)
 
@@ -71,11 +71,11 @@ def says_async(text: str) -> bool:
     return isinstance(value, dict) and cast(Json, value).get("async") is True
 
 
-def _output(event: str, stdout: str) -> tuple[Json, str, tuple[str, ...]]:
-    """JSON on stdout, checked; what is wrong with it; which of its fields are not known."""
+def _parse_output(event: str, stdout: str) -> tuple[Json, str, tuple[str, ...]]:
+    """The checked JSON of stdout, the problem with it, and notes about unknown fields."""
     text = stdout.strip()
     if not text.startswith("{"):
-        return _plain(event, text), "", ()
+        return _plain_text_output(event, text), "", ()
     if says_async(text.partition("\n")[0]) or says_async(text):
         return {}, "its output says async, so it decides nothing and the rest of its output has no effect", ()
     try:
@@ -83,20 +83,20 @@ def _output(event: str, stdout: str) -> tuple[Json, str, tuple[str, ...]]:
     except (ValueError, RecursionError) as error:
         return {}, f"its output starts with {{ but is not one JSON value: {error}", ()
     output = cast(Json, value)
-    wrong = catalogue.problems(catalogue.OUTPUT, output) or _arm_problems(event, output)
+    wrong = catalogue.field_problems(catalogue.OUTPUT, output) or _arm_problems(event, output)
     if wrong:
         return {}, f"its output does not fit: {'; '.join(wrong)}", ()
     arm = output.get("hookSpecificOutput", {})
-    unknown = catalogue.strange(catalogue.OUTPUT, output)
-    unknown += catalogue.strange({"hookEventName": catalogue.TEXT, **(EVENTS[event].arm or {})}, arm)
+    unknown = catalogue.unknown_fields(catalogue.OUTPUT, output)
+    unknown += catalogue.unknown_fields({"hookEventName": catalogue.TEXT, **(EVENTS[event].arm or {})}, arm)
     return output, "", tuple(f"its output has {name}, which has no effect on {event}" for name in unknown)
 
 
-def _plain(event: str, text: str) -> Json:
-    """Plain text is context where the event says so; of a worktree it is the path."""
+def _plain_text_output(event: str, text: str) -> Json:
+    """Plain text is context for events that allow it, and the path for WorktreeCreate."""
     if not text:
         return {}
-    if EVENTS[event].speaks:
+    if EVENTS[event].stdout_is_context:
         return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
     if event == "WorktreeCreate":
         return {"hookSpecificOutput": {"hookEventName": event, "worktreePath": text.splitlines()[-1].strip()}}
@@ -111,14 +111,14 @@ def _arm_problems(event: str, output: Json) -> list[str]:
         return [f"hookSpecificOutput must be left out for {event}"]
     if arm.get("hookEventName") != event:
         return [f"hookSpecificOutput.hookEventName must be {event}"]
-    return catalogue.problems(spec, arm, "hookSpecificOutput.")
+    return catalogue.field_problems(spec, arm, "hookSpecificOutput.")
 
 
 # ------------------------------------------------------------------ all of them together
 
 
 class Merge:
-    """Takes the answers of one event's hooks in their order: deny > ask > allow > nothing."""
+    """Merges the answers of an event's hooks in order: deny > ask > allow > nothing."""
 
     def __init__(self, event: str) -> None:
         self.event = event
@@ -133,8 +133,8 @@ class Merge:
         self._ran = 0
 
     @property
-    def settled(self) -> bool:
-        """Nothing that a later hook says could change a call that is refused already."""
+    def is_settled(self) -> bool:
+        """Whether the call is already refused, so later hooks cannot change the result."""
         return self.event == "PreToolUse" and (bool(self._blocks) or self._verdict == "deny")
 
     def add(self, ordinal: int, answer: Answer, *, failure_blocks: bool = False) -> None:
@@ -143,22 +143,22 @@ class Merge:
         if block is None and answer.failure and failure_blocks:
             block = answer.failure
         if block is not None:
-            self._blocked(ordinal, block)
+            self._add_block(ordinal, block)
         else:
-            self._said(ordinal, answer.output or {})
+            self._add_output(ordinal, answer.output or {})
 
-    def _blocked(self, ordinal: int, text: str) -> None:
-        match EVENTS[self.event].on_two:
+    def _add_block(self, ordinal: int, text: str) -> None:
+        match EVENTS[self.event].on_exit_two:
             case "block" | "model":
-                self._blocks.append((ordinal, cut(text)))
+                self._blocks.append((ordinal, cut_text(text)))
             case "user":
-                self._messages += [cut(text)] if text else []
+                self._messages += [cut_text(text)] if text else []
             case "ignore":
                 pass
 
-    def _said(self, ordinal: int, output: Json) -> None:
+    def _add_output(self, ordinal: int, output: Json) -> None:
         if message := output.get("systemMessage"):
-            self._messages.append(cut(message))
+            self._messages.append(cut_text(message))
         arm: Json = output.get("hookSpecificOutput", {})
         verdict: Verdict | None = arm.get("permissionDecision")
         why = str(arm.get("permissionDecisionReason", ""))
@@ -166,20 +166,20 @@ class Merge:
         if legacy is not None and self.event == "PreToolUse" and verdict is None:
             verdict, why = ("allow" if legacy == "approve" else "deny"), str(output.get("reason", ""))
         elif legacy == "block":
-            self._blocked(ordinal, str(output.get("reason", "")))
+            self._add_block(ordinal, str(output.get("reason", "")))
         if output.get("continue") is False and self.event != "TaskCreated":
-            self._stop = self._stop if self._stop is not None else cut(str(output.get("stopReason", "")))
+            self._stop = self._stop if self._stop is not None else cut_text(str(output.get("stopReason", "")))
             if self.event == "PreToolUse":
                 verdict, why = "deny", self._stop
         if STRICTNESS[verdict] > STRICTNESS[self._verdict]:
-            self._verdict, self._why = verdict, cut(why)
-        self._arm(arm)
+            self._verdict, self._why = verdict, cut_text(why)
+        self._add_specific(arm)
 
-    def _arm(self, arm: Json) -> None:
+    def _add_specific(self, arm: Json) -> None:
         for name, value in arm.items():
             match name:
                 case "additionalContext":
-                    self._context += [cut(value)] if value.strip() else []
+                    self._context += [cut_text(value)] if value.strip() else []
                 case "updatedInput":
                     self.updated_input = value
                 case "watchPaths":
@@ -190,14 +190,14 @@ class Merge:
                     if self._specific.get(name, {}).get("behavior") != "deny":
                         self._specific[name] = value
                 case "action" | "content":
-                    self._elicited(arm)
+                    self._add_elicitation(arm)
                 case "hookEventName" | "permissionDecision" | "permissionDecisionReason":
                     pass
                 case _:
                     self._specific[name] = value
 
-    def _elicited(self, arm: Json) -> None:
-        """The strictest action stands, with its own content."""
+    def _add_elicitation(self, arm: Json) -> None:
+        """Keeps the strictest action, with its content."""
         action, before = arm.get("action"), self._specific.get("action")
         if action is not None and (before is None or ACTIONS[action] >= ACTIONS[before]):
             self._specific.pop("content", None)
@@ -221,7 +221,7 @@ class Merge:
         )
 
 
-def cut(text: str) -> str:
-    if len(text) <= TOLD_CHARACTERS:
+def cut_text(text: str) -> str:
+    if len(text) <= MAX_SHOWN_CHARS:
         return text
-    return f"{text[:TOLD_CHARACTERS]}\n[cut: {len(text)} characters in all, which hook_invocations has]"
+    return f"{text[:MAX_SHOWN_CHARS]}\n[cut: {len(text)} characters in all, which hook_invocations has]"

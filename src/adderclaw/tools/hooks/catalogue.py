@@ -1,4 +1,4 @@
-"""The closed catalogue of hook events: what each one says, is matched by, waits for, and lets a hook answer."""
+"""The catalogue of hook events: the fields, matcher, time limit and possible answers of each."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, cast
@@ -6,23 +6,23 @@ from typing import Literal, NamedTuple, cast
 from adderclaw.core.types import Json
 
 TOOL_SECONDS = 600.0
-"""For the four events that seed 003 names; every other event waits `SECONDS`."""
+"""Time limit of tool and prompt events; every other event has `SECONDS`."""
 SECONDS = 60.0
 SESSION_END_SECONDS = 1.5
 
-type OnTwo = Literal["block", "model", "user", "ignore"]
+type ExitTwoEffect = Literal["block", "model", "user", "ignore"]
 """What exit code 2 does: blocks what the event is about, tells the model, tells the person, or nothing."""
 
 
 class Kind(NamedTuple):
-    """A type of the wire, and the words for it."""
+    """A JSON type: its description and its check."""
 
-    says: str
-    fits: Callable[[object], bool]
+    description: str
+    accepts: Callable[[object], bool]
 
 
 def _is(*kinds: type) -> Callable[[object], bool]:
-    # a truth value is no number, though Python says so
+    # bool is not a number here, although it is an int in Python
     return lambda value: type(value) in kinds
 
 
@@ -53,11 +53,11 @@ def _is_update(value: object) -> bool:
         return False
     update = cast(Json, value)
     kind = update.get("type")
-    return isinstance(kind, str) and kind in UPDATE_TYPES and not problems(UPDATE_TYPES[kind], update)
+    return isinstance(kind, str) and kind in UPDATE_TYPES and not field_problems(UPDATE_TYPES[kind], update)
 
 
 def _is_rule(value: object) -> bool:
-    return isinstance(value, dict) and not problems({"toolName": TEXT, "ruleContent?": TEXT}, cast(Json, value))
+    return isinstance(value, dict) and not field_problems({"toolName": TEXT, "ruleContent?": TEXT}, cast(Json, value))
 
 
 def _is_decision(value: object) -> bool:
@@ -69,7 +69,7 @@ def _is_decision(value: object) -> bool:
             spec = {"message?": TEXT, "interrupt?": BOOL}
         case _:
             return False
-    return not problems(spec, cast(Json, value))
+    return not field_problems(spec, cast(Json, value))
 
 
 UPDATES = Kind("a list of permission updates", _all(_is_update))
@@ -96,14 +96,14 @@ _ELICITED: Spec = {"action?": ACTION, "content?": TABLE}
 
 class Event(NamedTuple):
     fields: Spec
-    """What its stdin has beside the base fields (seed 003, Appendix A)."""
+    """The fields of its stdin in addition to the base fields."""
     query: str = ""
-    """The field that a matcher looks at; where there is none, only `""` and `*` match."""
+    """The field that a matcher is compared with. Without one, only `""` and `*` match."""
     arm: Spec | None = None
-    """What `hookSpecificOutput` may say (Appendix B); None: it must be left out."""
-    on_two: OnTwo = "ignore"
+    """The allowed fields of `hookSpecificOutput`; None: it must be left out."""
+    on_exit_two: ExitTwoEffect = "ignore"
     seconds: float = SECONDS
-    speaks: bool = False
+    stdout_is_context: bool = False
     """Plain text on stdout is context for the model."""
 
 
@@ -127,13 +127,13 @@ EVENTS: dict[str, Event] = {
     ),
     "PermissionDenied": Event({**_CALL, "reason": TEXT}, "tool_name", {"retry?": BOOL}),
     "Notification": Event({"message": TEXT, "title?": TEXT, "notification_type": TEXT}, "notification_type", _CONTEXT),
-    "UserPromptSubmit": Event({"prompt": TEXT}, "", _CONTEXT, "block", TOOL_SECONDS, speaks=True),
+    "UserPromptSubmit": Event({"prompt": TEXT}, "", _CONTEXT, "block", TOOL_SECONDS, stdout_is_context=True),
     "SessionStart": Event(
         {"source": _one_of("startup", "resume", "clear", "compact"), "agent_type?": TEXT, "model?": TEXT},
         "source",
         {**_CONTEXT, "initialUserMessage?": TEXT, **_WATCH},
         "user",
-        speaks=True,
+        stdout_is_context=True,
     ),
     "SessionEnd": Event(
         {"reason": _one_of("clear", "resume", "logout", "prompt_input_exit", "other", "bypass_permissions_disabled")},
@@ -226,7 +226,7 @@ EVENTS: dict[str, Event] = {
     "WorktreeRemove": Event({"worktree_path": TEXT}),
     "CwdChanged": Event({"old_cwd": TEXT, "new_cwd": TEXT}, "", _WATCH, "user"),
     "FileChanged": Event({"file_path": TEXT, "event": _one_of("change", "add", "unlink")}, "file_path", _WATCH, "user"),
-    # newer than the specification's closed set, accepted beside it
+    # events of newer versions of the hook protocol
     "PostToolBatch": Event({"tool_calls": LIST}, "", _CONTEXT, "block"),
     "UserPromptExpansion": Event(
         {
@@ -239,7 +239,7 @@ EVENTS: dict[str, Event] = {
         "command_name",
         _CONTEXT,
         "block",
-        speaks=True,
+        stdout_is_context=True,
     ),
     "PreModelSwitch": Event(_SWITCH, "", {"permissionDecision?": VERDICT, "permissionDecisionReason?": TEXT}, "block"),
     "PostModelSwitch": Event(_SWITCH, "", _CONTEXT, "user"),
@@ -261,7 +261,7 @@ BASE: Spec = {
     "agent_id?": TEXT,
     "agent_type?": TEXT,
 }
-"""What every stdin has (seed 003 §6); there is no transcript_path."""
+"""The fields of every event; there is no transcript_path."""
 
 OUTPUT: Spec = {
     "continue?": BOOL,
@@ -274,25 +274,25 @@ OUTPUT: Spec = {
 }
 
 
-def problems(spec: Spec, data: Json, where: str = "") -> list[str]:
-    """What of `data` does not fit; a field that the spec does not know is left to `strange`."""
-    found: list[str] = []
+def field_problems(spec: Spec, data: Json, where: str = "") -> list[str]:
+    """What is wrong with `data`; unknown fields are reported by `unknown_fields`."""
+    messages: list[str] = []
     for name, kind in spec.items():
         key = name.removesuffix("?")
         if key not in data:
-            found += [] if name.endswith("?") else [f"{where}{key} is missing"]
-        elif not kind.fits(data[key]):
-            found.append(f"{where}{key} must be {kind.says}")
-    return found
+            messages += [] if name.endswith("?") else [f"{where}{key} is missing"]
+        elif not kind.accepts(data[key]):
+            messages.append(f"{where}{key} must be {kind.description}")
+    return messages
 
 
-def strange(spec: Spec, data: Json) -> list[str]:
+def unknown_fields(spec: Spec, data: Json) -> list[str]:
     """Fields that the spec does not know."""
     known = {name.removesuffix("?") for name in spec}
     return [name for name in data if name not in known]
 
 
-# ------------------------------------------------------------------ permission updates (Appendix B)
+# ------------------------------------------------------------------ permission updates
 
 _DESTINATION = _one_of("userSettings", "projectSettings", "localSettings", "session", "cliArg")
 _RULES: Spec = {

@@ -1,4 +1,4 @@
-"""What a hook says with `${path}` in it: the parts of its own input that are meant."""
+"""Fills `${path}` in a hook's settings with parts of the event."""
 
 import re
 from typing import Any, cast
@@ -9,26 +9,26 @@ from adderclaw.storage.text import compact
 _PATH = re.compile(r"\$\{([A-Za-z0-9_.\-]+)\}")
 
 
-def filled(value: Any, given: Json) -> Any:
-    """The same value, with `${tool_input.file_path}` in its texts replaced; what is not there is empty."""
+def fill_template(value: Any, fields: Json) -> Any:
+    """Replaces `${tool_input.file_path}` and the like in all texts of a value; missing fields become empty."""
     if isinstance(value, str):
-        return _PATH.sub(lambda found: _text(_at(given, found[1].split("."))), value)
+        return _PATH.sub(lambda match: _text(_value_at(fields, match[1].split("."))), value)
     if isinstance(value, list):
-        return [filled(item, given) for item in cast(list[Any], value)]
+        return [fill_template(item, fields) for item in cast(list[Any], value)]
     if isinstance(value, dict):
-        return {name: filled(item, given) for name, item in cast(Json, value).items()}
+        return {name: fill_template(item, fields) for name, item in cast(Json, value).items()}
     return value
 
 
-def _at(given: Any, path: list[str]) -> Any:
+def _value_at(node: Any, path: list[str]) -> Any:
     for name in path:
-        if isinstance(given, dict):
-            given = cast(Json, given).get(name)
-        elif isinstance(given, list) and name.isascii() and name.isdigit() and int(name) < len(cast(list[Any], given)):
-            given = cast(list[Any], given)[int(name)]
+        if isinstance(node, dict):
+            node = cast(Json, node).get(name)
+        elif isinstance(node, list) and name.isascii() and name.isdigit() and int(name) < len(cast(list[Any], node)):
+            node = cast(list[Any], node)[int(name)]
         else:
             return None
-    return given
+    return node
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Whether a hook's matcher means this occasion."""
+"""Decides whether a hook's matcher matches an event."""
 
 import os
 import re
@@ -9,15 +9,15 @@ from adderclaw.tools.hooks.catalogue import EVENTS
 
 EVERYTHING = ("", "*")
 _SERVER = re.compile(r"mcp__\w+?(?=__|\b)", re.ASCII)
-"""A server's name in a matcher: the names of tools have it in lower case."""
+"""A server's name in a matcher, which is lowered because tool names have it in lower case."""
 _EXACT = r"[\w |,-]+"
 _PLAIN = r"[\w|]+"
-_NARROW = ("FileChanged", "StopFailure")
-"""Of these a matcher with a space, a comma or a hyphen is an expression: names of files have all three."""
+_EXPRESSION_EVENTS = ("FileChanged", "StopFailure")
+"""Events whose matcher is an expression if it has a space, comma or hyphen, because file names have these."""
 
 
-def query(event: str, fields: Json) -> str:
-    """What a matcher of this event looks at."""
+def matched_text(event: str, fields: Json) -> str:
+    """The text that a matcher of this event is compared with."""
     name = EVENTS[event].query
     value = str(fields.get(name, "")) if name else ""
     return os.path.basename(value) if event == "FileChanged" else value
@@ -26,8 +26,8 @@ def query(event: str, fields: Json) -> str:
 def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | None = None) -> bool:
     """`""` and `*` mean everything; words, alone or in a list, are exact names; the rest is an ECMAScript search.
 
-    What is no regular expression matches nothing. Where the search takes too long or the text is too long for it, the
-    hook runs: it may be the one that refuses.
+    An invalid expression matches nothing. If the search takes too long or the text is too long, the hook runs, because
+    it may be one that refuses.
     """
     if matcher in EVERYTHING:
         return True
@@ -42,27 +42,27 @@ def matches(event: str, matcher: str, text: str, aliases: Mapping[str, str] | No
     from adderclaw.tools.hooks import ecmascript
 
     try:
-        return ecmascript.found(matcher, text) is not False
-    except ecmascript.Invalid:
+        return ecmascript.search_pattern(matcher, text) is not False
+    except ecmascript.InvalidPattern:
         return False
 
 
 def _is_exact(event: str, matcher: str) -> bool:
-    return re.fullmatch(_PLAIN if event in _NARROW else _EXACT, matcher, re.ASCII) is not None
+    return re.fullmatch(_PLAIN if event in _EXPRESSION_EVENTS else _EXACT, matcher, re.ASCII) is not None
 
 
-def never(event: str, matcher: str) -> str:
-    """Why a matcher can match nothing at all; else nothing."""
+def never_matches_reason(event: str, matcher: str) -> str:
+    """Why a matcher can never match; empty if it can."""
     if matcher in EVERYTHING:
         return ""
     if not EVENTS[event].query:
-        return f"{event} is not matched by anything: leave the matcher {matcher!r} out"
+        return f"{event} does not use matchers. Leave out the matcher {matcher!r}"
     if _is_exact(event, matcher):
         return ""
     from adderclaw.tools.hooks import ecmascript
 
     try:
-        ecmascript.found(matcher, "")
-    except ecmascript.Invalid as error:
-        return f"the matcher {matcher!r} is no ECMAScript regular expression: {error}"
+        ecmascript.search_pattern(matcher, "")
+    except ecmascript.InvalidPattern as error:
+        return f"the matcher {matcher!r} is not a valid ECMAScript regular expression: {error}"
     return ""

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from adderclaw.core.types import Json
 from adderclaw.storage.text import compact
-from adderclaw.tools.hooks.answers import Ran
+from adderclaw.tools.hooks.answers import HookRun
 from adderclaw.tools.hooks.settings import Hook
 
 SYSTEM = (
@@ -14,27 +14,27 @@ SYSTEM = (
     'true} if the condition is met, else {"ok": false, "reason": "why, in one or two sentences"}.'
 )
 ENDS_TURN = frozenset({"PreToolUse", "PostToolUse", "PostToolBatch", "UserPromptSubmit", "UserPromptExpansion"})
-NO_SAY = frozenset({"PermissionRequest", "PermissionDenied"})
+NO_DECISION = frozenset({"PermissionRequest", "PermissionDenied"})
 
 
-def question(hook: Hook, stdin: Json) -> str:
+def build_question(hook: Hook, stdin: Json) -> str:
     """The operator's prompt with the event's input where `$ARGUMENTS` stands, else after it."""
-    given = compact(stdin)
+    event_input = compact(stdin)
     if "$ARGUMENTS" in hook.command:
-        return hook.command.replace("$ARGUMENTS", given)
-    return f"{hook.command}\n\n{given}"
+        return hook.command.replace("$ARGUMENTS", event_input)
+    return f"{hook.command}\n\n{event_input}"
 
 
-def answered(hook: Hook, text: str) -> Ran:
+def read_reply(hook: Hook, text: str) -> HookRun:
     """A model's words as a hook's answer."""
-    said = _object(text)
-    if said is None or not isinstance(said.get("ok"), bool):
-        return Ran(None, text, 'the model did not answer {"ok": true} or {"ok": false, "reason": …}')
-    if said["ok"] or hook.event in NO_SAY:
-        return Ran(0, compact({}))
-    if said.get("impossible") is True and hook.event in ("Stop", "SubagentStop"):
-        return Ran(0, compact({}))
-    return Ran(0, compact(_refusal(hook, str(said.get("reason", "")))))
+    reply = _find_object(text)
+    if reply is None or not isinstance(reply.get("ok"), bool):
+        return HookRun(None, text, 'the model did not answer {"ok": true} or {"ok": false, "reason": …}')
+    if reply["ok"] or hook.event in NO_DECISION:
+        return HookRun(0, compact({}))
+    if reply.get("impossible") is True and hook.event in ("Stop", "SubagentStop"):
+        return HookRun(0, compact({}))
+    return HookRun(0, compact(_refusal(hook, str(reply.get("reason", "")))))
 
 
 def _refusal(hook: Hook, reason: str) -> Json:
@@ -46,7 +46,7 @@ def _refusal(hook: Hook, reason: str) -> Json:
     return {**output, "decision": "block", "reason": reason}
 
 
-def _object(text: str) -> Json | None:
+def _find_object(text: str) -> Json | None:
     """The JSON object in an answer, which may stand in a fence or among words."""
     start, end = text.find("{"), text.rfind("}")
     try:

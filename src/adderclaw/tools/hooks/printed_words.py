@@ -14,17 +14,19 @@ from adderclaw.policy.legacy.shell.syntax import Command, Node, NotAPlan, Param,
 type Span = tuple[int, int]
 
 PRINTERS = ("echo", "printf")
-CHANGERS = frozenset({"eval", "source", ".", "alias", "enable", "exec", "trap", "shopt", "builtin", "command", "unset"})
+MEANING_CHANGERS = frozenset(
+    {"eval", "source", ".", "alias", "enable", "exec", "trap", "shopt", "builtin", "command", "unset"}
+)
 """What can give the words of later commands another meaning, or their output another place."""
-BASH_ALONE = re.compile(r"\$['\"]|&>|\|&|<<<|>&(?!\s*\d)|[<>]\(|\[\[|\bfunction\b")
+BASH_ONLY = re.compile(r"\$['\"]|&>|\|&|<<<|>&(?!\s*\d)|[<>]\(|\[\[|\bfunction\b")
 """What another shell reads in another way."""
-SHOWN = ("/dev/null", "/dev/stderr")
+HARMLESS_TARGETS = ("/dev/null", "/dev/stderr")
 """Where output may be led, and still be read by nobody but us."""
 PLAIN_NAME = re.compile(r"[\w./:+@-]+|\[")
 """A command's name that no shell expands to other words."""
 
 
-class _Placed(Reader):
+class _PositionReader(Reader):
     """Notes where each word and each here-document of the text itself stands, not of what is substituted in it."""
 
     def __init__(self, text: str) -> None:
@@ -33,29 +35,29 @@ class _Placed(Reader):
 
     def word(self) -> Word:
         start = self.at
-        made = super().word()
-        self.spans[id(made)] = start, self.at
-        return made
+        word = super().word()
+        self.spans[id(word)] = start, self.at
+        return word
 
     def document(self, mark: str, *, strips: bool, quoted: bool) -> Word:
         start = self.at
-        made = super().document(mark, strips=strips, quoted=quoted)
-        self.spans[id(made)] = start, self.at
-        return made
+        word = super().document(mark, strips=strips, quoted=quoted)
+        self.spans[id(word)] = start, self.at
+        return word
 
 
-def printed(text: str, shell: str) -> tuple[Span, ...]:
+def printed_spans(text: str, shell: str) -> tuple[Span, ...]:
     """The places of such words in a hook's command."""
-    if shell not in ("bash", "sh") or (shell == "sh" and BASH_ALONE.search(text)):
+    if shell not in ("bash", "sh") or (shell == "sh" and BASH_ONLY.search(text)):
         return ()
-    reader = _Placed(text)
+    reader = _PositionReader(text)
     try:
         script = reader.whole()
     except (NotAPlan, RecursionError):
         return ()
     if _changes_meanings(script):
         return ()
-    return tuple(reader.spans[id(word)] for word in _of_script(script) if id(word) in reader.spans)
+    return tuple(reader.spans[id(word)] for word in _script_words(script) if id(word) in reader.spans)
 
 
 def _changes_meanings(script: Script) -> bool:
@@ -66,43 +68,43 @@ def _changes_meanings(script: Script) -> bool:
             return True
         if isinstance(node, Command) and node.words:
             name = _literal(node.words[0])
-            if name is None or name in CHANGERS or not PLAIN_NAME.fullmatch(name):
+            if name is None or name in MEANING_CHANGERS or not PLAIN_NAME.fullmatch(name):
                 return True
         if isinstance(node, tuple | list):
             waiting += node
     return False
 
 
-def _of_script(script: Script) -> Iterator[Word]:
+def _script_words(script: Script) -> Iterator[Word]:
     """Of a pipeline, only the last command prints: what the others print is read by the next."""
     for pipeline in script.pipelines:
-        yield from _of_node(pipeline.commands[-1])
+        yield from _node_words(pipeline.commands[-1])
 
 
-def _of_node(node: Node) -> Iterator[Word]:
+def _node_words(node: Node) -> Iterator[Word]:
     if not _is_shown(node.redirects):
         return
     match node:
         case Command():
-            yield from _of_command(node)
+            yield from _command_words(node)
         case syntax.Group():
-            yield from _of_script(node.body)
+            yield from _script_words(node.body)
         case syntax.If():
             for script in (*(part for branch in node.branches for part in branch), node.otherwise):
-                yield from _of_script(script) if script is not None else ()
+                yield from _script_words(script) if script is not None else ()
         case syntax.While():
-            yield from _of_script(node.condition)
-            yield from _of_script(node.body)
+            yield from _script_words(node.condition)
+            yield from _script_words(node.body)
         case syntax.For():
-            yield from _of_script(node.body)
+            yield from _script_words(node.body)
         case syntax.Case():
             for _, script in node.arms:
-                yield from _of_script(script)
+                yield from _script_words(script)
         case _:  # a function's output goes where its caller's does
             return
 
 
-def _of_command(command: Command) -> Iterator[Word]:
+def _command_words(command: Command) -> Iterator[Word]:
     name, *arguments = map(_literal, command.words) if command.words else ("",)
     is_kept = name == "printf" and (not arguments or arguments[0] is None or arguments[0].startswith("-"))
     if name in PRINTERS and not is_kept:  # printf -v gives its words to a variable
@@ -115,7 +117,8 @@ def _of_command(command: Command) -> Iterator[Word]:
 
 def _is_shown(redirects: Sequence[Redir]) -> bool:
     return all(
-        redirect.operator in ("<", "<<<", ">&") or _literal(redirect.target) in SHOWN for redirect in redirects
+        redirect.operator in ("<", "<<<", ">&") or _literal(redirect.target) in HARMLESS_TARGETS
+        for redirect in redirects
     )  # the grammar has >& only for 1 and 2
 
 

@@ -1,4 +1,4 @@
-"""One command hook: the operator's own program, started with the whole environment, and certainly ended."""
+"""Command hooks: starts the operator's program with the host's environment and makes sure that it ends."""
 
 import asyncio
 import os
@@ -12,36 +12,36 @@ from adderclaw.sandbox import process
 from adderclaw.sandbox.programs import search_path
 from adderclaw.sandbox.workspace import is_directory
 from adderclaw.tools.hooks import scripts, shell_windows
-from adderclaw.tools.hooks.answers import Ran, says_async
-from adderclaw.tools.hooks.scripts import Ground
-from adderclaw.tools.hooks.settings import Hook, shell_of
+from adderclaw.tools.hooks.answers import HookRun, says_async
+from adderclaw.tools.hooks.scripts import HookWorkspace
+from adderclaw.tools.hooks.settings import Hook, find_shell
 
 STREAM_BYTES = 4_194_304
 INLINE_PYTHON = re.compile(r"\bpython[\d.]*(\s+-[A-Za-bd-ln-z]\S*)*(\s+-[A-Za-z]*[cm]\b|\s*$|\s+-(\s|$)|\s*[<|;&)])")
 MODULE = re.compile(r"\bpython[\d.]*(?:\s+-[A-Za-z]+)*?\s+-[A-Za-z]*m\s*([\w.]+)")
 PYTHON_FILE = re.compile(r"\.py\b")
-COVERED = (".adderclaw/hooks", ".claude/hooks")
-"""Folders of the project that trust covers whole, and no command changes."""
+TRUSTED_FOLDERS = (".adderclaw/hooks", ".claude/hooks")
+"""Folders of the project that are trusted as a whole and that commands cannot change."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOST_FIRST_LINE = 4_096
 TRUNCATED = "\n[SDLC_OUTPUT_TRUNCATED]\n"
 
 
-def environment(hook: Hook, more: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
+def hook_environment(hook: Hook, more: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
     """The host's environment as it is now, but no program of the workspace by its name alone; and what it is told.
 
     Of the administrator's it is one that no variable of the user's steers.
     """
-    env = _clean() if hook.is_managed else dict(os.environ)
+    env = _managed_environment() if hook.is_managed else dict(os.environ)
     if not env.get("LANG") and not env.get("LC_ALL"):
         env["LANG"] = "C.UTF-8"
     env["PATH"] = os.pathsep.join(search_path(roots, SYSTEM_PATH if hook.is_managed else ""))
-    if not _may_import_beside(hook, roots):
+    if not _may_import_siblings(hook, roots):
         env["PYTHONSAFEPATH"] = "1"
     return env | {"SDLC_HOOK": "1"} | dict(more) | (hook.plugin.environment() if hook.plugin is not None else {})
 
 
-def _clean() -> dict[str, str]:
+def _managed_environment() -> dict[str, str]:
     import pwd
 
     try:
@@ -51,8 +51,8 @@ def _clean() -> dict[str, str]:
     return {"HOME": own, "PYTHONNOUSERSITE": "1"}
 
 
-def _may_import_beside(hook: Hook, roots: Sequence[str]) -> bool:
-    """Whether Python may look for modules beside the script: where no command of the model can put one.
+def _may_import_siblings(hook: Hook, roots: Sequence[str]) -> bool:
+    """Whether Python may import modules next to the script: only where no command of the model can put one.
 
     That is with a script outside of the workspace, or in a folder that trust covers whole. Else a `json.py` in the
     workspace would be found before Python's own, by every `import json` of the hook and of what it starts.
@@ -60,8 +60,8 @@ def _may_import_beside(hook: Hook, roots: Sequence[str]) -> bool:
     text = " ".join(hook.argv) or hook.command
     if INLINE_PYTHON.search(text) or not PYTHON_FILE.search(text):
         return False
-    whole = [os.path.join(roots[0], folder) for folder in COVERED]
-    inside = (path for path in scripts.named_by([hook], roots) if path.endswith(".py"))
+    whole = [os.path.join(roots[0], folder) for folder in TRUSTED_FOLDERS]
+    inside = (path for path in scripts.named_files_of([hook], roots) if path.endswith(".py"))
     return all(any(beneath(path, folder) for folder in whole) for path in inside)
 
 
@@ -72,20 +72,20 @@ def _project_module(hook: Hook, roots: Sequence[str]) -> str:
         return ""
     file = os.path.join(roots[0], *match[1].split("."))
     own = {f"{file}.py", os.path.join(file, "__main__.py")}
-    return "" if own.isdisjoint(scripts.named_by([hook], roots)) else match[1]
+    return "" if own.isdisjoint(scripts.named_files_of([hook], roots)) else match[1]
 
 
-def argv_of(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
-    """What is started; raises FileNotFoundError where the hook's shell is not there."""
-    own = hook.argv and hook.argv[0].lower().endswith(shell_windows.SCRIPT)
+def hook_argv(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
+    """The command line of a hook; raises FileNotFoundError if its shell is missing."""
+    own = hook.argv and hook.argv[0].lower().endswith(shell_windows.SCRIPT_SUFFIX)
     if hook.argv and not own:
         return hook.argv
     shell = "powershell" if own else hook.shell
-    program = shell_of(shell, roots, hook.powershell)
+    program = find_shell(shell, roots, hook.powershell)
     if program is None:
         other = "pwsh or powershell" if hook.powershell == "pwsh" else f"{hook.powershell} (runtime.shell_windows)"
         names = other if shell == "powershell" else shell
-        raise FileNotFoundError(f"{names} is not there")
+        raise FileNotFoundError(f"{names} is not installed")
     match shell:
         case "bash":
             how = ("--noprofile", "--norc", "-c") if hook.is_managed else ("-lc",)
@@ -93,33 +93,33 @@ def argv_of(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
         case "sh":
             return program, "-c", hook.command
         case "powershell":
-            return shell_windows.argv(program, shell_windows.call(hook.argv) if own else hook.command)
+            return shell_windows.command_argv(program, shell_windows.call_script(hook.argv) if own else hook.command)
 
 
-async def run(
+async def run_hook_command(
     hook: Hook,
     stdin: bytes,
     *,
-    ground: Ground,
+    ground: HookWorkspace,
     more: Mapping[str, str],
     seconds: float,
     said_async: Callable[[], None] = lambda: None,
-) -> Ran:
-    """Run it until it ends or times out, and end everything that it started.
+) -> HookRun:
+    """Runs a hook until it ends or times out, and ends everything that it started.
 
     `said_async` is called as soon as its first line is `{"async": true}`.
     """
     cwd = ground.roots[0]
     if not is_directory(cwd):
-        return Ran(None, stderr=f"not started: the directory {cwd} is not there")
+        return HookRun(None, stderr=f"not started: the directory {cwd} does not exist")
     if module := _project_module(hook, ground.roots):
         why = f"python -m {module} would load whatever modules lie in the workspace"
-        return Ran(None, stderr=f"not started: {why}: name a script in .adderclaw/hooks/ by its path", refused=True)
+        return HookRun(None, stderr=f"not started: {why}: name a script in .adderclaw/hooks/ by its path", refused=True)
     try:
-        env = environment(hook, more, ground.roots)
-        with scripts.ready(hook, ground) as made:
-            argv = argv_of(made, ground.roots)
-            start = await _start(ground)
+        env = hook_environment(hook, more, ground.roots)
+        with scripts.prepare_hook(hook, ground) as prepared:
+            argv = hook_argv(prepared, ground.roots)
+            start = await _sandbox_start(ground)
             done = await process.run(
                 argv,
                 cwd=cwd,
@@ -130,17 +130,17 @@ async def run(
                 start=start,
                 on_output=FirstLine(said_async),
             )
-    except scripts.Untrusted as error:
-        return Ran(None, stderr=f"not started: {error}", refused=True)
+    except scripts.UntrustedFile as error:
+        return HookRun(None, stderr=f"not started: {error}", refused=True)
     except (AdderClawError, OSError, ValueError) as error:
-        return Ran(None, stderr=f"not started: {error}", refused=hook.must_run)
-    stdout, stderr = decoded(done.stdout, cut=done.stdout_cut), decoded(done.stderr, cut=done.stderr_cut)
+        return HookRun(None, stderr=f"not started: {error}", refused=hook.must_run)
+    stdout, stderr = decode_output(done.stdout, cut=done.stdout_cut), decode_output(done.stderr, cut=done.stderr_cut)
     if done.timed_out:
-        return Ran(None, stdout, _noted(stderr, f"the hook did not end within {seconds:g} s"), timed_out=True)
+        return HookRun(None, stdout, _append_note(stderr, f"the hook did not end within {seconds:g} s"), timed_out=True)
     if done.flooded:
-        note = _noted(stderr, "killed: it printed without end")
-        return Ran(None, stdout, note, is_cut=True, refused=hook.must_run)
-    return Ran(done.returncode, stdout, stderr, is_cut=stdout.endswith(TRUNCATED))
+        note = _append_note(stderr, "killed: it printed too much")
+        return HookRun(None, stdout, note, is_cut=True, refused=hook.must_run)
+    return HookRun(done.returncode, stdout, stderr, is_cut=stdout.endswith(TRUNCATED))
 
 
 class FirstLine:
@@ -162,8 +162,8 @@ class FirstLine:
             self._said_async()
 
 
-async def _start(ground: Ground) -> process.Starter | None:
-    """What keeps a hook from the server of this home, if one runs."""
+async def _sandbox_start(ground: HookWorkspace) -> process.Starter | None:
+    """A start function that hides the server of this home from the hook, if one runs."""
     from adderclaw.models.http import own_server
 
     if own_server.found() is None:
@@ -173,16 +173,16 @@ async def _start(ground: Ground) -> process.Starter | None:
     return await asyncio.to_thread(hook_wall.hook_starter, ground.roots)
 
 
-def _noted(stderr: str, note: str) -> str:
+def _append_note(stderr: str, note: str) -> str:
     return f"{stderr.rstrip()}\n{note}".lstrip()
 
 
-def decoded(data: bytes, *, cut: bool) -> str:
+def decode_output(data: bytes, *, cut: bool) -> str:
     """UTF-8 as the WHATWG decodes it: a byte order mark at the beginning goes, what is invalid becomes U+FFFD.
 
     That takes three bytes in the place of one: the limit holds for these, too.
     """
     text = data.removeprefix(BOM_UTF8).decode("utf-8", "replace")
-    if "\ufffd" in text and len(kept := text.encode()) > STREAM_BYTES:
-        text, cut = kept[:STREAM_BYTES].decode("utf-8", "ignore"), True
+    if "\ufffd" in text and len(encoded := text.encode()) > STREAM_BYTES:
+        text, cut = encoded[:STREAM_BYTES].decode("utf-8", "ignore"), True
     return text + (TRUNCATED if cut else "")

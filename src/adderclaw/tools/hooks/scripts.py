@@ -1,9 +1,9 @@
-"""The files of the workspace that a hook's command names: as the operator trusted them, or the hook does not run.
+"""Checks the workspace files that a hook's command names: a hook runs only if they are as the operator trusted them.
 
-A hook runs outside of the sandbox, and the model writes in the workspace. So each such file is hashed when the operator
-trusts the project, and compared before each run. Where a mount keeps it from every command (bubblewrap), it is then run
-where it is. Elsewhere, and where it has a second name, what was compared is copied to our own folder, and the command's
-words lead there: nothing that changes in the workspace in between has an effect.
+A hook runs outside the sandbox, and the model writes in the workspace. Each such file is therefore hashed when the
+operator trusts the project, and compared before each run. If a mount protects it from every command (bubblewrap), it is
+run in place. Otherwise, or if it has a second name, the compared content is copied to AdderClaw's own folder and the
+command is changed to use the copy, so that later changes in the workspace have no effect.
 """
 
 import hashlib
@@ -22,42 +22,42 @@ from adderclaw.config.safe_open import open_real
 from adderclaw.config.trust import named_files
 from adderclaw.config.trust.named_files import Found, Names
 from adderclaw.core.record import record
-from adderclaw.tools.hooks.settings import PLAIN, Hook
-from adderclaw.tools.hooks.shell_windows import SCRIPT
+from adderclaw.tools.hooks.settings import PLAIN_PATH, Hook
+from adderclaw.tools.hooks.shell_windows import SCRIPT_SUFFIX
 
 MOST_BYTES = 64 << 20
 NOWHERE = "/dev/null"
-"""Nothing can be made beneath it: where words lead that name what is not there."""
+"""Replaces words that name missing files: nothing can be created beneath it."""
 PRINTS = re.compile(r"\b(?:echo|printf|cat)\b")
 
 
-class Untrusted(Exception):
+class UntrustedFile(Exception):
     """A file that a hook runs does not exist, or is not as the operator trusted it; what to do is in the words."""
 
 
 @record
-class Ground:
-    """Where hooks run, and what may be changed there meanwhile."""
+class HookWorkspace:
+    """Where hooks run, and which files cannot change meanwhile."""
 
     roots: tuple[str, ...]
     """The project's root, where they run, and the further directories of the workspace."""
     fixed: frozenset[str] = frozenset()
     """Files that no command can change or move while the session lasts."""
     copies: str = ""
-    """Our own folder for copies."""
+    """AdderClaw's folder for copies."""
 
 
-class _Seen(NamedTuple):
+class _CheckedFile(NamedTuple):
     """A word of a hook's text that names a file, and what was in the file when it was compared."""
 
     found: Found
     data: bytes
     mode: int
     stays: bool
-    """Whether that is what will be run where it is."""
+    """Whether the file itself is run instead of a copy."""
 
 
-def texts(hook: Hook) -> tuple[str, ...]:
+def command_texts(hook: Hook) -> tuple[str, ...]:
     if hook.kind != "command":
         return ()
     return hook.argv or (hook.command,)
@@ -65,81 +65,86 @@ def texts(hook: Hook) -> tuple[str, ...]:
 
 def _names(hook: Hook, roots: Sequence[str]) -> list[Names]:
     if hook.argv:
-        return [named_files.names(text, roots, number) for number, text in enumerate(texts(hook))]
-    return [named_files.names(text, roots, without=_printed(text, hook.shell)) for text in texts(hook)]
+        return [named_files.names(text, roots, number) for number, text in enumerate(command_texts(hook))]
+    return [named_files.names(text, roots, without=_printed_spans(text, hook.shell)) for text in command_texts(hook)]
 
 
-def _printed(text: str, shell: str) -> tuple[tuple[int, int], ...]:
+def _printed_spans(text: str, shell: str) -> tuple[tuple[int, int], ...]:
     """Looked for only where something is printed: most hooks name a script, and the grammar takes time to load."""
     if not PRINTS.search(text):
         return ()
-    from adderclaw.tools.hooks.printed_words import printed
+    from adderclaw.tools.hooks.printed_words import printed_spans
 
-    return printed(text, shell)
+    return printed_spans(text, shell)
 
 
-def named_by(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:
+def named_files_of(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:
     """Path in the workspace → the file itself, for all that hooks name."""
-    every = (found for hook in hooks for names in _names(_given(hook, roots[0]), roots) for found in names.found)
-    return {one.path: one.real for one in every}
+    every = (
+        named_file
+        for hook in hooks
+        for names in _names(_expand_placeholders(hook, roots[0]), roots)
+        for named_file in names.found
+    )
+    return {file.path: file.real for file in every}
 
 
-def hashes(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:
+def file_hashes(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:
     """What trust notes of them: by their way from the project's root, or the whole path. Raises OSError."""
-    found: dict[str, str] = {}
-    for path, real in named_by(hooks, roots).items():
-        with _opened(real) as file:
-            found[key(path, roots[0])] = _hash(path, real, _content(file))
-    return found
+    hash_by_name: dict[str, str] = {}
+    for path, real in named_files_of(hooks, roots).items():
+        with _open_file(real) as file:
+            hash_by_name[trust_key(path, roots[0])] = _hash(path, real, _read_file(file))
+    return hash_by_name
 
 
-def key(path: str, root: str) -> str:
+def trust_key(path: str, root: str) -> str:
     return os.path.relpath(path, root) if beneath(path, root) else path
 
 
 @contextmanager
-def ready(hook: Hook, ground: Ground) -> Generator[Hook]:
+def prepare_hook(hook: Hook, ground: HookWorkspace) -> Generator[Hook]:
     """The hook to run, all of it being as it was trusted; raises Untrusted, or OSError where a file cannot be read."""
-    if why := lacks(hook, ground.roots[0]):
-        raise Untrusted(why)
-    given = _given(hook, ground.roots[0])
-    names = _names(given, ground.roots)
-    _nothing_gone(given, names, ground)
-    seen = [[_checked(one, given, ground) for one in of_text.found] for of_text in names]
-    if all(one.stays for of_text in seen for one in of_text):
-        yield _rewritten(given, names, seen, "", ground)
+    if why := missing_validator(hook, ground.roots[0]):
+        raise UntrustedFile(why)
+    expanded = _expand_placeholders(hook, ground.roots[0])
+    names = _names(expanded, ground.roots)
+    _require_existing(expanded, names, ground)
+    seen = [[_check_file(checked, expanded, ground) for checked in of_text.found] for of_text in names]
+    if all(checked.stays for of_text in seen for checked in of_text):
+        yield _rewrite_words(expanded, names, seen, "", ground)
         return
     os.makedirs(ground.copies, mode=0o700, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="hook-", dir=ground.copies)
     try:
-        yield _rewritten(given, names, seen, folder, ground)
+        yield _rewrite_words(expanded, names, seen, folder, ground)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def refusal(hook: Hook, ground: Ground) -> str:
-    """Why a hook would not run as things are; empty where it would."""
-    if why := lacks(hook, ground.roots[0]):
+def refusal_reason(hook: Hook, ground: HookWorkspace) -> str:
+    """Why a hook would not run now; empty if it would."""
+    if why := missing_validator(hook, ground.roots[0]):
         return why
-    given = _given(hook, ground.roots[0])
-    names = _names(given, ground.roots)
+    expanded = _expand_placeholders(hook, ground.roots[0])
+    names = _names(expanded, ground.roots)
     try:
-        _nothing_gone(given, names, ground)
+        _require_existing(expanded, names, ground)
         for of_text in names:
-            for one in of_text.found:
-                _checked(one, given, ground)
-    except (Untrusted, OSError) as error:
+            for named_file in of_text.found:
+                _check_file(named_file, expanded, ground)
+    except (UntrustedFile, OSError) as error:
         return str(error)
     return ""
 
 
-def lacks(hook: Hook, root: str) -> str:
+def missing_validator(hook: Hook, root: str) -> str:
     """Which file has to be created before a named validator can run; empty for any other hook."""
     if not hook.must_run or not hook.argv:
         return ""
     path = hook.argv[0]
     if os.path.isfile(path):
-        is_program = os.access(path, os.X_OK) or path.lower().endswith(SCRIPT)
+        is_program = os.access(path, os.X_OK) or path.lower().endswith(SCRIPT_SUFFIX)
         return "" if is_program else f"{path} is not executable: chmod +x {path}"
     name = os.path.basename(path)
     own = os.path.join(root, ".adderclaw", "hooks", name)
@@ -147,12 +152,14 @@ def lacks(hook: Hook, root: str) -> str:
     return f"the validator {name!r} does not exist: create {path} or {own}, {how}"
 
 
-def absent(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
+def missing_scripts(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
     """Scripts of the workspace that a hook's command names and that do not exist."""
-    return tuple(word.text for of_text in _names(_given(hook, roots[0]), roots) for word in of_text.absent)
+    return tuple(
+        word.text for of_text in _names(_expand_placeholders(hook, roots[0]), roots) for word in of_text.absent
+    )
 
 
-def _given(hook: Hook, root: str) -> Hook:
+def _expand_placeholders(hook: Hook, root: str) -> Hook:
     """Without a shell nobody else fills in the placeholders; a relative program is looked for where the hook runs."""
     if not hook.argv:
         return hook
@@ -162,30 +169,32 @@ def _given(hook: Hook, root: str) -> Hook:
     return replace(hook, argv=tuple(argv))
 
 
-def _nothing_gone(hook: Hook, names: Sequence[Names], ground: Ground) -> None:
+def _require_existing(hook: Hook, names: Sequence[Names], ground: HookWorkspace) -> None:
     for of_text in names:
-        there = {one.path for one in of_text.found}
+        existing = {named_file.path for named_file in of_text.found}
         for path in of_text.looked:
-            name = key(path, ground.roots[0])
-            if name in hook.trusted and path not in there:
-                raise Untrusted(f"{name} is gone since you trusted it: put it back, or run `adderclaw trust` again")
+            name = trust_key(path, ground.roots[0])
+            if name in hook.trusted and path not in existing:
+                raise UntrustedFile(
+                    f"{name} was removed after you trusted it. Restore it, or run `adderclaw trust` again"
+                )
 
 
-def _checked(found: Found, hook: Hook, ground: Ground) -> _Seen:
-    name = key(found.path, ground.roots[0])
+def _check_file(named_file: Found, hook: Hook, ground: HookWorkspace) -> _CheckedFile:
+    name = trust_key(named_file.path, ground.roots[0])
     trusted = hook.trusted.get(name)
     if trusted is None:
-        raise Untrusted(f"{name} in the workspace is not trusted: look at it, then run `adderclaw trust`")
-    with _opened(found.real) as file:
-        data, at = _content(file), os.fstat(file)
-    if _hash(found.path, found.real, data) != trusted:
-        raise Untrusted(f"{name} has changed since you trusted it: look at it, then run `adderclaw trust`")
-    stays = at.st_nlink == 1 and found.path == found.real and found.path in ground.fixed
-    return _Seen(found, data, 0o700 if at.st_mode & 0o111 else 0o600, stays)
+        raise UntrustedFile(f"{name} in the workspace is not trusted. Check it, then run `adderclaw trust`")
+    with _open_file(named_file.real) as file:
+        data, at = _read_file(file), os.fstat(file)
+    if _hash(named_file.path, named_file.real, data) != trusted:
+        raise UntrustedFile(f"{name} has changed since you trusted it. Check it and run `adderclaw trust`")
+    stays = at.st_nlink == 1 and named_file.path == named_file.real and named_file.path in ground.fixed
+    return _CheckedFile(named_file, data, 0o700 if at.st_mode & 0o111 else 0o600, stays)
 
 
 @contextmanager
-def _opened(path: str) -> Generator[int]:
+def _open_file(path: str) -> Generator[int]:
     descriptor = open_real(path)
     try:
         yield descriptor
@@ -193,10 +202,10 @@ def _opened(path: str) -> Generator[int]:
         os.close(descriptor)
 
 
-def _content(file: int) -> bytes:
+def _read_file(file: int) -> bytes:
     at = os.fstat(file)
     if not stat.S_ISREG(at.st_mode) or at.st_size > MOST_BYTES:
-        raise OSError(f"is no file, or has more than {MOST_BYTES} bytes")
+        raise OSError(f"is not a regular file, or has more than {MOST_BYTES} bytes")
     with open(file, "rb", closefd=False) as stream:
         return stream.read(MOST_BYTES)
 
@@ -210,14 +219,14 @@ def _hash(path: str, real: str, data: bytes) -> str:
 # ------------------------------------------------------------------ other words
 
 
-def _rewritten(
-    hook: Hook, names: Sequence[Names], seen: Sequence[Sequence[_Seen]], folder: str, ground: Ground
+def _rewrite_words(
+    hook: Hook, names: Sequence[Names], seen: Sequence[Sequence[_CheckedFile]], folder: str, ground: HookWorkspace
 ) -> Hook:
     """With a folder, words that name files lead to copies there; those that name nothing lead nowhere."""
     changed: list[str] = []
-    for text, of_text, files in zip(texts(hook), names, seen, strict=True):
+    for text, of_text, files in zip(command_texts(hook), names, seen, strict=True):
         spans = {word: f"{NOWHERE}/{os.path.basename(word.text)}" for word in of_text.absent}
-        spans |= {one.found.word: _copy(one, hook, folder, ground) for one in files} if folder else {}
+        spans |= {checked.found.word: _copy(checked, hook, folder, ground) for checked in files} if folder else {}
         for word, other in sorted(spans.items(), key=lambda span: span[0].start, reverse=True):
             text = text[: word.start] + other + text[word.end :]
         changed.append(text)
@@ -226,13 +235,13 @@ def _rewritten(
     return replace(hook, command=changed[0]) if changed else hook
 
 
-def _copy(seen: _Seen, hook: Hook, folder: str, ground: Ground) -> str:
+def _copy(seen: _CheckedFile, hook: Hook, folder: str, ground: HookWorkspace) -> str:
     """The path of a copy of what was compared."""
-    name = key(seen.found.path, ground.roots[0])
+    name = trust_key(seen.found.path, ground.roots[0])
     path = os.path.join(folder, name.lstrip("/"))
-    if not seen.found.whole or not (hook.argv or PLAIN.fullmatch(path)):
+    if not seen.found.whole or not (hook.argv or PLAIN_PATH.fullmatch(path)):
         why = "here a command could change it meanwhile, and it is not named by its path from the project's root"
-        raise Untrusted(f"{name} in the workspace does not run: {why}; name it so, or install bubblewrap")
+        raise UntrustedFile(f"{name} in the workspace does not run: {why}; name it so, or install bubblewrap")
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     if not os.path.exists(path):
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, seen.mode), "wb") as file:

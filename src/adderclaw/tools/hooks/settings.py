@@ -1,4 +1,4 @@
-"""Configured hooks as values, in their total order."""
+"""Reads the configured hooks in the order in which they run."""
 
 import os
 import re
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 
 type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool", "callback"]
-"""A callback is a function of the program that embeds us; no file can name one."""
+"""A callback is a function of an embedding program; no file can name one."""
 type Shell = Literal["bash", "sh", "powershell"]
 
-BASELINE = frozenset({"bash-security", "bashsecurity", "adderclaw-protection", ".adderclaw-protection"})
-"""Validators that the gate itself is: naming them changes nothing, and nothing removes them."""
+BUILT_IN_VALIDATORS = frozenset({"bash-security", "bashsecurity", "adderclaw-protection", ".adderclaw-protection"})
+"""Validators that are part of the gate: naming them changes nothing, and they cannot be removed."""
 SECONDS: dict[str, float] = {"prompt": 30.0, "agent": 60.0}
-OF_A_KIND = ("headers", "allowedEnvVars", "model", "continueOnBlock", "server", "tool", "input")
+KIND_FIELDS = ("headers", "allowedEnvVars", "model", "continueOnBlock", "server", "tool", "input")
 SESSION_END_LONGEST = 60.0
 HOOK_TIMEOUT, END_TIMEOUT = "SDLC_HOOK_TIMEOUT_MS", "SDLC_SESSIONEND_HOOK_TIMEOUT_MS"
-DISABLE = "SDLC_DISABLE_ALL_HOOKS"
-PLAIN = re.compile(r"[\w./@+-]+")
-"""A path that every shell takes as it is, in quotes or without."""
+DISABLE_VARIABLE = "SDLC_DISABLE_ALL_HOOKS"
+PLAIN_PATH = re.compile(r"[\w./@+-]+")
+"""A path that needs no quoting in any shell."""
 
-type Brought = tuple[LoadedPlugin, Sequence[Json]]
-"""A plugin, and the hooks that it brings."""
-type Marked = list[tuple[Json, str, LoadedPlugin | None]]
-"""Entries, each with why it does not run and the plugin that brings it."""
+type PluginHooks = tuple[LoadedPlugin, Sequence[Json]]
+"""A plugin and its hooks."""
+type MarkedEntries = list[tuple[Json, str, LoadedPlugin | None]]
+"""Entries, each with the reason why it does not run and its plugin."""
 
 
 @record
@@ -47,9 +47,9 @@ class Hook:
     matcher: str = ""
     kind: Kind = "command"
     command: str = ""
-    """The shell's text, or what stands for it in the row of another kind: a URL, a prompt, a tool with its input."""
+    """The shell command, or for other kinds the URL, the prompt, or the tool with its input."""
     argv: tuple[str, ...] = ()
-    """Run as it is, without a shell, where it is given."""
+    """If set, run directly, without a shell."""
     shell: Shell = "bash"
     powershell: str = "pwsh"
     """The program of that shell, as the operator's settings name it."""
@@ -57,29 +57,29 @@ class Hook:
     """A permission rule: the hook runs only for calls that it matches."""
     seconds: float = 60.0
     source: str = ""
-    aside: bool = False
-    """It runs beside the turn and has no say."""
+    in_background: bool = False
+    """Whether it runs in the background and decides nothing."""
     once: bool = False
     failure_blocks: bool = False
     must_run: bool = False
-    """A validator that is named: where it cannot be run, it blocks."""
+    """Whether it is a named validator, which blocks if it cannot run."""
     trusted: Mapping[str, str] = field(default_factory=dict[str, str])
     """File of the workspace → its hash as the operator trusted it."""
     more: Json = field(default_factory=dict[str, Any])
     """Fields of its own kind: headers, allowedEnvVars, model, continueOnBlock, server, tool, input."""
     skipped: str = ""
-    """Why it does not run at all: then only its row is written."""
+    """Why it never runs; then only its row is written."""
     plugin: "LoadedPlugin | None" = None
-    """The plugin that brings it."""
+    """The plugin that it belongs to."""
     is_managed: bool = False
-    """It is the administrator's: no file and no variable of the user's has a part in how it is started."""
+    """Whether it is the administrator's: no file or variable of the user affects how it is started."""
 
 
-def read(
+def read_hooks(
     entries: Sequence[Json],
-    held: Sequence[Json] = (),
+    untrusted: Sequence[Json] = (),
     *,
-    brought: "Sequence[Brought]" = (),
+    brought: "Sequence[PluginHooks]" = (),
     of_session: Sequence[Json] = (),
     managed: Sequence[Json] = (),
     origins: Mapping[str, str],
@@ -93,22 +93,24 @@ def read(
     """All hooks in order: those of the settings as they stand there, those of plugins in the order of their names,
     those of the session; the administrator's, which see what all of these made of a call; what an untrusted project
     wants comes last."""
-    off = disabled or environ.get(DISABLE) == "1"
+    off = disabled or environ.get(DISABLE_VARIABLE) == "1"
     own = [(index, entry) for index, entry in enumerate(entries) if entry not in managed]
     named = [{"source": origins.get(f"hooks[{index}]", ""), **entry} for index, entry in own]
     runs, waits = "disabled" if off else "", "disabled" if off else "untrusted_workspace"
-    marked: Marked = [(entry, runs, None) for entry in named]
-    marked += [(entry, runs, plugin) for plugin, theirs in brought for entry in theirs]
+    marked: MarkedEntries = [(entry, runs, None) for entry in named]
+    marked += [(entry, runs, plugin) for plugin, managed_hooks in brought for entry in managed_hooks]
     marked += [(entry, runs, None) for entry in of_session]
-    waiting: Marked = [(entry, waits, None) for entry in held]
+    waiting: MarkedEntries = [(entry, waits, None) for entry in untrusted]
     places = tuple(os.path.join(folder, "hooks") for folder in (home, os.path.join(project, ".adderclaw")))
 
-    def made(given: Marked) -> Iterator[Hook]:
-        hooks = (_hook(entry, why, places, environ, plugin) for entry, why, plugin in given if not _is_gate(entry))
-        return _once_each(hooks)
+    def made(marked_entries: MarkedEntries) -> Iterator[Hook]:
+        hooks = (
+            _hook(entry, why, places, environ, plugin) for entry, why, plugin in marked_entries if not _is_gate(entry)
+        )
+        return _without_repeats(hooks)
 
-    theirs = (_managed(entry, disabled=disabled) for entry in managed if not _is_gate(entry))
-    return tuple(_numbered((*made(marked), *theirs, *made(waiting)), trusted or {}, powershell))
+    managed_hooks = (_managed(entry, disabled=disabled) for entry in managed if not _is_gate(entry))
+    return tuple(_with_ordinals((*made(marked), *managed_hooks, *made(waiting)), trusted or {}, powershell))
 
 
 def _managed(entry: Json, *, disabled: bool) -> Hook:
@@ -117,7 +119,7 @@ def _managed(entry: Json, *, disabled: bool) -> Hook:
 
 
 def _is_gate(entry: Json) -> bool:
-    return str(entry.get("name", "")).strip().lower().replace(" ", "-") in BASELINE
+    return str(entry.get("name", "")).strip().lower().replace(" ", "-") in BUILT_IN_VALIDATORS
 
 
 def _hook(
@@ -142,7 +144,7 @@ def _hook(
         argv = (command, *entry["args"])
     if plugin is not None:
         argv = tuple(map(plugin.filled, argv))
-        if argv or PLAIN.fullmatch(plugin.root + plugin.data):  # else the shell fills it in
+        if argv or PLAIN_PATH.fullmatch(plugin.root + plugin.data):  # else the shell fills it in
             command = plugin.filled(command)
     return Hook(
         ordinal=0,
@@ -155,35 +157,35 @@ def _hook(
         condition=str(entry.get("if", entry.get("if_condition", ""))),
         seconds=_seconds(entry, event, kind, environ),
         source=str(entry.get("source", "")),
-        aside=bool(entry.get("async") or entry.get("asyncRewake")),
+        in_background=bool(entry.get("async") or entry.get("asyncRewake")),
         once=bool(entry.get("once")),
         failure_blocks=entry.get("onFailure") == "block",
         must_run="name" in entry and not entry.get("command"),
-        more={name: entry[name] for name in OF_A_KIND if name in entry},
+        more={name: entry[name] for name in KIND_FIELDS if name in entry},
         skipped=skipped,
         plugin=plugin,
     )
 
 
 def _validator(name: str, places: Sequence[str]) -> str:
-    """The program of a named validator: the operator's own, else the project's; where neither is, the operator's."""
+    """The program of a named validator: the operator's, else the project's; if neither exists, the operator's path."""
     candidates = [os.path.join(folder, name) for folder in places]
     return next((path for path in candidates if is_named(path)), candidates[0])
 
 
 def _seconds(entry: Json, event: str, kind: str, environ: Mapping[str, str]) -> float:
-    """The hook's own word, else the operator's variable, else the event's default."""
+    """The time limit: the hook's own, else the operator's variable, else the event's default."""
     ends = event == "SessionEnd"
     if "timeout" in entry:
         return min(float(entry["timeout"]), SESSION_END_LONGEST) if ends else float(entry["timeout"])
-    given = environ.get(END_TIMEOUT if ends else HOOK_TIMEOUT, "")
-    if given.isascii() and given.isdigit() and int(given) > 0:
-        return int(given) / 1000
+    milliseconds = environ.get(END_TIMEOUT if ends else HOOK_TIMEOUT, "")
+    if milliseconds.isascii() and milliseconds.isdigit() and int(milliseconds) > 0:
+        return int(milliseconds) / 1000
     return SECONDS.get(kind, EVENTS[event].seconds)
 
 
-def _once_each(hooks: Iterable[Hook]) -> Iterator[Hook]:
-    """Of adjacent hooks that are the same, the first."""
+def _without_repeats(hooks: Iterable[Hook]) -> Iterator[Hook]:
+    """Leaves out hooks that repeat the previous one."""
     before = None
     for hook in hooks:
         whose = hook.plugin.name if hook.plugin is not None and "_PLUGIN_" in hook.command else ""
@@ -193,30 +195,30 @@ def _once_each(hooks: Iterable[Hook]) -> Iterator[Hook]:
         before = now
 
 
-def _numbered(hooks: Iterable[Hook], trusted: Mapping[str, str], powershell: str) -> Iterator[Hook]:
+def _with_ordinals(hooks: Iterable[Hook], trusted: Mapping[str, str], powershell: str) -> Iterator[Hook]:
     for ordinal, hook in enumerate(hooks):
         yield replace(hook, ordinal=ordinal, trusted=trusted, powershell=powershell)
 
 
-def chains(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:
+def hooks_by_event(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:
     """Event → its hooks, in order."""
-    found: dict[str, list[Hook]] = {}
+    by_event: dict[str, list[Hook]] = {}
     for hook in hooks:
-        found.setdefault(hook.event, []).append(hook)
-    return {event: tuple(chain) for event, chain in found.items()}
+        by_event.setdefault(hook.event, []).append(hook)
+    return {event: tuple(chain) for event, chain in by_event.items()}
 
 
 def require_shells(hooks: Iterable[Hook], roots: Sequence[str]) -> None:
-    """A hook whose shell is not there is said at the start, not when it is needed."""
+    """Raises ConfigError at the start for a hook whose shell is missing."""
     for hook in hooks:
         plain = hook.kind == "command" and not hook.argv and not hook.skipped
-        if plain and hook.shell != "powershell" and shell_of(hook.shell, roots) is None:
+        if plain and hook.shell != "powershell" and find_shell(hook.shell, roots) is None:
             fix = f"install {hook.shell}, or give the hook another shell (bash, sh, powershell) or args"
-            raise ConfigError([Problem(hook.source, f"hooks[{hook.ordinal}]", f"{hook.shell} is not there; {fix}")])
+            raise ConfigError([Problem(hook.source, f"hooks[{hook.ordinal}]", f"{hook.shell} is not installed; {fix}")])
 
 
-def shell_of(shell: Shell, roots: Sequence[str], powershell: str = "pwsh") -> str | None:
-    """The program of a shell: where it usually is, else the first on PATH that is none of the workspace's."""
+def find_shell(shell: Shell, roots: Sequence[str], powershell: str = "pwsh") -> str | None:
+    """The path of a shell: the usual one, else the first on PATH outside the workspace."""
     if shell == "powershell":
         return resolve(powershell, roots) or (resolve("powershell", roots) if powershell == "pwsh" else None)
     for path in (f"/bin/{shell}", f"/usr/bin/{shell}"):

@@ -1,1 +1,1 @@
-"""MCP: other programs' tools, resources and prompts for our model, and our tools for other programs."""
+"""MCP: uses the tools, resources and prompts of other programs, and serves AdderClaw's tools to them."""

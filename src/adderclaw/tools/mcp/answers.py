@@ -1,4 +1,4 @@
-"""What we answer when a server asks: roots, questions to the person, our model, and word of changes."""
+"""Answers the requests of MCP servers: roots, questions to the operator, sampling, and change notices."""
 
 import asyncio
 import logging
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
     from adderclaw.tools.mcp.connection import Elicit, Sample
 
-MOST_TOKENS = 4_096
-"""Of one answer of our model to a server."""
+MAX_TOKENS = 4_096
+"""Most tokens of one sampled answer."""
 
 
-def quiet() -> None:
-    """What the SDK logs would stand on our stderr, in a form that is not ours."""
+def silence_sdk_logging() -> None:
+    """Keeps the SDK's logs off stderr."""
     for name in ("mcp", "client", "httpx2"):
         logger = logging.getLogger(name)
         logger.propagate = False
@@ -51,14 +51,14 @@ def quiet() -> None:
             logger.addHandler(logging.NullHandler())
 
 
-def roots(folders: tuple[str, ...]) -> ListRootsFnT:
+def roots_handler(folders: tuple[str, ...]) -> ListRootsFnT:
     async def answer(context: ClientRequestContext) -> ListRootsResult:  # noqa: ARG001
         return ListRootsResult(roots=[Root(uri=Path(folder).as_uri(), name=Path(folder).name) for folder in folders])  # pyright: ignore[reportArgumentType]
 
     return answer
 
 
-def elicitation(entry: Entry, elicit: "Elicit") -> ElicitationFnT:
+def elicitation_handler(entry: Entry, elicit: "Elicit") -> ElicitationFnT:
     async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:  # noqa: ARG001
         question: Json = {"mcp_server_name": entry.name, "message": params.message, "mode": params.mode}
         if isinstance(params, ElicitRequestURLParams):
@@ -74,20 +74,20 @@ def elicitation(entry: Entry, elicit: "Elicit") -> ElicitationFnT:
     return answer
 
 
-def sampling(entry: Entry, sample: "Sample") -> SamplingFnT:
+def sampling_handler(entry: Entry, sample: "Sample") -> SamplingFnT:
     async def answer(
         context: ClientRequestContext,  # noqa: ARG001
         params: CreateMessageRequestParams,
     ) -> CreateMessageResult | ErrorData:
-        said: list[tuple[str, str]] = []
+        messages: list[tuple[str, str]] = []
         for message in params.messages:
             blocks: list[Any] = message.content if isinstance(message.content, list) else [message.content]
             if any(block.type != "text" for block in blocks):
                 return ErrorData(code=INTERNAL_ERROR, message="only text can be sampled here")
-            said.append((message.role, "\n".join(block.text for block in blocks)))
+            messages.append((message.role, "\n".join(block.text for block in blocks)))
         try:
             text, model, is_cut = await sample(
-                entry.name, params.system_prompt or "", said, min(params.max_tokens, MOST_TOKENS)
+                entry.name, params.system_prompt or "", messages, min(params.max_tokens, MAX_TOKENS)
             )
         except AdderClawError as error:
             return ErrorData(code=INTERNAL_ERROR, message=str(error))
@@ -99,7 +99,7 @@ def sampling(entry: Entry, sample: "Sample") -> SamplingFnT:
     return answer
 
 
-def changes(changed: asyncio.Event) -> MessageHandlerFnT:
+def changes_handler(changed: asyncio.Event) -> MessageHandlerFnT:
     async def hear(message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
             changed.set()
@@ -108,12 +108,14 @@ def changes(changed: asyncio.Event) -> MessageHandlerFnT:
 
 
 def must_listen(client: "Client") -> bool:
-    """Since 2026-07-28 a server tells of changes only those who listen."""
+    """Whether changes must be subscribed to: since protocol 2026-07-28 servers notify only subscribers."""
     tools = client.server_capabilities.tools
     return client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools is not None and bool(tools.list_changed)
 
 
-async def listen(client: "Client", changed: asyncio.Event, again: Callable[["Client"], Awaitable[None]]) -> None:
+async def listen_for_changes(
+    client: "Client", changed: asyncio.Event, again: Callable[["Client"], Awaitable[None]]
+) -> None:
     from mcp import MCPError
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 

@@ -1,4 +1,4 @@
-"""What a server says of one of its tools, cut to what is sensible, and hashed so that a change is noticed."""
+"""Tool definitions of MCP servers, limited in size and hashed so that changes are detected."""
 
 import re
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from adderclaw.core.json_text import canonical, digest
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 
-MOST_TOOLS = 500
-"""Tools of one server; what it names beyond is not offered."""
+MAX_TOOLS = 500
+"""Most tools of one server that are offered."""
 SCHEMA_BYTES = 65_536
 DESCRIPTION_CHARS = 2_048
 NAME = re.compile(r"[A-Za-z0-9_.\-/ ]{1,128}")
@@ -42,7 +42,7 @@ class Definition(NamedTuple):
 class Listing(NamedTuple):
     definitions: list[Definition]
     left_out: list[str]
-    """What is not offered, and why: a sentence each."""
+    """One sentence for each tool that is not offered, with the reason."""
 
 
 def tool_name(server: str, tool: str) -> str:
@@ -51,26 +51,26 @@ def tool_name(server: str, tool: str) -> str:
 
 def server_of(name: str) -> str | None:
     """The server in the name of a tool, a prompt or a rule."""
-    found = re.fullmatch(r"mcp__([a-z0-9-]+(?:_[a-z0-9-]+)*)__(.+)", name)
-    return found[1] if found else None
+    match = re.fullmatch(r"mcp__([a-z0-9-]+(?:_[a-z0-9-]+)*)__(.+)", name)
+    return match[1] if match else None
 
 
-def listing(server: str, tools: Iterable[Any]) -> Listing:
-    """The SDK's tools as definitions; what cannot be offered is said."""
-    kept: dict[str, Definition] = {}
+def list_definitions(server: str, tools: Iterable[Any]) -> Listing:
+    """Converts the SDK's tools to definitions and notes those that cannot be offered."""
+    by_name: dict[str, Definition] = {}
     left_out: list[str] = []
     for number, tool in enumerate(tools):
-        if number >= MOST_TOOLS:
-            left_out.append(f"only the first {MOST_TOOLS} of its tools are offered")
+        if number >= MAX_TOOLS:
+            left_out.append(f"only the first {MAX_TOOLS} of its tools are offered")
             break
-        made = _definition(tool)
-        if isinstance(made, str):
-            left_out.append(made)
-        elif (name := tool_name(server, made.name)) in kept:
-            left_out.append(f"{made.name!r} has the same name as {kept[name].name!r} ({name})")
+        definition = _definition(tool)
+        if isinstance(definition, str):
+            left_out.append(definition)
+        elif (name := tool_name(server, definition.name)) in by_name:
+            left_out.append(f"{definition.name!r} has the same name as {by_name[name].name!r} ({name})")
         else:
-            kept[name] = made
-    return Listing(list(kept.values()), left_out)
+            by_name[name] = definition
+    return Listing(list(by_name.values()), left_out)
 
 
 def _definition(tool: Any) -> Definition | str:
@@ -83,16 +83,16 @@ def _definition(tool: Any) -> Definition | str:
         return f"the schema of {name!r} has {size} bytes, more than {SCHEMA_BYTES}"
     hints = tool.annotations
     read_only = bool(hints is not None and hints.read_only_hint and not hints.destructive_hint)
-    made = Definition(name, str(tool.description or tool.title or ""), schema, deepcopy(output), read_only)
+    definition = Definition(name, str(tool.description or tool.title or ""), schema, deepcopy(output), read_only)
     if output is not None:
-        # The SDK checks answers against this very object, with Python's `re`, which a pattern can block for ever.
+        # The SDK checks answers against this object with Python's `re`, which a hostile pattern can block for ever.
         plain = without_patterns(output)
         output.clear()
         output.update(plain)
-    return made
+    return definition
 
 
-def described(definition: Definition) -> str:
-    """The description as the model reads it: nothing invisible, not endless."""
+def description_for_model(definition: Definition) -> str:
+    """The description for the model, without invisible characters and limited in length."""
     text = visible(definition.description).strip()
     return text if len(text) <= DESCRIPTION_CHARS else f"{text[:DESCRIPTION_CHARS]}… [cut]"

@@ -1,4 +1,4 @@
-"""Programs that fetch the server that they run (npx, uvx): which package, and how they start without a network."""
+"""Programs that download the server that they run (npx, uvx): the package, and how to start it offline."""
 
 import re
 from collections.abc import Sequence
@@ -18,23 +18,23 @@ FETCHERS: dict[str, tuple[str, ...]] = {
     "uv": ("tool", "run"),
     "pipx": ("run",),
 }
-"""Program → the words behind it that let it run a package."""
-NAMED = ("-p", "--package", "--from", "--spec")
+"""Program → the subcommand with which it runs a package."""
+PACKAGE_OPTIONS = ("-p", "--package", "--from", "--spec")
 """Options whose value is the package."""
-VALUED = ("--python", "--with", "-c", "--call", "-w", "--workspace", "--index", "--index-url", "--cache")
+VALUE_OPTIONS = ("--python", "--with", "-c", "--call", "-w", "--workspace", "--index", "--index-url", "--cache")
 NO_SETTINGS = {"UV_NO_CONFIG": "1"}
-"""What keeps them from reading settings in the workspace, which may name code to load."""
+"""Prevents them from reading settings in the workspace, which can name code to load."""
 OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1"}
-"""What lets them take the package out of their cache, and ask nobody."""
+"""Makes them use their cache, without a network."""
 
 
-class Fetched(NamedTuple):
+class FetchedPackage(NamedTuple):
     program: str
     package: str
 
 
-def fetched(argv: Sequence[str]) -> Fetched | None:
-    """What a command line fetches before it runs it; None for all others."""
+def fetched_package(argv: Sequence[str]) -> FetchedPackage | None:
+    """The package that a command line downloads before it runs it; None if it downloads nothing."""
     program = argv[0].rpartition("/")[2]
     words = FETCHERS.get(program)
     if words is None or tuple(argv[1 : 1 + len(words)]) != words:
@@ -43,38 +43,38 @@ def fetched(argv: Sequence[str]) -> Fetched | None:
     for word in rest:
         option, equals, value = word.partition("=")
         of_python = option == "-p" and program in ("uvx", "uv")
-        if option in NAMED and not of_python:
-            return Fetched(program, value if equals else next(rest, ""))
-        if word in VALUED or of_python:
+        if option in PACKAGE_OPTIONS and not of_python:
+            return FetchedPackage(program, value if equals else next(rest, ""))
+        if word in VALUE_OPTIONS or of_python:
             next(rest, "")
         elif not word.startswith("-"):
-            return Fetched(program, word)
+            return FetchedPackage(program, word)
     return None
 
 
-def apart(argv: Sequence[str]) -> list[str]:
-    """The command line with which npm looks for packages and settings in `/`, where none are, not in the workspace.
+def outside_workspace(argv: Sequence[str]) -> list[str]:
+    """The command line that makes npm look for packages and settings in `/` instead of the workspace.
 
-    What it runs is still there: a server's own `.` is the workspace.
+    The server itself still runs in the workspace.
     """
     program = argv[0].rpartition("/")[2]
     if program not in ("npx", "npm"):
         return list(argv)
-    place = 1 + len(FETCHERS[program])
-    return [*argv[:place], "--prefix=/", *argv[place:]]
+    index = 1 + len(FETCHERS[program])
+    return [*argv[:index], "--prefix=/", *argv[index:]]
 
 
 class Recipe(NamedTuple):
-    """How a package is fetched where no workspace is, and what its server is called."""
+    """How a package is downloaded outside of any workspace, and how its server is then called."""
 
     fetch: tuple[str, ...]
-    """A command line that fetches it and prints, as JSON, where the program of the server lies then."""
+    """A command line that downloads it and prints the path of the server's program as JSON."""
     package: str
     arguments: tuple[str, ...]
-    """What the server itself is given."""
+    """The server's own arguments."""
 
 
-OF_NPM = """
+NPM_SCRIPT = """
 const fs = require('fs'), path = require('path'), [spec, command] = process.argv.slice(1);
 const read = file => { try { return JSON.parse(fs.readFileSync(file)) } catch { return {} } };
 const folders = process.env.PATH.split(':');
@@ -92,7 +92,7 @@ const program = name && folders.map(folder => `${folder}/${name}`).find(file => 
 if (!program) { console.error(`it has no program ${name || 'that is its own'}`); process.exit(1) }
 console.log(JSON.stringify({ program }));
 """
-OF_UV = """
+UV_SCRIPT = """
 import json, os, sys
 program = os.path.join(sys.prefix, "bin", sys.argv[1])
 if not os.path.exists(program):
@@ -101,85 +101,85 @@ print(json.dumps({"program": program}))
 """
 
 
-def recipe(argv: Sequence[str]) -> Recipe | None:
-    """How npx and uvx are used for it; None where a package lies in the workspace, or another program fetches it."""
+def fetch_recipe(argv: Sequence[str]) -> Recipe | None:
+    """The recipe for npx and uvx; None for a package in the workspace or another program."""
     program = argv[0].rpartition("/")[2]
-    if program not in ("npx", "npm", "uvx", "uv") or fetched(argv) is None:
+    if program not in ("npx", "npm", "uvx", "uv") or fetched_package(argv) is None:
         return None
-    place = 1 + len(FETCHERS[program])
+    index = 1 + len(FETCHERS[program])
     options: list[str] = []
     packages: list[str] = []
-    rest = list(argv[place:])
+    rest = list(argv[index:])
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
         option, equals, value = word.partition("=")
         if option in ("-c", "--call", "-w", "--workspace", "--workspaces", "-ws"):
             return None
-        if option in NAMED and not (option == "-p" and program in ("uvx", "uv")):  # which is uv's --python
+        if option in PACKAGE_OPTIONS and not (option == "-p" and program in ("uvx", "uv")):  # which is uv's --python
             packages.append(value if equals else rest.pop(0) if rest else "")
         elif word == "--":
             break
         else:
-            options += [word, rest.pop(0)] if word in (*VALUED, "-p") and rest else [word]
+            options += [word, rest.pop(0)] if word in (*VALUE_OPTIONS, "-p") and rest else [word]
     if not rest or any(re.match(r"[./~]|(?:file|link):|$", package) for package in (*packages, rest[0])):
         return None
-    made = _of_npm if program in ("npx", "npm") else _of_uv
-    return made(tuple(argv[:place]), options, packages, rest)
+    build = _npm_recipe if program in ("npx", "npm") else _uv_recipe
+    return build(tuple(argv[:index]), options, packages, rest)
 
 
-def _of_npm(begin: tuple[str, ...], options: list[str], packages: list[str], rest: list[str]) -> Recipe:
+def _npm_recipe(begin: tuple[str, ...], options: list[str], packages: list[str], rest: list[str]) -> Recipe:
     from shlex import join
 
     command = rest[0] if packages else ""
     packages = packages or rest[:1]
-    asked = join(["node", "-e", OF_NPM, packages[0], command])
+    asked = join(["node", "-e", NPM_SCRIPT, packages[0], command])
     named = [f"--package={package}" for package in packages]
     fetch = (*begin, "--yes", "--prefix=/", *options, *named, f"--call={asked}")
     return Recipe(fetch, packages[0], tuple(rest[1:]))
 
 
-def _of_uv(begin: tuple[str, ...], options: list[str], packages: list[str], rest: list[str]) -> Recipe | None:
+def _uv_recipe(begin: tuple[str, ...], options: list[str], packages: list[str], rest: list[str]) -> Recipe | None:
     name, at, version = rest[0].partition("@")
     if name.startswith("python") and not packages:
         return None
     package = packages[-1] if packages else name if version in ("", "latest") else f"{name}=={version}"
     command = rest[0] if packages else name
     latest = ["--refresh-package", name] if at and version == "latest" else []
-    fetch = (*begin, *options, *latest, "--from", package, "python", "-c", OF_UV, command)
+    fetch = (*begin, *options, *latest, "--from", package, "python", "-c", UV_SCRIPT, command)
     return Recipe(fetch, package, tuple(rest[1:]))
 
 
 class Fetch(Protocol):
-    """A package that has to be there before a server can start."""
+    """A package that must be downloaded before a server can start."""
 
     @property
     def package(self) -> str: ...
     @property
     def is_there(self) -> bool:
-        """Whether it was fetched before, so that it starts without a network."""
+        """Whether it was downloaded before, so that it starts without a network."""
         ...
 
     @property
     def is_apart(self) -> bool:
-        """Whether it is fetched where no workspace is, and then started as any other server."""
+        """Whether it is downloaded outside of any workspace, and then started like any other server."""
         ...
 
     def argv(self) -> list[str]:
-        """What starts it then."""
+        """The command line that starts it."""
         ...
 
     async def begin(self) -> str:
-        """Ask the operator where one has to be asked, and open the way to its registries; says why not."""
+        """Asks the operator if needed, and allows access to its registries; returns why not, or an empty text."""
         ...
 
     async def bring(self) -> str:
-        """Fetch it into the cache of this user; says why that failed. Another session that fetches it is waited for."""
+        """Downloads it into this user's cache, or waits for a session that does; returns why it failed."""
         ...
 
     def release(self) -> None:
-        """It runs no longer."""
+        """Called when it no longer runs."""
         ...
 
     def end(self, *, came: bool) -> None:
-        """Shut the way again, and remember whether it came."""
+        """Ends the access to its registries, and records whether the download succeeded."""
         ...

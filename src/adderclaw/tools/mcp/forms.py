@@ -1,4 +1,4 @@
-"""A server's question as questions that an operator can be asked, and their answers as what the server wants."""
+"""Converts a server's form to questions for the operator, and the answers to the form's content."""
 
 from typing import Any, cast
 
@@ -14,8 +14,8 @@ DECLINE: Json = {"action": "decline"}
 CANCEL: Json = {"action": "cancel"}
 
 
-def questions(server: str, asked: Json) -> list[Question]:
-    """One question for each field of a form; one for an address. The server's words stand in the first."""
+def form_questions(server: str, asked: Json) -> list[Question]:
+    """One question for each field of a form, or one for a URL. The first includes the server's message."""
     message = _line(asked["message"], 1_000)
     if asked["mode"] == "url":
         text = f"The MCP server {server} says: {message} It wants you to open {_line(asked['url'], 2_000)} - have you?"
@@ -24,44 +24,44 @@ def questions(server: str, asked: Json) -> list[Question]:
     if not fields:
         text = f"The MCP server {server} asks: {message}"
         return [Question(text, server[:12], (Option(YES), Option(NO)))]
-    made: list[Question] = []
+    result: list[Question] = []
     for number, (name, field) in enumerate(fields.items()):
         head = f"The MCP server {server} asks: {message} " if number == 0 else ""
-        made.append(
+        result.append(
             Question(head + _label(name, field), _line(name, 12), _options(name, field, asked), _is_list(field))
         )
-    return made
+    return result
 
 
-def answer(server: str, asked: Json, replies: Replies | None) -> Json:
-    """`{action, content}` from what the operator said; what does not fit the server's own schema is a refusal."""
+def form_answer(server: str, asked: Json, replies: Replies | None) -> Json:
+    """`{action, content}` from the operator's answers; answers that do not fit the schema decline the form."""
     if replies is None:
         return CANCEL
-    given = [replies.get(question.question) for question in questions(server, asked)]
+    answers = [replies.get(question.question) for question in form_questions(server, asked)]
     fields = _fields(asked.get("requested_schema", {})) if asked["mode"] == "form" else {}
     if not fields:
-        return {"action": "accept", "content": {}} if given[0] == YES else DECLINE
+        return {"action": "accept", "content": {}} if answers[0] == YES else DECLINE
     content: Json = {}
-    for (name, field), said in zip(fields.items(), given, strict=True):
-        if said is not None and said != LEAVE:
-            content[name] = _value(field, said)
+    for (name, field), reply in zip(fields.items(), answers, strict=True):
+        if reply is not None and reply != LEAVE:
+            content[name] = _value(field, reply)
     try:
         return {"action": "accept", "content": checked(asked["requested_schema"], content)}
     except Invalid:
         return DECLINE
 
 
-def defaults(asked: Json) -> Json:
-    """The defaults of a form, for whoever accepts it as it is."""
+def form_defaults(asked: Json) -> Json:
+    """The default values of a form."""
     fields = _fields(asked.get("requested_schema", {}))
     return {name: field["default"] for name, field in fields.items() if "default" in field}
 
 
 def _fields(schema: Any) -> dict[str, Json]:
-    found: Any = cast(Json, schema).get("properties") if isinstance(schema, dict) else None
-    if not isinstance(found, dict):
+    properties: Any = cast(Json, schema).get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
         return {}
-    table = cast(dict[str, Any], found)
+    table = cast(dict[str, Any], properties)
     return {name: cast(Json, field) for name, field in list(table.items())[:MOST_FIELDS] if isinstance(field, dict)}
 
 
@@ -75,16 +75,16 @@ def _options(name: str, field: Json, asked: Json) -> tuple[Option, ...]:
     if field.get("type") == "boolean":
         known = {YES: "", NO: ""}
     default = field.get("default")
-    made = [Option(_line(label, 200), _line(about, 200)) for label, about in known.items()]
+    options = [Option(_line(label, 200), _line(about, 200)) for label, about in known.items()]
     if default is not None and not known and not isinstance(default, list | dict):
-        made.append(Option(_line(default, 200), "what the server proposes"))
+        options.append(Option(_line(default, 200), "the server's default"))
     if name not in asked["requested_schema"].get("required", ()):
-        made.append(Option(LEAVE))
-    return tuple(made)
+        options.append(Option(LEAVE))
+    return tuple(options)
 
 
 def _choices(field: Json) -> dict[str, str]:
-    """value → what it is called."""
+    """Value → label."""
     inner = field.get("items", field) if _is_list(field) else field
     if not isinstance(inner, dict):
         return {}
@@ -105,20 +105,20 @@ def _is_list(field: Json) -> bool:
     return field.get("type") == "array"
 
 
-def _value(field: Json, said: str) -> Any:
+def _value(field: Json, reply: str) -> Any:
     match field.get("type"):
         case "boolean":
-            return said.strip().lower() in (YES, "y", "true", "1")
+            return reply.strip().lower() in (YES, "y", "true", "1")
         case "array":
-            return [part.strip() for part in said.split(",") if part.strip()]
+            return [part.strip() for part in reply.split(",") if part.strip()]
         case "integer" | "number":
             try:
-                number = float(said)
+                number = float(reply)
             except ValueError:
-                return said
+                return reply
             return int(number) if number.is_integer() else number
         case _:
-            return said
+            return reply
 
 
 def _line(value: Any, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Logins to MCP servers: the SDK's OAuth over our own storage; a person is asked only when they wanted to log in."""
+"""Logins to MCP servers: the SDK's OAuth with AdderClaw's storage. Only `mcp login` asks a person."""
 
 import json
 import os
@@ -30,27 +30,27 @@ from adderclaw.tools.mcp.connection import LoginNeeded
 EARLY = 60.0
 
 
-class Keeper(Protocol):
-    """Where logins are kept."""
+class LoginStore(Protocol):
+    """Stores logins."""
 
     async def text(self, name: str) -> str | None: ...
     async def keep_text(self, name: str, text: str) -> str: ...
     def alone(self, name: str) -> AbstractAsyncContextManager[None]: ...
 
 
-def place_of(entry: Entry) -> str:
+def login_name(entry: Entry) -> str:
     return f"mcp:{entry.scope}:{entry.name}"
 
 
 class StoredLogin:
-    """One server's login, bound to its address: a login of another address is none."""
+    """One server's login, which is valid only for its URL."""
 
-    def __init__(self, entry: Entry, url: str, keeper: Keeper, secrets: Secrets, clock: Clock) -> None:
+    def __init__(self, entry: Entry, url: str, keeper: LoginStore, secrets: Secrets, clock: Clock) -> None:
         self._entry, self._url, self._keeper, self.secrets, self._clock = entry, url, keeper, secrets, clock
         self._data: Json | None = None
         self._spent = False
         self.about: OAuthContext | None = None
-        """What the flow that uses it has found out of the server."""
+        """What the running flow knows about the server."""
 
     async def exists(self) -> bool:
         return "tokens" in await self._read()
@@ -65,13 +65,13 @@ class StoredLogin:
             self.secrets.add(value or "")
         if self._spent:
             return None
-        if self.due:
-            tokens.access_token = ""  # to the SDK a token without a date is good for ever: this one must be renewed
+        if self.is_due:
+            tokens.access_token = ""  # the SDK treats a token without an expiry as valid: an empty one is renewed
         return tokens
 
     @property
-    def due(self) -> bool:
-        """Whether what was last read or kept has expired, or is about to."""
+    def is_due(self) -> bool:
+        """Whether the stored tokens have expired or are about to."""
         expires: Any = (self._data or {}).get("expires_at")
         return isinstance(expires, int | float) and expires - EARLY < self._clock.now()
 
@@ -83,7 +83,7 @@ class StoredLogin:
         data["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
         data["expires_at"] = None if lasts is None else self._clock.now() + lasts
         if self.about is not None and self.about.oauth_metadata is not None:
-            data["server"] = _found(self.about)
+            data["server"] = _server_facts(self.about)
         self._spent = False
         await self._write(data)
 
@@ -108,37 +108,37 @@ class StoredLogin:
         await self._write(data)
 
     async def restore(self, context: OAuthContext) -> None:
-        """What is kept, for a flow that begins: with where it may be renewed, which the SDK forgets."""
+        """Loads the stored login into a new flow, including the token endpoint, which the SDK does not keep."""
         context.current_tokens, context.client_info = await self.get_tokens(), await self.get_client_info()
-        found: Any = (await self._read()).get("server")
+        server: Any = (await self._read()).get("server")
         try:
-            context.oauth_metadata = OAuthMetadata.model_validate(found["metadata"])
-            context.auth_server_url = found.get("issuer")
-            if "resource" in found:
-                context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(found["resource"])
+            context.oauth_metadata = OAuthMetadata.model_validate(server["metadata"])
+            context.auth_server_url = server.get("issuer")
+            if "resource" in server:
+                context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(server["resource"])
         except (KeyError, TypeError, ValidationError):
             return
 
-    def spend(self) -> None:
-        """It cannot be renewed: it is no login any more, until there is a new one."""
+    def mark_unusable(self) -> None:
+        """Marks a login that cannot be renewed as unusable until the next login."""
         self._spent = True
 
-    def anew(self) -> None:
-        """A login begins: what is kept counts no longer, and is replaced when there is a new one."""
+    def start_over(self) -> None:
+        """Starts a new login: ignores the stored one, which is replaced on success."""
         self._data = {"url": self._url}
 
     def reread(self) -> None:
-        """Another process may have renewed it meanwhile."""
+        """Reads the login again, because another process may have renewed it."""
         self._data, self._spent = None, False
 
     def alone(self) -> AbstractAsyncContextManager[None]:
-        """While one process renews it, every other waits."""
-        return self._keeper.alone(place_of(self._entry))
+        """A lock: other processes wait while one renews the login."""
+        return self._keeper.alone(login_name(self._entry))
 
     async def _read(self) -> Json:
         if self._data is None:
             try:
-                data: Any = json.loads(await self._keeper.text(place_of(self._entry)) or "{}")
+                data: Any = json.loads(await self._keeper.text(login_name(self._entry)) or "{}")
             except ValueError:
                 data = {}
             mine = isinstance(data, dict) and cast(Json, data).get("url") == self._url
@@ -147,43 +147,43 @@ class StoredLogin:
 
     async def _write(self, data: Json) -> None:
         self._data = data
-        if "tokens" in data:  # without them it is no login
-            await self._keeper.keep_text(place_of(self._entry), json.dumps(data))
+        if "tokens" in data:  # without tokens there is no login to store
+            await self._keeper.keep_text(login_name(self._entry), json.dumps(data))
 
 
 class Person(NamedTuple):
-    """Who logs in: is shown the address, and the answer comes back as the query of where the browser ended."""
+    """The person who logs in: sees the URL, and returns the query of the redirect."""
 
     redirect_uri: str
     show: Callable[[str], Awaitable[None]]
     answer: Callable[[], Awaitable[str]]
 
 
-def _found(context: OAuthContext) -> Json:
+def _server_facts(context: OAuthContext) -> Json:
     assert context.oauth_metadata is not None
-    found: Json = {"metadata": context.oauth_metadata.model_dump(mode="json", exclude_none=True)}
+    facts: Json = {"metadata": context.oauth_metadata.model_dump(mode="json", exclude_none=True)}
     if (resource := context.protected_resource_metadata) is not None:
-        found |= {"resource": resource.model_dump(mode="json", exclude_none=True), "issuer": context.auth_server_url}
-    return found
+        facts |= {"resource": resource.model_dump(mode="json", exclude_none=True), "issuer": context.auth_server_url}
+    return facts
 
 
-class Renewing(httpx2.Auth):
-    """The SDK's flow behind what it lacks: it forgets with each process where it may renew, and knows of no other."""
+class RenewingAuth(httpx2.Auth):
+    """Adds to the SDK's flow what it lacks: a stored token endpoint, and a lock between processes."""
 
     requires_response_body = True
 
-    def __init__(self, login: OAuthClientProvider, kept: StoredLogin) -> None:
-        self._login, self._kept, self._begun = login, kept, False
-        kept.about = login.context
+    def __init__(self, login: OAuthClientProvider, stored: StoredLogin) -> None:
+        self._login, self._kept, self._begun = login, stored, False
+        stored.about = login.context
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Renewed before it expires, and once more where the server refuses it all the same."""
+        """Renews the token before it expires, and once more if the server still refuses it."""
         context = self._login.context
         async with context.lock, AsyncExitStack() as stack:
             if not self._begun:
                 await self._kept.restore(context)
                 self._begun = True
-            if self._kept.due and (renewal := await self._renewal(stack, "")) is not None:
+            if self._kept.is_due and (renewal := await self._renewal(stack, "")) is not None:
                 await self._renewed((yield renewal))
         flow, tried = self._login.async_auth_flow(request), False
         try:
@@ -206,7 +206,7 @@ class Renewing(httpx2.Auth):
             await flow.aclose()
 
     async def _renewal(self, stack: AsyncExitStack, refused: str) -> httpx2.Request | None:
-        """The request that renews the login; none where another process has done it, or it cannot be renewed."""
+        """The request that renews the login; None if another process did it or it cannot be renewed."""
         await stack.enter_async_context(self._kept.alone())
         self._kept.reread()
         context, tokens = self._login.context, await self._kept.get_tokens()
@@ -230,14 +230,14 @@ class Renewing(httpx2.Auth):
         return httpx2.Request("POST", str(known.token_endpoint) if known else usual, data=data, headers=headers)
 
     async def _renewed(self, response: httpx2.Response) -> None:
-        """What the answer leaves out stays as it was; an answer that is none ends the login."""
+        """Stores the renewed tokens, keeping fields that the answer omits. An invalid answer ends the login."""
         context = self._login.context
         try:
             tokens = OAuthToken.model_validate_json(await response.aread()) if response.status_code == 200 else None
         except ValidationError:
             tokens = None
         if tokens is None:
-            self._kept.spend()
+            self._kept.mark_unusable()
             context.clear_tokens()
             return
         before = context.current_tokens
@@ -249,11 +249,11 @@ class Renewing(httpx2.Auth):
         await self._kept.set_tokens(tokens)
 
 
-def provider(entry: Entry, url: str, kept: StoredLogin, person: Person | None) -> httpx2.Auth:
-    """The `Auth` of a server. Without a person what cannot be renewed is an error that names the command."""
+def auth_for(entry: Entry, url: str, stored: StoredLogin, person: Person | None) -> httpx2.Auth:
+    """The `Auth` of a server. Without a person, a login that cannot be renewed is an error that names the command."""
     login = entry.server.oauth
     if login is not None and login.grant == "client_credentials":
-        return by_itself(entry, login, url, kept.secrets)
+        return client_credentials_auth(entry, login, url, stored.secrets)
     metadata = OAuthClientMetadata(
         client_name="AdderClaw",
         redirect_uris=[person.redirect_uri if person is not None else "http://127.0.0.1/callback"],  # pyright: ignore[reportArgumentType]
@@ -270,24 +270,24 @@ def provider(entry: Entry, url: str, kept: StoredLogin, person: Person | None) -
 
     async def answer() -> AuthorizationCodeResult:
         assert person is not None
-        return _answered(await person.answer())
+        return _authorization_code(await person.answer())
 
     flow = OAuthClientProvider(
         url,
         metadata,
-        kept,
+        stored,
         redirect_handler=show,
         callback_handler=answer,
         client_metadata_url=login.clientMetadataUrl if login is not None else None,
     )
-    return Renewing(flow, kept)
+    return RenewingAuth(flow, stored)
 
 
 # ------------------------------------------------------------------ a client that nobody logs in
 
 
-class Passing:
-    """A login that is made anew in each session is kept nowhere."""
+class SessionLogin:
+    """A login that each session makes itself and that is not stored."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -304,11 +304,11 @@ class Passing:
         return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """It is registered already."""
+        """Does nothing: the client is registered already."""
 
 
-def by_itself(entry: Entry, login: ServerLogin, url: str, secrets: Secrets) -> httpx2.Auth:
-    """The client logs in with its own secret or key, which no other authorization server than the named one sees."""
+def client_credentials_auth(entry: Entry, login: ServerLogin, url: str, secrets: Secrets) -> httpx2.Auth:
+    """Logs in with the client's own secret or key, which only the named authorization server receives."""
     from mcp.client.auth.extensions.client_credentials import (
         ClientCredentialsOAuthProvider,
         PrivateKeyJWTOAuthProvider,
@@ -322,44 +322,44 @@ def by_itself(entry: Entry, login: ServerLogin, url: str, secrets: Secrets) -> h
     scope = " ".join(login.scopes) or None
     if login.clientKeyEnv is None:
         secrets.add(secret)
-        return ClientCredentialsOAuthProvider(url, Passing(secrets), client, secret, scope=scope, issuer=issuer)
+        return ClientCredentialsOAuthProvider(url, SessionLogin(secrets), client, secret, scope=scope, issuer=issuer)
     for line in secret.splitlines():
         secrets.add(line if len(line) > 20 and not line.startswith("-----") else "")
     signs = SignedJWTParameters(
-        issuer=client, subject=client, signing_key=secret, signing_algorithm=_algorithm(name, secret)
+        issuer=client, subject=client, signing_key=secret, signing_algorithm=_signing_algorithm(name, secret)
     )
     assertion = signs.create_assertion_provider()
-    return PrivateKeyJWTOAuthProvider(url, Passing(secrets), client, assertion, scope=scope, issuer=issuer)
+    return PrivateKeyJWTOAuthProvider(url, SessionLogin(secrets), client, assertion, scope=scope, issuer=issuer)
 
 
-def _algorithm(name: str, key: str) -> str:
-    """How a key signs follows from what it is."""
+def _signing_algorithm(name: str, key: str) -> str:
+    """The signing algorithm for a kind of key."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        made = load_pem_private_key(key.encode(), None)
+        private_key = load_pem_private_key(key.encode(), None)
     except (ValueError, TypeError) as error:
         raise AdderClawError(f"{name} holds no private key in PEM form without a passphrase: {error}") from None
-    match made:
+    match private_key:
         case rsa.RSAPrivateKey():
             return "RS256"
         case ec.EllipticCurvePrivateKey():
-            return {256: "ES256", 384: "ES384", 521: "ES512"}.get(made.key_size, "ES256")
+            return {256: "ES256", 384: "ES384", 521: "ES512"}.get(private_key.key_size, "ES256")
         case ed25519.Ed25519PrivateKey():
             return "EdDSA"
         case _:
             raise AdderClawError(f"{name} holds a key of another kind; RSA, EC and Ed25519 keys can sign")
 
 
-def _answered(query: str) -> AuthorizationCodeResult:
-    """What the browser brought back; the SDK compares state and issuer."""
+def _authorization_code(query: str) -> AuthorizationCodeResult:
+    """The authorization code from the redirect; the SDK compares state and issuer."""
     text = urlsplit(query).query if "://" in query else query
     try:
-        found = {name: values[0] for name, values in parse_qs(text, strict_parsing=True, max_num_fields=32).items()}
+        fields = {name: values[0] for name, values in parse_qs(text, strict_parsing=True, max_num_fields=32).items()}
     except ValueError:
         raise AdderClawError("the answer from the browser cannot be read; log in again") from None
-    if "code" not in found:
-        why = found.get("error", "it holds no code")
+    if "code" not in fields:
+        why = fields.get("error", "it holds no code")
         raise AdderClawError(f"the server did not allow the access ({why[:100]}); log in again")
-    return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
+    return AuthorizationCodeResult(code=fields["code"], state=fields.get("state"), iss=fields.get("iss"))

@@ -1,4 +1,4 @@
-"""Pins: what each tool said of itself when it was approved; one that says something else is off until approved."""
+"""Pins: the approved definition of each MCP tool. A tool whose definition changes is off until it is approved."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ class Pin(NamedTuple):
     """One tool of one server."""
 
     definition: Definition | None
-    """As it was approved; None for a tool that came later and never was."""
+    """The approved definition; None for a later tool that was never approved."""
     approved_by: Literal["first_sight", "operator"] | None
     offered: Definition | None
-    """What the server says now, where that differs."""
+    """The server's current definition, if it differs."""
 
     @property
     def state(self) -> State:
@@ -35,7 +35,7 @@ class Pin(NamedTuple):
 
     @property
     def read_only(self) -> bool:
-        """A server's own word that a tool only reads counts when the operator has approved the tool."""
+        """Whether the tool is read-only. The server's hint is trusted only once the operator has approved the tool."""
         return self.state == "approved" and self.definition is not None and self.definition.read_only
 
     @property
@@ -45,20 +45,20 @@ class Pin(NamedTuple):
         return definition
 
 
-def read(store: Store, scope: str, server: str) -> dict[str, Pin]:
+def read_pins(store: Store, scope: str, server: str) -> dict[str, Pin]:
     rows = of_server(store, scope, server)
-    return {row[0]: Pin(_loaded(row[1]), row[2], _loaded(row[3])) for row in rows}
+    return {row[0]: Pin(_load_definition(row[1]), row[2], _load_definition(row[3])) for row in rows}
 
 
-def _loaded(text: str | None) -> Definition | None:
+def _load_definition(text: str | None) -> Definition | None:
     return None if text is None else Definition.load(json.loads(text))
 
 
-def check_pins(store: Store, scope: str, server: str, said: Iterable[Definition]) -> dict[str, Pin]:
-    """Compare what a server says with its pins. A server seen for the first time is pinned as it is."""
-    before = read(store, scope, server)
+def check_pins(store: Store, scope: str, server: str, definitions: Iterable[Definition]) -> dict[str, Pin]:
+    """Compares a server's definitions with its pins. A server that is seen for the first time is pinned as it is."""
+    before = read_pins(store, scope, server)
     after = dict(before)
-    for definition in said:
+    for definition in definitions:
         pin = before.get(definition.name)
         if not before:
             after[definition.name] = Pin(definition, "first_sight", None)
@@ -73,20 +73,20 @@ def check_pins(store: Store, scope: str, server: str, said: Iterable[Definition]
     return after
 
 
-def approve(store: Store, scope: str, server: str, tools: Iterable[str] | None = None) -> list[str]:
-    """Approve what was last seen, of the named tools or of all; which of them that changed."""
-    wanted = None if tools is None else set(tools)
+def approve_pins(store: Store, scope: str, server: str, tools: Iterable[str] | None = None) -> list[str]:
+    """Approves the last seen definitions of the named tools, or of all; returns the tools that changed."""
+    names = None if tools is None else set(tools)
     chosen = {
         name: Pin(pin.offered or pin.definition, "operator", None)
-        for name, pin in read(store, scope, server).items()
-        if (wanted is None or name in wanted) and pin.state != "approved"
+        for name, pin in read_pins(store, scope, server).items()
+        if (names is None or name in names) and pin.state != "approved"
     }
     if chosen:
         _write(store, scope, server, chosen)
     return list(chosen)
 
 
-def forget(store: Store, scope: str, server: str) -> int:
+def forget_pins(store: Store, scope: str, server: str) -> int:
     with store.write() as cursor:
         cursor.execute("DELETE FROM mcp_pins WHERE scope = ? AND server = ?", (scope, server))
         return cursor.rowcount

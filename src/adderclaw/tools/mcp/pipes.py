@@ -1,4 +1,4 @@
-"""The SDK's stdio transport over a child of ours, which lives in the session's sandbox."""
+"""The SDK's stdio transport over a child process in the session's sandbox."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,13 +12,13 @@ from mcp_types import jsonrpc_message_adapter
 from adderclaw.core.json_text import check_size
 from adderclaw.sandbox.piped import PipedProcess
 
-MOST_RUBBISH = 200
-"""Lines on stdout that are no messages, before the server is given up."""
+MAX_BAD_LINES = 200
+"""Lines on stdout that are not messages, after which the connection ends."""
 
 
 @asynccontextmanager
-async def spoken(child: PipedProcess) -> AsyncGenerator[TransportStreams]:
-    """Messages to and from the child, one a line; however this ends, the child does too."""
+async def child_streams(child: PipedProcess) -> AsyncGenerator[TransportStreams]:
+    """Message streams to and from the child, one message per line. The child always ends with them."""
     inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outward = anyio.create_memory_object_stream[SessionMessage](0)
     try:
@@ -42,7 +42,7 @@ async def spoken(child: PipedProcess) -> AsyncGenerator[TransportStreams]:
 async def _read(child: PipedProcess, inward: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
     rubbish = 0
     with inward:
-        while rubbish <= MOST_RUBBISH and (line := await _line(child)):
+        while rubbish <= MAX_BAD_LINES and (line := await _line(child)):
             child.report_first_output()
             try:
                 check_size(line)

@@ -1,4 +1,4 @@
-"""What a server has beside tools: prompts that a person may pick, and documents that may be read."""
+"""Prompts and documents that the MCP server offers in addition to tools."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,12 +15,12 @@ class Prompt(NamedTuple):
     name: str
     description: str
     arguments: tuple[str, ...] = ()
-    """Names of what may be given with it; nothing must be."""
+    """Names of its optional arguments."""
 
 
 class Document(NamedTuple):
     uri: str
-    """Of a template: with the name of what is to be filled in, in braces."""
+    """In a template, with the variable in braces."""
     name: str
     description: str
     mime_type: str = "application/json"
@@ -31,20 +31,20 @@ def _no_completion(_of: str, _argument: str) -> list[str]:
 
 
 class Resources(NamedTuple):
-    """Who asks for something that is not there gets Refused, whose words it is told."""
+    """Functions that serve them. They raise Refused, whose message the client sees, for unknown names."""
 
     prompts: Callable[[], Iterable[Prompt]]
     prompt: Callable[[str, dict[str, str]], Awaitable[str]]
     documents: tuple[Document, ...]
     templates: tuple[Document, ...]
     read: Callable[[str], tuple[str, str]]
-    """The address of a document → its text and what kind of text it is."""
+    """URI of a document → its text and media type."""
     complete: Callable[[str, str], list[str]] = _no_completion
-    """(prompt or template, argument) → what could stand there."""
+    """(prompt or template, argument) → possible values."""
 
 
 def handlers(resources: Resources) -> dict[str, Any]:
-    """The SDK's handlers for it, by the names under which its server takes them."""
+    """The SDK's handlers, by the parameter names of its server."""
     import mcp_types as types
     from mcp import MCPError
 
@@ -56,15 +56,20 @@ def handlers(resources: Resources) -> dict[str, Any]:
             text = await resources.prompt(params.name, dict(params.arguments or {}))
         except Refused as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
-        said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
-        return types.GetPromptResult(messages=[said])
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(messages=[message])
 
     async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=[types.Resource(**one._asdict()) for one in resources.documents])
+        return types.ListResourcesResult(
+            resources=[types.Resource(**document._asdict()) for document in resources.documents]
+        )
 
     async def list_templates(_context: Any, _params: Any) -> types.ListResourceTemplatesResult:
-        made = [types.ResourceTemplate(uri_template=one.uri, **_besides(one)) for one in resources.templates]
-        return types.ListResourceTemplatesResult(resource_templates=made)
+        templates = [
+            types.ResourceTemplate(uri_template=document.uri, **_document_fields(document))
+            for document in resources.templates
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(_context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
@@ -77,9 +82,9 @@ def handlers(resources: Resources) -> dict[str, Any]:
     async def complete(_context: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
         of = params.ref.name if isinstance(params.ref, types.PromptReference) else str(params.ref.uri)
         begun = params.argument.value
-        found = [value for value in resources.complete(of, params.argument.name) if value.startswith(begun)]
-        shown = found[:MOST_COMPLETIONS]
-        completion = types.Completion(values=shown, total=len(found), has_more=len(found) > len(shown))
+        matches = [value for value in resources.complete(of, params.argument.name) if value.startswith(begun)]
+        shown = matches[:MOST_COMPLETIONS]
+        completion = types.Completion(values=shown, total=len(matches), has_more=len(matches) > len(shown))
         return types.CompleteResult(completion=completion)
 
     return {
@@ -99,5 +104,5 @@ def _prompt(prompt: Prompt) -> "types.Prompt":
     return types.Prompt(name=prompt.name, description=prompt.description, arguments=arguments)
 
 
-def _besides(one: Document) -> dict[str, Any]:
-    return {"name": one.name, "description": one.description, "mime_type": one.mime_type}
+def _document_fields(document: Document) -> dict[str, Any]:
+    return {"name": document.name, "description": document.description, "mime_type": document.mime_type}

@@ -1,4 +1,4 @@
-"""Our tools and what is beside them, for other programs: an MCP server over stdio or loopback HTTP."""
+"""An MCP server that offers AdderClaw's tools and resources over stdio or loopback HTTP."""
 
 import contextlib
 import hmac
@@ -23,20 +23,20 @@ PATH = "/mcp"
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
-class Loudness:
-    """What the client wants to hear."""
+class LogLevel:
+    """The lowest log level that the client wants."""
 
     def __init__(self) -> None:
         self.least = "info"
 
-    def wanted(self, level: str) -> bool:
+    def is_enabled(self, level: str) -> bool:
         return LEVELS.index(level) >= LEVELS.index(self.least)
 
 
 class Caller:
-    """The client behind one call: can be told how far it is and what happens, and asked."""
+    """The client of one call: receives progress and log messages, and can be asked questions."""
 
-    def __init__(self, context: "ServerRequestContext[Any]", loudness: Loudness) -> None:
+    def __init__(self, context: "ServerRequestContext[Any]", loudness: LogLevel) -> None:
         self._session, self._request, self._loudness = context.session, context.request_id, loudness
 
     @property
@@ -46,15 +46,15 @@ class Caller:
         return able and self._session.can_send_request
 
     async def ask(self, message: str, schema: Json) -> Json | None:
-        """What the person behind the client answers; None where there is nobody, or they do not want to."""
+        """The answer of the person behind the client; None if there is nobody or they decline."""
         if not self.can_be_asked:
             return None
         result = await self._session.elicit_form(message, schema)
         return dict(result.content or {}) if result.action == "accept" else None
 
     async def say(self, level: Literal["info", "notice", "warning"], text: str) -> None:
-        """A message for the person behind the client, where it wants to hear of such."""
-        if self._loudness.wanted(level):
+        """Sends a log message if the client wants its level."""
+        if self._loudness.is_enabled(level):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # later protocols send it to whoever asks for it; the SDK knows that
                 sending = self._session.send_log_message(level, text, "adderclaw", self._request)  # pyright: ignore[reportDeprecated]
@@ -65,24 +65,24 @@ class Caller:
 
 
 class Offer(NamedTuple):
-    """What is served."""
+    """The tools and resources to serve."""
 
     tools: Callable[[], Iterable[Tool[Any]]]
     call: Callable[[str, Json, Caller], Awaitable[ToolResult]]
     instructions: str = ""
     resources: Resources | None = None
-    """What there is beside tools."""
+    """Prompts and documents, if any."""
 
 
-def made(offer: Offer) -> "Server[Any]":
-    """The SDK's server for it."""
+def build_server(offer: Offer) -> "Server[Any]":
+    """Builds the SDK's server for an offer."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
 
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in offer.tools()])
 
-    loudness = Loudness()
+    loudness = LogLevel()
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         return _result(await offer.call(params.name, dict(params.arguments or {}), Caller(context, loudness)))
@@ -116,12 +116,12 @@ def _result(result: ToolResult) -> "CallToolResult":
     import mcp_types as types
 
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.content)] if result.content else []
-    for one in result.media:
-        if one.media_type.startswith("image/"):
-            content.append(types.ImageContent(type="image", data=one.data, mime_type=one.media_type))
+    for block in result.media:
+        if block.media_type.startswith("image/"):
+            content.append(types.ImageContent(type="image", data=block.data, mime_type=block.media_type))
         else:
-            uri = f"adderclaw://{one.name or 'file'}"
-            blob = types.BlobResourceContents(uri=uri, blob=one.data, mime_type=one.media_type)
+            uri = f"adderclaw://{block.name or 'file'}"
+            blob = types.BlobResourceContents(uri=uri, blob=block.data, mime_type=block.media_type)
             content.append(types.EmbeddedResource(type="resource", resource=blob))
     return types.CallToolResult(content=content, is_error=result.is_error)
 
@@ -129,33 +129,33 @@ def _result(result: ToolResult) -> "CallToolResult":
 # ------------------------------------------------------------------ transports
 
 
-async def over_stdio(server: "Server[Any]") -> None:
-    """Serve whoever started us, until they close our input."""
+async def serve_stdio(server: "Server[Any]") -> None:
+    """Serves the parent process until it closes stdin."""
     from mcp.server.stdio import stdio_server
 
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
 
-async def over_http(server: "Server[Any]", host: str, port: int, token: str, ready: Callable[[str], None]) -> None:
-    """Serve on this machine alone, whoever brings the token; `ready` is told the address."""
+async def serve_http(server: "Server[Any]", host: str, port: int, token: str, ready: Callable[[str], None]) -> None:
+    """Serves clients on this machine that send the token; calls `ready` with the URL."""
     import uvicorn
 
     if host not in LOOPBACK:
-        raise UsageError(f"--http: {host!r} is not this machine; use 127.0.0.1, and a tunnel for the rest of the world")
+        raise UsageError(f"--http: {host!r} is not this machine. Use 127.0.0.1, and a tunnel for other machines")
 
     class Quiet(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Generator[None]:
-            yield  # signals are ours
+            yield  # AdderClaw handles signals
 
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started:
-                place = self.servers[0].sockets[0].getsockname()
-                ready(f"http://{f'[{host}]' if ':' in host else host}:{place[1]}{PATH}")
+                bound = self.servers[0].sockets[0].getsockname()
+                ready(f"http://{f'[{host}]' if ':' in host else host}:{bound[1]}{PATH}")
 
-    app = Guarded(application(server), token)
+    app = TokenGuard(asgi_application(server), token)
     running = Quiet(uvicorn.Config(app, host=host, port=port, log_level="critical", access_log=False, lifespan="on"))
     try:
         await running.serve()
@@ -163,7 +163,7 @@ async def over_http(server: "Server[Any]", host: str, port: int, token: str, rea
         running.should_exit = True
 
 
-def application(server: "Server[Any]") -> Any:
+def asgi_application(server: "Server[Any]") -> Any:
     """The ASGI application: only requests for this machine, from pages of this machine."""
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -172,8 +172,8 @@ def application(server: "Server[Any]") -> Any:
     return server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
 
 
-class Guarded:
-    """Lets only requests with the bearer token through."""
+class TokenGuard:
+    """Rejects requests without the bearer token."""
 
     def __init__(self, app: Any, token: str) -> None:
         self._app, self._expected = app, f"Bearer {token}".encode()
@@ -182,8 +182,8 @@ class Guarded:
         if scope["type"] not in ("http", "lifespan"):
             return  # a websocket would come past the token
         if scope["type"] == "http":
-            given = [value for name, value in scope["headers"] if name == b"authorization"]
-            if len(given) != 1 or not hmac.compare_digest(given[0], self._expected):
+            tokens = [value for name, value in scope["headers"] if name == b"authorization"]
+            if len(tokens) != 1 or not hmac.compare_digest(tokens[0], self._expected):
                 headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
                 await send({"type": "http.response.start", "status": 401, "headers": headers})
                 await send({"type": "http.response.body", "body": b"the bearer token is missing or wrong\n"})

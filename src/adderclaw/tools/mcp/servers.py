@@ -1,4 +1,4 @@
-"""The servers of a session: their tools as ours, their resources and prompts, each started when it is needed."""
+"""The MCP servers of a session: their tools, resources and prompts. Each server starts when it is needed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -21,8 +21,8 @@ from adderclaw.core.types import (
 )
 from adderclaw.storage import Store
 from adderclaw.tools.mcp import pins, results
-from adderclaw.tools.mcp.connection import Connection, Elicit, Sample, Unavailable, Wires
-from adderclaw.tools.mcp.definitions import Definition, Listing, described, server_of, tool_name
+from adderclaw.tools.mcp.connection import Connection, ConnectionSetup, Elicit, Sample, Unavailable
+from adderclaw.tools.mcp.definitions import Definition, Listing, description_for_model, server_of, tool_name
 from adderclaw.tools.mcp.pins import Pin
 from adderclaw.tools.mcp.snapshots import Snapshots
 
@@ -34,7 +34,7 @@ START_SECONDS = 5.0
 
 
 class Status(NamedTuple):
-    """What is known of a server without asking it."""
+    """The state of a server, without asking it."""
 
     entry: Entry
     state: str
@@ -43,115 +43,115 @@ class Status(NamedTuple):
 
 
 class Servers:
-    """Nothing runs before it is needed: what a server offered last time is known from its pins."""
+    """All servers of a session. None starts before it is needed, because its tools are known from its pins."""
 
-    def __init__(self, entries: Iterable[Entry], wires: Wires, store: Store | None, offer: Offer) -> None:
+    def __init__(self, entries: Iterable[Entry], wires: ConnectionSetup, store: Store | None, offer: Offer) -> None:
         self.entries = {entry.name: entry for entry in entries}
         self._wires, self._store, self._offer = wires, store, offer
-        self._pins = {name: self._kept(entry) for name, entry in self.entries.items()}
+        self._pins = {name: self._stored_pins(entry) for name, entry in self.entries.items()}
         self._listed: dict[str, set[str]] = {}
         self._connections: dict[str, Connection] = {}
         self._snapshots = Snapshots()
         self._off: set[str] = set()
-        """Servers that the operator wants left out of this session."""
+        """Servers that the operator disabled in this session."""
         for name, entry in self.entries.items():
             self._offer_all(entry, self._pins[name])
 
-    def _kept(self, entry: Entry) -> dict[str, Pin]:
+    def _stored_pins(self, entry: Entry) -> dict[str, Pin]:
         if self._store is None or entry.live is not None:
             return {}
-        return pins.read(self._store, entry.scope, entry.name)
+        return pins.read_pins(self._store, entry.scope, entry.name)
 
     def detach(self) -> None:
-        """What is known was read: from here on nothing is written down."""
+        """Stops writing pins to the store."""
         self._store = None
 
     # ------------------------------------------------------------------ starting
 
     def connection(self, name: str) -> Connection:
-        """The connection to a server by its name; raises Unavailable where none is configured."""
+        """The connection to a server; raises Unavailable if none of that name is configured."""
         entry = self.entries.get(name)
         if entry is None:
             known = ", ".join(self.entries) or "none"
-            raise Unavailable(f"there is no MCP server {name!r}; there is: {known}")
+            raise Unavailable(f"there is no MCP server {name!r}. Configured: {known}")
         if name in self._off:
-            raise Unavailable(_disabled(entry))
+            raise Unavailable(_disabled_message(entry))
         if name not in self._connections:
-            self._connections[name] = Connection(entry, self._wires, lambda listing: self._hear(entry, listing))
+            self._connections[name] = Connection(entry, self._wires, lambda listing: self._update_tools(entry, listing))
         return self._connections[name]
 
     def begin(self) -> None:
-        """Start, in parallel and unwaited for, the servers of which nothing is known yet."""
+        """Starts the servers without pins in the background."""
         for name, known in self._pins.items():
             if not known and name not in self._off and self.connection(name).state == "idle":
                 asyncio.ensure_future(self.reach(name))  # noqa: RUF006 - the connection holds its own task
 
     async def reach(self, name: str) -> str:
-        """Connect; why it cannot be, or nothing."""
+        """Connects to a server; returns why it failed, or an empty text."""
         try:
             await self.connection(name).client()
         except Unavailable as error:
             return str(error)
         return ""
 
-    async def settled(self) -> list[str]:
+    async def wait_for_starting(self) -> list[str]:
         """Wait briefly for servers that are starting; returns which are missing, and why."""
         known_by = {*self._listed, *self._off}
         waiting = [name for name, known in self._pins.items() if not known and name not in known_by]
         return [why for why in (await self._reach_soon(waiting)).values() if why]
 
     async def _reach_soon(self, names: Iterable[str]) -> dict[str, str]:
-        """Connect to several; the error of each, or nothing. A server that hangs is waited for only once."""
+        """Connects to several servers; returns the error of each or an empty text. A hanging server delays once."""
         tasks = {name: asyncio.ensure_future(self.reach(name)) for name in names}
         if not tasks:
             return {}
         left = START_SECONDS - min(self.connection(name).starting_for for name in tasks)
         await asyncio.wait(tasks.values(), timeout=max(left, 0.0))
-        found: dict[str, str] = {}
+        errors: dict[str, str] = {}
         for name, task in tasks.items():
             if task.done():
-                found[name] = task.result()
+                errors[name] = task.result()
             else:
-                task.cancel()  # of the waiting alone: the server goes on starting
+                task.cancel()  # this cancels only the waiting: the server continues to start
                 waited = self.connection(name).starting_for
                 why = f"has not answered yet ({waited:.0f} s since its start), so its tools and resources are missing"
-                found[name] = f"the MCP server {name!r} {why}; try again later"
-        return found
+                errors[name] = f"the MCP server {name!r} {why}. Try again later"
+        return errors
 
-    async def arrive(self, tool: str) -> str:
-        """A tool was called that is not known: perhaps its server only has to be started. Says why it cannot be."""
+    async def start_server_of(self, tool: str) -> str:
+        """Starts the server of an unknown tool; returns why it failed, or an empty text."""
         name = server_of(tool)
         return await self.reach(name) if name is not None and name in self.entries else ""
 
     def answer_with(self, sample: Sample, elicit: Elicit) -> None:
-        """The session is made: from now on servers may ask its model, and its operator."""
+        """Lets servers ask the session's model and its operator."""
         self._wires.sample, self._wires.elicit = sample, elicit
 
     async def log_in(self, name: str, login: Login) -> str:
-        """A person is there who wants to log in; why that failed, or nothing."""
+        """Connects with a person who can log in; returns why it failed, or an empty text."""
         usual, self._wires.login = self._wires.login, login
         try:
-            return await self.again(name)
+            return await self.reconnect(name)
         finally:
             self._wires.login = usual
 
-    async def again(self, name: str) -> str:
-        """Connect anew, at once; why it cannot be, or nothing."""
+    async def reconnect(self, name: str) -> str:
+        """Reconnects at once; returns why it failed, or an empty text."""
         try:
-            await self.connection(name).anew()
+            await self.connection(name).restart()
         except Unavailable as error:
             return str(error)
         return await self.reach(name)
 
     async def disable(self, name: str) -> None:
-        """Leave a server out of this session: it is ended, and its tools are refused."""
+        """Disables a server in this session: ends it and refuses its tools."""
         connection = self.connection(name) if name not in self._off else None
         self._off.add(name)
         if connection is not None:
-            await connection.anew()
+            await connection.restart()
 
     def enable(self, name: str) -> None:
-        """Let it be started again when it is needed."""
+        """Allows a disabled server to start again when it is needed."""
         self._off.discard(name)
         self.connection(name)
 
@@ -170,8 +170,8 @@ class Servers:
 
     # ------------------------------------------------------------------ tools
 
-    def _hear(self, entry: Entry, listing: Listing) -> None:
-        """What a server says of its tools now, against what was approved."""
+    def _update_tools(self, entry: Entry, listing: Listing) -> None:
+        """Compares a server's current tools with the approved ones."""
         before = self._pins[entry.name]
         self._listed[entry.name] = {definition.name for definition in listing.definitions}
         for reason in listing.left_out:
@@ -180,14 +180,14 @@ class Servers:
             self._pins[entry.name] = pins.check_pins(self._store, entry.scope, entry.name, listing.definitions)
         else:
             by = "first_sight" if entry.live is None else "operator"
-            self._pins[entry.name] = {one.name: Pin(one, by, None) for one in listing.definitions}
+            self._pins[entry.name] = {tool.name: Pin(tool, by, None) for tool in listing.definitions}
         if not before and listing.definitions and entry.live is None:
             detail = f"{len(listing.definitions)} tools, as they are now"
             self._wires.tell({"event_type": "mcp_server", "server": entry.name, "state": "pinned", "detail": detail})
-        self._say_changed(entry, before)
+        self._warn_changed(entry, before)
         self._offer_all(entry, self._pins[entry.name])
 
-    def _say_changed(self, entry: Entry, before: dict[str, Pin]) -> None:
+    def _warn_changed(self, entry: Entry, before: dict[str, Pin]) -> None:
         now = self._pins[entry.name]
         off = [name for name, pin in now.items() if not pin.usable and before.get(name) != pin]
         if not off:
@@ -195,7 +195,8 @@ class Servers:
         names = visible(", ".join(off), keep_newlines=False)[:300]
         self._wires.tell({"event_type": "mcp_server", "server": entry.name, "state": "changed", "detail": names})
         self._warn(
-            f"tools of the MCP server {entry.given!r} are off, since they are not as approved: {names}; {_fix(entry)}"
+            f"tools of the MCP server {entry.given!r} are off because they changed after approval: {names}; "
+            f"{_approval_hint(entry)}"
         )
 
     def _warn(self, message: str) -> None:
@@ -211,13 +212,13 @@ class Servers:
 
         def prepare(arguments: Json, _context: ToolContext) -> Prepared:
             if server in self._off:
-                raise Disabled("operator", _disabled(entry))
+                raise Disabled("operator", _disabled_message(entry))
             pin = self._pins[server].get(tool)
             if pin is None or not pin.usable:
                 raise Disabled("mcp pins", self._unapproved(entry, tool, pin))
             touch = Touch(opaque=True, why=f"calls {tool} of the MCP server {server}")
             if pin.read_only:
-                touch = Touch(why=f"{tool} of the MCP server {server} only reads, by its own word")
+                touch = Touch(why=f"{tool} of the MCP server {server} only reads, according to the server")
             return Prepared(touch, lambda: self._call(entry, tool, arguments), overlaps=pin.read_only)
 
         def timeout(_arguments: Json) -> float:
@@ -229,10 +230,10 @@ class Servers:
             name=name,
             arguments=cast(type[Json], dict),
             prepare=prepare,
-            description=f"[MCP server {server}] {described(definition)}",
+            description=f"[MCP server {server}] {description_for_model(definition)}",
             parameters=_visible(definition.schema),
             timeout=timeout,
-            decode=lambda given: json_schema.checked(definition.schema, given),
+            decode=lambda arguments: json_schema.checked(definition.schema, arguments),
             deferred=True,
         )
 
@@ -242,7 +243,7 @@ class Servers:
             if pin is None or pin.state == "new"
             else "changed since it was approved"
         )
-        return f"{tool_name(entry.name, tool)} is off: it {what}; {_fix(entry)}"
+        return f"{tool_name(entry.name, tool)} is off: it {what}; {_approval_hint(entry)}"
 
     async def _call(self, entry: Entry, tool: str, arguments: Json, *, again: bool = True) -> ToolResult:
         from mcp import MCPError
@@ -265,21 +266,22 @@ class Servers:
             result = await client.call_tool(tool, arguments, progress_callback=self._progress(entry, tool))
         except MCPError as error:
             if again and "session terminated" in str(error).lower():
-                connection.lost(client, str(error))
+                connection.mark_lost(client, str(error))
                 return await self._call(entry, tool, arguments, again=False)
             if error.code == CONNECTION_CLOSED:
-                connection.lost(client, "it closed the connection")
+                connection.mark_lost(client, "it closed the connection")
                 return internal_failure(
                     f"the MCP server {entry.given!r} ended while {tool} ran; the outcome is unknown"
                 )
-            return rejected(results.shown(f"error {error.code}: {error}"), own=False)
-        except (RuntimeError, ValueError) as error:  # its answer is not what it said that it would be
-            said = visible(str(error))[:500]
-            wrong = f"{tool} of the MCP server {entry.given!r} answered against its own schema: {said}"
+            return rejected(results.visible_text(f"error {error.code}: {error}"), own=False)
+        except (RuntimeError, ValueError) as error:  # its answer does not match its own schema
+            detail = visible(str(error))[:500]
+            server = f"the MCP server {entry.given!r}"
+            wrong = f"{tool} of {server} returned an answer that does not match its own schema: {detail}"
             return rejected(wrong, own=False)
-        if not (made := results.of_call(result)).is_error:
-            self._snapshots.note(entry.name, tool)
-        return made
+        if not (outcome := results.call_result(result)).is_error:
+            self._snapshots.record_call(entry.name, tool)
+        return outcome
 
     def _progress(self, entry: Entry, tool: str) -> Any:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -306,9 +308,9 @@ class Servers:
             [self.connection(server).entry.name] if server else [name for name in self.entries if name not in self._off]
         )
         late = await self._reach_soon(names) if soon and not server else {}
-        found = await asyncio.gather(*(self._resources(name) for name in names if not late.get(name)))
-        rows = [row for rows, _ in found for row in rows]
-        failures = [*late.values(), *(failure for _, failure in found)]
+        answers = await asyncio.gather(*(self._resources(name) for name in names if not late.get(name)))
+        rows = [row for rows, _ in answers for row in rows]
+        failures = [*late.values(), *(failure for _, failure in answers)]
         return rows[:MOST_RESOURCES], [failure for failure in failures if failure]
 
     async def _resources(self, name: str) -> tuple[list[Json], str]:
@@ -318,15 +320,15 @@ class Servers:
             client = await self.connection(name).client()
             if client.server_capabilities.resources is None:
                 return [], ""
-            found: list[Any] = []
+            listed: list[Any] = []
             cursor: str | None = None
-            while len(found) < MOST_RESOURCES:
+            while len(listed) < MOST_RESOURCES:
                 page = await client.list_resources(cursor=cursor)
-                found += page.resources
+                listed += page.resources
                 cursor = page.next_cursor
                 if cursor is None or not page.resources:
                     break
-            return [results.row(resource, name) for resource in found], ""
+            return [results.resource_row(resource, name) for resource in listed], ""
         except Unavailable as error:
             return [], str(error)
         except MCPError as error:
@@ -337,7 +339,7 @@ class Servers:
 
         try:
             client = await self.connection(server).client()
-            return results.of_resource(await client.read_resource(uri))
+            return results.resource_result(await client.read_resource(uri))
         except Unavailable as error:
             return rejected(str(error))
         except (MCPError, ValueError) as error:
@@ -361,47 +363,47 @@ class Servers:
         ]
 
     async def prompt(self, command: str, words: list[str]) -> str:
-        """What `/mcp__SERVER__PROMPT words…` sends: the prompt with its arguments in order."""
+        """The text that `/mcp__SERVER__PROMPT words…` sends: the prompt with its arguments in order."""
         from mcp import MCPError
 
         server = server_of(command)
         if server is None:
-            raise Unavailable(f"{command!r} is no prompt: it is mcp__SERVER__PROMPT")
+            raise Unavailable(f"{command!r} is not a prompt. Write mcp__SERVER__PROMPT")
         try:
             known = {row["name"]: row for row in await self.prompts(server)}
             if command not in known:
                 raise Unavailable(f"the MCP server {server!r} has no such prompt; it has: {', '.join(known) or 'none'}")
             row = known[command]
-            given = _given(row, words)
+            arguments = _prompt_arguments(row, words)
             client = await self.connection(server).client()
-            return results.of_prompt(await client.get_prompt(row["prompt"], given))
+            return results.prompt_text(await client.get_prompt(row["prompt"], arguments))
         except MCPError as error:
             raise Unavailable(f"the MCP server {server!r}: {visible(str(error))[:300]}") from None
 
 
-def _given(prompt: Json, words: list[str]) -> dict[str, str]:
-    """The arguments of a prompt in their order; the last one has all the words that are left."""
+def _prompt_arguments(prompt: Json, words: list[str]) -> dict[str, str]:
+    """The arguments of a prompt in order; the last one takes all remaining words."""
     names: list[str] = prompt["arguments"]
     if words and not names:
         raise Unavailable(f"{prompt['name']} takes no arguments")
     if len(words) > len(names):
         words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
-    given = dict(zip(names, words, strict=False))
-    if lacks := [name for name in prompt["required"] if name not in given]:
+    arguments = dict(zip(names, words, strict=False))
+    if lacks := [name for name in prompt["required"] if name not in arguments]:
         raise Unavailable(f"{prompt['name']} needs {', '.join(lacks)}: /{prompt['name']} {' '.join(names).upper()}")
-    return given
+    return arguments
 
 
-def _disabled(entry: Entry) -> str:
-    return f"the MCP server {entry.given!r} is disabled in this session; /mcp enable {entry.name} lets it be used"
+def _disabled_message(entry: Entry) -> str:
+    return f"the MCP server {entry.given!r} is disabled in this session; /mcp enable {entry.name} enables it"
 
 
-def _fix(entry: Entry) -> str:
+def _approval_hint(entry: Entry) -> str:
     return f"`adderclaw mcp list {entry.name}` shows them, `adderclaw mcp approve {entry.name}` approves them"
 
 
 def _visible(value: Any) -> Any:
-    """A schema in which nothing is invisible."""
+    """A schema without invisible characters."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, list):

@@ -1,29 +1,29 @@
-"""The browser's elements are named by what a snapshot showed: before one, a call that names an element is refused."""
+"""Refuses browser calls that name an element before a snapshot has shown the page's elements."""
 
 from adderclaw.core.types import Json
 
 SERVER = "playwright"
-LOOK = "browser_snapshot"
-LEAVES = frozenset({"browser_navigate", "browser_navigate_back", "browser_navigate_forward", "browser_close"})
-"""What comes to another page, of which no snapshot has been asked for."""
-NAMES = ("ref", "target", "fields", "startRef", "endRef", "startTarget", "endTarget")
-"""Arguments that name elements, in the server's versions."""
+SNAPSHOT_TOOL = "browser_snapshot"
+PAGE_CHANGES = frozenset({"browser_navigate", "browser_navigate_back", "browser_navigate_forward", "browser_close"})
+"""Tools that lead to another page, for which there is no snapshot yet."""
+ELEMENT_ARGUMENTS = ("ref", "target", "fields", "startRef", "endRef", "startTarget", "endTarget")
+"""Arguments that name elements, in all versions of the server."""
 REQUIRED = "snapshot required: call browser_snapshot, and name the element as it shows it"
 
 
 class Snapshots:
-    """Of one session: whether the page of each browser has been looked at."""
+    """Whether each browser of a session has a snapshot of its current page."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
 
     def refusal(self, server: str, tool: str, arguments: Json) -> str | None:
-        blind = server == SERVER and tool != LOOK and server not in self._seen
-        return REQUIRED if blind and any(arguments.get(name) for name in NAMES) else None
+        blind = server == SERVER and tool != SNAPSHOT_TOOL and server not in self._seen
+        return REQUIRED if blind and any(arguments.get(name) for name in ELEMENT_ARGUMENTS) else None
 
-    def note(self, server: str, tool: str) -> None:
-        """A call came back without an error."""
-        if tool == LOOK:
+    def record_call(self, server: str, tool: str) -> None:
+        """Records a call that succeeded."""
+        if tool == SNAPSHOT_TOOL:
             self._seen.add(server)
-        elif tool in LEAVES:
+        elif tool in PAGE_CHANGES:
             self._seen.discard(server)

@@ -1,4 +1,4 @@
-"""The SDK's streamable HTTP transport over a client of ours: it connects only where it may, and reads no end."""
+"""The SDK's streamable HTTP transport over a client with checked hosts and limited answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
@@ -17,14 +17,14 @@ from adderclaw.models.http.client import Checked, Failed, Transport, trusted
 from adderclaw.models.http.urls import Hosts
 
 CONNECTIONS = 16
-"""To one server at a time: a stream of events, and calls beside it."""
+"""Most connections to one server: a stream of events and concurrent calls."""
 
 BODY_BYTES = 32 << 20
 """Longest answer that is not a stream of events; a stream's single events are bounded by the SDK."""
 
 
 @asynccontextmanager
-async def connected(
+async def http_streams(
     url: str, headers: dict[str, str], network: httpx2.AsyncBaseTransport, login: httpx2.Auth | None
 ) -> AsyncGenerator[TransportStreams]:
     timeout = httpx2.Timeout(30.0, read=300.0)
@@ -39,16 +39,16 @@ async def connected(
         yield streams
 
 
-async def network(url: str, allowed: Iterable[str]) -> httpx2.AsyncBaseTransport:
-    """A transport that reaches the server's own host, wherever it is, and else only what anybody may reach."""
-    place = urls.parse(url)
-    hosts = Hosts(Hosts.named_by_operator(place).allowed | Hosts.listed(allowed).allowed)
+async def network_transport(url: str, allowed: Iterable[str]) -> httpx2.AsyncBaseTransport:
+    """A transport that reaches the server's own host, and otherwise only public and allowed hosts."""
+    target = urls.parse(url)
+    hosts = Hosts(Hosts.named_by_operator(target).allowed | Hosts.listed(allowed).allowed)
     trust = await asyncio.to_thread(trusted)
     return Transport(Checked(hosts), trust, connections=CONNECTIONS)
 
 
 class Capped(httpx2.AsyncBaseTransport):
-    """Another transport, whose answers end at a sensible length."""
+    """Wraps a transport and limits the length of its answers."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, *, open_door: bool) -> None:
         self._inner, self._open_door = inner, open_door
@@ -58,7 +58,7 @@ class Capped(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
         except (Failed, Refused, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
             raise httpx2.ConnectError(str(error) or type(error).__name__) from None
-        if self._open_door and response.status_code == 401:  # of which the SDK would say only that it is an error
+        if self._open_door and response.status_code == 401:  # the SDK would only say that it is an error
             await response.aclose()
             raise httpx2.ConnectError("it answers 401")
         if "text/event-stream" in response.headers.get("content-type", ""):

@@ -37,7 +37,7 @@ type Agree = Callable[[Offer], bool]
 """Asks whoever may say so; raises NeedsInput where nobody can be asked."""
 
 
-def offer(home: str, plugin: Plugin, origin: Json, before: Plugin | None = None) -> Offer:
+def build_offer(home: str, plugin: Plugin, origin: Json, before: Plugin | None = None) -> Offer:
     """What there is to be shown; raises ConfigError with everything that keeps the plugin from being trusted."""
     problems = list(plugin.problems) if plugin.state == "broken" else []
     if plugin.sha256:
@@ -57,8 +57,8 @@ def _more_problems(home: str, plugin: Plugin) -> list[str]:
 
     others = [other.manifest for other in installed.enabled(home) if other.name != plugin.name]
     return [
-        *(f"tools: {why}" for why in plugin_tools.clashes(plugin.manifest, others)),
-        *plugin_tools.unusable(plugin.manifest),
+        *(f"tools: {why}" for why in plugin_tools.name_clashes(plugin.manifest, others)),
+        *plugin_tools.unusable_schemas(plugin.manifest),
     ]
 
 
@@ -67,64 +67,66 @@ def _warnings(plugin: Plugin) -> list[str]:
     from adderclaw.config.foreign import hooks
 
     manifest = plugin.manifest
-    found = [f"{key}: {message}" for key, message in hooks.normal(manifest.hooks).problems]
-    return [*found, *(f"{key}: {message}" for key, message in servers.problems(manifest.mcp_servers))]
+    messages = [f"{key}: {message}" for key, message in hooks.normal(manifest.hooks).problems]
+    return [*messages, *(f"{key}: {message}" for key, message in servers.problems(manifest.mcp_servers))]
 
 
 # ------------------------------------------------------------------ install
 
 
 @contextmanager
-def source(home: str, text: str) -> Generator[Source]:
+def open_source(home: str, text: str) -> Generator[Source]:
     """What a path or an address stands for, fetched where it has to be; raises UsageError or AdderClawError."""
-    where = sources.address(text)
+    where = sources.parse_address(text)
     if where is None:
-        yield sources.folder(text)
+        yield sources.folder_source(text)
         return
-    store = os.path.join(installed.folder(home), f"{folders.NEW}{secrets.token_hex(6)}")
+    store = os.path.join(installed.folder(home), f"{folders.NEW_PREFIX}{secrets.token_hex(6)}")
     os.mkdir(store, 0o700)
     try:
-        found = sources.Repository(where, store)
-        found.fetch()
-        yield found
+        repository = sources.Repository(where, store)
+        repository.fetch()
+        yield repository
     finally:
-        folders.cleared(store)
+        folders.remove_folder(store)
 
 
-def install(home: str, text: str, agree: Agree, *, wanted: str | None = None, upgrade: bool = False) -> Plugin | None:
+def install_plugin(
+    home: str, text: str, agree: Agree, *, wanted: str | None = None, upgrade: bool = False
+) -> Plugin | None:
     """Copy a plugin, show it, and let it count if the operator agrees; else nothing is left of it, and None."""
-    with folders.held(home), source(home, text) as found:
-        which = sources.chosen(found, wanted)
-        with folders.copied(home, found, which.inside) as copy:
+    with folders.plugins_locked(home), open_source(home, text) as fetched:
+        which = sources.choose_plugin(fetched, wanted)
+        with folders.temporary_copy(home, fetched, which.inside) as copy:
             _add_manifest(copy, which.manifest)
             inside = {} if which.inside == "." else {"folder": which.inside}
-            origin = {**found.origin, **inside, **({"marketplace": which.marketplace} if which.marketplace else {})}
+            origin = {**fetched.origin, **inside, **({"marketplace": which.marketplace} if which.marketplace else {})}
             fresh = installed.at(copy, _default_name(text, which.inside))
             before = installed.one(home, fresh.name)
-            _refuse_second(home, fresh, before, upgrade=upgrade)
-            said = offer(home, fresh, origin, before)
-            if not agree(said):
+            _require_new_name(home, fresh, before, upgrade=upgrade)
+            shown_offer = build_offer(home, fresh, origin, before)
+            if not agree(shown_offer):
                 return None
-            entry = _entry(fresh, origin)
-            folders.put(home, fresh.name, copy, lambda: installed.record(home, fresh.name, entry))
+            entry = _registry_entry(fresh, origin)
+            folders.replace_plugin(home, fresh.name, copy, lambda: installed.record(home, fresh.name, entry))
     return installed.one(home, fresh.name)
 
 
-def _add_manifest(copy: str, said: Json) -> None:
+def _add_manifest(copy: str, description: Json) -> None:
     """A plugin whose folder says nothing of itself gets what its marketplace says of it."""
-    if said and not any(os.path.lexists(os.path.join(copy, name)) for name in (FOREIGN, OWN)):
-        text = json.dumps(said, indent=2) + "\n"
-        folders.add(copy, FOREIGN, text.encode("utf-8", "surrogatepass"))
+    if description and not any(os.path.lexists(os.path.join(copy, name)) for name in (FOREIGN, OWN)):
+        text = json.dumps(description, indent=2) + "\n"
+        folders.add_file(copy, FOREIGN, text.encode("utf-8", "surrogatepass"))
 
 
 def _default_name(text: str, inside: str) -> str:
     """A plugin that names itself nowhere is called as the folder that it comes from."""
     address, _, folder = text.partition("#")
-    place = inside if inside != "." else folder or os.path.abspath(address)
-    return os.path.basename(place.rstrip("/")).removesuffix(".git")
+    path = inside if inside != "." else folder or os.path.abspath(address)
+    return os.path.basename(path.rstrip("/")).removesuffix(".git")
 
 
-def _refuse_second(home: str, fresh: Plugin, before: Plugin | None, *, upgrade: bool) -> None:
+def _require_new_name(home: str, fresh: Plugin, before: Plugin | None, *, upgrade: bool) -> None:
     if before is not None and not upgrade:
         raise UsageError(f"the plugin {fresh.name!r} is there already; give --upgrade to put this one in its place")
     if before is None:
@@ -133,17 +135,17 @@ def _refuse_second(home: str, fresh: Plugin, before: Plugin | None, *, upgrade: 
             raise UsageError(f"the plugin {fresh.name!r} differs from {other!r} by case alone: remove that one first")
 
 
-def _entry(plugin: Plugin, origin: Json, before: Json | None = None) -> Json:
+def _registry_entry(plugin: Plugin, origin: Json, before: Json | None = None) -> Json:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    kept: Json = {"installed_at": now} if before is None or "installed_at" not in before else before
+    earlier: Json = {"installed_at": now} if before is None or "installed_at" not in before else before
     known: Json = {"version": plugin.version, "sha256": plugin.sha256, "files": plugin.files}
-    return {**kept, **known, "enabled": True, "trusted_at": now, "source": origin}
+    return {**earlier, **known, "enabled": True, "trusted_at": now, "source": origin}
 
 
 # ------------------------------------------------------------------ what is installed
 
 
-def found(home: str, name: str) -> Plugin:
+def find_plugin(home: str, name: str) -> Plugin:
     """A plugin by its name; raises UsageError where there is none."""
     plugin = installed.one(home, name)
     if plugin is None:
@@ -153,38 +155,38 @@ def found(home: str, name: str) -> Plugin:
     return plugin
 
 
-def enable(home: str, name: str, agree: Agree) -> bool:
+def enable_plugin(home: str, name: str, agree: Agree) -> bool:
     """Let a plugin count. One that is not as it was trusted, or never was, is shown first; whether it counts now."""
-    with folders.held(home):
-        plugin = found(home, name)
+    with folders.plugins_locked(home):
+        plugin = find_plugin(home, name)
         origin: Json = plugin.entry.get("source") or {"kind": "by hand", "path": plugin.folder}
         if plugin.state in ("enabled", "disabled"):
-            offer(home, plugin, origin)  # the names of its tools may be taken since
+            build_offer(home, plugin, origin)  # the names of its tools may be taken since
             installed.record(home, name, {**plugin.entry, "enabled": True})
             return True
-        said = offer(home, plugin, origin)
-        if not agree(said):
+        shown_offer = build_offer(home, plugin, origin)
+        if not agree(shown_offer):
             return False
-        installed.record(home, name, _entry(plugin, origin, plugin.entry))
+        installed.record(home, name, _registry_entry(plugin, origin, plugin.entry))
     return True
 
 
-def disable(home: str, name: str) -> None:
-    with folders.held(home):
-        plugin = found(home, name)
+def disable_plugin(home: str, name: str) -> None:
+    with folders.plugins_locked(home):
+        plugin = find_plugin(home, name)
         if plugin.entry:
             installed.record(home, name, {**plugin.entry, "enabled": False})
 
 
-def remove(home: str, name: str, forget: Callable[[Plugin], None]) -> None:
+def remove_plugin(home: str, name: str, forget: Callable[[Plugin], None]) -> None:
     """Remove a plugin: its folder, and what the registry holds of it. `forget` is called for what else it left."""
-    with folders.held(home):
-        plugin = found(home, name)
-        gone = os.path.join(installed.folder(home), f"{folders.NEW}{secrets.token_hex(6)}")
+    with folders.plugins_locked(home):
+        plugin = find_plugin(home, name)
+        gone = os.path.join(installed.folder(home), f"{folders.NEW_PREFIX}{secrets.token_hex(6)}")
         if os.path.lexists(plugin.folder):
             os.rename(plugin.folder, gone)
         installed.record(home, name, None)
-        folders.cleared(gone)
+        folders.remove_folder(gone)
         forget(plugin)
 
 

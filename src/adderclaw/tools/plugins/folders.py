@@ -14,9 +14,9 @@ from adderclaw.config.safe_open import ANCHOR, READ, open_real, opener
 from adderclaw.core.errors import AdderClawError, ConfigError, InUse
 from adderclaw.core.types import Json
 
-NEW, BEFORE = ".new-", ".before-"
+NEW_PREFIX, BACKUP_PREFIX = ".new-", ".before-"
 """How folders begin that an installation makes: what it copies into, and what was there before."""
-NOTHING = "nothing"
+NOTHING_BEFORE = "nothing"
 """A file in the latter that says that nothing was there before."""
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 BUSY = "another `adderclaw plugin` is at work: wait until it has ended"
@@ -43,11 +43,11 @@ class Source(Protocol):
 
 
 @contextmanager
-def held(home: str) -> Generator[None]:
+def plugins_locked(home: str) -> Generator[None]:
     """Let no other process change plugins; what one left that was killed is put right first. Raises InUse."""
-    lock = _locked(installed.folder(home))
+    lock = _lock(installed.folder(home))
     try:
-        _tidy(home)
+        _clean_up_all(home)
         yield
     finally:
         with suppress(OSError):  # as if there had never been a plugin, where there is none
@@ -55,7 +55,7 @@ def held(home: str) -> Generator[None]:
         os.close(lock)
 
 
-def _locked(folder: str) -> int:
+def _lock(folder: str) -> int:
     """The folder itself is what is held; one that somebody removes meanwhile is made anew."""
     import fcntl
 
@@ -73,34 +73,34 @@ def _locked(folder: str) -> int:
             os.close(lock)
 
 
-def tidy(home: str) -> None:
+def clean_up(home: str) -> None:
     """Put right what a killed process left behind, if there is anything and nobody is at work."""
     with suppress(OSError):
-        if any(name.startswith((NEW, BEFORE)) for name in os.listdir(installed.folder(home))):
-            with suppress(InUse), held(home):
+        if any(name.startswith((NEW_PREFIX, BACKUP_PREFIX)) for name in os.listdir(installed.folder(home))):
+            with suppress(InUse), plugins_locked(home):
                 pass
 
 
-def _tidy(home: str) -> None:
+def _clean_up_all(home: str) -> None:
     folder = installed.folder(home)
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
-        if name.startswith(NEW):
-            cleared(path)
-        elif name.startswith(BEFORE):
-            _settle(home, name[len(BEFORE) :].rpartition("-")[0], path)
+        if name.startswith(NEW_PREFIX):
+            remove_folder(path)
+        elif name.startswith(BACKUP_PREFIX):
+            _settle(home, name[len(BACKUP_PREFIX) :].rpartition("-")[0], path)
 
 
 def _settle(home: str, name: str, before: str) -> None:
     """An installation was cut off: it counts if the registry has it, else what was there before comes back."""
-    here, kept = installed.folder(home, name), os.path.join(before, name)
-    if not _is_recorded(home, name, here):
-        if os.path.lexists(kept):
-            cleared(here)
-            os.rename(kept, here)
-        elif os.path.lexists(os.path.join(before, NOTHING)):
-            cleared(here)
-    cleared(before)
+    target, previous = installed.folder(home, name), os.path.join(before, name)
+    if not _is_recorded(home, name, target):
+        if os.path.lexists(previous):
+            remove_folder(target)
+            os.rename(previous, target)
+        elif os.path.lexists(os.path.join(before, NOTHING_BEFORE)):
+            remove_folder(target)
+    remove_folder(before)
 
 
 def _is_recorded(home: str, name: str, path: str) -> bool:
@@ -115,9 +115,9 @@ def _is_recorded(home: str, name: str, path: str) -> bool:
 
 
 @contextmanager
-def copied(home: str, source: Source, inside: str) -> Generator[str]:
+def temporary_copy(home: str, source: Source, inside: str) -> Generator[str]:
     """A copy of what a source has in a folder, in a place of its own: gone afterwards, unless it was put in place."""
-    path = os.path.join(installed.folder(home), f"{NEW}{secrets.token_hex(6)}")
+    path = os.path.join(installed.folder(home), f"{NEW_PREFIX}{secrets.token_hex(6)}")
     os.mkdir(path, 0o700)
     try:
         fd = open_real(followed(path), ANCHOR)
@@ -127,39 +127,41 @@ def copied(home: str, source: Source, inside: str) -> Generator[str]:
             os.close(fd)
         yield path
     finally:
-        cleared(path)
+        remove_folder(path)
 
 
-def add(copy: str, path: str, data: bytes) -> None:
+def add_file(copy: str, path: str, data: bytes) -> None:
     """One more file of a copy, through no link of the plugin's."""
     fd = open_real(followed(copy), ANCHOR)
     try:
-        write(fd, path, iter((data,)), runs=False, left=MOST_BYTES)
+        write_file(fd, path, iter((data,)), runs=False, left=MOST_BYTES)
     except OSError as error:
         raise unfit(path, f"cannot be written: {error.strerror}") from None
     finally:
         os.close(fd)
 
 
-def put(home: str, name: str, copy: str, record: Callable[[], None]) -> None:
+def replace_plugin(home: str, name: str, copy: str, record: Callable[[], None]) -> None:
     """Let a copy take its place; `record` writes it into the registry. Killed anywhere, all is as it was, or done."""
-    here, mark = installed.folder(home, name), secrets.token_hex(6)
-    before, making = (os.path.join(installed.folder(home), start + mark) for start in (f"{BEFORE}{name}-", NEW))
-    was_there = os.path.lexists(here)
+    target, mark = installed.folder(home, name), secrets.token_hex(6)
+    before, making = (
+        os.path.join(installed.folder(home), start + mark) for start in (f"{BACKUP_PREFIX}{name}-", NEW_PREFIX)
+    )
+    was_there = os.path.lexists(target)
     os.mkdir(making, 0o700)
     if not was_there:
-        os.close(os.open(os.path.join(making, NOTHING), NEW_FILE, 0o600))
+        os.close(os.open(os.path.join(making, NOTHING_BEFORE), NEW_FILE, 0o600))
     os.rename(making, before)
     try:
         if was_there:
-            os.rename(here, os.path.join(before, name))
-        os.rename(copy, here)
+            os.rename(target, os.path.join(before, name))
+        os.rename(copy, target)
         record()
     finally:
         _settle(home, name, before)
 
 
-def cleared(path: str) -> None:
+def remove_folder(path: str) -> None:
     """Remove a folder of ours with all that is in it, through no link; nothing where there is none."""
     try:
         status = os.lstat(path)
@@ -206,29 +208,29 @@ class Folder:
             raise unfit(path, f"cannot be read: {error.strerror}") from None
         try:
             left = MOST_BYTES
-            for found in walked(root, path, NOT_COPIED):
-                if found.target:
-                    link(to, found.path, found.target)
+            for entry in walked(root, path, NOT_COPIED):
+                if entry.target:
+                    write_link(to, entry.path, entry.target)
                     continue
-                with open(opener()(root, found.path, READ), "rb", buffering=0) as file:
+                with open(opener()(root, entry.path, READ), "rb", buffering=0) as file:
                     runs = bool(os.fstat(file.fileno()).st_mode & 0o111)
-                    left = write(to, found.path, iter(lambda: file.read(1 << 20), b""), runs=runs, left=left)
+                    left = write_file(to, entry.path, iter(lambda: file.read(1 << 20), b""), runs=runs, left=left)
         except OSError as error:
             raise unfit(path, f"cannot be copied: {error.strerror}") from None
         finally:
             os.close(root)
 
 
-def write(to: int, path: str, parts: Iterator[bytes], *, runs: bool, left: int) -> int:
+def write_file(to: int, path: str, parts: Iterator[bytes], *, runs: bool, left: int) -> int:
     """One new file of a copy; how many bytes may still follow."""
     fd = _parent(to, path)
     try:
-        made = os.open(os.path.basename(path), NEW_FILE, 0o700 if runs else 0o600, dir_fd=fd)
+        file_descriptor = os.open(os.path.basename(path), NEW_FILE, 0o700 if runs else 0o600, dir_fd=fd)
     except FileExistsError:
         raise unfit(path, "is there twice, perhaps in another case") from None
     finally:
         os.close(fd)
-    with open(made, "wb") as file:
+    with open(file_descriptor, "wb") as file:
         for part in parts:
             left -= len(part)
             if left < 0:
@@ -237,7 +239,7 @@ def write(to: int, path: str, parts: Iterator[bytes], *, runs: bool, left: int) 
     return left
 
 
-def link(to: int, path: str, target: str) -> None:
+def write_link(to: int, path: str, target: str) -> None:
     fd = _parent(to, path)
     try:
         os.symlink(target, os.path.basename(path), dir_fd=fd)

@@ -34,32 +34,32 @@ GRACE = 5.0
 """Seconds that the kernel waits beyond our own time limit, so that what was printed so far is still reported."""
 OUTPUT_BYTES = 1 << 20
 """The longest answer; a program that goes on printing is ended."""
-SAID_CHARS = 4_000
+STDERR_CHARS = 4_000
 """What is shown of stderr: the end of it."""
 METADATA_BYTES = 16_384
 KEYS = frozenset(("success", "output", "error", "metadata"))
 
 
-def tools(
+def plugin_tools(
     plugins: "Iterable[LoadedPlugin]",
     start: "Starter | None",
     taken: Iterable[str],
     warn: Callable[[str], None],
 ) -> dict[str, Tool[Any]]:
     """The tools of all plugins by name; `taken` are names that none of them may have."""
-    made: dict[str, Tool[Any]] = {}
+    by_name: dict[str, Tool[Any]] = {}
     used = {name.lower() for name in taken}
     for plugin in plugins:
-        for one in plugin.plugin.manifest.tools:
-            if one.name.lower() in used:
-                warn(f"the plugin {plugin.plugin.name!r} brings a tool {one.name!r}, which there is already: left out")
+        for tool in plugin.plugin.manifest.tools:
+            if tool.name.lower() in used:
+                warn(f"the plugin {plugin.plugin.name!r} brings a tool {tool.name!r}, which there is already: left out")
                 continue
-            used.add(one.name.lower())
-            made[one.name] = _tool(plugin, one, start)
-    return made
+            used.add(tool.name.lower())
+            by_name[tool.name] = _tool(plugin, tool, start)
+    return by_name
 
 
-def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
+def name_clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
     """Which tools of a plugin have a name that is taken, and by whom."""
     from adderclaw.core.tool_traits import NAMES
     from adderclaw.tools import aliases
@@ -74,34 +74,34 @@ def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
     ]
 
 
-def unusable(manifest: Manifest) -> list[str]:
+def unusable_schemas(manifest: Manifest) -> list[str]:
     """Which tools have a schema by which nothing can be checked, and why."""
-    found = ((tool.name, json_schema.unusable(tool.schema)) for tool in manifest.tools)
-    return [f"tools: the schema of {name!r} cannot be used: {visible(why)}" for name, why in found if why]
+    reasons = ((tool.name, json_schema.unusable(tool.schema)) for tool in manifest.tools)
+    return [f"tools: the schema of {name!r} cannot be used: {visible(why)}" for name, why in reasons if why]
 
 
 # ------------------------------------------------------------------ one tool
 
 
-def _tool(plugin: "LoadedPlugin", one: PluginTool, start: "Starter | None") -> Tool[Json]:
+def _tool(plugin: "LoadedPlugin", tool: PluginTool, start: "Starter | None") -> Tool[Json]:
     name = plugin.plugin.name
 
     def prepare(arguments: Json, context: ToolContext) -> Prepared:
         if why := plugin.changed():
             raise Disabled("plugins", why)
-        touch = Touch(opaque=True, why=f"runs {one.command} of the plugin {name}")
-        return Prepared(touch, lambda: _run(plugin, one, arguments, context, start))
+        touch = Touch(opaque=True, why=f"runs {tool.command} of the plugin {name}")
+        return Prepared(touch, lambda: _run(plugin, tool, arguments, context, start))
 
-    described = visible(one.description).strip()[:DESCRIPTION_CHARS]
+    described = visible(tool.description).strip()[:DESCRIPTION_CHARS]
     return Tool(
-        name=one.name,
+        name=tool.name,
         arguments=cast(type[Json], dict),
         prepare=prepare,
         description=f"[plugin {name}] {described}",
-        parameters=_visible(one.schema),
-        timeout=lambda _arguments: one.timeout + GRACE,
-        decode=partial(_checked, one.schema),
-        deferred=one.deferred,
+        parameters=_visible(tool.schema),
+        timeout=lambda _arguments: tool.timeout + GRACE,
+        decode=partial(_check_arguments, tool.schema),
+        deferred=tool.deferred,
     )
 
 
@@ -118,53 +118,53 @@ def _visible(value: Any) -> Any:
             return value
 
 
-def _checked(schema: Json, given: Json) -> Json:
-    if found := json_schema.problems(schema, given):
-        raise Invalid([("", problem) for problem in found])
-    return given
+def _check_arguments(schema: Json, arguments: Json) -> Json:
+    if problems := json_schema.problems(schema, arguments):
+        raise Invalid([("", problem) for problem in problems])
+    return arguments
 
 
 async def _run(
-    plugin: "LoadedPlugin", one: PluginTool, arguments: Json, context: ToolContext, start: "Starter | None"
+    plugin: "LoadedPlugin", tool: PluginTool, arguments: Json, context: ToolContext, start: "Starter | None"
 ) -> ToolResult:
     if why := plugin.changed():  # what was asked about is what runs
         return refused(why, "policy")
-    place = context.workspace
-    cwd = place.cwd if workspace.is_directory(place.cwd) else place.root
-    asked = {"tool": one.name, "arguments": arguments, "workspace": place.root}
+    area = context.workspace
+    cwd = area.cwd if workspace.is_directory(area.cwd) else area.root
+    asked = {"tool": tool.name, "arguments": arguments, "workspace": area.root}
     try:
         done = await process.run(
-            [os.path.join(plugin.root, inner(one.command) or ""), *one.args],
+            [os.path.join(plugin.root, inner(tool.command) or ""), *tool.args],
             cwd=cwd,
-            env=process.environment(_told(plugin), workspace_roots=(place.root, *place.extra)),
-            timeout=one.timeout,
+            env=process.environment(_plugin_environment(plugin), workspace_roots=(area.root, *area.extra)),
+            timeout=tool.timeout,
             max_bytes=OUTPUT_BYTES,
             stdin=json.dumps(asked).encode() + b"\n",
             start=process.in_view(start, "server"),
         )
     except process.StartFailed as error:
         hint = "; does it begin with a line such as #!/usr/bin/env python3?" if error.errno == 8 else ""
-        return internal_failure(f"{_who(plugin, one)} could not be started: {error.strerror}{hint}")
-    return _answered(plugin, one, done)
+        return internal_failure(f"{_tool_label(plugin, tool)} could not be started: {error.strerror}{hint}")
+    return _read_answer(plugin, tool, done)
 
 
-def _told(plugin: "LoadedPlugin") -> dict[str, str]:
+def _plugin_environment(plugin: "LoadedPlugin") -> dict[str, str]:
     """What its environment holds beside the few harmless variables: where it lies."""
     named = {f"{who}_PLUGIN_ROOT": plugin.root for who in ("CLAUDE", "ADDERCLAW")}
     return {**named, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _who(plugin: "LoadedPlugin", one: PluginTool) -> str:
-    return f"{one.name} of the plugin {plugin.plugin.name!r}"
+def _tool_label(plugin: "LoadedPlugin", tool: PluginTool) -> str:
+    return f"{tool.name} of the plugin {plugin.plugin.name!r}"
 
 
 # ------------------------------------------------------------------ its answer
 
 
-def _answered(plugin: "LoadedPlugin", one: PluginTool, done: Finished) -> ToolResult:
-    failed = partial(_failed, plugin, one, done)
+def _read_answer(plugin: "LoadedPlugin", tool: PluginTool, done: Finished) -> ToolResult:
+    failed = partial(_failure, plugin, tool, done)
     if done.timed_out:
-        return failed(f"did not end within {one.timeout:g} seconds, and was ended")
+        return failed(f"did not end within {tool.timeout:g} seconds, and was ended")
     if done.stdout_cut:
         return failed(f"answered more than {OUTPUT_BYTES} bytes, of which nothing is used")
     if done.flooded:
@@ -178,18 +178,18 @@ def _answered(plugin: "LoadedPlugin", one: PluginTool, done: Finished) -> ToolRe
         return failed(f"did not answer JSON ({_short(error)}); its answer begins: {start}")
     answer = cast(Json, value) if isinstance(value, dict) else {}
     if "success" not in answer:
-        return failed("") if done.returncode else _succeeded(plugin, cast(object, value), {})
-    if wrong := _misshapen(answer):
+        return failed("") if done.returncode else _success(plugin, cast(object, value), {})
+    if wrong := _shape_problem(answer):
         return failed(f"answered in another shape than agreed: {wrong}")
     if answer["success"] and done.returncode:
         return failed("says that it succeeded, and did not")
     if not answer["success"]:
-        said = answer.get("error") or answer.get("output") or "it does not say why"
-        return failed(f"failed: {_text(said)}")
-    return _succeeded(plugin, answer.get("output", ""), answer.get("metadata", {}))
+        reason = answer.get("error") or answer.get("output") or "it does not say why"
+        return failed(f"failed: {_text(reason)}")
+    return _success(plugin, answer.get("output", ""), answer.get("metadata", {}))
 
 
-def _misshapen(answer: Json) -> str:
+def _shape_problem(answer: Json) -> str:
     if not isinstance(answer["success"], bool):
         return f"success must be true or false, not {shown(answer['success'])}"
     if unknown := sorted(answer.keys() - KEYS):
@@ -211,20 +211,20 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else canonical(value)
 
 
-def _succeeded(plugin: "LoadedPlugin", output: object, metadata: Mapping[str, Any]) -> ToolResult:
+def _success(plugin: "LoadedPlugin", output: object, metadata: Mapping[str, Any]) -> ToolResult:
     about = {"plugin": plugin.plugin.name, **({"plugin_metadata": dict(metadata)} if metadata else {})}
     return ToolResult(visible(_text(output)) or "(nothing)", metadata=about)
 
 
-def _failed(plugin: "LoadedPlugin", one: PluginTool, done: Finished, what: str) -> ToolResult:
+def _failure(plugin: "LoadedPlugin", tool: PluginTool, done: Finished, what: str) -> ToolResult:
     """What went wrong, its exit code, and the end of what it said on stderr: none of it is our word alone."""
     ended = ""
     if done.returncode > 0:
         ended = f"ended with exit code {done.returncode}"
     elif done.returncode < 0 and not (done.timed_out or done.flooded):
         ended = f"was ended by signal {-done.returncode}"
-    lines = [f"{_who(plugin, one)} {'; it '.join(filter(None, (what, ended)))}"]
-    if said := visible(done.stderr.decode("utf-8", "replace")).strip():
-        cut = "… " if len(said) > SAID_CHARS or done.stderr_cut else ""
-        lines.append(f"stderr: {cut}{said[-SAID_CHARS:]}")
+    lines = [f"{_tool_label(plugin, tool)} {'; it '.join(filter(None, (what, ended)))}"]
+    if stderr_text := visible(done.stderr.decode("utf-8", "replace")).strip():
+        cut = "… " if len(stderr_text) > STDERR_CHARS or done.stderr_cut else ""
+        lines.append(f"stderr: {cut}{stderr_text[-STDERR_CHARS:]}")
     return rejected("\n".join(lines), own=False)

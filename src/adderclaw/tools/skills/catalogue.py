@@ -23,14 +23,14 @@ PROJECT_FOLDERS = (".adderclaw/skills", ".agents/skills", ".claude/skills")
 COMMANDS = (".adderclaw/commands", ".claude/commands")
 """Folders of a project whose Markdown files are commands: each is a skill of one file, called by that file's name."""
 COMMAND = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
-MOST = 10_000
+MAX_SKILLS = 10_000
 """Skills that are loaded; that there are more is said."""
-DEEPEST = 3
+MAX_DEPTH = 3
 """Levels below a folder of skills on which a skill is looked for."""
 TRUE = frozenset({"true", "yes", "on", "1"})
 
 
-class Place(NamedTuple):
+class SkillFolder(NamedTuple):
     """A folder of skills."""
 
     folder: str
@@ -69,7 +69,7 @@ class Skill:
     file: str = "SKILL.md"
     fields: Json = field(default_factory=dict[str, Any])
     """The frontmatter as it is."""
-    alone: bool = False
+    is_command: bool = False
     """A command: what else lies in its folder is not its own."""
 
     @property
@@ -79,14 +79,14 @@ class Skill:
     @property
     def references_index(self) -> tuple[str, ...]:
         """Its other files, by their way from its folder; they are listed, not read."""
-        if self.alone:
+        if self.is_command:
             return ()
-        return tuple(way for way in files.listed(self.folder) if way != self.file)
+        return tuple(way for way in files.list_files(self.folder) if way != self.file)
 
     @property
     def for_model(self) -> bool:
         """False: only a person calls it (`disable-model-invocation`, or a command that says nothing of itself)."""
-        if self.alone and not self.fields.get("description"):
+        if self.is_command and not self.fields.get("description"):
             return False
         return str(self.fields.get("disable-model-invocation", "")).lower() not in TRUE
 
@@ -133,56 +133,58 @@ class Catalogue:
 
         Then it goes before a skill of the project: the operator trusted the plugin, and perhaps not the project.
         """
-        name = checks.normal(name)
+        name = checks.normalize_name(name)
         return self._short.get(name) or self.by_name.get(name)
 
 
 # ------------------------------------------------------------------ loading
 
 
-def places(
-    project: str, home: str, own: str = "", further: Iterable[Place] = (), homes: Sequence[str] = ()
-) -> tuple[Place, ...]:
+def skill_folders(
+    project: str, home: str, own: str = "", further: Iterable[SkillFolder] = (), homes: Sequence[str] = ()
+) -> tuple[SkillFolder, ...]:
     """Where skills are, in order of precedence: the operator's, then the project's, whether or not it is trusted.
 
     A name that appears twice counts where it comes first. `own` is skills.dir or --skills-dir: a folder outside of the
     project is one that the operator chose. `homes` are folders of the operator beside `home`, AdderClaw's own.
     """
     root = followed(project)
-    named = [_project_place(followed(own), root)] if own else []
-    found = [place for place in named if place.root != root]
+    named = [_named_folder(followed(own), root)] if own else []
+    sources = [source for source in named if source.root != root]
     mine = [folder for folder in (home, *homes) if folder]
-    found += [Place(followed(os.path.join(folder, home_names.SKILLS)), "user") for folder in mine]
-    found += [Place(followed(os.path.join(folder, home_names.COMMANDS)), "user", commands=True) for folder in mine]
-    found += [place for place in named if place.root == root]
-    found += _of_project(root, PROJECT_FOLDERS, commands=False)
-    found += _of_project(root, COMMANDS, commands=True)
-    by_folder: dict[str, Place] = {}
-    for place in (*found, *further):
-        by_folder.setdefault(place.folder, place)
+    sources += [SkillFolder(followed(os.path.join(folder, home_names.SKILLS)), "user") for folder in mine]
+    sources += [
+        SkillFolder(followed(os.path.join(folder, home_names.COMMANDS)), "user", commands=True) for folder in mine
+    ]
+    sources += [source for source in named if source.root == root]
+    sources += _project_folders(root, PROJECT_FOLDERS, commands=False)
+    sources += _project_folders(root, COMMANDS, commands=True)
+    by_folder: dict[str, SkillFolder] = {}
+    for source in (*sources, *further):
+        by_folder.setdefault(source.folder, source)
     return tuple(by_folder.values())
 
 
-def _of_project(root: str, names: Sequence[str], *, commands: bool) -> list[Place]:
+def _project_folders(root: str, names: Sequence[str], *, commands: bool) -> list[SkillFolder]:
     """Its own folders; one that leads out of it is not its to bring."""
     folders = [followed(os.path.join(root, name)) for name in names]
-    return [Place(folder, "project", root, commands) for folder in folders if beneath(folder, root)]
+    return [SkillFolder(folder, "project", root, commands) for folder in folders if beneath(folder, root)]
 
 
-def _project_place(folder: str, root: str) -> Place:
+def _named_folder(folder: str, root: str) -> SkillFolder:
     """Links may not lead out of the project; of a folder elsewhere, which somebody named by hand, not out of that."""
-    return Place(folder, "project", root if beneath(folder, root) else folder)
+    return SkillFolder(folder, "project", root if beneath(folder, root) else folder)
 
 
-def load(where: Sequence[Place], most: int = MOST) -> Catalogue:
+def load_skills(sources: Sequence[SkillFolder], most: int = MAX_SKILLS) -> Catalogue:
     """All skills of the places; an earlier place goes before a later one."""
     used: dict[str, Skill] = {}
     invalid: list[Skill] = []
     duplicates: list[Duplicate] = []
     notes: list[str] = []
     count = 0
-    for place in where:
-        for skill in _of_place(place, notes):
+    for source in sources:
+        for skill in _skills_in(source, notes):
             count += 1
             if count > most:
                 notes.append(f"there are more than {most:,} skills: those after {skill.folder} were not looked at")
@@ -196,86 +198,88 @@ def load(where: Sequence[Place], most: int = MOST) -> Catalogue:
         if count > most:
             break
     ordered = tuple(used[name] for name in sorted(used))
-    there = tuple(place.folder for place in where if workspace.is_folder(workspace.resolved_path(place.folder)))
-    return Catalogue(ordered, tuple(invalid), there, tuple(duplicates), tuple(notes))
+    existing = tuple(source.folder for source in sources if workspace.is_folder(workspace.resolved_path(source.folder)))
+    return Catalogue(ordered, tuple(invalid), existing, tuple(duplicates), tuple(notes))
 
 
-def _of_place(place: Place, notes: list[str]) -> Iterator[Skill]:
-    if place.prefix:
-        for skill in _of_place(place._replace(prefix=""), notes):
-            yield replace(skill, name=f"{place.prefix}:{skill.name}")
+def _skills_in(source: SkillFolder, notes: list[str]) -> Iterator[Skill]:
+    if source.prefix:
+        for skill in _skills_in(source._replace(prefix=""), notes):
+            yield replace(skill, name=f"{source.prefix}:{skill.name}")
         return
-    if place.commands and place.folder.endswith(".md"):
-        yield _command(place, place.folder, os.path.basename(place.folder).removesuffix(".md"))
+    if source.commands and source.folder.endswith(".md"):
+        yield _command(source, source.folder, os.path.basename(source.folder).removesuffix(".md"))
         return
-    if place.commands:
-        yield from _commands(place, place.folder, "", 1, notes)
+    if source.commands:
+        yield from _commands(source, source.folder, "", 1, notes)
         return
-    if _file(place.folder):
-        yield inspect(place.folder, place.scope)
+    if _skill_file(source.folder):
+        yield inspect_skill(source.folder, source.scope)
         return
-    yield from _beneath(place, place.folder, 1, notes)
+    yield from _skills_beneath(source, source.folder, 1, notes)
 
 
-def _beneath(place: Place, folder: str, depth: int, notes: list[str]) -> Iterator[Skill]:
+def _skills_beneath(source: SkillFolder, folder: str, depth: int, notes: list[str]) -> Iterator[Skill]:
     for entry in _folders(folder, notes):
         path = entry.path.text
         name = visible(entry.path.name, keep_newlines=False)
         if entry.is_link:
             real = followed(path)
-            if place.root and not beneath(real, place.root):
-                yield _broken(name, real, place.scope, "its folder is a link that leads out of the project")
-            elif _file(real):
-                yield inspect(real, place.scope, entry.path.name)
+            if source.root and not beneath(real, source.root):
+                yield _broken_skill(name, real, source.scope, "its folder is a link that leads out of the project")
+            elif _skill_file(real):
+                yield inspect_skill(real, source.scope, entry.path.name)
             elif depth == 1:
-                yield _broken(name, real, place.scope, "its folder is a link to a folder that has no SKILL.md")
-        elif _file(path):
-            yield inspect(path, place.scope)
+                yield _broken_skill(name, real, source.scope, "its folder is a link to a folder that has no SKILL.md")
+        elif _skill_file(path):
+            yield inspect_skill(path, source.scope)
         else:
-            found = False
-            for skill in _beneath(place, path, depth + 1, notes) if depth < DEEPEST else ():
-                found = True
+            has_skill = False
+            for skill in _skills_beneath(source, path, depth + 1, notes) if depth < MAX_DEPTH else ():
+                has_skill = True
                 yield skill
-            if not found and depth == 1:
-                yield _broken(name, path, place.scope, "there is no SKILL.md in its folder")
+            if not has_skill and depth == 1:
+                yield _broken_skill(name, path, source.scope, "there is no SKILL.md in its folder")
 
 
-def _commands(place: Place, folder: str, prefix: str, depth: int, notes: list[str]) -> Iterator[Skill]:
+def _commands(source: SkillFolder, folder: str, prefix: str, depth: int, notes: list[str]) -> Iterator[Skill]:
     """`a.md` is /a, and `b/a.md` is /b:a."""
     for entry in _entries(folder, notes):
         name, path = entry.path.name, entry.path.text
         if entry.is_folder:
-            if depth < DEEPEST:
-                yield from _commands(place, path, f"{prefix}{name}:", depth + 1, notes)
+            if depth < MAX_DEPTH:
+                yield from _commands(source, path, f"{prefix}{name}:", depth + 1, notes)
         elif name.endswith(".md"):
-            yield _command(place, followed(path) if entry.is_link else path, f"{prefix}{name.removesuffix('.md')}")
+            yield _command(source, followed(path) if entry.is_link else path, f"{prefix}{name.removesuffix('.md')}")
 
 
-def _command(place: Place, path: str, name: str) -> Skill:
+def _command(source: SkillFolder, path: str, name: str) -> Skill:
     folder, file = os.path.split(path)
     shown = visible(name, keep_newlines=False)
-    if place.root and not beneath(path, place.root):
-        return _broken(shown, folder, place.scope, "it is a link that leads out of the project", file)
+    if source.root and not beneath(path, source.root):
+        return _broken_skill(shown, folder, source.scope, "it is a link that leads out of the project", file)
     if not all(COMMAND.fullmatch(part) for part in name.split(":")):
-        return _broken(shown, folder, place.scope, "a command is named with letters, digits, '.', '_' and '-'", file)
+        return _broken_skill(
+            shown, folder, source.scope, "a command is named with letters, digits, '.', '_' and '-'", file
+        )
     try:
         data = _head(folder, file)
         head = frontmatter.parse(data) if data.removeprefix(frontmatter.BOM).startswith(b"---") else NO_HEAD
     except (frontmatter.Malformed, Refused) as error:
-        return _broken(shown, folder, place.scope, str(error), file)
+        return _broken_skill(shown, folder, source.scope, str(error), file)
     except OSError as error:
-        return _broken(shown, folder, place.scope, f"{file} cannot be read: {error.strerror}", file)
+        return _broken_skill(shown, folder, source.scope, f"{file} cannot be read: {error.strerror}", file)
     fields = head.fields
     return Skill(
-        checks.normal(name),
+        checks.normalize_name(name),
         _line(fields.get("description")),
         folder,
-        place.scope,
+        source.scope,
         allowed_tools=_tools(fields.get("allowed-tools")),
         repairs=head.repairs,
         file=file,
         fields=fields,
-        alone=True,
+        is_command=True,
     )
 
 
@@ -284,13 +288,13 @@ NO_HEAD = frontmatter.Head({}, ())
 
 def _entries(folder: str, notes: list[str]) -> list[workspace.Entry]:
     try:
-        found = workspace.entries(workspace.resolved_path(folder))
+        entries = workspace.entries(workspace.resolved_path(folder))
     except (FileNotFoundError, NotADirectoryError, Refused):
         return []
     except OSError as error:
         notes.append(f"{folder} cannot be looked into: {error.strerror}")
         return []
-    return [one for one in found if not one.path.name.startswith(".") and one.path.name not in files.SKIPPED]
+    return [entry for entry in entries if not entry.path.name.startswith(".") and entry.path.name not in files.SKIPPED]
 
 
 def _folders(folder: str, notes: list[str]) -> list[workspace.Entry]:
@@ -302,52 +306,54 @@ def _leads_to_a_folder(link: workspace.Entry) -> bool:
     return workspace.is_folder(workspace.resolved_path(followed(link.path.text)))
 
 
-def _file(folder: str) -> str:
-    place = workspace.resolved_path(folder)
-    return next((name for name in NAMES if workspace.exists(place / name)), "")
+def _skill_file(folder: str) -> str:
+    location = workspace.resolved_path(folder)
+    return next((name for name in NAMES if workspace.exists(location / name)), "")
 
 
 # ------------------------------------------------------------------ one skill
 
 
-def inspect(folder: str, scope: Scope = "project", called: str = "") -> Skill:
+def inspect_skill(folder: str, scope: Scope = "project", called: str = "") -> Skill:
     """The skill in a folder, or what is wrong with it; `called` is the folder's name where that is a link."""
     named = called or os.path.basename(folder)
     shown = visible(named, keep_newlines=False)
-    file = _file(folder)
+    file = _skill_file(folder)
     if not file:
-        return _broken(shown, folder, scope, "there is no SKILL.md in its folder")
+        return _broken_skill(shown, folder, scope, "there is no SKILL.md in its folder")
     try:
         head = frontmatter.parse(_head(folder, file))
     except (frontmatter.Malformed, Refused) as error:
-        return _broken(shown, folder, scope, str(error), file)
+        return _broken_skill(shown, folder, scope, str(error), file)
     except OSError as error:
-        return _broken(shown, folder, scope, f"{file} cannot be read: {error.strerror}", file)
-    return _made(head, folder, scope, named, file)
+        return _broken_skill(shown, folder, scope, f"{file} cannot be read: {error.strerror}", file)
+    return _build_skill(head, folder, scope, named, file)
 
 
 def _head(folder: str, file: str) -> bytes:
-    way = files.way_in(folder, file) if files.is_link(folder, file) else file
+    way = files.path_inside(folder, file) if files.is_link(folder, file) else file
     data = b""
-    with os.fdopen(files.opened(folder, way), "rb", buffering=0) as source:
+    with os.fdopen(files.open_file(folder, way), "rb", buffering=0) as source:
         while not frontmatter.complete(data) and (part := source.read(frontmatter.PART)):
             data += part
     return data
 
 
-def _broken(name: str, folder: str, scope: Scope, why: str, file: str = "SKILL.md") -> Skill:
+def _broken_skill(name: str, folder: str, scope: Scope, why: str, file: str = "SKILL.md") -> Skill:
     return Skill(name, "", folder, scope, diagnosis=(visible(why, keep_newlines=False),), usable=False, file=file)
 
 
-def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: str) -> Skill:
+def _build_skill(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: str) -> Skill:
     fields = head.fields
-    wrong_name, wrong = checks.of_name(fields, named), checks.of_others(fields)
+    wrong_name, wrong = checks.name_problems(fields, named), checks.other_problems(fields)
     repairs = list(head.repairs)
     if scope == "plugin" and COMMAND.fullmatch(named):  # there a name is a title, and the folder's is the name
         repairs += wrong_name
         wrong_name = []
         fields = {**fields, "name": named}
-    told = [visible(text, keep_newlines=False) for text in (*wrong_name, *wrong, *checks.strange(fields))]
+    diagnosis = [
+        visible(text, keep_newlines=False) for text in (*wrong_name, *wrong, *checks.specification_objections(fields))
+    ]
     name = fields.get("name")
     own = isinstance(name, str) and not wrong_name
     metadata: Any = fields.get("metadata")
@@ -358,7 +364,7 @@ def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: s
     if description != " ".join(str(fields.get("description", "")).split()):
         repairs.append("invisible characters of the description are shown as \\u{…}")
     return Skill(
-        checks.normal(cast(str, name)) if own else visible(named, keep_newlines=False),
+        checks.normalize_name(cast(str, name)) if own else visible(named, keep_newlines=False),
         description[: checks.LONGEST_DESCRIPTION],
         folder,
         scope,
@@ -369,7 +375,7 @@ def _made(head: frontmatter.Head, folder: str, scope: Scope, named: str, file: s
         _line(fields.get("license")),
         _line(fields.get("compatibility")),
         {_line(key): _line(value) for key, value in more.items()},
-        tuple(told),
+        tuple(diagnosis),
         tuple(repairs),
         not wrong,
         file,

@@ -12,7 +12,7 @@ from adderclaw.tools.skills import files, scripts
 from adderclaw.tools.skills.catalogue import Skill
 from adderclaw.tools.skills.markdown import Section, sections, slug
 
-LARGEST = 1_048_576
+MAX_FILE_BYTES = 1_048_576
 """Bytes of one file that are looked at."""
 SUMMARY = re.compile(
     r"(?i)(?:overview|summary|purpose|introduction|about|description|goals?|instructions?|usage|workflow|steps?|process"
@@ -20,7 +20,7 @@ SUMMARY = re.compile(
     r"|how (?:it works|to use))\b.*"
 )
 """Titles of sections that tell what a skill is for and how it works."""
-LISTED = 60
+MAX_LISTED = 60
 """Sections and files that are named at most."""
 
 
@@ -63,8 +63,8 @@ class Disclosed(NamedTuple):
     @property
     def text(self) -> str:
         """For the model: each part with where it is from."""
-        parts = [_shown(self.skill, file) for file in self.files]
-        parts += [f"[{one.path}: not shown: {one.reason}]" for one in self.blocked]
+        parts = [_framed(self.skill, file) for file in self.files]
+        parts += [f"[{entry.path}: not shown: {entry.reason}]" for entry in self.blocked]
         return "\n".join((*parts, *(f"[{note}]" for note in self.notes)))
 
     def event(self) -> Json:
@@ -72,7 +72,7 @@ class Disclosed(NamedTuple):
         pieces: list[Json] = [
             {"path": file.path, "bytes": file.bytes, "tokens": file.tokens, "cut": file.cut} for file in self.files
         ]
-        pieces += [{"path": one.path, "bytes": 0, "tokens": 0, "blocked": one.reason} for one in self.blocked]
+        pieces += [{"path": entry.path, "bytes": 0, "tokens": 0, "blocked": entry.reason} for entry in self.blocked]
         return {
             "skill": self.skill,
             "stage": self.stage,
@@ -83,13 +83,13 @@ class Disclosed(NamedTuple):
 
     def as_json(self) -> Json:
         """All of it; `heard` makes it again."""
-        files, blocked = [list(file) for file in self.files], [list(one) for one in self.blocked]
+        files, blocked = [list(file) for file in self.files], [list(entry) for entry in self.blocked]
         return {"skill": self.skill, "stage": self.stage, "files": files, "blocked": blocked, "notes": list(self.notes)}
 
 
-def heard(told: Json) -> Disclosed:
-    files, blocked = (Loaded(*file) for file in told["files"]), (Blocked(*one) for one in told["blocked"])
-    return Disclosed(told["skill"], told["stage"], tuple(files), tuple(blocked), tuple(told["notes"]))
+def disclosed_from_json(data: Json) -> Disclosed:
+    files, blocked = (Loaded(*file) for file in data["files"]), (Blocked(*entry) for entry in data["blocked"])
+    return Disclosed(data["skill"], data["stage"], tuple(files), tuple(blocked), tuple(data["notes"]))
 
 
 class Constraints(NamedTuple):
@@ -100,12 +100,12 @@ class Constraints(NamedTuple):
     network: bool
 
 
-def estimated(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Tokens of a text: a quarter of its characters, rounded up."""
     return -(-len(text) // 4)
 
 
-def _shown(skill: str, file: Loaded) -> str:
+def _framed(skill: str, file: Loaded) -> str:
     rest = f"\n[{file.cut:,} more bytes were cut: no room is left]" if file.cut else ""
     body = file.text.replace("</skill", "<\\/skill")
     return f'<skill name="{skill}" file="{file.path}">\n{body}{rest}\n</skill>'
@@ -129,41 +129,43 @@ class Disclosure:
         lines = [f"name: {skill.name}", f"description: {skill.description}"]
         lines += [f"tags: {', '.join(skill.tags)}"] if skill.tags else []
         lines += [f"version: {skill.version}"] if skill.version else []
-        return self._done(0, [self._take(f"{skill.file}#frontmatter", "\n".join(lines))])
+        return self._result(0, [self._load(f"{skill.file}#frontmatter", "\n".join(lines))])
 
     def summary(self) -> Disclosed:
         """Stage 1: heading and summary sections of SKILL.md, and what else there is to ask for."""
         try:
-            found = sections(self.body())
+            parts = sections(self.body())
         except Refused as error:
-            return self._done(1, [], [Blocked(self.skill.file, error.reason)])
-        shown, others = _summarised(found)
+            return self._result(1, [], [Blocked(self.skill.file, error.reason)])
+        shown, others = _split_summary(parts)
         text = "\n\n".join((*shown, *self._outline(others)))
-        blocked = [Blocked(way, "it lies outside of the skill's folder") for way in scripts.outward(self.body())]
-        return self._done(1, [self._take(self.skill.file, text)], blocked)
+        blocked = [
+            Blocked(way, "it lies outside of the skill's folder") for way in scripts.outside_scripts(self.body())
+        ]
+        return self._result(1, [self._load(self.skill.file, text)], blocked)
 
     def requested(self, paths: Sequence[str]) -> Disclosed:
         """Stage 2: these files and sections (`references/x.md`, `SKILL.md#Title`), and nothing else."""
         loaded: list[Loaded] = []
         blocked: list[Blocked] = []
         notes: list[str] = []
-        for given in dict.fromkeys(paths):
-            shown = visible(given[:200], keep_newlines=False)
+        for request in dict.fromkeys(paths):
+            shown = visible(request[:200], keep_newlines=False)
             try:
-                path, text = self._piece(given)
+                path, text = self._find_part(request)
             except Refused as error:
                 blocked.append(Blocked(shown, error.reason))
                 continue
             if path in self.disclosed and path != self.skill.file:  # of SKILL.md it may have been the summary only
                 notes.append(f"{shown} was shown before")
             else:
-                loaded.append(self._take(path, text))
-        return self._done(2, loaded, blocked, notes)
+                loaded.append(self._load(path, text))
+        return self._result(2, loaded, blocked, notes)
 
-    def refusal(self, given: str) -> str:
+    def refusal(self, request: str) -> str:
         """Why a file or section cannot be shown; empty where it can be."""
         try:
-            self._piece(given)
+            self._find_part(request)
         except Refused as error:
             return error.reason
         return ""
@@ -174,23 +176,24 @@ class Disclosure:
             body = self.body()
         except Refused:
             body = ""
-        blocked = [Blocked(way, "it lies outside of the skill's folder") for way in scripts.outward(body)]
+        blocked = [Blocked(way, "it lies outside of the skill's folder") for way in scripts.outside_scripts(body)]
         loaded = [
-            self._take(f"{one.way}#descriptor", _descriptor(one)) for one in scripts.scripts(self.skill.folder, body)
+            self._load(f"{script.way}#descriptor", _descriptor(script))
+            for script in scripts.list_scripts(self.skill.folder, body)
         ]
-        return self._done(3, loaded, blocked, [_constraints(constraints)] if loaded else ["there are no scripts"])
+        return self._result(3, loaded, blocked, [_constraints(constraints)] if loaded else ["there are no scripts"])
 
     # ------------------------------------------------------------------ what they are made of
 
     def shown(self, path: str, text: str) -> str:
         """A text of the skill as the model sees it, cut to what there is room for."""
-        return _shown(self.skill.name, self._take(path, text))
+        return _framed(self.skill.name, self._load(path, text))
 
     def body(self) -> str:
         """SKILL.md without its frontmatter; raises Refused."""
         if self._body is None:
             self._body = frontmatter.body(
-                _text(files.read(self.skill.folder, self.skill.file, LARGEST), self.skill.file)
+                _text(files.read_file(self.skill.folder, self.skill.file, MAX_FILE_BYTES), self.skill.file)
             )
         return self._body
 
@@ -198,32 +201,32 @@ class Disclosure:
     def room(self) -> tuple[int, int]:
         """Bytes and tokens that may still be disclosed."""
         taken = self.disclosed.values()
-        return self._bytes - sum(one.bytes for one in taken), self._tokens - sum(one.tokens for one in taken)
+        return self._bytes - sum(file.bytes for file in taken), self._tokens - sum(file.tokens for file in taken)
 
-    def _take(self, path: str, text: str) -> Loaded:
+    def _load(self, path: str, text: str) -> Loaded:
         text = visible(text)
         before = self.disclosed.pop(path, None)  # more of the same file is shown now: it counts once
         size, (room, tokens) = len(text.encode("utf-8", "replace")), self.room
-        kept = _fitting(text, max(0, room), max(0, tokens))
-        count = len(kept.encode("utf-8", "replace"))
-        loaded = Loaded(path, count, estimated(kept), kept, size - count)
+        fitting = _cut_to_fit(text, max(0, room), max(0, tokens))
+        count = len(fitting.encode("utf-8", "replace"))
+        loaded = Loaded(path, count, estimate_tokens(fitting), fitting, size - count)
         self.disclosed[path] = loaded if before is None or loaded.bytes >= before.bytes else before
         return loaded
 
-    def _piece(self, given: str) -> tuple[str, str]:
+    def _find_part(self, request: str) -> tuple[str, str]:
         """A file or section that was asked for: its path as it is told, and its text."""
-        path, _, title = given.partition("#")
-        way = files.way_in(self.skill.folder, path) if path else self.skill.file
+        path, _, title = request.partition("#")
+        way = files.path_inside(self.skill.folder, path) if path else self.skill.file
         own = way == self.skill.file
-        text = self.body() if own else _text(files.read(self.skill.folder, way, LARGEST), way)
+        text = self.body() if own else _text(files.read_file(self.skill.folder, way, MAX_FILE_BYTES), way)
         if not title:
             return way, text.strip()
-        wanted = (title.strip().lstrip("#").strip().lower(), slug(title))
-        found = sections(text)
-        for section in found:
-            if section.level and (section.title.lower() == wanted[0] or slug(section.title) == wanted[1]):
+        titles = (title.strip().lstrip("#").strip().lower(), slug(title))
+        parts = sections(text)
+        for section in parts:
+            if section.level and (section.title.lower() == titles[0] or slug(section.title) == titles[1]):
                 return f"{way}#{visible(section.title, keep_newlines=False)}", section.whole
-        raise Refused(f"there is no such section; there are: {_titles(found) or 'none'}")
+        raise Refused(f"there is no such section; there are: {_titles(parts) or 'none'}")
 
     def _outline(self, others: list[Section]) -> list[str]:
         lines: list[str] = []
@@ -231,22 +234,22 @@ class Disclosure:
             lines.append("Further sections, to be asked for as SKILL.md#Title: " + _titles(others))
         index = self.skill.references_index
         if index:
-            more = f" and {len(index) - LISTED} more" if len(index) > LISTED else ""
-            lines.append("Further files, to be asked for by these paths: " + ", ".join(index[:LISTED]) + more)
+            more = f" and {len(index) - MAX_LISTED} more" if len(index) > MAX_LISTED else ""
+            lines.append("Further files, to be asked for by these paths: " + ", ".join(index[:MAX_LISTED]) + more)
         return lines
 
-    def _done(
+    def _result(
         self, stage: int, loaded: list[Loaded], blocked: Sequence[Blocked] = (), notes: Sequence[str] = ()
     ) -> Disclosed:
         return Disclosed(self.skill.name, stage, tuple(loaded), tuple(blocked), tuple(notes))
 
 
-def _summarised(found: Sequence[Section]) -> tuple[list[str], list[Section]]:
+def _split_summary(parts: Sequence[Section]) -> tuple[list[str], list[Section]]:
     """The texts that belong to the summary, and the sections that do not."""
     shown: list[str] = []
     others: list[Section] = []
     heading = False
-    for section in found:
+    for section in parts:
         if section.level == 0 or (section.level == 1 and not heading):
             heading = heading or section.level == 1
             shown.append(section.own)
@@ -258,10 +261,10 @@ def _summarised(found: Sequence[Section]) -> tuple[list[str], list[Section]]:
     return shown, others
 
 
-def _titles(found: Sequence[Section]) -> str:
-    named = [f"{one.title} ({len(one.whole):,} characters)" for one in found if one.level]
-    more = f" and {len(named) - LISTED} more" if len(named) > LISTED else ""
-    return visible("; ".join(named[:LISTED]) + more, keep_newlines=False)
+def _titles(parts: Sequence[Section]) -> str:
+    named = [f"{section.title} ({len(section.whole):,} characters)" for section in parts if section.level]
+    more = f" and {len(named) - MAX_LISTED} more" if len(named) > MAX_LISTED else ""
+    return visible("; ".join(named[:MAX_LISTED]) + more, keep_newlines=False)
 
 
 def _text(part: files.FilePart, way: str) -> str:
@@ -275,23 +278,23 @@ def _text(part: files.FilePart, way: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _fitting(text: str, room: int, tokens: int) -> str:
+def _cut_to_fit(text: str, room: int, tokens: int) -> str:
     """The beginning of a text that fits, whole lines where it must be cut."""
-    if len(text.encode("utf-8", "replace")) <= room and estimated(text) <= tokens:
+    if len(text.encode("utf-8", "replace")) <= room and estimate_tokens(text) <= tokens:
         return text
-    kept = text[: tokens * 4].encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
-    end = kept.rfind("\n")
-    return kept[:end] if end > 0 else kept
+    start = text[: tokens * 4].encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    end = start.rfind("\n")
+    return start[:end] if end > 0 else start
 
 
-def _descriptor(one: "scripts.Script") -> str:
-    said = f": {one.summary}" if one.summary else ""
-    return f"{one.way}{said} ({one.size:,} bytes; run it as: {' '.join(one.argv)} …)"
+def _descriptor(script: "scripts.Script") -> str:
+    summary = f": {script.summary}" if script.summary else ""
+    return f"{script.way}{summary} ({script.size:,} bytes; run it as: {' '.join(script.argv)} …)"
 
 
-def _constraints(held: Constraints) -> str:
-    network = "with" if held.network else "without"
+def _constraints(limits: Constraints) -> str:
+    network = "with" if limits.network else "without"
     return (
-        f"Scripts run in the sandbox ({held.sandbox}), {network} network, at most {held.timeout_seconds:g} seconds, "
-        "from the workspace, and only after the gate has judged the call."
+        f"Scripts run in the sandbox ({limits.sandbox}), {network} network, at most {limits.timeout_seconds:g} "
+        "seconds, from the workspace, and only after the gate has judged the call."
     )

@@ -23,14 +23,14 @@ class FilePart(NamedTuple):
     """Bytes of the whole file."""
 
 
-def way_in(folder: str, given: str) -> str:
+def path_inside(folder: str, path: str) -> str:
     """A path that somebody wrote, as the way from the skill's folder; raises Refused where it leads out."""
-    shown = visible(given[:200], keep_newlines=False)
-    if not given or "\0" in given or len(given) > 1000:
+    shown = visible(path[:200], keep_newlines=False)
+    if not path or "\0" in path or len(path) > 1000:
         raise Refused(f"{shown!r} is no path inside of a skill")
-    if given.startswith(("/", "~")) or "\\" in given or "://" in given:
+    if path.startswith(("/", "~")) or "\\" in path or "://" in path:
         raise Refused(f"{shown!r} is no path inside of the skill: name it from the skill's folder, as references/x.md")
-    way = os.path.normpath(given)
+    way = os.path.normpath(path)
     if way == ".." or way.startswith("../"):
         raise Refused(f"{shown!r} leads out of the skill's folder")
     real = followed(os.path.join(folder, way))
@@ -39,52 +39,52 @@ def way_in(folder: str, given: str) -> str:
     return os.path.relpath(real, folder)
 
 
-def _place(folder: str, way: str = ".") -> WorkspacePath:
+def _location(folder: str, way: str = ".") -> WorkspacePath:
     """What lies in a skill's folder, which was resolved once: if it is a link by now, it is not followed."""
     return workspace.resolved_path(WorkspacePath(folder, way).text)
 
 
-def opened(folder: str, way: str) -> int:
+def open_file(folder: str, way: str) -> int:
     """A descriptor of a regular file of the skill, reached through no link; raises Refused, or OSError as open does."""
     try:
-        return workspace.open_file(_place(folder, way))
+        return workspace.open_file(_location(folder, way))
     except IsADirectoryError:
         raise Refused(f"{visible(way, keep_newlines=False)!r} is not a regular file") from None
 
 
-def read(folder: str, given: str, most: int) -> FilePart:
+def read_file(folder: str, path: str, most: int) -> FilePart:
     """At most so many bytes of a file of the skill; raises Refused, also for one that is not there."""
-    way = way_in(folder, given)
+    way = path_inside(folder, path)
     try:
-        with os.fdopen(opened(folder, way), "rb") as file:
+        with os.fdopen(open_file(folder, way), "rb") as file:
             return FilePart(file.read(most), os.fstat(file.fileno()).st_size)
     except OSError as error:
-        shown = visible(given[:200], keep_newlines=False)
+        shown = visible(path[:200], keep_newlines=False)
         raise Refused(f"{shown!r} cannot be read: {error.strerror}") from None
 
 
 def _leads_to_a_file(folder: str, way: str) -> bool:
     """Whether a link leads to a regular file of the skill itself."""
     try:
-        return workspace.is_file(_place(folder, way_in(folder, way)))
+        return workspace.is_file(_location(folder, path_inside(folder, way)))
     except Refused:
         return False
 
 
 def is_link(folder: str, way: str) -> bool:
     try:
-        return workspace.Entry(place := _place(folder, way), workspace.status(place)).is_link
+        return workspace.Entry(location := _location(folder, way), workspace.status(location)).is_link
     except (OSError, Refused):
         return True
 
 
-def listed(folder: str, under: str = "") -> Iterator[str]:
+def list_files(folder: str, under: str = "") -> Iterator[str]:
     """The skill's files by their way from its folder, folder after folder; links to folders are not followed."""
     waiting, count = [under], 0
     while waiting and count < MOST_FILES:
         here = waiting.pop()
         try:
-            entries = workspace.entries(_place(folder, here or "."))
+            entries = workspace.entries(_location(folder, here or "."))
         except (OSError, Refused):
             continue
         files: list[str] = []

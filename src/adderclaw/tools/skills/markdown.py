@@ -21,21 +21,21 @@ def sections(text: str) -> tuple[Section, ...]:
     """In their order; the first is what stands before the first heading, if there is any."""
     lines = text.split("\n")
     starts = _headings(lines)
-    found: list[Section] = []
+    result: list[Section] = []
     before = "\n".join(lines[: starts[0][0]] if starts else lines).strip()
     if before:
-        found.append(Section(0, "", before, before))
-    for place, (start, level, title) in enumerate(starts):
-        following = starts[place + 1 :]
+        result.append(Section(0, "", before, before))
+    for index, (start, level, title) in enumerate(starts):
+        following = starts[index + 1 :]
         own = following[0][0] if following else len(lines)
         whole = next((line for line, deep, _ in following if deep <= level), len(lines))
-        found.append(Section(level, title, "\n".join(lines[start:own]).strip(), "\n".join(lines[start:whole]).strip()))
-    return tuple(found)
+        result.append(Section(level, title, "\n".join(lines[start:own]).strip(), "\n".join(lines[start:whole]).strip()))
+    return tuple(result)
 
 
 def _headings(lines: list[str]) -> list[tuple[int, int, str]]:
     """(line, level, title) of each heading."""
-    found: list[tuple[int, int, str]] = []
+    headings: list[tuple[int, int, str]] = []
     fence = ""
     for number, line in enumerate(lines):
         mark = _FENCE.fullmatch(line)
@@ -45,8 +45,8 @@ def _headings(lines: list[str]) -> list[tuple[int, int, str]]:
         elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
             fence = mark[1]
         elif heading := _HEADING.fullmatch(line):
-            found.append((number, len(heading[1]), (heading[2] or "").strip()))
-    return found
+            headings.append((number, len(heading[1]), (heading[2] or "").strip()))
+    return headings
 
 
 def slug(title: str) -> str:

@@ -24,7 +24,7 @@ class Candidate(NamedTuple):
     reason: str
 
 
-class Routed(NamedTuple):
+class Route(NamedTuple):
     candidates: tuple[Candidate, ...]
     """The best first; of equal scores, in the order of their names."""
     strategy: Literal["matched", "fallback_all_skills", "fail_fast"]
@@ -52,7 +52,7 @@ class _Index:
 _indexes: WeakKeyDictionary[Catalogue, _Index] = WeakKeyDictionary()
 
 
-def ready(catalogue: Catalogue) -> None:
+def prepare_index(catalogue: Catalogue) -> None:
     """What the first route needs, done while skills are loaded: rapidfuzz imported, the words gathered."""
     from importlib import import_module
 
@@ -61,45 +61,51 @@ def ready(catalogue: Catalogue) -> None:
     _index(catalogue)
 
 
-def candidates(
+def route(
     catalogue: Catalogue,
     task: str,
     *,
     top_k: int = 8,
     min_score: float = 55.0,
     strategy: Strategy = "fallback_all_skills",
-) -> Routed:
+) -> Route:
     """The skills that are similar enough to the task, at most `top_k`; where there are none, as the strategy says."""
     index = _index(catalogue)
-    wanted = _known(words(task), index)
-    task_text = _joined(frozenset(wanted))
-    hits = {place for stem in wanted for place in index.where.get(stem, ())}
-    scored = {index.entries[place].skill.name: _scored(index.entries[place], wanted, task_text) for place in hits}
-    good = [one for one in _ordered(scored.values()) if one.score >= min_score and one.score > 0]
+    task_words = _correct_words(words(task), index)
+    task_text = _joined(frozenset(task_words))
+    hits = {position for stem in task_words for position in index.where.get(stem, ())}
+    scored = {
+        index.entries[position].skill.name: _score(index.entries[position], task_words, task_text) for position in hits
+    }
+    good = [
+        candidate
+        for candidate in _sort_candidates(scored.values())
+        if candidate.score >= min_score and candidate.score > 0
+    ]
     if good:
-        return Routed(tuple(good[:top_k]), "matched")
+        return Route(tuple(good[:top_k]), "matched")
     if strategy == "fail_fast":
-        return Routed((), "fail_fast")
+        return Route((), "fail_fast")
     rest = (scored.get(skill.name, Candidate(skill.name, 0.0, "no word in common")) for skill in catalogue.skills)
-    return Routed(tuple(_ordered(rest)), "fallback_all_skills")
+    return Route(tuple(_sort_candidates(rest)), "fallback_all_skills")
 
 
-def _ordered(found: Iterable[Candidate]) -> list[Candidate]:
-    return sorted(found, key=lambda one: (-one.score, one.skill_name))
+def _sort_candidates(unordered: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(unordered, key=lambda candidate: (-candidate.score, candidate.skill_name))
 
 
-def _scored(entry: _Entry, wanted: dict[str, str], task_text: str) -> Candidate:
+def _score(entry: _Entry, task_words: dict[str, str], task_text: str) -> Candidate:
     """The best of three: the words of the name, those of the whole description, and labels that the task names."""
     from rapidfuzz import fuzz
 
-    task = wanted.keys()
+    task = task_words.keys()
     shared = entry.text & task
     labels = [label for label, stems in entry.labels.items() if stems <= task]
     by_name = fuzz.token_set_ratio(task_text, entry.joined[0]) if entry.name & task else 0.0
     by_text = fuzz.token_set_ratio(task_text, entry.joined[1]) if shared else 0.0
     weight = sum(len(entry.labels[label]) for label in labels)
     by_label = min(100.0, LABEL + FURTHER * (weight - 1)) if labels else 0.0
-    parts = [f"words: {', '.join(sorted(wanted[stem] for stem in shared))}"] if shared else []
+    parts = [f"words: {', '.join(sorted(task_words[stem] for stem in shared))}"] if shared else []
     parts += [f"tags: {', '.join(sorted(labels))}"] if labels else []
     return Candidate(entry.skill.name, round(max(by_name, by_text, by_label), 2), "; ".join(parts) or "similar")
 
@@ -108,17 +114,17 @@ def _joined(stems: frozenset[str]) -> str:
     return " ".join(sorted(stems))
 
 
-def _known(task: dict[str, str], index: _Index) -> dict[str, str]:
+def _correct_words(task: dict[str, str], index: _Index) -> dict[str, str]:
     """The task's words, one that no skill has replaced by one that is spelt nearly the same."""
     from rapidfuzz import fuzz, process
 
-    found: dict[str, str] = {}
+    stems: dict[str, str] = {}
     for stem, word in task.items():
         near = None
         if stem not in index.where and len(stem) > 3:
             near = process.extractOne(stem, index.where.keys(), scorer=fuzz.ratio, score_cutoff=TYPO)
-        found.setdefault(near[0] if near else stem, word)
-    return found
+        stems.setdefault(near[0] if near else stem, word)
+    return stems
 
 
 def _index(catalogue: Catalogue) -> _Index:
@@ -126,7 +132,7 @@ def _index(catalogue: Catalogue) -> _Index:
     index = _indexes.get(catalogue)
     if index is None:
         index = _indexes[catalogue] = _Index()
-        for place, skill in enumerate(catalogue.skills):
+        for position, skill in enumerate(catalogue.skills):
             name = frozenset(words(skill.name))
             labels = {label: frozenset(words(label)) for label in (*skill.tags, *skill.keywords)}
             labels = {label: stems for label, stems in labels.items() if stems}
@@ -134,5 +140,5 @@ def _index(catalogue: Catalogue) -> _Index:
             text |= frozenset(stem for stems in labels.values() for stem in stems)
             index.entries.append(_Entry(skill, text, name, (_joined(name), _joined(text)), labels))
             for stem in text:
-                index.where.setdefault(stem, []).append(place)
+                index.where.setdefault(stem, []).append(position)
     return index

@@ -50,44 +50,42 @@ class Script(NamedTuple):
         return (self.interpreter, self.path)
 
 
-def script(folder: str, given: str) -> Script:
+def find_script(folder: str, name: str) -> Script:
     """The script that somebody named; raises Refused for one outside of the folder, not there, or of no known kind."""
-    way = files.way_in(folder, given)
-    part = files.read(folder, way, HEAD)
+    way = files.path_inside(folder, name)
+    part = files.read_file(folder, way, HEAD)
     text = part.data.decode("utf-8", "replace")
     interpreter = _interpreter(way, text)
     if not interpreter:
-        raise Refused(
-            f"{visible(given[:200], keep_newlines=False)!r} is no script: neither its ending nor `#!` says so"
-        )
+        raise Refused(f"{visible(name[:200], keep_newlines=False)!r} is no script: neither its ending nor `#!` says so")
     path = os.path.join(followed(folder), way)
     return Script(way, path, interpreter, part.size, _summary(text))
 
 
-def scripts(folder: str, text: str = "") -> list[Script]:
+def list_scripts(folder: str, text: str = "") -> list[Script]:
     """Those under scripts/, and others of the folder that `text` names, in the order of their paths."""
-    inside = [way for way in files.listed(folder, "scripts") if not files.is_link(folder, way)]
-    named = [os.path.normpath(word) for word in mentioned(text) if not _outside(word)]
-    found: dict[str, Script] = {}
+    inside = [way for way in files.list_files(folder, "scripts") if not files.is_link(folder, way)]
+    named = [os.path.normpath(word) for word in mentioned_paths(text) if not _outside(word)]
+    by_path: dict[str, Script] = {}
     for way in sorted({*inside, *named}):
         try:
-            one = script(folder, way)
+            entry = find_script(folder, way)
         except Refused:
             continue  # a library, a data file, a name that is only an example
-        found.setdefault(one.way, one)
-    return list(found.values())
+        by_path.setdefault(entry.way, entry)
+    return list(by_path.values())
 
 
-def outward(text: str) -> tuple[str, ...]:
+def outside_scripts(text: str) -> tuple[str, ...]:
     """Scripts outside of the skill's folder that its text names: a reason to warn, and each is blocked."""
-    found = (word for word in mentioned(text) if _outside(word) and not _PLACEHOLDER.search(word))
-    return tuple(visible(word[:200], keep_newlines=False) for word in dict.fromkeys(found))
+    paths = (word for word in mentioned_paths(text) if _outside(word) and not _PLACEHOLDER.search(word))
+    return tuple(visible(word[:200], keep_newlines=False) for word in dict.fromkeys(paths))
 
 
-def mentioned(text: str) -> Iterator[str]:
+def mentioned_paths(text: str) -> Iterator[str]:
     """Words in code and links that look like a script's path."""
-    pieces = [found[2] for found in _FENCED.finditer(text)]
-    pieces += [found[1] or found[2] for found in _CODE.finditer(_FENCED.sub("", text))]
+    pieces = [match[2] for match in _FENCED.finditer(text)]
+    pieces += [match[1] or match[2] for match in _CODE.finditer(_FENCED.sub("", text))]
     for piece in pieces:
         for word in _WORD.findall(piece):
             if os.path.splitext(word)[1].lower() in INTERPRETERS and "://" not in word:
@@ -110,5 +108,5 @@ def _interpreter(way: str, text: str) -> str:
 
 
 def _summary(text: str) -> str:
-    found = _DOC.search(text) or _COMMENT.search(text)
-    return visible(" ".join(found[1].split()), keep_newlines=False)[:200] if found else ""
+    match = _DOC.search(text) or _COMMENT.search(text)
+    return visible(" ".join(match[1].split()), keep_newlines=False)[:200] if match else ""

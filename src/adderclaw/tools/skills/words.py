@@ -37,13 +37,13 @@ _ENDINGS = (
 
 def words(text: str) -> dict[str, str]:
     """Stem → the word as it was written, in the order of the text."""
-    found: dict[str, str] = {}
+    stems: dict[str, str] = {}
     for word in _WORD.findall(text.lower()):
         if len(word) > 1 and word not in EMPTY:
-            found.setdefault(stem(word), word)
-            if len(found) >= MOST:
+            stems.setdefault(stem(word), word)
+            if len(stems) >= MOST:
                 break
-    return found
+    return stems
 
 
 def stem(word: str) -> str:

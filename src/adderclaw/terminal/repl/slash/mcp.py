@@ -43,7 +43,7 @@ async def _do(run: Run, servers: "Servers", verb: str, name: str) -> None:
         elif verb == "enable":
             servers.enable(server)
         elif verb == "reconnect":
-            await servers.again(server)
+            await servers.reconnect(server)
         elif verb == "login":
             await _login(run, row)
         else:
@@ -66,7 +66,7 @@ async def _logout(run: Run, servers: "Servers", row: "Status") -> None:
 
     print(visible(await logged_out(run.runtime, row.entry)))
     if row.state == "ready":  # what it was let in with is gone
-        await servers.connection(row.entry.name).anew()
+        await servers.connection(row.entry.name).restart()
 
 
 async def _show(servers: "Servers", row: "Status") -> None:

@@ -101,11 +101,11 @@ def ids(run: Run, _rest: str) -> Done:
 
 def todos(run: Run, _rest: str) -> Done:
     from adderclaw.storage import lists
-    from adderclaw.tools.control.lists import MARKS, line
+    from adderclaw.tools.control.lists import MARKS, task_line
 
     session = run.session
     lines = [f"{MARKS[todo.status]} {todo.content}" for todo in lists.todos(session.store, session.session_id)]
-    lines += map(line, lists.tasks(session.store, session.conversation_id))
+    lines += map(task_line, lists.tasks(session.store, session.conversation_id))
     print(visible("\n".join(lines)) or "nothing is to be done")
 
 
@@ -114,7 +114,7 @@ def agents(run: Run, _rest: str) -> Done:
     from adderclaw.tools.control import definitions
 
     foreign, kit = run.session.config.compat.claude, run.session.scene.kit
-    known = definitions.known(run.runtime.home, kit.project, foreign=foreign, plugins=kit.plugins)
+    known = definitions.known_definitions(run.runtime.home, kit.project, foreign=foreign, plugins=kit.plugins)
     for one in known.by_name.values():
         print(visible(f"{one.name:<18} {one.description}  ({one.source})", keep_newlines=False))
     for problem in known.problems:
