@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 SYSTEM = f"{platform.system()} {platform.machine()}"
-EXTRAS = "fleet server telemetry"
+EXTRAS = "fleet"
 UNUSED = (
     *("test", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "site-packages", "turtle.py"),
     *("__pycache__", "config-3.*", "_test*.so", "_tkinter*.so", "_ctypes_test*.so", "_xx*.so", "xxlimited*.so", "*.a"),

@@ -218,7 +218,7 @@ def totals() -> str:
         sizes = [size for size in map(size_of, names) if size]
         said.append(f"{len(sizes)} packages, {sum(sizes) / 1e6:.0f} MB")
     system = {"linux": "Linux", "darwin": "macOS"}[sys.platform]
-    return f"\nOn {system} the base is {said[0]} without bytecode; with every extra {said[1]}.\n"
+    return f"\nOn {system} the base is {said[0]} without bytecode; with the extra `fleet` {said[1]}.\n"
 
 
 def main() -> None:

@@ -546,10 +546,3 @@ def test_acpx_completes_a_turn(world: World, flag: str, made: bool) -> None:
     assert (world.workspace / "made.txt").exists() == made
     assert [one["status"] for one in world.receipts()] == ["allowed" if made else "denied"]
     assert "acp: acpx" in world.receipts()[0]["decision"]["answered_by"]
-
-
-def test_without_its_package_one_error_says_what_to_install(world: World, tmp_path: Path) -> None:
-    (tmp_path / "acp.py").write_text("raise ModuleNotFoundError(name='acp')\n")
-    done = world.cli("acp", env={"PYTHONPATH": str(tmp_path)})
-    assert (done.code, done.out) == (2, "")
-    assert "the extra `server` is not installed" in done.err

@@ -208,16 +208,3 @@ def test_a_kill_in_the_middle_of_a_turn_loses_nothing(
     assert again.end() == 0
     verified = cli("receipt", "verify", "--output-format", "json")
     assert verified.code == 0, verified.out
-
-
-def test_without_the_packages_of_the_extra_the_fix_is_named(cli: Cli, tmp_path: Path) -> None:
-    """The installed program, on a system that lacks starlette."""
-    missing = tmp_path / "lacking"
-    missing.mkdir()
-    text = 'raise ModuleNotFoundError("No module named \'starlette\'", name="starlette")\n'
-    (missing / "starlette.py").write_text(text, encoding="utf-8")
-    done = cli("serve", env={"PYTHONPATH": str(missing)})
-    assert (done.code, done.out) == (2, "")
-    assert "starlette is missing" in done.err
-    assert "the extra `server` is not installed" in done.err
-    assert cli("token", "list", env={"PYTHONPATH": str(missing)}).code == 0

@@ -8,7 +8,6 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from typing import Literal, TypedDict
 
 from adderclaw import __version__
-from adderclaw.core.record import NamedTuple
 
 type Way = Literal["checkout", "image", "single file", "uv tool", "pipx", "uv pip", "pip"]
 
@@ -35,21 +34,13 @@ def found() -> Installed:
     return {"version": __version__, "way": way, "where": where, "source": source, "update": update, "remove": remove}
 
 
-class Lacking(NamedTuple):
-    why: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"{self.why}: {self.fix}"
-
-
-def lacking(extra: str, missing: str | None) -> Lacking:
+def lacking(extra: str, missing: str | None) -> str:
     """What a person is told where an extra is not installed: every message about one is this."""
-    return Lacking(f"the extra `{extra}` is not installed ({missing} is missing)", f"`{bring(extra)}` brings it")
+    return f"the extra `{extra}` is not installed ({missing} is missing): `{bring(extra)}` brings it"
 
 
 def bring(extra: str) -> str:
-    """The command that brings the packages of an extra, such as `server`, for the way that the program came."""
+    """The command that brings the packages of an extra, such as `fleet`, for the way that the program came."""
     way, where, source = _found()
     # those that are here are named, too: `uv tool` and `pipx` make the environment anew, of what is named
     wanted = _quoted(_requirement(source, [*_extras(), extra]))

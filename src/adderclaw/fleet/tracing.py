@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import __version__
-from adderclaw.storage.telemetry.exporters import lacking
 
 if TYPE_CHECKING:
     from adderclaw.config.schema.settings import Config
@@ -53,7 +52,7 @@ class Tracing:
     def __init__(self, config: "Config") -> None:
         wanted = config.telemetry
         self._provider: Any = None
-        if not wanted.enabled or wanted.protocol != "otlp" or lacking("otlp"):
+        if not wanted.enabled or wanted.protocol != "otlp":
             return
         import logging
 

@@ -62,7 +62,7 @@ def opened() -> "Fleet":
     except ModuleNotFoundError as error:
         from adderclaw.config.installation import lacking
 
-        raise AdderClawError(str(lacking("fleet", error.name))) from error
+        raise AdderClawError(lacking("fleet", error.name)) from error
     return where.read(home(), patience=1.0)
 
 

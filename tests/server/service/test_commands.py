@@ -59,14 +59,6 @@ def test_status_reports_a_server_that_was_started_in_another_way(project: Cli) -
         server.communicate(timeout=60)
 
 
-def test_without_the_packages_of_the_server_nothing_is_installed(project: Cli, tmp_path: Path) -> None:
-    text = 'raise ModuleNotFoundError("No module named \'starlette\'", name="starlette")\n'
-    (tmp_path / "starlette.py").write_text(text, encoding="utf-8")
-    done = install(project, *SYSTEMD, env={"PYTHONPATH": str(tmp_path)})
-    assert (done.code, "the extra `server` is not installed" in done.err) == (2, True)
-    assert not unit_of(project).exists()
-
-
 def test_without_a_project_the_configured_workspace_is_served(project: Cli) -> None:
     done = install(project, *SYSTEMD, "--dry-run", cwd=project.home)
     assert (done.code, "`adderclaw init` makes it" in done.err) == (2, True)

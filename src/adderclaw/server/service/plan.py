@@ -17,8 +17,6 @@ from adderclaw.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
 
 PATHS = ("socket", "tls_cert", "tls_key", "config")
 """Options of `serve` that name a file: a service has no current folder to read them from."""
-EXTRA = ("starlette", "uvicorn", "sse_starlette", "prometheus_client")
-"""The server's own packages, which may be left out at installation."""
 SPARE = 5
 """Seconds that the process has to be gone after its own last limit."""
 
@@ -40,7 +38,6 @@ class Plan(NamedTuple):
 
 def made(options: Mapping[str, Any], *, force: bool = False, unit: str = "") -> Plan:
     """Return the plan for these options of `serve`; refuse what `serve` would refuse. `unit`: where it is written."""
-    _need_extra()
     given = dict(options)
     for name in PATHS:
         if given[name]:
@@ -69,21 +66,6 @@ def _refuse_odd(text: str) -> None:
     """What would begin a line of its own in a unit; a byte that is no UTF-8 is not printable either."""
     if not text.isprintable():
         raise UsageError(f"{text!r}: a service takes no control characters, and nothing that is not UTF-8")
-
-
-def _need_extra() -> None:
-    from importlib import import_module
-    from importlib.util import find_spec
-
-    from adderclaw.config.installation import lacking
-
-    try:
-        import_module(EXTRA[0])
-        for name in EXTRA[1:]:
-            if find_spec(name) is None:
-                raise ModuleNotFoundError(name=name)
-    except ModuleNotFoundError as error:
-        raise UsageError(f"`adderclaw serve`: {lacking('server', error.name)}") from error
 
 
 def installed_program() -> str:

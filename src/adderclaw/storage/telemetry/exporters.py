@@ -11,17 +11,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from adderclaw.core.errors import UsageError
 from adderclaw.core.events import EventRecord, Sink
 
 if TYPE_CHECKING:
-    from adderclaw.config.installation import Lacking
     from adderclaw.config.schema.settings import Config
 
 MAX_WAITING = 2_048
 """Events that wait to be sent."""
-EXTRA = "opentelemetry.sdk"
-"""What the extra `telemetry` brings, and only `otlp` needs."""
 LOGIN_VARIABLES = ("_HEADERS", "_CERTIFICATE", "_CLIENT_KEY")
 """How variables of OpenTelemetry's end that let a program in at the service."""
 FAILED_SERVICE_SECONDS = 0.25
@@ -50,8 +46,6 @@ def sink(
     settings = config.telemetry
     if not settings.enabled or settings.protocol == "noop":
         return None
-    if why := lacking(settings.protocol):
-        raise UsageError(str(why))
     for name in [
         name for name in os.environ if managed and name.startswith("OTEL_") and not name.endswith(LOGIN_VARIABLES)
     ]:
@@ -62,23 +56,6 @@ def sink(
 
     outbox = Outbox(exporter, complain, settings.flush_seconds)
     return outbox.put, outbox.close
-
-
-def lacking(protocol: str) -> "Lacking | None":
-    """Why this protocol cannot be spoken here, with what mends it; None where it can."""
-    if protocol != "otlp":
-        return None
-    from importlib.util import find_spec
-
-    try:
-        if find_spec(EXTRA):
-            return None
-    except ModuleNotFoundError:  # not even what it is a part of
-        pass
-    from adderclaw.config import installation
-
-    why, fix = installation.lacking("telemetry", EXTRA)
-    return installation.Lacking(f'{why}, and telemetry.protocol is "otlp"', f'{fix}; "http" and "file" need none')
 
 
 def _exporter(

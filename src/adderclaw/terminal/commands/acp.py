@@ -30,12 +30,8 @@ def acp(
 
         run_command("onboard", "setup", ["onboard"])
         return
-    try:
-        from adderclaw.clients.acp.serve import serve
-    except ModuleNotFoundError as error:
-        from adderclaw.terminal.commands.serve import without_extra
+    from adderclaw.clients.acp.serve import serve
 
-        raise without_extra("acp", error) from error
     options = Options(
         config_file=config,
         provider=provider,

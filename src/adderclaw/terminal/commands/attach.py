@@ -8,7 +8,6 @@ import typer
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.common import ConfigFile, ModelName, Profile, ProviderName, WorkspaceDir
-from adderclaw.terminal.commands.serve import without_extra
 
 if TYPE_CHECKING:
     from adderclaw.terminal.legacy.attach.lines import InLines
@@ -37,10 +36,8 @@ def attach(
 
     Example: adderclaw attach
     """
-    try:
-        from adderclaw.terminal.legacy.attach import link
-    except ModuleNotFoundError as error:
-        raise without_extra("attach", error) from error
+    from adderclaw.terminal.legacy.attach import link
+
     wanted: Json = {"workspace": workspace, "profile": profile, "provider": provider, "model": model}
     asyncio.run(_attached(link.Link(config, "attach"), conversation, wanted, message, plain=plain))
 

@@ -14,7 +14,6 @@ from adderclaw.core.errors import UsageError
 from adderclaw.storage import Store, clients
 from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.terminal.commands.common import ConfigFile
-from adderclaw.terminal.commands.serve import without_extra
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -35,10 +34,8 @@ def dashboard(
 
     Example: adderclaw dashboard --no-browser
     """
-    try:
-        from adderclaw.server import listening
-    except ModuleNotFoundError as error:
-        raise without_extra("dashboard", error) from error
+    from adderclaw.server import listening
+
     running = listening.running()
     if running is None or not running.address:
         raise UsageError(f"no server of {configuration.home()} runs: `adderclaw serve` starts one")

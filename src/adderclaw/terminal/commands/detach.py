@@ -9,7 +9,6 @@ from adderclaw.agent.run.driver import Driver
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.plain import print_json
-from adderclaw.terminal.commands.serve import without_extra
 
 
 def wanted(made: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:
@@ -32,10 +31,7 @@ def wanted(made: Driver, agentfile: str | None, resume: str | None, more: Json) 
 
 def begin(body: Json, output_format: str) -> None:
     """Hand it over and say which run it is."""
-    try:
-        from adderclaw.terminal.legacy.attach.link import Link
-    except ModuleNotFoundError as error:
-        raise without_extra("run --detach", error) from error
+    from adderclaw.terminal.legacy.attach.link import Link
 
     async def handed_over() -> tuple[Json, str]:
         link = Link(None, "run --detach")

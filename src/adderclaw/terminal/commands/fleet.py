@@ -9,6 +9,11 @@ from typing import Annotated
 
 import typer
 
+# first: where the extra is not installed, it says what brings it
+from adderclaw.terminal.commands.fleet_common import DatabaseUrl, RunId, app, opened, who, whole_id
+
+# isort: split
+
 from adderclaw.config import home, load
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, UsageError
@@ -17,7 +22,6 @@ from adderclaw.fleet.database import Database, create, migrate, shown
 from adderclaw.fleet.where import Fleet
 from adderclaw.terminal.commands import fleet_list, fleet_proof, fleet_submit
 from adderclaw.terminal.commands.common import OutputFormat, said
-from adderclaw.terminal.commands.fleet_common import DatabaseUrl, RunId, app, opened, who, whole_id
 from adderclaw.terminal.commands.plain import print_json
 
 MODULES = (fleet_list, fleet_submit, fleet_proof)

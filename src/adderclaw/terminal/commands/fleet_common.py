@@ -17,7 +17,7 @@ try:
 except ModuleNotFoundError as missing:  # an installation without the extra
     from adderclaw.config.installation import lacking
 
-    raise UsageError(str(lacking("fleet", missing.name))) from missing
+    raise UsageError(lacking("fleet", missing.name)) from missing
 
 app = group("Runs on many machines: submit, workers, stop, verify; on PostgreSQL.")
 

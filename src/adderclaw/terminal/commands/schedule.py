@@ -345,12 +345,7 @@ def _hand_over(name: str, config: str | None, output_format: str) -> None:
     import asyncio
     from urllib.parse import quote
 
-    from adderclaw.terminal.commands.serve import without_extra
-
-    try:
-        from adderclaw.terminal.legacy.attach.link import Link
-    except ModuleNotFoundError as error:
-        raise without_extra("schedule run --detach", error) from error
+    from adderclaw.terminal.legacy.attach.link import Link
 
     async def handed_over() -> Json:
         link = Link(config, "schedule run --detach")

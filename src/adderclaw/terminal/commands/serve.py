@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from adderclaw.agent.run import Options
-from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Thinking
 from adderclaw.terminal.commands.common import ConfigFile, EffortGiven, ModelName, Profile, ProviderName
 
@@ -48,10 +47,8 @@ def serve(
 
     Example: adderclaw serve --port 8423
     """
-    try:
-        from adderclaw.server import listening, serving
-    except ModuleNotFoundError as error:
-        raise without_extra("serve", error) from error
+    from adderclaw.server import listening, serving
+
     options = Options(
         config_file=config,
         provider=provider,
@@ -65,10 +62,3 @@ def serve(
     )
     where = listening.Where(host, port, socket, tls_cert, tls_key)
     raise typer.Exit(serving.run(options, workspace or [], where, openai=openai))
-
-
-def without_extra(command: str, error: ModuleNotFoundError) -> UsageError:
-    """What to do where the server's own packages are not installed."""
-    from adderclaw.config.installation import lacking
-
-    return UsageError(f"`adderclaw {command}`: {lacking('server', error.name)}")
