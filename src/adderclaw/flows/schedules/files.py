@@ -22,7 +22,7 @@ type Seen = dict[str, list[int]]
 
 def read_files(root: str, globs: Sequence[str]) -> Seen:
     """The files that match now. UsageError where they are too many, or the folder is not there."""
-    patterns = Patterns([one for glob in globs for one in alternatives(glob)])
+    patterns = Patterns([pattern for glob in globs for pattern in alternatives(glob)])
     states: dict[str, Places] = {".": patterns.start()}
 
     def into(entry: Entry) -> bool:
@@ -37,24 +37,24 @@ def read_files(root: str, globs: Sequence[str]) -> Seen:
         os.close(workspace.open_folder(place))
     except (OSError, Refused) as error:
         raise UsageError(f"the workspace {root} cannot be looked at: {error}") from error
-    found: Seen = {}
+    seen: Seen = {}
     for count, entry in enumerate(workspace.walk(place, into=into)):
         if count >= MOST_LOOKED_AT:
             raise UsageError(f"more than {MOST_LOOKED_AT:,} files are looked at: name the folder in the pattern")
         fits = patterns.ends(states[_above(entry.place)]) if entry.is_file else None
         if fits is not None and fits(entry.place.name):
-            found[entry.place.way] = [entry.status.st_size, entry.status.st_mtime_ns]
-            if len(found) > MOST_FILES:
+            seen[entry.place.way] = [entry.status.st_size, entry.status.st_mtime_ns]
+            if len(seen) > MOST_FILES:
                 raise UsageError(f"more than {MOST_FILES:,} files match {', '.join(globs)}: name fewer")
-    return found
+    return seen
 
 
-def _above(place: Place) -> str:
-    return os.path.dirname(place.way) or "."
+def _above(path: Place) -> str:
+    return os.path.dirname(path.way) or "."
 
 
-def signature(found: Seen) -> str:
-    return digest(found)
+def signature(seen: Seen) -> str:
+    return digest(seen)
 
 
 def differing(before: Seen, now: Seen) -> list[str]:

@@ -38,13 +38,13 @@ def scheduler(
 ) -> Scheduler:
     """The one that begins its runs among these."""
 
-    async def begin(made: Driver, schedule: Schedule, link: Link) -> HostedRun:
+    async def begin(driver: Driver, schedule: Schedule, link: Link) -> HostedRun:
         who = client_of(schedule)
 
         def row(cursor: Cursor, session: Session) -> None:
             link(cursor, session.bus.run_id)
 
-        return await runs.start(who, made, channel=who, rows=(row,))
+        return await runs.start(who, driver, channel=who, rows=(row,))
 
     home = config.home()
     return Scheduler(
@@ -66,16 +66,16 @@ def server_that_ticks(store: Store) -> str:
 
 async def tick_forever(scheduler: Scheduler, store: Store, address: str, warn: Callable[[str], None]) -> None:
     """Until it is cancelled. What a tick fails with is said once, and the next one tries again."""
-    told = ""
+    reported = ""
     try:
         with locks.held(store.path, SERVER, address):
             while True:
                 try:
                     await scheduler.tick()
-                    told = ""
+                    reported = ""
                 except (AdderClawError, OSError, ValueError, LookupError) as error:
-                    if str(error) != told:
-                        told = str(error)
+                    if str(error) != reported:
+                        reported = str(error)
                         warn(f"schedules: {error}")
                 await asyncio.sleep(EVERY)
     except InUse:

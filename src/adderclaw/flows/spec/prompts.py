@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from adderclaw.flows.spec.status import FILE, Status
 
-SHOWN = 60
+MAX_NAMED = 60
 """Scenarios that a prompt names; the others stand in the file."""
 
 
@@ -38,7 +38,7 @@ def prompt(spec: str, status: Status | None, names: Names, turned_back: str = ""
 def _progress(status: Status) -> str:
     left = status.left
     rows = [f"{status.passed} of {status.total} scenarios have passed. Left:", ""]
-    rows += [f"- {one.id} ({one.feature}): {one.name}" for one in left[:SHOWN]]
-    if len(left) > SHOWN:
-        rows.append(f"- and {len(left) - SHOWN} more: see `{FILE}`")
+    rows += [f"- {scenario.id} ({scenario.feature}): {scenario.name}" for scenario in left[:MAX_NAMED]]
+    if len(left) > MAX_NAMED:
+        rows.append(f"- and {len(left) - MAX_NAMED} more: see `{FILE}`")
     return "\n".join(rows)

@@ -35,22 +35,22 @@ class DeclareArguments:
 def tools(project: str, checker: Checker | None = None) -> tuple[Tool[Any], ...]:
     """With a checker a scenario that is said to pass is claimed, and passes when that was checked."""
 
-    async def update(given: UpdateArguments, context: ToolContext) -> ToolResult:
+    async def update(arguments: UpdateArguments, context: ToolContext) -> ToolResult:
         try:
-            if checker is not None and given.passed:
-                return _claimed(project, checker, given.scenario_id, context.session_id)
+            if checker is not None and arguments.passed:
+                return _claim(project, checker, arguments.scenario_id, context.session_id)
             if checker is not None:
-                checker.withdraw(given.scenario_id)
-            if given.blocked.strip() and not given.passed:
-                return _answer(await asyncio.to_thread(status.block, project, given.scenario_id, given.blocked))
-            return _answer(await asyncio.to_thread(status.update, project, given.scenario_id, given.passed))
+                checker.withdraw(arguments.scenario_id)
+            if arguments.blocked.strip() and not arguments.passed:
+                return _answer(await asyncio.to_thread(status.block, project, arguments.scenario_id, arguments.blocked))
+            return _answer(await asyncio.to_thread(status.update, project, arguments.scenario_id, arguments.passed))
         except AdderClawError as error:
             return rejected(str(error))
 
-    async def declare(given: DeclareArguments, _ctx: ToolContext) -> ToolResult:
+    async def declare(arguments: DeclareArguments, _ctx: ToolContext) -> ToolResult:
         try:
-            wanted = [Scenario(one.id, one.feature, one.name) for one in given.scenarios]
-            return _answer(await asyncio.to_thread(status.declare, project, wanted))
+            declared = [Scenario(scenario.id, scenario.feature, scenario.name) for scenario in arguments.scenarios]
+            return _answer(await asyncio.to_thread(status.declare, project, declared))
         except AdderClawError as error:
             return rejected(str(error))
 
@@ -72,8 +72,8 @@ def tools(project: str, checker: Checker | None = None) -> tuple[Tool[Any], ...]
     )
 
 
-def _claimed(project: str, checker: Checker, scenario_id: str, session_id: str) -> ToolResult:
-    now, scenario = status.found(project, scenario_id)
+def _claim(project: str, checker: Checker, scenario_id: str, session_id: str) -> ToolResult:
+    now, scenario = status.find_scenario(project, scenario_id)
     if scenario.passed:
         return _answer(now)
     checker.claim(scenario, session_id)

@@ -21,10 +21,10 @@ def digest_of(project: str, config: Config) -> str:
     """
     own = own_paths(config, home(), project, locks.folder(config.memory.path))
     try:
-        found = scan(project, {}, limits_of(config.checkpoints), Forgets(), own)
+        scanned = scan(project, {}, limits_of(config.checkpoints), Forgets(), own)
     except TooBig:
         return ""
-    entries = {path: seen.state for path, seen in found.now.items()}
+    entries = {path: seen.state for path, seen in scanned.now.items()}
     skipped = ignored(project, entries)
     rows = [
         (path, state.kind, bool(state.mode & 0o111), state.size, state.digest)
