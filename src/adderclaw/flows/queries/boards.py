@@ -191,11 +191,11 @@ def _steps(store: Store, run: Run) -> Iterator[Card]:
 
 
 def _sop(store: Store, run: Run) -> Iterator[Card]:
-    found = sops.of_run(store, run)
+    sop_state = sops.of_run(store, run)
     states: dict[str, State] = {"succeeded": "done", "skipped": "done", "waiting": "blocked", "pending": "waiting"}
     states |= {"running": "working"}
     notes = {"skipped": "skipped", "waiting": "waits for an answer", "interrupted": "interrupted"}
-    for step in found["steps"] if found is not None else ():
+    for step in sop_state["steps"] if sop_state is not None else ():
         state = states.get(step["status"], "failed")
         note = notes.get(step["status"], str(step.get("error", "")))
         yield Card(step["id"], step["id"], state, step.get("tool") or step["kind"], note)

@@ -118,7 +118,7 @@ def of_run(store: Store, run: Run) -> SopState | None:
     state = load_state(store, run.run_id, waiting=asked is not None)
     if state is None:
         return None
-    made: SopState = {
+    sop_state: SopState = {
         "run_id": run.run_id,
         "sop": state.begun.name,
         "description": state.description,
@@ -130,7 +130,7 @@ def of_run(store: Store, run: Run) -> SopState | None:
         "steps": _steps(store, run, state.steps),
         "question": questions.as_json(asked) if asked is not None else None,
     }
-    return clean(made)
+    return clean(sop_state)
 
 
 def _reason(store: Store, run: Run, asked: Approval | None) -> str | None:

@@ -1,4 +1,4 @@
-"""A new schedule, from what a person or a program writes: all that is wrong with it is refused before it is one."""
+"""Adds schedules, after checking everything that a person or a program wrote."""
 
 import os
 import re
@@ -72,16 +72,16 @@ class New:
 def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, extra: Json | None = None) -> Schedule:
     """The schedule, signed; nothing is written. `extra`: what the operator says of its runs besides."""
     if not NAME.fullmatch(new.name):
-        raise UsageError(f"{new.name[:80]!r} is no name for a schedule: up to 64 letters, digits, dots, - and _")
+        raise UsageError(f"{new.name[:80]!r} cannot name a schedule; use up to 64 letters, digits, dots, - and _")
     begins = _parse_trigger(new, now)
     what = {
         name: value for name in RunRequest.__dataclass_fields__ if (value := getattr(new.what, name)) not in (None, {})
     }
     if what.pop("resume", None):
-        raise UsageError("a schedule begins new runs: leave resume out")
+        raise UsageError("a schedule always begins new runs; remove resume")
     folder = what.pop("workspace", None) or options.workspace
     if folder is None:
-        raise UsageError("a schedule has a workspace: name the folder that its runs work in")
+        raise UsageError("a schedule needs a workspace; name the folder that its runs work in")
     agreed = _parse_terms(new, begins, now)
     schedule = Schedule(
         rows.fresh_id(),
@@ -116,9 +116,10 @@ def add_schedule(store: Store, schedule: Schedule) -> None:
 def approve_schedule(store: Store, schedule: Schedule, options: Options, key: bytes) -> Schedule:
     """Pin what it begins as it is now."""
     if terms.of_json(schedule.terms).follow or not schedule.pin:
-        raise UsageError(f"schedule {schedule.name} pins nothing: there is nothing to approve")
+        raise UsageError(f"schedule {schedule.name} pins nothing, so there is nothing to approve")
     if not schedule.is_genuine(key):
-        raise UsageError(f"the row of schedule {schedule.name} was changed by another program: remove it, add it again")
+        fix = "remove it and add it again"
+        raise UsageError(f"the row of schedule {schedule.name} was changed by another program; {fix}")
     pin = work.pin(work.make_driver(schedule._replace(pin=""), options, trial=True))
     changed = rows.signed(schedule._replace(pin=pin), key)
     rows.approved(store, changed)

@@ -79,7 +79,7 @@ def _until(when: When, since: float, now: float) -> Iterator[float]:
 
 
 def _count(when: When, since: float, before: float) -> int:
-    return sum(1 for _ in takewhile(lambda one: one < before, islice(following(when, since), MOST_COUNTED)))
+    return sum(1 for _ in takewhile(lambda at: at < before, islice(following(when, since), MOST_COUNTED)))
 
 
 def missed_text(when: When, due_times: Due) -> str:

@@ -32,13 +32,13 @@ def read_files(root: str, globs: Sequence[str]) -> Seen:
         states[entry.place.way] = there
         return any(there)
 
-    place = Place(root)
+    folder = Place(root)
     try:
-        os.close(workspace.open_folder(place))
+        os.close(workspace.open_folder(folder))
     except (OSError, Refused) as error:
         raise UsageError(f"the workspace {root} cannot be looked at: {error}") from error
     seen: Seen = {}
-    for count, entry in enumerate(workspace.walk(place, into=into)):
+    for count, entry in enumerate(workspace.walk(folder, into=into)):
         if count >= MOST_LOOKED_AT:
             raise UsageError(f"more than {MOST_LOOKED_AT:,} files are looked at: name the folder in the pattern")
         fits = patterns.ends(states[_above(entry.place)]) if entry.is_file else None

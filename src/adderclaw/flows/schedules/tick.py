@@ -1,9 +1,9 @@
-"""The one tick: what is due is claimed and begun, one after the other, followed to its end and written down.
+"""The tick of the scheduler: claims what is due, begins it, follows the runs to their ends and records them.
 
-The server ticks every second, `adderclaw schedule tick` once. However many tick at once, each due time has one row, and
-whoever wrote that row begins it: the run's own row and its id here are written in one transaction. A process that is
-killed leaves rows whose ticker is gone. The next tick answers for them: what has no run is due again, a run goes on, is
-begun again or is left, as its schedule says.
+The server ticks every second, `adderclaw schedule tick` once. Several processes may tick at once: each due time
+has one row, and the process that wrote the row begins the run. The run's own row and its id in the schedule's row are
+written in one transaction. A killed process leaves rows without a living ticker. The next tick recovers them: a row
+without a run is due again; a run is resumed, repeated or left, as its schedule says.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ from adderclaw.storage.schedules import Fired, Schedule
 from adderclaw.storage.text import iso
 
 FILE_CHECK_SECONDS = 5.0
-"""Seconds between two looks at the files that a schedule watches."""
+"""Seconds between two checks of the files that a schedule watches."""
 TICK_NOTE_SECONDS = 60.0
-"""Seconds between two notes that somebody ticks."""
+"""Seconds between two records that a process ticks."""
 ANSWER_GRACE_SECONDS = 5.0
-"""Seconds after an answer in which whoever gave it may go on with the run."""
-ROW_CHANGED = "its row was changed by another program: remove it, and add it again"
+"""Seconds after an answer in which the command that gave it may resume the run itself."""
+ROW_CHANGED = "its row was changed by another program; remove the schedule and add it again"
 
 MAX_BEGINS = 3
-"""How many times a run is begun if its process is killed each time; after that it is left for the operator."""
+"""How often a run is begun if its process is killed each time; then it is left to the operator."""
 KILLED = "the process that was about to begin it was killed"
 
 type NoticeKind = Literal["held", "missed", "budget", "failed", "stuck", "interrupted"]
@@ -64,11 +64,11 @@ type Notify = Callable[[NoticeKind, Schedule, str], None]
 
 
 def silent(_kind: NoticeKind, _schedule: Schedule, _text: str) -> None:
-    """Nobody is told."""
+    """Sends no notice."""
 
 
 class NotBegun(AdderClawError):
-    """It was asked for, and did not begin: paused, held, busy, or without money."""
+    """A requested run did not begin: the schedule is paused, held, busy or over its budget."""
 
 
 class Scheduler:
@@ -147,7 +147,7 @@ class Scheduler:
         """
         schedule = rows.get(self._store, id)
         if when_of(schedule.when).kind != "webhook":
-            raise UsageError(f"schedule {schedule.name} is not begun by requests")
+            raise UsageError(f"schedule {schedule.name} cannot be started by requests, because it has no webhook")
         if schedule.paused_at is not None:
             raise NotBegun(f"schedule {schedule.name} is paused")
         return (await self._run_now(schedule, f"delivery-{delivery_id}", "webhook", inputs)).run_id or ""
@@ -222,7 +222,7 @@ class Scheduler:
         return [row.id for row in ours if row.id is not None]
 
     def _refuse(self, schedule: Schedule, now: float) -> list[int]:
-        """The row is not what the operator's key made: it begins nothing, and says so once a day."""
+        """Refuses a row without a valid signature of the operator's key, and reports that once a day."""
         why = ROW_CHANGED
         day = f"changed-row-{iso(now)[:10]}"
         with self._store.write() as cursor:
@@ -265,7 +265,7 @@ class Scheduler:
     # -------------------------------------------------------------- files
 
     async def _check_files(self, schedule: Schedule, now: float) -> list[int]:
-        """Whether watched files changed, and have been left alone for long enough since."""
+        """Claims a run if watched files have changed and have not been touched since for long enough."""
         last, here = self._checked_at.get(schedule.id), self._clock.monotonic()
         if (last is not None and here - last < FILE_CHECK_SECONDS) or rows.open_rows(self._store, schedule.id):
             return []
@@ -297,7 +297,7 @@ class Scheduler:
         return self._claimed_ids(schedule, [claimed])
 
     def _broken(self, schedule: Schedule, now: float, why: str) -> list[int]:
-        """It cannot be dealt with: that is said once a day."""
+        """Records, at most once a day, that a schedule cannot be handled."""
         with self._store.write() as cursor:
             at = f"broken-{iso(now)[:10]}"
             row_id = rows.claim(cursor, schedule.id, at, cause="time", state="failed", now=now, reason=why)
@@ -306,7 +306,7 @@ class Scheduler:
         return [] if row_id is None else [row_id]
 
     async def _remember_files(self, schedule: Schedule) -> None:
-        """After a run: what it wrote itself begins no other."""
+        """Remembers the files after a run, so that files that it wrote itself do not begin another."""
         when = when_of(schedule.when)
         if when.kind != "changed":
             return
@@ -321,11 +321,11 @@ class Scheduler:
 
     async def _run_now(self, schedule: Schedule, at: str, cause: str, inputs: Json) -> Fired:
         if self._stopped():
-            raise Stopped("the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it")
+            raise Stopped("the emergency stop is set and no run begins; `adderclaw estop --clear` removes it")
         if self._closed:
-            raise NotBegun("the server ends: it begins no run any more")
+            raise NotBegun("the server is shutting down and begins no new runs")
         if not schedule.is_genuine(self._key):
-            raise NotBegun(f"schedule {schedule.name}: its row was changed by another program: add it again")
+            raise NotBegun(f"schedule {schedule.name}: its row was changed by another program; add it again")
         await self._recover(schedule.id)
         claiming = Claiming(cause, self._clock.now(), self._ticker, await self._cap(schedule), inputs)
         with self._store.write() as cursor:
@@ -596,4 +596,4 @@ def client_of(schedule: Schedule) -> str:
 
 
 _NONE = Schedule("", "sop", "", {"kind": "webhook", "zone": "UTC"}, {}, {}, "", "", "", "")
-"""Of a SOP that no schedule began."""
+"""Stands for the schedule of a SOP that no schedule began."""

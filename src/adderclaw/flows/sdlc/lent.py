@@ -70,7 +70,7 @@ def _rows(root: str, way: str) -> Iterator[tuple[object, ...]]:
         above = waiting.pop()
         try:
             with workspace.folder(Place(root, above)) as folder:
-                listed = sorted(folder.listed(), key=lambda one: one[0])
+                listed = sorted(folder.listed(), key=lambda entry: entry[0])
         except (OSError, Refused):
             yield (above, "unreadable")
             continue

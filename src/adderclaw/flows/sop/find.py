@@ -67,7 +67,7 @@ def list_sops(folders: SopFolders) -> list[SopLocation]:
     for location in locations:
         first.setdefault(location.name, location.scope)
     rows = [location._replace(hidden=location.scope != first[location.name]) for location in locations]
-    return sorted(rows, key=lambda one: (one.name, one.hidden))
+    return sorted(rows, key=lambda location: (location.name, location.hidden))
 
 
 def _sops_in(scope: Scope, folder: Place) -> Iterator[SopLocation]:

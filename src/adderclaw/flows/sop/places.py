@@ -12,7 +12,7 @@ class SourceLines:
     """Line numbers count from 1; 0 means unknown."""
 
     def __init__(self, text: str, steps: int) -> None:
-        blank = _LONG.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text.replace("\r\n", "\n"))
+        blank = _LONG.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text.replace("\r\n", "\n"))
         self._lines = blank.split("\n")
         starts = [blank.count("\n", 0, match.start()) + 1 for match in _STEP.finditer(blank)]
         self._starts = starts if len(starts) == steps else []

@@ -118,5 +118,5 @@ class InvalidSop(UsageError):
     """The file is invalid; the message lists all problems."""
 
     def __init__(self, file: str, problems: list[Problem]) -> None:
-        self.file, self.problems = file, sorted(problems, key=lambda one: one.line)
+        self.file, self.problems = file, sorted(problems, key=lambda problem: problem.line)
         super().__init__("\n".join(problem.format(file) for problem in self.problems))

@@ -1,4 +1,4 @@
-"""Scenarios that coding sessions say pass: noted as claims, tried by a session apart, and only then passed."""
+"""Records the passes that coding sessions claim, and has a separate session verify them before they count."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ MAX_BATCH = 40
 
 
 class RunEnd(NamedTuple):
-    """Why a run cannot go on."""
+    """Why a run cannot continue."""
 
     outcome: Outcome
     reason: str
@@ -44,16 +44,16 @@ class RunEnd(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What came of the claims of a session."""
+    """The result of checking the claims of a session."""
 
     turned_back: bool = False
-    """One of them did not hold, or could not be shown to."""
+    """Whether a claim was wrong, or could not be proven."""
     ended: RunEnd | None = None
-    """What was not checked stays to be."""
+    """Why the run must end; unchecked claims stay open."""
 
 
 class Checker:
-    """Checks the claims of one run; what an earlier process left unchecked, too."""
+    """Checks the claims of one run, and those that an earlier process left unchecked."""
 
     def __init__(self, session: Session, spawn: Spawn) -> None:
         self._session, self._spawn = session, spawn
@@ -79,7 +79,7 @@ class Checker:
             checks.withdraw(cursor, self._root, scenario_id)
 
     def distrust(self, before: Status | None, now: Status | None) -> None:
-        """What passed in the file without a check is a claim, whoever wrote it there, and has not passed."""
+        """Turns passes that were written to the file without a check into claims."""
         already_passed = (
             {scenario.id for scenario in before.scenarios if scenario.passed} if before is not None else set[str]()
         )
@@ -92,7 +92,7 @@ class Checker:
     # -------------------------------------------------------------- checks
 
     async def check(self) -> Checked:
-        """Try every claim that nobody has tried yet."""
+        """Verifies every open claim."""
         turned_back = False
         for claimed in checks.pending(self._session.store, self._root):
             now = status.read(self._root)
@@ -140,11 +140,11 @@ class Checker:
         return Checked(turned_back)
 
     def outdated(self, now: Status) -> tuple[Scenario, ...]:
-        """What passed, and was not verified on the project as it is now."""
+        """Returns passed scenarios that were not verified on the current state of the project."""
         return now.outdated(tree.digest_of(self._root, self._session.config))
 
     def _run_end(self) -> RunEnd | None:
-        """Nothing is begun that could not be brought to its end."""
+        """Returns why the run must end now, so that no check begins that could not finish."""
         if self._session.scene.stopped():
             return RunEnd("stopped", "the emergency stop is set")
         try:
@@ -154,7 +154,7 @@ class Checker:
         return None
 
     async def _verify(self, waiting: Sequence[tuple[Check, Scenario]]) -> Checked:
-        """Have one session try them all."""
+        """Has one session verify all of them."""
         if (ended := self._run_end()) is not None:
             return Checked(ended=ended)
         session = self._session
@@ -184,7 +184,7 @@ class Checker:
         return Checked(turned_back)
 
     def _settle(self, claimed: Check, finding: Finding, on: str, seconds: float, cost: float | None) -> None:
-        """First the row, then the file: whoever is killed in between checks once more."""
+        """Stores the row before the file, so that a process killed in between checks again."""
         evidence = [self._keeper.keep(cited) for cited in finding.cited]
         self._record(claimed, finding.verdict, finding.reason, finding.report, evidence, seconds, cost)
         if finding.verdict == "passed":
@@ -248,14 +248,14 @@ class Checker:
     # -------------------------------------------------------------- told
 
     def rejected_claims(self, now: Status | None) -> str:
-        """For the next session: which claims and which earlier passes did not hold, and what was seen."""
+        """Describes for the next session which claims and earlier passes were rejected, with the evidence."""
         left = {check.id for check in now.left} if now is not None else set[str]()
         last = checks.last(self._session.store, self._root)
         failed = [check for check in last.values() if check.verdict != "passed" and check.scenario_id in left]
         if not failed:
             return ""
         parts = [text for check in failed[-MAX_REJECTED:] for text in self._describe_rejection(check)]
-        head = "A separate session tried these, and they do not count as passed. What it saw is data:"
+        head = "A separate session verified these scenarios, and they do not count as passed. What it saw, as data:"
         return "\n\n".join((head, *parts))
 
     def _describe_rejection(self, check: Check) -> Iterator[str]:

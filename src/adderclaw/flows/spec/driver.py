@@ -1,4 +1,4 @@
-"""A SPEC.md made ready to be worked through, found and checked: a driver."""
+"""The driver of a SPEC.md, which it finds and checks."""
 
 import os
 from collections.abc import Generator
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 NAME = "SPEC.md"
 type Verifies = Literal["", "changed", "all"]
-"""Verify what has passed, and do nothing else: what passed before the project last changed, or all of it."""
+"""Only verify passed scenarios: those that passed before the project last changed, or all."""
 
 
 def find(options: Options) -> str | None:
-    """The workspace's own SPEC.md, if it has one."""
+    """Returns the path of the workspace's SPEC.md, if it has one."""
     path = os.path.join(_loaded(options).workspace, NAME)
     return path if _is_file(path) else None
 
 
 def prepare(options: Options, path: str | None, most: int | None, verifies: Verifies = "") -> "SpecDriver":
-    """`most` bounds the coding sessions. What only verifies needs no specification, but a status."""
+    """`most` limits the number of coding sessions. To only verify, a status is enough."""
     loaded = _loaded(options)
     root, profile = loaded.workspace, options.profile or loaded.config.runtime.profile
     spec = status.FILE if path is None else _path_in_workspace(path, root)
-    status.read(root)  # one that cannot be used is said before anything begins
+    status.read(root)  # reports an unusable status before anything begins
     if profile == "readonly":
-        raise UsageError("nothing may be written in the profile readonly, and a specification is there to be worked on")
+        raise UsageError("a specification cannot run in the profile readonly, because it must write files; use another")
     own = _has_own_browser(loaded)
     settings = {} if own else browser.settings(profile, (root,))
     named = browser.SERVER in loaded.config.mcp_servers and not own
@@ -54,11 +54,11 @@ class SpecDriver:
     root: str
     """The workspace."""
     spec: str
-    """The specification's path in it."""
+    """The specification's path in the workspace."""
     most: int | None = None
-    """Coding sessions at most."""
+    """The largest number of coding sessions."""
     browser: bool = False
-    """The sessions have one."""
+    """Whether the sessions have a browser."""
     verifies: Verifies = ""
 
     @property
@@ -101,7 +101,7 @@ def _loaded(options: Options) -> "Loaded":
 
 
 def _has_own_browser(loaded: "Loaded") -> bool:
-    """The operator has a server for the browser of their own; one that a project names is none."""
+    """Whether the operator has configured a browser server; one of a project does not count."""
     from adderclaw.config import home
     from adderclaw.config.servers import scope_of
 
@@ -111,7 +111,7 @@ def _has_own_browser(loaded: "Loaded") -> bool:
 
 @contextmanager
 def _lock_specification(session: Session, root: str) -> Generator[None]:
-    """One run at a time works through the specification of a folder."""
+    """Makes sure that only one run at a time works on the specification of a folder."""
     from adderclaw.storage import locks
 
     if by := locks.holder(session.store.path, name := f"spec-{digest(root)[:16]}"):
@@ -125,7 +125,7 @@ def _is_file(path: str) -> bool:
 
 
 def _path_in_workspace(path: str, root: str) -> str:
-    """The specification's path as its readers see it: they see the workspace only."""
+    """Returns the specification's path in the workspace, which is all that the sessions can read."""
     if not _is_file(path):
         raise UsageError(f"there is no specification {path!r}; write one, or name a file that is there")
     real, top = followed(path), followed(root)

@@ -1,4 +1,4 @@
-"""What shows that a coding session brought the work further: what is there now, not what the session says of it."""
+"""Detects progress of a coding session from the project itself, not from what the session says."""
 
 import re
 import zlib
@@ -16,7 +16,7 @@ NO_PROGRESS = "no new commit, no scenario that passed for the first time, no che
 
 
 class Evidence:
-    """Remembers what was reached before, so that going to and fro counts once."""
+    """Remembers earlier states, so that going back and forth between them does not count as progress."""
 
     def __init__(self, project: str, now: Status | None) -> None:
         self._project = project
@@ -27,9 +27,9 @@ class Evidence:
         self._mended: set[str] = set()
 
     def add_session(self, now: Status | None, checks: Mapping[str, bool]) -> bool:
-        """Whether a session that has ended left something that was never there before.
+        """Adds a session that has ended; returns whether it reached something new.
 
-        `checks` are the commands that it ran, and whether each succeeded the last time.
+        `checks` are the commands that it ran, and whether the last run of each succeeded.
         """
         tree, passed = last_commit_tree(self._project), _passed_ids(now)
         mended = {command for command, ok in checks.items() if ok and command in self._failing} - self._mended
@@ -39,8 +39,8 @@ class Evidence:
         self._passed |= passed
         self._mended |= mended
         self._declared = self._declared or declared
-        self._failing = {one for one in self._failing if not checks.get(one)} | {
-            one for one, ok in checks.items() if not ok
+        self._failing = {failing for failing in self._failing if not checks.get(failing)} | {
+            failing for failing, ok in checks.items() if not ok
         }
         return progressed
 
@@ -53,8 +53,8 @@ def _passed_ids(now: Status | None) -> set[str]:
 
 
 def last_commit_tree(project: str) -> str:
-    """What the last commit of the project's repository holds: its tree, so that an empty commit is none; the commit
-    where that is packed; nothing where there is no repository of its own. No git is started for it."""
+    """Returns the tree of the project's last commit, so that an empty commit does not count; the commit itself if it is
+    packed; empty without a repository. Reads the files of git without starting it."""
     head = _text(project, "HEAD")
     match = _REF.fullmatch(head)
     commit = _commit_of_ref(project, match[1]) if match else head

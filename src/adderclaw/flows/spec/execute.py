@@ -1,4 +1,4 @@
-"""Runs a SPEC.md on a session that every coding session is a child of."""
+"""Runs a SPEC.md in a session; its coding sessions are children of it."""
 
 import asyncio
 
@@ -58,7 +58,7 @@ class SpecExecution:
         return TurnResult(came.outcome, answer, came.reason, details=counts, ended_by=came.by)
 
     async def verify(self, *, everything: bool) -> TurnResult:
-        """Verify again what passed before the project last changed; no coding session follows."""
+        """Verifies scenarios again that passed before the project last changed, without coding sessions."""
         root, session, checker = self._root, self.session, self._checker
         before = status.read(root)
         if checker is None or before is None:
@@ -91,7 +91,7 @@ class SpecExecution:
         return self.session.scene.context.workspace.root
 
     def _outcome_of(self, error: AdderClawError) -> Outcome:
-        """Of what kept a session from beginning."""
+        """Returns the outcome for an error that prevented a session from starting."""
         if self.session.scene.stopped():
             return "stopped"
         return "limit" if isinstance(error, LimitError) else "error"
@@ -147,7 +147,7 @@ class SpecExecution:
 
 
 def _checker(session: Session, spawn: Spawn, mode: str) -> Checker | None:
-    """Who tries what sessions say that passes; nobody where that cannot be held, which is said."""
+    """Returns the checker of claims; warns, or refuses if it is required, when it cannot be isolated."""
     if mode != "off" and session.scene.confinement == "bubblewrap":
         return Checker(session, spawn)
     if mode == "required":

@@ -182,7 +182,7 @@ def _feature_files(project: str) -> list[Place]:
     ]
     if len(files) > MAX_FILES:
         raise UsageError(f"{FOLDER}/ has {len(files)} feature files; at most {MAX_FILES} are read")
-    return sorted(files, key=lambda place: place.text)
+    return sorted(files, key=lambda file: file.text)
 
 
 def _parse_feature(file: Place, feature: str) -> list[FeatureScenario]:

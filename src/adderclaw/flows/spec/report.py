@@ -1,4 +1,4 @@
-"""What was checked in a run, as a page: scenario, verdict, what was seen, by whom, at what cost and in what time."""
+"""The page of the checks of a run: scenario, verdict, evidence, sessions, cost and time."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -17,11 +17,11 @@ from adderclaw.storage.sdlc.checks import Check
 
 TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "unproven": "bad"}
 COLUMNS = ("scenario", "verdict", "claimed by", "checked by", "time", "tokens", "cost")
-EVIDENCE_GONE = "what was kept of {id} is gone, or is not what it was: {file}"
+EVIDENCE_GONE = "the stored evidence {id} is missing or has changed: {file}"
 
 
 def report(store: Store, rows: Rows, run_id: str, folder: Place, summary: str) -> str:
-    """The page of one run; `folder` is the run's own, `summary` how it ended."""
+    """Returns the page of one run; `folder` is the run's own, `summary` says how it ended."""
     checked = checks.of_run(store, run_id)
     head: list[Block] = [
         Notice("summary", "note", rows.clean(summary)),
@@ -35,7 +35,7 @@ def report(store: Store, rows: Rows, run_id: str, folder: Place, summary: str) -
 
 
 def evidence(rows: Rows, rows_checked: Iterable[Check], folder: Place) -> Iterator[Block]:
-    """Each check with what was seen."""
+    """Yields each check with its evidence."""
     for check in rows_checked:
         yield from _check(rows, check, folder)
 
@@ -65,7 +65,7 @@ def _check(rows: Rows, check: Check, folder: Place) -> Iterator[Block]:
 
 
 def write(text: str, path: str, root: str) -> str:
-    """Put a page where the operator wants it, through no link of the workspace; the path as it was written."""
+    """Writes a page to the operator's path without following links of the workspace; returns the path."""
     file = workspace.configured(os.path.abspath(path), root)
     try:
         workspace.write(file, text.encode("utf-8"), mode=0o600)

@@ -1,4 +1,4 @@
-"""One coding session after another, until every scenario has passed, or something ends it."""
+"""Runs one coding session after another until every scenario has passed, or something ends the work."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
@@ -12,18 +12,18 @@ from adderclaw.flows.spec.prompts import Names, prompt
 from adderclaw.flows.spec.status import Status
 
 MAX_IDLE_SESSIONS = 5
-"""Sessions in a row that leave nothing which shows progress: then somebody has to look."""
+"""After this many sessions in a row without progress, the work stops."""
 CONTINUABLE = frozenset({"completed", "denied", "limit"})
-"""How a session may end so that another may begin: its own limit of rounds is no end of the work."""
+"""The outcomes after which another session may begin; a session's own limit of rounds does not end the work."""
 
 
 class SessionOrder(NamedTuple):
-    """A session that is wanted."""
+    """A session to run."""
 
     number: int
     prompt: str
     first: bool
-    """It is to make the list of scenarios."""
+    """Whether it must declare the scenarios."""
 
 
 class SessionEnd(NamedTuple):
@@ -33,25 +33,25 @@ class SessionEnd(NamedTuple):
     reason: str = ""
     tool_calls: int = 0
     checks: Mapping[str, bool] = MappingProxyType({})
-    """The commands that it ran, and whether each succeeded the last time."""
+    """The commands that it ran, and whether the last run of each succeeded."""
     by: EndedBy = ""
 
 
 class Ask(Protocol):
-    """Whatever can hold a session: a child session of a run, or a client of another program."""
+    """Runs a session: as a child session of a run, or through the client of another program."""
 
     async def __call__(self, order: SessionOrder, /) -> SessionEnd: ...
 
 
 class Watcher(Protocol):
-    """Hears of each session's begin and end."""
+    """Is notified of the begin and end of each session."""
 
     def began(self, order: SessionOrder, status: Status | None, /) -> None: ...
     def ended(self, order: SessionOrder, ended: SessionEnd, status: Status | None, /) -> None: ...
 
 
 class Check(Protocol):
-    """Tries what sessions say that passes."""
+    """Verifies scenarios that sessions claim to pass."""
 
     def distrust(self, before: Status | None, now: Status | None, /) -> None: ...
     async def check(self) -> Checked: ...
@@ -60,7 +60,7 @@ class Check(Protocol):
 
 
 class WorkResult(NamedTuple):
-    """What came of the sessions."""
+    """The result of all sessions."""
 
     outcome: Outcome
     reason: str
@@ -78,7 +78,7 @@ class WorkResult(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """For whoever reads only this."""
+        """A summary for a person."""
         if self.status is None:
             return f"no scenario is declared after {_count_sessions(self.sessions)}"
         rows = [f"{self.passed} of {self.total} scenarios have passed ({_count_sessions(self.sessions)})"]
@@ -93,7 +93,7 @@ class WorkResult(NamedTuple):
 
 
 def _no_progress(before: Status | None, now: Status | None) -> bool:
-    """Nothing more has passed: whatever else a session left that claimed something false, it is no progress."""
+    """Whether no more scenarios have passed; a session with a false claim made progress only if some have."""
     return (before.passed if before is not None else 0) >= (now.passed if now is not None else 0)
 
 
@@ -112,7 +112,7 @@ async def run_sessions(
     watcher: Watcher | None = None,
     checker: Check | None = None,
 ) -> WorkResult:
-    """`most` bounds the sessions; `pause` is waited for between two of them; `checker` tries what is said to pass."""
+    """Runs sessions, at most `most`, with a `pause` between them; `checker` verifies their claims."""
     now, idle, number = status.read(project), 0, 0
     evidence = Evidence(project, now)
     if checker is not None and now is not None:

@@ -47,10 +47,10 @@ class Scenario:
 
 @record
 class Mark:
-    """What is known of a scenario beside whether it passed."""
+    """What is known about a scenario in addition to whether it passed."""
 
     blocked: str = ""
-    """Why it cannot be done without somebody's help."""
+    """Why it cannot be done without a person's help."""
     deprecated: str = ""
     """Why it is no longer wanted."""
     steps: str = ""
@@ -95,7 +95,7 @@ class Status(NamedTuple):
 
     @property
     def left(self) -> tuple[Scenario, ...]:
-        """What a session can work on."""
+        """The scenarios that a session can work on."""
         return tuple(scenario for scenario in self.wanted if not scenario.passed and not self.mark(scenario).blocked)
 
     @property
@@ -125,7 +125,7 @@ class NotFound(UsageError):
 
 
 def read(project: str) -> Status | None:
-    """What the project's file says; None where there is none. One that is there and cannot be used is an error."""
+    """Reads the project's status; None if it has none. Raises UsageError if it cannot be used."""
     with _folder(project) as folder:
         return None if folder is None else _read(project)
 
@@ -137,7 +137,7 @@ def find_scenario(project: str, scenario_id: str) -> tuple[Status, Scenario]:
 
 
 def update(project: str, scenario_id: str, passed: bool, tree: str = "") -> Status:
-    """Say of one scenario whether it passed; nothing blocks it any more. `tree`: what its pass was verified on."""
+    """Records whether a scenario passed, and unblocks it. `tree` is the digest that its pass was verified on."""
 
     def change(status: Status | None) -> Status:
         now, scenario = _find(status, scenario_id)
@@ -149,7 +149,7 @@ def update(project: str, scenario_id: str, passed: bool, tree: str = "") -> Stat
 
 
 def block(project: str, scenario_id: str, reason: str) -> Status:
-    """It cannot be done without somebody's help; without a reason, it can be again."""
+    """Marks a scenario as blocked, with the reason; an empty reason unblocks it."""
 
     def change(status: Status | None) -> Status:
         now, scenario = _find(status, scenario_id)
@@ -161,7 +161,7 @@ def block(project: str, scenario_id: str, reason: str) -> Status:
 
 
 def deprecate(project: str, scenario_id: str, reason: str) -> Status:
-    """It is no longer wanted, and stays in the file; without a reason, it is wanted again."""
+    """Marks a scenario as no longer wanted, but keeps it in the file; an empty reason undoes that."""
 
     def change(status: Status | None) -> Status:
         now, scenario = _find(status, scenario_id)
@@ -180,7 +180,7 @@ def _find(status: Status | None, scenario_id: str) -> tuple[Status, Scenario]:
 
 def _require_wanted(now: Status, scenario: Scenario) -> Scenario:
     if now.mark(scenario).deprecated:
-        raise UsageError(f"{scenario.id} is deprecated ({now.mark(scenario).deprecated}): nobody waits for it any more")
+        raise UsageError(f"{scenario.id} is deprecated ({now.mark(scenario).deprecated}), so it cannot pass or fail")
     return scenario
 
 
@@ -215,7 +215,7 @@ def _names(scenarios: Sequence[Scenario]) -> str:
 
 
 def change_status(project: str, change: Callable[[Status | None], Status]) -> Status:
-    """Read, change and write, with nobody else in between."""
+    """Reads, changes and writes the status under a lock."""
     with _folder(project, make=True) as folder:
         assert folder is not None
         _lock(folder)
@@ -230,7 +230,7 @@ def change_status(project: str, change: Callable[[Status | None], Status]) -> St
 
 
 def _lock(folder: int) -> None:
-    """Whoever can read the folder can hold its lock, a command of the session too: nobody waits for ever."""
+    """Locks the folder, with a timeout, since any command of the session could hold its lock."""
     ends = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -245,7 +245,7 @@ def _lock(folder: int) -> None:
 
 @contextmanager
 def _folder(project: str, *, make: bool = False) -> Generator[int | None]:
-    """The project's own `.adderclaw`, open: a link in its place leads nowhere that we follow."""
+    """Opens the project's `.adderclaw` without following links."""
     path = Place(project, FOLDER)
     try:
         if make:
@@ -307,7 +307,7 @@ def _checked_marks(marks: dict[str, Mark]) -> dict[str, Mark]:
 
 
 def check_status(status: Status) -> Status:
-    """All that a file or a model may say wrongly, at once."""
+    """Checks the scenarios of a file or a model, and reports all problems at once."""
     wrong: list[tuple[str, str]] = []
     seen: set[str] = set()
     if not 0 < len(status.scenarios) <= MAX_SCENARIOS:

@@ -1,4 +1,4 @@
-"""How a coding session of a run changes the status of its project: through these two tools, and in no other way."""
+"""The two tools by which a coding session changes the status of its project; there is no other way."""
 
 import asyncio
 from typing import Any
@@ -33,7 +33,7 @@ class DeclareArguments:
 
 
 def tools(project: str, checker: Checker | None = None) -> tuple[Tool[Any], ...]:
-    """With a checker a scenario that is said to pass is claimed, and passes when that was checked."""
+    """With a checker, reporting a pass only records a claim, which the checker must confirm."""
 
     async def update(arguments: UpdateArguments, context: ToolContext) -> ToolResult:
         try:
@@ -58,15 +58,15 @@ def tools(project: str, checker: Checker | None = None) -> tuple[Tool[Any], ...]
         Tool(
             UPDATE,
             UpdateArguments,
-            preparing(Touch(why=f"says in {FILE} whether a scenario passed", inward=True), update),
-            f"Say of one scenario of {FILE} whether it passed, after you have seen it pass or fail.",
+            preparing(Touch(why=f"records in {FILE} whether a scenario passed", inward=True), update),
+            f"Record whether one scenario of {FILE} passed, after you have seen it pass or fail.",
             _UPDATE,
         ),
         Tool(
             DECLARE,
             DeclareArguments,
             preparing(Touch(why=f"adds scenarios to {FILE}", inward=True), declare),
-            f"Add scenarios to {FILE}, none of them passed. What is declared already stays as it is.",
+            f"Add scenarios to {FILE}, none of them passed. Scenarios that are already declared stay unchanged.",
             _DECLARE,
         ),
     )
@@ -77,7 +77,7 @@ def _claim(project: str, checker: Checker, scenario_id: str, session_id: str) ->
     if scenario.passed:
         return _answer(now)
     checker.claim(scenario, session_id)
-    noted = f"Noted: when this session ends, another one that knows nothing of it tries {scenario.id}."
+    noted = f"Claim recorded: after this session ends, a separate session verifies {scenario.id}."
     return own_words(f"{noted} {now.passed} of {now.total} scenarios have passed.")
 
 
@@ -92,7 +92,7 @@ _UPDATE: Json = {
         "passed": {"type": "boolean"},
         "blocked": {
             "type": "string",
-            "description": "Only if it cannot be done without somebody's help: what is missing.",
+            "description": "Only if it cannot be done without a person's help: what is missing.",
         },
     },
     "required": ["scenario_id", "passed"],
@@ -107,7 +107,7 @@ _DECLARE: Json = {
                 "type": "object",
                 "properties": {
                     "id": {"type": "string", "description": "Such as SC-F001; each once."},
-                    "feature": {"type": "string", "description": "The file in features/ that it stands in."},
+                    "feature": {"type": "string", "description": "Its file in features/."},
                     "name": {"type": "string"},
                 },
                 "required": ["id", "feature", "name"],
