@@ -9,7 +9,7 @@ from adderclaw.core.types import Json, Outcome
 from adderclaw.flows.spec import status, tools
 from adderclaw.flows.spec.checks import UNCHECKED_WARNING, Checker, RunEnd
 from adderclaw.flows.spec.prompts import Names
-from adderclaw.flows.spec.sessions import Came, SessionEnd, SessionOrder, run_sessions
+from adderclaw.flows.spec.sessions import SessionEnd, SessionOrder, WorkResult, run_sessions
 from adderclaw.flows.spec.status import Status
 from adderclaw.storage import transcript
 from adderclaw.storage.sdlc import checks
@@ -46,7 +46,7 @@ class SpecExecution:
         except AdderClawError as error:  # the list itself became unreadable
             return TurnResult("error", "", str(error))
         except asyncio.CancelledError:  # whoever ended it is told what was reached, as at every other end
-            came = Came("stopped", "interrupted", self._sessions, status.read(self._root))
+            came = WorkResult("stopped", "interrupted", self._sessions, status.read(self._root))
         counts: Json = {"sessions": came.sessions, "scenarios_passed": came.passed, "scenarios_total": came.total}
         counts["checks"] = [check.as_json() for check in checks.of_run(self.session.store, self.session.bus.run_id)]
         answer = came.answer
