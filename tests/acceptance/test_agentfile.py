@@ -117,7 +117,11 @@ REFUSED = [
     ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("--input-file", "a=/dev/zero"), "is not an ordinary file"),
     ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("-i", "a=1", "--input-file", "a=x"), "--input-file a: given twice"),
     ('GOAL g "x $nothing"\nRUN r USING g\n', (), "goal g uses $nothing, which is not defined"),
-    ('AGENT a "x" REQUIRES wings\nGOAL g "x" USING a\nRUN r USING g\n', (), "REQUIRES wings, and no provider is known"),
+    (
+        'AGENT a "x" REQUIRES wings\nGOAL g "x" USING a\nRUN r USING g\n',
+        (),
+        "REQUIRES wings, but no provider is configured",
+    ),
 ]
 
 
@@ -201,7 +205,7 @@ def test_values_that_are_owed_are_asked_for_once(flow: Flow) -> None:
     done = flow.run()
     assert done.code == 1
     assert "Call GoalResult now" in asked(flow.model, 1)
-    assert "no value was given for v" in done.err
+    assert "no value was reported for v" in done.err
 
 
 def test_a_result_that_does_not_fit_is_told_to_the_model(flow: Flow) -> None:
@@ -498,7 +502,7 @@ def test_a_goal_that_is_sent_back_too_often_ends_the_run(flow: Flow) -> None:
         flow.add(result("again"), call("ReviewVerdict", approved=False, comment="no"))
     done = flow.run()
     assert done.code == 1
-    assert "sent back 3 times by its review: no" in done.err
+    assert "its review sent it back 3 times: no" in done.err
 
 
 def test_the_operators_word_is_waited_for_by_resuming(flow: Flow) -> None:

@@ -567,7 +567,7 @@ def test_what_does_not_count_is_said(world: World, bound: str, key: str) -> None
 def test_doctor_shows_it(bounded: Managed) -> None:
     out = bounded.world.cli("doctor").out
     assert "managed" in out
-    assert "/etc/adderclaw bounds" in out
+    assert "/etc/adderclaw limits" in out
     assert "not read" not in out
     bounded.write("[limits]\ncost_usd = 1.0\n", "config.toml")
-    assert "in /etc/adderclaw, and not read: config.toml" in bounded.world.cli("doctor").out
+    assert "/etc/adderclaw has files that are not read: config.toml" in bounded.world.cli("doctor").out

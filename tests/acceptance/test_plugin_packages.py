@@ -160,10 +160,10 @@ def test_lists_name_the_plugin(notes: World) -> None:
     )
     checks = json.loads(cli("doctor", "--output-format", "json").out)["checks"]
     assert [(one["state"], one["detail"]) for one in checks if one["name"] == "plugin"] == [
-        ("ok", "field-notes 1.2.0 is enabled and as it was trusted")
+        ("ok", "field-notes 1.2.0 is enabled and unchanged since it was trusted")
     ]
     assert [(one["state"], one["detail"]) for one in checks if one["name"] == "mcp"] == [
-        ("ok", "plugin_field-notes_notes: it started and listed its tools")
+        ("ok", "plugin_field-notes_notes started and listed its tools")
     ]
 
 

@@ -362,5 +362,5 @@ def test_where_abstract_sockets_can_be_reached_doctor_and_the_question_warn(worl
     assert ("it can reach abstract Unix sockets of this machine" in asked) == (kernel == "old"), asked
     checks = json.loads(world.cli("doctor", "--output-format", "json").out)["checks"]
     found = [(check["state"], check["detail"]) for check in checks if check["name"] == "sandbox.network"]
-    warning = 'with security.network = "allow", commands can reach abstract Unix sockets of this machine'
+    warning = 'with security.network = "allow", commands can reach abstract Unix sockets on this machine'
     assert found == ([("warning", warning)] if kernel == "old" else [])

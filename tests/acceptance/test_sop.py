@@ -131,7 +131,7 @@ def test_the_seeds_sop_stops_at_its_approval_and_writes_its_report_after_it(sops
     assert sops.cli("sop", "validate").code == 0
     stopped = sops.run(name="daily-check")
     assert stopped.code == 5, stopped.err
-    assert f"`adderclaw sop approve {sops.run_id}` says yes and goes on" in stopped.err
+    assert f"`adderclaw sop approve {sops.run_id}` approves it and continues the run" in stopped.err
     assert not (sops.folder / "daily-check.txt").exists()
     assert sops.statuses() == {"list": "succeeded", "summarize": "succeeded", "approval": "waiting", "write": "pending"}
     asked = sops.model.requests[0]
@@ -198,7 +198,7 @@ def test_a_call_that_the_gate_asks_about_waits_like_an_approval(sops: Procedures
     assert done.code == 0, done.err
     sops.verified()
     with_store = Store.open(str(sops.world.database), read_only=True)
-    assert waiting.ready(with_store) == [sops.run_id]
+    assert waiting.answered_runs(with_store) == [sops.run_id]
     with_store.close()
     done = sops.cli("sop", "resume", sops.run_id)
     assert done.code == 0, done.err
@@ -339,7 +339,7 @@ def test_an_approval_that_expired_is_a_no(sops: Procedures) -> None:
     assert late.code == 1
     assert "too late" in late.err
     store = Store.open(str(sops.world.database), read_only=True)
-    assert waiting.ready(store) == [sops.run_id], "who looks after such runs ends it"
+    assert waiting.answered_runs(store) == [sops.run_id], "who looks after such runs ends it"
     store.close()
     done = sops.cli("sop", "resume", sops.run_id)
     assert done.code == 3, done.err
@@ -453,7 +453,7 @@ def test_an_agent_that_takes_too_long_fails_its_step(sops: Procedures) -> None:
     report = sops.report()
     assert report["outcome"] == "completed"
     assert [one["status"] for one in report["results"]] == ["failed", "succeeded"]
-    assert "not done within 0.5 s" in report["results"][0]["error"]
+    assert "did not finish within 0.5 s" in report["results"][0]["error"]
     sops.verified()
 
 
@@ -462,10 +462,10 @@ def test_what_has_no_whole_output_is_used_for_no_argument(sops: Procedures) -> N
     sops.put(tool("long", "Bash", command="seq 1 20000") + write)
     done = sops.run()
     assert done.code == 1
-    assert "is too long: only a part is stored" in done.err
+    assert "was too long to store completely" in done.err
     sops.put(tool("long", "Bash", 'on_failure = "continue"', command="exit 1") + write)
     done = sops.run()
-    assert "the step long was failed, and has no output" in done.err
+    assert "the step long has no output, because its status is failed" in done.err
     assert not (sops.folder / "x").exists()
 
 

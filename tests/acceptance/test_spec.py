@@ -153,7 +153,7 @@ def test_a_specification_is_a_target_by_its_name(project: Project) -> None:
     (project.folder / "todo-spec.md").write_text("# A program that lists\n\nIt lists.\n")
     for name in ("SPEC.md", "todo-spec.md"):
         done = project.run(name, "--dry-run", "--max-iterations", "2")
-        assert (done.code, done.out.splitlines()[0]) == (0, f"{name}: dry run, no model is asked"), done.err
+        assert (done.code, done.out.splitlines()[0]) == (0, f"{name}: dry run, no model is called"), done.err
     (project.folder / "flow.md").write_text('NAME flow\nGOAL g "x"\nRUN r USING g\n')
     assert "goal g" in project.run("flow.md", "--dry-run").out.lower()
 
@@ -290,7 +290,7 @@ def test_a_signal_ends_it_and_a_new_run_goes_on(project: Project) -> None:
     project.add(passes("SC-F002"), text("done"))
     done = project.world.cli("run", "--resume", project.run_id, cwd=project.folder)
     assert done.code == 2
-    assert "`adderclaw run` goes on with it" in done.err
+    assert "continue it with `adderclaw run --spec FILE`" in done.err
     done = project.run()
     assert (done.code, done.out) == (0, "2 of 2 scenarios have passed (1 session)\n"), done.err
 
@@ -367,7 +367,7 @@ def test_over_json_rpc(project: Project) -> None:
     project.add(passes("SC-F001"), text("done"))
     client, spec = Rpc(project.world), str(project.folder / "SPEC.md")
     refused = client.answer(1, "run", task="x", max_iterations=1)["error"]["message"]
-    assert "max_iterations is for a spec" in refused
+    assert "`max_iterations` needs a spec" in refused
     assert "there is no specification" in client.answer(2, "run", spec=f"{spec}.none")["error"]["message"]
     done = client.answer(3, "run", spec=spec, max_iterations=2)["result"]
     assert done["answer"] == "1 of 1 scenarios have passed (1 session)"

@@ -193,7 +193,7 @@ def test_one_skill_is_selected_disclosed_and_carried_out(skilled: Place, wire: s
     assert "FOLLOW-release-notes" not in ran.asked(0)
     assert "FOLLOW-release-notes" in ran.asked(1)
     assert "REFERENCE-OF-release-notes" in ran.asked(1)
-    assert "Nothing was run: read the instructions of release-notes first" in ran.asked(1)
+    assert "No action was run. Read the instructions of release-notes first" in ran.asked(1)
     assert len(ran.of("skill_step_executed")) == 1
     assert "DONE-a" in ran.asked(2)  # what a step gave is told with the next decision
     step = ran.of("skill_step_executed")[0]
@@ -363,7 +363,7 @@ def test_without_a_skill_the_ordinary_agent_works_and_sees_what_failed(place: Pl
     names = {one["name"] for one in ran.requests[0]["tools"]}
     assert {"Bash", "Read", "Edit", "Write", "Grep"} <= names
     assert "Decision" not in names
-    assert "the task is worked on without one" in ran.err
+    assert "the task is carried out without one" in ran.err
     assert "1 test failed" in ran.asked(1)
     assert "passed" in ran.asked(-1)
     proof = place.cli("replay", ran.trace[0]["run_id"], "--verify")
@@ -465,14 +465,14 @@ def test_a_profile_says_how_far_a_step_may_reach(skilled: Place, profile: str) -
 # ------------------------------------------------------------------ decisions that do not fit
 
 UNFIT: list[tuple[Json | str, str]] = [
-    (decision("nowhere"), "selected_skill: 'nowhere' is no candidate"),
+    (decision("nowhere"), "selected_skill: 'nowhere' is not a candidate"),
     (decision("release-notes", paths=("../../secret",)), "leads out of the skill's folder"),
     (decision("release-notes", script("../../../x.sh")), "leads out of the skill's folder"),
     (decision("release-notes", script("none.sh")), "scripts of release-notes: scripts/bad.sh, scripts/good.sh"),
     (decision("release-notes", {"type": "dance", "params": {}}), "planned_actions[0].type"),
-    (decision(None), "nothing would happen"),
+    (decision(None), "with neither, nothing happens"),
     (decision(None, command(" ")), "params.command: is empty"),
-    ("I would rather talk.", "neither a call of Decision nor one JSON object"),
+    ("I would rather talk.", "the reply neither calls Decision nor is one JSON object"),
 ]
 
 
@@ -482,7 +482,7 @@ def test_a_decision_that_does_not_fit_is_repaired_once(skilled: Place, made: Jso
     assert (ran.code, ran.out) == (0, "Mended.\n"), ran.err
     assert [one["status"] for one in ran.of("llm_decision_decoded")] == ["repair", "decoded"]
     assert problem in str(ran.of("llm_decision_decoded")[0]["problems"])
-    assert "one JSON object of this schema" in ran.asked(1)
+    assert "one JSON object that matches this schema" in ran.asked(1)
     assert len(ran.of("prompt_budget_computed")) == 1  # a repair belongs to its turn
 
 
@@ -656,7 +656,7 @@ def test_a_dry_run_plans_and_asks_nobody(skilled: Place) -> None:
 def test_a_dry_run_needs_no_key_and_false_means_no(skilled: Place) -> None:
     skilled.configure("anthropic", "http://127.0.0.1:9")
     del skilled.cli.env["ANTHROPIC_API_KEY"]
-    assert "dry run, no model is asked" in skilled.cli("run", "--dry-run", TASK).out
+    assert "dry run, no model is called" in skilled.cli("run", "--dry-run", TASK).out
     assert skilled.cli("run", "--dry-run", "false", TASK).code == 1
 
 

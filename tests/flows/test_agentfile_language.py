@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from adderclaw.core.errors import UsageError
 from adderclaw.flows.agentfile import show
-from adderclaw.flows.agentfile.load import bound, load
+from adderclaw.flows.agentfile.load import bind_inputs, load
 from adderclaw.flows.agentfile.parse import KEYWORDS, lines_of, parse, pieces, statements
-from adderclaw.flows.agentfile.variables import filled, used
+from adderclaw.flows.agentfile.variables import fill, names_in
 from adderclaw.flows.agentfile.workflow import InvalidAgentfile, Workflow
 from tests.rows import rows
 
@@ -40,12 +40,12 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
 # ------------------------------------------------------------------ refused
 
 SYNTAX = [
-    ("GOALS g", "1:1: 'GOALS' is no statement; did you mean GOAL?"),
+    ("GOALS g", "1:1: 'GOALS' is not a statement; did you mean GOAL?"),
     ("goal g", "1:1: keywords are written in capitals: GOAL"),
-    ("hello", "1:1: 'hello' is no statement; a line begins with one of NAME, INPUT"),
-    ("SECURITY strict", "1:10: SECURITY is one of default, paranoid, research; more is said by --profile"),
+    ("hello", "1:1: 'hello' is not a statement; a line must begin with one of NAME, INPUT"),
+    ("SECURITY strict", "1:10: SECURITY must be one of default, paranoid, research; use --profile for the rest"),
     ("SECURITY", "1:9: expected a name, and the line ends here"),
-    ("SECURITY default\nSECURITY paranoid", "2:10: SECURITY stands in line 1 already"),
+    ("SECURITY default\nSECURITY paranoid", "2:10: SECURITY is already set in line 1"),
     ("VERSION", "1:8: expected a number, a text in double quotes or a word, and the line ends here"),
     ("VERSION 1\nVERSION 2", "2:1: the workflow already has a VERSION, '1'"),
     ('GOAL g "x\n  y\n  z\nRUN r USING g', "1:8: this text has no closing quote"),
@@ -55,7 +55,7 @@ SYNTAX = [
     ('NAME "a"', "1:6: expected a name, found"),
     ("NAME 1a", "1:6: expected a name, found '1a'"),
     ("NAME a\nNAME b", "2:6: the workflow already has a NAME, 'a' in line 1"),
-    ("NAME GOAL", "1:6: GOAL is a keyword and names nothing"),
+    ("NAME GOAL", "1:6: GOAL is a keyword and cannot be a name"),
     ("INPUT", "1:6: expected a name"),
     ("INPUT a DEFAULT", "1:16: expected a number, a text in double quotes or a word, and the line ends here"),
     ("INPUT a = 3", "1:9: expected DEFAULT or the end of the line, found '='"),
@@ -78,11 +78,11 @@ SYNTAX = [
     ('GOAL g "x" USING a b', "1:20: expected"),
     ('GOAL g "x" WITHIN 3', "1:12: expected"),
     ('GOAL g "x" SUPERVISED ROBOT', '1:23: expected "->", HUMAN, SUPERVISED, UNSUPERVISED, USING or the end'),
-    ('GOAL g "x" USING a -> b USING c', "1:1: USING stands twice in this statement; say it once"),
-    ('GOAL g "x" SUPERVISED UNSUPERVISED', "1:1: SUPERVISED or UNSUPERVISED stands twice"),
-    ('AGENT a "x" -> b REQUIRES c -> d', "1:1: -> stands twice"),
-    ('AGENT a "x" -> b, c, b', "1:22: the output 'b' stands twice after ->; say it once"),
-    ('CONVERGE c "x" WITHIN 2 WITHIN 3', "1:1: WITHIN stands twice"),
+    ('GOAL g "x" USING a -> b USING c', "1:1: USING is used twice in this statement; remove one"),
+    ('GOAL g "x" SUPERVISED UNSUPERVISED', "1:1: SUPERVISED or UNSUPERVISED is used twice"),
+    ('AGENT a "x" -> b REQUIRES c -> d', "1:1: -> is used twice"),
+    ('AGENT a "x" -> b, c, b', "1:22: the output 'b' is listed twice after ->; remove one"),
+    ('CONVERGE c "x" WITHIN 2 WITHIN 3', "1:1: WITHIN is used twice"),
     ('CONVERGE c "x" USING not-WITHIN', "1:1: CONVERGE needs WITHIN"),
     ('GOAL g "x" "y"', "1:12: expected"),
     ("GOAL g 'x'", "1:8: expected FROM or a text in double quotes, found"),
@@ -91,9 +91,9 @@ SYNTAX = [
     ("RUN r", "1:6: expected USING, and the line ends here"),
     ("RUN r USING", "1:12: expected a name"),
     ("RUN r USING a b", "1:15: expected \",\", SUPERVISED, THEN, UNSUPERVISED or the end of the line, found 'b'"),
-    ("RUN r USING USING", "1:13: USING is a keyword and names nothing"),
+    ("RUN r USING USING", "1:13: USING is a keyword and cannot be a name"),
     ("RUN r USING g WITHIN 3", "1:15: expected"),
-    ("LOOP l USING g", "1:1: LOOP needs WITHIN: how many times it may go round, such as WITHIN 5"),
+    ("LOOP l USING g", "1:1: LOOP needs WITHIN with the largest number of rounds, such as WITHIN 5"),
     ('CONVERGE c "x"', "1:1: CONVERGE needs WITHIN"),
     ("LOOP l USING g WITHIN", "1:22: expected a number or a variable such as $rounds"),
     ("LOOP l USING g WITHIN many", "1:23: expected a number or a variable such as $rounds, found 'many'"),
@@ -101,11 +101,11 @@ SYNTAX = [
     ("LOOP l USING g WITHIN 3.5", "1:23: expected a number"),
     ("LOOP l WITHIN 3 USING g", "1:8: expected USING"),
     ("SUPERVISED BY me", "1:12: expected HUMAN or the end of the line"),
-    ("HUMAN", "1:1: 'HUMAN' is no statement"),
-    ('GOAL g\u00a0"x"', "1:7: this is no ordinary space (U+00A0)"),
+    ("HUMAN", "1:1: 'HUMAN' is not a statement"),
+    ('GOAL g\u00a0"x"', "1:7: this is not an ordinary space (U+00A0)"),
     ('GOAL g """one\ntwo""" "x', "2:8: this text has no closing quote"),
-    ('GOAL g "x" USING a\x9bb', "1:19: a control character (U+009B)"),
-    ("NAME a\x07b", "1:7: a control character (U+0007) stands in this line"),
+    ('GOAL g "x" USING a\x9bb', "1:19: this line has a control character (U+009B)"),
+    ("NAME a\x07b", "1:7: this line has a control character (U+0007)"),
 ]
 
 
@@ -120,13 +120,16 @@ def test_a_line_that_cannot_be_read_is_shown_with_what_was_expected(text: str, m
 
 MEANING = [
     (G + RUN, "1:1: the workflow has no NAME"),
-    (HEAD + G + 'CONVERGE c "x" -> o USING g WITHIN 2\n', "a CONVERGE over goals has no outputs and no review"),
-    (HEAD + G + 'CONVERGE c "x" USING g WITHIN 2 SUPERVISED\n', "a CONVERGE over goals has no outputs and no review"),
-    (HEAD + G, "1:1: nothing would happen: no RUN, LOOP or CONVERGE step"),
-    (HEAD, "nothing would happen"),
+    (HEAD + G + 'CONVERGE c "x" -> o USING g WITHIN 2\n', "a CONVERGE over goals cannot have outputs or a review"),
+    (
+        HEAD + G + 'CONVERGE c "x" USING g WITHIN 2 SUPERVISED\n',
+        "a CONVERGE over goals cannot have outputs or a review",
+    ),
+    (HEAD + G, "1:1: the workflow has no RUN, LOOP or CONVERGE step"),
+    (HEAD, "the workflow has no RUN, LOOP or CONVERGE step"),
     ("", "the workflow has no NAME"),
     ("# only a comment\n", "the workflow has no NAME"),
-    (HEAD + G + G + RUN, "3:1: the goal 'g' is defined twice; the first stands in line 2"),
+    (HEAD + G + G + RUN, "3:1: the goal 'g' is defined twice; the first is in line 2"),
     (HEAD + "INPUT a\nINPUT a\n" + G + RUN, "3:1: the input 'a' is defined twice"),
     (HEAD + 'AGENT a "x"\nAGENT a "y"\n' + G + RUN, "3:1: the agent 'a' is defined twice"),
     (HEAD + G + RUN + RUN, "4:1: the step 'r' is defined twice"),
@@ -137,12 +140,12 @@ MEANING = [
         HEAD + 'GOAL tests "x"\nRUN r USING test\n',
         "the goal 'test', which is not defined; did you mean tests?",
     ),
-    (HEAD + RUN + G, "2:1: RUN r uses the goal 'g' before it is defined, in line 3; move the GOAL up"),
+    (HEAD + RUN + G, "2:1: RUN r uses the goal 'g' before it is defined, in line 3; move the GOAL above the RUN"),
     (HEAD + G + "LOOP l USING h WITHIN 3\n", "3:1: LOOP l uses the goal 'h', which is not defined"),
     (HEAD + 'GOAL g "x" USING nobody\n' + RUN, "2:1: goal g uses the agent 'nobody', which is not defined"),
     (HEAD + 'AGENT a "x"\nGOAL g "x" USING a, a\n' + RUN, "3:1: goal g names the agent 'a' more than once"),
-    (HEAD + G + "LOOP l USING g WITHIN 0\n", "WITHIN 0: a loop goes round at least once and at most 10,000 times"),
-    (HEAD + G + "LOOP l USING g WITHIN 1000000\n", "a loop goes round at least once and at most 10,000 times"),
+    (HEAD + G + "LOOP l USING g WITHIN 0\n", "WITHIN 0: a loop runs at least 1 and at most 10,000 rounds"),
+    (HEAD + G + "LOOP l USING g WITHIN 1000000\n", "a loop runs at least 1 and at most 10,000 rounds"),
     (HEAD + G + "LOOP l USING g WITHIN $n\n", "3:1: LOOP l: WITHIN $n: no such variable"),
     (HEAD + "INPUT n DEFAULT many\n" + G + "LOOP l USING g WITHIN $n\n", "'many' is not a whole number"),
     (HEAD + 'GOAL g "use $nothing"\n' + RUN, "2:1: goal g uses $nothing, which is not defined"),
@@ -152,21 +155,21 @@ MEANING = [
         "uses $b, which has no value there: goal b does not run",
     ),
     (HEAD + 'AGENT p "of $x"\nGOAL g "x" USING p\n' + RUN, "agent p uses $x, which is not defined"),
-    (HEAD + 'INPUT a DEFAULT "$zzz"\n' + G + RUN, "the default of a uses $zzz, which is no input"),
-    (HEAD + 'INPUT a DEFAULT "$a"\n' + G + RUN, "2:1: the default of a needs itself"),
+    (HEAD + 'INPUT a DEFAULT "$zzz"\n' + G + RUN, "the default of a uses $zzz, which is not an input"),
+    (HEAD + 'INPUT a DEFAULT "$a"\n' + G + RUN, "2:1: the default of a refers to itself"),
     (
         HEAD + 'INPUT a DEFAULT "$b"\nINPUT b DEFAULT "$c"\nINPUT c DEFAULT "$a"\n' + G + RUN,
-        "4:1: the default of c needs itself, by way of ",
+        "4:1: the default of c refers to itself through ",
     ),
     (
         HEAD + G + "LOOP l USING g WITHIN 2\nLOOP m USING l WITHIN 2\n",
-        "the goal 'l', which is a step: a step names goals",
+        "the goal 'l', which is a step; a step can only use goals",
     ),
-    (HEAD + "AGENT a FROM .\n" + G + RUN, "2:14: FROM .: this is a folder without a SKILL.md"),
+    (HEAD + "AGENT a FROM .\n" + G + RUN, "2:14: FROM .: this folder has no SKILL.md"),
     (HEAD + "GOAL g FROM goals/none.md\n" + RUN, "2:13: FROM goals/none.md: "),
     (HEAD + "AGENT a FROM none.md\n" + G + RUN, "2:14: FROM none.md: "),
-    (HEAD + "GOAL g FROM ../../etc/passwd\n" + RUN, "leads outside of the workflow's folder and the workspace"),
-    (HEAD + "GOAL g FROM /etc/passwd\n" + RUN, "leads outside of the workflow's folder and the workspace"),
+    (HEAD + "GOAL g FROM ../../etc/passwd\n" + RUN, "is outside the workflow's folder and the workspace"),
+    (HEAD + "GOAL g FROM /etc/passwd\n" + RUN, "is outside the workflow's folder and the workspace"),
     (HEAD + G + 'CONVERGE c "$zzz" USING g WITHIN 2\n', "the condition of c uses $zzz, which is not defined"),
     ("NAME w\n" + "x" * (1 << 20), "is larger than"),
     (b"NAME w\xff\n", "is not UTF-8 text"),
@@ -232,14 +235,14 @@ def test_a_file_that_is_made_to_hold_us_up_is_done_with_in_seconds(tmp_path: Pat
 def test_values_do_not_grow_without_bound(tmp_path: Path) -> None:
     inputs = "".join(f'INPUT i{n} DEFAULT "$i{n + 1}$i{n + 1}"\n' for n in range(40)) + "INPUT i40 DEFAULT xxxxxxxx\n"
     with pytest.raises(UsageError, match="has over"):
-        bound(load(str(written(tmp_path, HEAD + inputs + G + RUN))), {})
+        bind_inputs(load(str(written(tmp_path, HEAD + inputs + G + RUN))), {})
     with pytest.raises(UsageError, match="has over"):
-        filled("$a" * 100, {"a": "x" * 100_000})
+        fill("$a" * 100, {"a": "x" * 100_000})
 
 
 def test_defaults_name_each_other_in_any_order_and_may_have_dollar_signs(tmp_path: Path) -> None:
     chain = "".join(f'INPUT i{n} DEFAULT "$i{n + 1}"\n' for n in range(2_000)) + r'INPUT i2000 DEFAULT "\$x $$y"'
-    assert bound(load(str(written(tmp_path, HEAD + chain + "\n" + G + RUN))), {})["i0"] == "$x $y"
+    assert bind_inputs(load(str(written(tmp_path, HEAD + chain + "\n" + G + RUN))), {})["i0"] == "$x $y"
 
 
 def test_all_problems_of_a_file_are_said_at_once(tmp_path: Path) -> None:
@@ -262,7 +265,7 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     inside.mkdir()
     (tmp_path / "secret").write_text("s3cret")
     (inside / "p.md").symlink_to(tmp_path / "secret")
-    assert "leads outside" in refusal(inside, HEAD + "GOAL g FROM p.md\n" + RUN)
+    assert "is outside" in refusal(inside, HEAD + "GOAL g FROM p.md\n" + RUN)
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo"])
@@ -417,18 +420,18 @@ FILLED = [
 
 @rows(("text", "expected"), FILLED)
 def test_variables_are_filled_in_once(text: str, expected: str) -> None:
-    assert filled(text, {"a": "1", "a-b": "2", "q": 'say "$a"\nand $$'}) == expected
+    assert fill(text, {"a": "1", "a-b": "2", "q": 'say "$a"\nand $$'}) == expected
 
 
 @given(st.text(), st.text())
 def test_what_a_value_says_is_never_looked_into(value: str, other: str) -> None:
-    assert filled("[$a]", {"a": value, "b": other}) == f"[{value}]"
+    assert fill("[$a]", {"a": value, "b": other}) == f"[{value}]"
 
 
 @given(st.text())
 def test_a_text_without_dollars_stays_as_it_is(text: str) -> None:
     plain = text.replace("$", "")
-    assert (filled(plain, {}), used(plain, ())) == (plain, [])
+    assert (fill(plain, {}), names_in(plain, ())) == (plain, [])
 
 
 BINDING: list[tuple[dict[str, str], str]] = [
@@ -444,16 +447,16 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path: Path, values: dict[str, st
     text = 'NAME w\nINPUT topic\nINPUT n DEFAULT 3\nGOAL g "of $topic"\nLOOP l USING g WITHIN $n\n'
     workflow = load(str(written(tmp_path, text)))
     with pytest.raises(UsageError, match=re.escape(message)):
-        bound(workflow, values)
+        bind_inputs(workflow, values)
 
 
 def test_defaults_may_name_inputs_but_not_each_other_in_a_circle(tmp_path: Path) -> None:
     text = 'NAME w\nINPUT a DEFAULT "$b!"\nINPUT b DEFAULT "x"\n' + G + RUN
-    assert bound(load(str(written(tmp_path, text))), {}) == {"a": "x!", "b": "x"}
-    assert bound(load(str(written(tmp_path, text))), {"b": "$a"}) == {"a": "$a!", "b": "$a"}
+    assert bind_inputs(load(str(written(tmp_path, text))), {}) == {"a": "x!", "b": "x"}
+    assert bind_inputs(load(str(written(tmp_path, text))), {"b": "$a"}) == {"a": "$a!", "b": "$a"}
     open_end = parse('NAME w\nINPUT a DEFAULT "$b"\nINPUT b DEFAULT "$a"\n' + G + RUN)
-    with pytest.raises(UsageError, match="need each other"):  # whoever binds what was never checked
-        bound(open_end, {})
+    with pytest.raises(UsageError, match="refer to each other"):  # whoever binds what was never checked
+        bind_inputs(open_end, {})
 
 
 # ------------------------------------------------------------------ shown
@@ -463,14 +466,14 @@ TIDY = '# top\n\nNAME w  # it\n\nINPUT a\n\nGOAL g "a  b" -> x, y USING p\n\nAGE
 
 
 def test_the_usual_form_keeps_the_meaning() -> None:
-    assert show.formatted(UNTIDY) == TIDY
-    assert show.formatted(TIDY) == TIDY
+    assert show.format_text(UNTIDY) == TIDY
+    assert show.format_text(TIDY) == TIDY
 
 
 @rows("text", [text for text, _ in [*GOALS, *INPUTS, *AGENTS, *STEPS]])
 def test_formatting_changes_nothing_but_the_form(text: str) -> None:
-    tidy = show.formatted(text)
-    assert show.formatted(tidy) == tidy
+    tidy = show.format_text(text)
+    assert show.format_text(tidy) == tidy
     before, after = parse(text), parse(tidy)
     assert [goal.outcome for goal in before.goals] == [goal.outcome for goal in after.goals]
     assert [first_goal(before)] == [first_goal(after)] if before.goals else True
@@ -552,9 +555,9 @@ def test_formatting_is_done_once_and_keeps_the_meaning_of_anything_that_parses(p
             before = meaning(text)
         except InvalidAgentfile:
             continue
-        tidy = show.formatted(text)
+        tidy = show.format_text(text)
         assert meaning(tidy) == before
-        assert show.formatted(tidy) == tidy
+        assert show.format_text(tidy) == tidy
         assert comments(tidy) == comments(text)
 
 

@@ -9,7 +9,7 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.config.trust import trust
 from adderclaw.core.errors import UsageError
 from adderclaw.flows.sop import find, inputs, order, tool_check
-from adderclaw.flows.sop.parse import MAX_BYTES, MOST_STEPS, parse
+from adderclaw.flows.sop.parse import MAX_BYTES, MAX_STEPS, parse
 from adderclaw.flows.sop.sop import InvalidSop, Sop
 from tests.rows import rows
 
@@ -66,7 +66,7 @@ def put(folder: Path, text: str | bytes = SEED, name: str = "daily-check") -> Pa
 
 def load(name: str = "daily-check") -> Sop:
     options = Options(here=True)
-    return find.load(find.find(name, find.where(options)), tool_check.known(options))
+    return find.load(find.find(name, find.sop_folders(options)), tool_check.known_tools(options))
 
 
 @pytest.fixture(autouse=True)
@@ -80,43 +80,43 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 TWO = step("a") + step("b", more='tool = "file_write"\nargs = { path = "x", content_from = "%s" }')
 BAD = [
     # ---- the file
-    ("", ("SOP.toml: a SOP has a name", "SOP.toml: a SOP has steps")),
-    ("name = ", ("SOP.toml:1: it is no TOML",)),
-    ('name = "x"\nsteps = 3', ("a SOP has steps",)),
-    ('name = "x"\nsteps = []', ("a SOP has steps",)),
-    ('name = "x"\nsteps = [1, "two"]', ("step 1: a step is a table", "step 2: a step is a table")),
-    ("name = 3\n" + step(), ("SOP.toml:1: name is a text, not 3",)),
-    ('name = "../x"\n' + step(), ("SOP.toml:1: name = '../x': letters, digits",)),
+    ("", ("SOP.toml: the SOP has no name", "SOP.toml: the SOP has no steps")),
+    ("name = ", ("SOP.toml:1: it is not valid TOML",)),
+    ('name = "x"\nsteps = 3', ("the SOP has no steps",)),
+    ('name = "x"\nsteps = []', ("the SOP has no steps",)),
+    ('name = "x"\nsteps = [1, "two"]', ("step 1: a step must be a table", "step 2: a step must be a table")),
+    ("name = 3\n" + step(), ("SOP.toml:1: name must be a text, not 3",)),
+    ('name = "../x"\n' + step(), ("SOP.toml:1: name = '../x': use at most 64 letters, digits",)),
     (f'name = "{"n" * 65}"\n' + step(), ("at most 64",)),
-    (HEAD + "description = []\n" + step(), ("SOP.toml:2: description is a text",)),
+    (HEAD + "description = []\n" + step(), ("SOP.toml:2: description must be a text",)),
     (HEAD + 'descripton = "x"\n' + step(), ("SOP.toml:2: there is no key 'descripton'; did you mean description?",)),
     (
         HEAD + 'on_failure = "contine"\n' + step(),
-        ("on_failure = 'contine': it is one of abort, continue; did you mean",),
+        ("on_failure = 'contine': it must be one of abort, continue; did you mean",),
     ),
-    ("a = " + "[" * 5000, ("it is no TOML",)),
+    ("a = " + "[" * 5000, ("it is not valid TOML",)),
     # ---- steps
     (HEAD + '[[steps]]\nkind = "tool"\ntool = "file_list"', ("SOP.toml:2: step 1: it has no id",)),
     (HEAD + '[[steps]]\nid = "a"', ("SOP.toml:2: step a: it has no kind",)),
-    (HEAD + step(kind="tols"), ("SOP.toml:4: step a: kind = 'tols': it is one of tool, agent, approval",)),
+    (HEAD + step(kind="tols"), ("SOP.toml:4: step a: kind = 'tols': it must be one of tool, agent, approval",)),
     (HEAD + step("a b"), ("step 1: id = 'a b'",)),
     (HEAD + step("a") + step("a"), ("SOP.toml:7: step a: this id is used twice, first in line 2",)),
-    (HEAD + step(more=""), ("step a: a step of the kind tool names its tool",)),
-    (HEAD + step(kind="agent", more=""), ("step a: a step of the kind agent has a prompt",)),
-    (HEAD + step(kind="approval", more='prompt = "  "'), ("a step of the kind approval has a prompt",)),
+    (HEAD + step(more=""), ("step a: a step of the kind tool needs a tool",)),
+    (HEAD + step(kind="agent", more=""), ("step a: a step of the kind agent needs a prompt",)),
+    (HEAD + step(kind="approval", more='prompt = "  "'), ("a step of the kind approval needs a prompt",)),
     (
         HEAD + step(kind="agent", more='prompt = "x"\ntool = "Read"'),
-        ("tool is for a step of the kind tool, and this one",),
+        ("tool is only for steps of the kind tool; this one",),
     ),
-    (HEAD + step(more='tool = "file_list"\nprompt = "x"'), ("prompt is for a step of the kind agent or approval",)),
-    (HEAD + step(more='tool = "file_list"\nexpires = "1h"'), ("expires is for a step of the kind approval",)),
-    (HEAD + step(kind="approval", more='prompt = "x"\non_failure = "continue"'), ("denied ends the run",)),
+    (HEAD + step(more='tool = "file_list"\nprompt = "x"'), ("prompt is only for steps of the kind agent or approval",)),
+    (HEAD + step(more='tool = "file_list"\nexpires = "1h"'), ("expires is only for steps of the kind approval",)),
+    (HEAD + step(kind="approval", more='prompt = "x"\non_failure = "continue"'), ("a denial always ends the run",)),
     (
         HEAD + step(more='tool = "file_list"\nretrys = 2'),
         ("SOP.toml:6: step a: there is no key 'retrys' of a step; did you",),
     ),
-    (HEAD + step(more='tool = "file_list"\nretries = -1'), ("retries is a whole number from 0 to 10",)),
-    (HEAD + step(more='tool = "file_list"\nretries = true'), ("retries is a whole number",)),
+    (HEAD + step(more='tool = "file_list"\nretries = -1'), ("retries must be a whole number from 0 to 10",)),
+    (HEAD + step(more='tool = "file_list"\nretries = true'), ("retries must be a whole number",)),
     (
         HEAD + step(more='tool = "file_list"\ntimeout = "soon"'),
         ("SOP.toml:6: step a: timeout = 'soon': write seconds, or",),
@@ -124,29 +124,32 @@ BAD = [
     (HEAD + step(more='tool = "file_list"\ntimeout = 0'), ("timeout = 0",)),
     (HEAD + step(more='tool = "file_list"\ntimeout = inf'), ("timeout = inf",)),
     (HEAD + step(kind="approval", more='prompt = "x"\nexpires = "999999d"'), ("expires = '999999d'",)),
-    (HEAD + "".join(step(f"s{n}") for n in range(MOST_STEPS + 1)), (f"there are {MOST_STEPS + 1} steps; at most",)),
+    (HEAD + "".join(step(f"s{n}") for n in range(MAX_STEPS + 1)), (f"there are {MAX_STEPS + 1} steps; at most",)),
     # ---- tools and their arguments
     (
         HEAD + step(more='tool = "file_lst"'),
         ("SOP.toml:2: step a: tool: there is no tool 'file_lst'; did you mean file_list?",),
     ),
-    (HEAD + step(more='tool = "Call"'), ("tool: Call is for models; name the tool itself",)),
+    (HEAD + step(more='tool = "Call"'), ("tool: Call only helps models find tools; name the tool itself",)),
     (HEAD + step(more='tool = "mcp__none__x"'), ("there is no MCP server 'none'",)),
     (
         HEAD + step(kind="agent", more='prompt = "x"\ntools = ["Reed"]'),
         ("tools: there is no tool 'Reed'; did you mean Read?",),
     ),
-    (HEAD + step(more='tool = "file_list"\nargs = 3'), ("args is a table",)),
+    (HEAD + step(more='tool = "file_list"\nargs = 3'), ("args must be a table",)),
     (HEAD + step(more='tool = "file_list"\nargs = { pth = "." }'), ("args.pth: unknown key",)),
     (HEAD + step(more='tool = "file_read"'), ("args.file_path: is required",)),
     (HEAD + step(more='tool = "file_list"\nargs = { path = 3 }'), ("args.path: expected text, not 3",)),
-    (HEAD + step(more='tool = "file_list"\nargs = { path = 1979-05-27 }'), ("a date is no value of an argument",)),
-    (HEAD + step(more='tool = "file_list"\nargs = { path = nan }'), ("is no number that JSON has",)),
-    (HEAD + step(more=f'tool = "file_list"\nargs = {{ x = {"[" * 25}{"]" * 25} }}'), ("nested more than 20 deep",)),
+    (HEAD + step(more='tool = "file_list"\nargs = { path = 1979-05-27 }'), ("a date cannot be an argument",)),
+    (HEAD + step(more='tool = "file_list"\nargs = { path = nan }'), ("is not a number that JSON can represent",)),
+    (
+        HEAD + step(more=f'tool = "file_list"\nargs = {{ x = {"[" * 25}{"]" * 25} }}'),
+        ("nested more than 20 levels deep",),
+    ),
     # ---- references
     (HEAD + TWO % "b", ("step b: args.content_from: a step cannot refer to itself",)),
     (HEAD + TWO % "c", ("step b: args.content_from: there is no step 'c'",)),
-    (HEAD + TWO % "c d", ("args.content_from names an earlier step by its id",)),
+    (HEAD + TWO % "c d", ("args.content_from must be the id of an earlier step",)),
     (
         HEAD + step("first", more='tool = "file_write"\nargs = { path = "x", content_from = "later" }') + step("later"),
         ("step first: args.content_from: the step 'later' comes later; move it before this one",),
@@ -161,7 +164,7 @@ BAD = [
         + step("b", more='tool = "file_write"\nargs = { path = "x", content_from = "yes" }'),
         ("the step 'yes' is an approval, which has no output",),
     ),
-    (HEAD + TWO.replace("path =", 'content = "y", path =') % "a", ("args: content is given twice",)),
+    (HEAD + TWO.replace("path =", 'content = "y", path =') % "a", ("args: content is set twice",)),
     (
         HEAD + step(more='tool = "file_list"\nargs = { path_from_input = "dir" }'),
         ("there is no input 'dir' (inputs: none)",),
@@ -177,22 +180,28 @@ BAD = [
     ),
     (
         HEAD + step(more='tool = "Bash"\nargs = { command = "ls ${HOME}" }'),
-        ("a variable of the shell is written $NAME",),
+        ("write $NAME for a variable of the shell",),
     ),
     (HEAD + step(more='tool = "file_list"\nargs = { path = "${steps.a.output}" }'), ("NAME_from = STEP",)),
     (HEAD + step(kind="agent", more='prompt = "Sum {{list}} up"'), ("SOP.toml:5: step a: prompt has a template",)),
     (HEAD + '[inputs.a]\ndefault = "{% x %}"\n' + step(), ("inputs.a: default has a template",)),
     # ---- conditions
-    (HEAD + step(more='tool = "time"\nwhen = "a == b"'), ("SOP.toml:6: step a: when is a table, not an expression",)),
+    (
+        HEAD + step(more='tool = "time"\nwhen = "a == b"'),
+        ("SOP.toml:6: step a: when must be a table, not an expression",),
+    ),
     (
         HEAD + step("a") + step("b", more='tool = "time"\nwhen = { step = "a" }'),
-        ("when names one step or input and one",),
+        ("when needs one step or input, and one",),
     ),
     (
         HEAD + step("a") + step("b", more='tool = "time"\nwhen = { step = "a", is = "done" }'),
-        ("it is one of succeeded",),
+        ("it must be one of succeeded",),
     ),
-    (HEAD + step("a") + step("b", more='tool = "time"\nwhen = { step = "a", equals = 3 }'), ("its values are texts",)),
+    (
+        HEAD + step("a") + step("b", more='tool = "time"\nwhen = { step = "a", equals = 3 }'),
+        ("the values must be texts",),
+    ),
     (HEAD + step("a", more='tool = "time"\nwhen = { step = "a", is = "failed" }'), ("cannot refer to itself",)),
     (
         HEAD + step("a", more='tool = "time"\nwhen = { input = "x", equals = "y" }'),
@@ -203,12 +212,12 @@ BAD = [
         ("no key 'matches' of when",),
     ),
     # ---- inputs
-    (HEAD + "inputs = 3\n" + step(), ("inputs is a table",)),
-    (HEAD + "[inputs]\na = 3\n" + step(), ("inputs.a is a table",)),
-    (HEAD + '[inputs.a]\ntype = "text"\n' + step(), ("inputs.a: type = 'text': it is one of string",)),
-    (HEAD + '[inputs.a]\ntype = "integer"\ndefault = "3"\n' + step(), ("default = '3' is no integer",)),
-    (HEAD + "[inputs.a]\nrequired = false\n" + step(), ("required or has a default; give it a default",)),
-    (HEAD + '[inputs.a]\nrequired = true\ndefault = "x"\n' + step(), ("leave one of the two out",)),
+    (HEAD + "inputs = 3\n" + step(), ("inputs must be a table",)),
+    (HEAD + "[inputs]\na = 3\n" + step(), ("inputs.a must be a table",)),
+    (HEAD + '[inputs.a]\ntype = "text"\n' + step(), ("inputs.a: type = 'text': it must be one of string",)),
+    (HEAD + '[inputs.a]\ntype = "integer"\ndefault = "3"\n' + step(), ("default = '3' is not of the type integer",)),
+    (HEAD + "[inputs.a]\nrequired = false\n" + step(), ("either required or has a default; add a default",)),
+    (HEAD + '[inputs.a]\nrequired = true\ndefault = "x"\n' + step(), ("remove one of the two",)),
     (HEAD + '[inputs.a]\nchoices = ["b"]\ndefault = "c"\n' + step(), ("is not one of its choices (b)",)),
     (HEAD + '[inputs."a b"]\ntype = "string"\n' + step(), ("the input 'a b'",)),
 ]
@@ -268,7 +277,7 @@ def test_a_trusted_workspaces_own_goes_before_the_operators(home: Path) -> None:
     assert load().file == str(own)
     trust.record(str(home), os.getcwd(), trust.survey(os.getcwd()), "2026-01-01T00:00:00Z")
     assert load().description == "Run a daily workspace check"
-    names = [(one.name, one.scope, one.hidden) for one in find.listed(find.where(Options(here=True)))]
+    names = [(one.name, one.scope, one.hidden) for one in find.list_sops(find.sop_folders(Options(here=True)))]
     assert names == [("daily-check", "workspace", False), ("daily-check", "home", True)]
 
 
@@ -277,8 +286,8 @@ def test_a_trusted_workspaces_own_goes_before_the_operators(home: Path) -> None:
     [
         (b'name = "daily-check"\n# \xff\n', "SOP.toml:2: it is not UTF-8 text (byte 23)"),
         (b"#" * (MAX_BYTES + 1), f"it is larger than {MAX_BYTES:,} bytes"),
-        (SEED.replace('"daily-check"', '"other"').encode(), "it calls itself 'other', and its folder is 'daily-check'"),
-        (b"\0", "it is no TOML"),
+        (SEED.replace('"daily-check"', '"other"').encode(), "its name is 'other', but its folder is 'daily-check'"),
+        (b"\0", "it is not valid TOML"),
     ],
 )
 def test_a_file_that_cannot_be_one_is_refused(text: bytes, message: str) -> None:
@@ -293,11 +302,11 @@ def test_a_link_that_leads_out_is_not_followed(tmp_path: Path) -> None:
     Path("sops/linked/SOP.toml").symlink_to(outside)
     Path("sops/daily-check").symlink_to(outside.parent)
     for name in ("linked", "daily-check"):
-        with pytest.raises(InvalidSop, match="it is not read"):
+        with pytest.raises(InvalidSop, match="it cannot be read"):
             load(name)
     Path("sops/pipe").mkdir()
     os.mkfifo("sops/pipe/SOP.toml")
-    with pytest.raises(InvalidSop, match="it is not read"):
+    with pytest.raises(InvalidSop, match="it cannot be read"):
         load("pipe")
 
 
@@ -305,8 +314,8 @@ def test_a_link_that_leads_out_is_not_followed(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("daily-chek", "there is no SOP 'daily-chek' in .*; did you mean daily-check?"),
-        ("a b", "is no name of a SOP, and no path"),
-        ("", "is no name of a SOP"),
+        ("a b", "is neither the name of a SOP nor a path"),
+        ("", "is neither the name of a SOP"),
         ("./none/SOP.toml", "No such file"),
         ("../..", "No such file"),
     ],
@@ -356,16 +365,27 @@ INPUTS = parse(HEAD + DECLARED + step(), "SOP.toml")
 )
 def test_inputs_that_do_not_fit_are_refused_together(given: dict[str, str], messages: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as refused:
-        inputs.bound(INPUTS, given)
+        inputs.bind_inputs(INPUTS, given)
     for message in messages:
         assert message in str(refused.value)
 
 
 def test_inputs_become_what_they_are_declared_as() -> None:
     given = {"dir": "{{ not a template }}", "count": "7", "deep": "true", "share": "2"}
-    assert inputs.bound(INPUTS, given) == {"dir": given["dir"], "count": 7, "deep": True, "share": 2.0, "mode": "a"}
+    assert inputs.bind_inputs(INPUTS, given) == {
+        "dir": given["dir"],
+        "count": 7,
+        "deep": True,
+        "share": 2.0,
+        "mode": "a",
+    }
 
 
 def test_a_step_refers_to_what_it_names_and_to_nothing_else() -> None:
     sop = parse(SEED, "SOP.toml")
-    assert [list(order.referred(one)) for one in sop.steps] == [[], [], [], [("args.content_from", "summarize")]]
+    assert [list(order.referenced_steps(one)) for one in sop.steps] == [
+        [],
+        [],
+        [],
+        [("args.content_from", "summarize")],
+    ]

@@ -102,7 +102,7 @@ def made(**fields: Any) -> dict[str, Any]:
 )
 def test_what_is_not_one_json_object_is_none(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        decision.strict(text)
+        decision.parse_json_object(text)
 
 
 @rows(
@@ -112,14 +112,14 @@ def test_what_is_not_one_json_object_is_none(text: str) -> None:
         (made(more=1), "more"),
         (made(selected_skill=7), "selected_skill"),
         (made(planned_actions="x"), "planned_actions"),
-        (made(planned_actions=[{"type": "finish", "params": {"answer": "a"}}] * 2), "nothing can follow on finish"),
+        (made(planned_actions=[{"type": "finish", "params": {"answer": "a"}}] * 2), "finish must be the last action"),
         (made(planned_actions=[{"type": "run_command", "params": {"command": "x"}}] * 11), "at most 10 at once"),
         (made(planned_actions=[{"type": "run_command", "params": {"cmd": "x"}}]), "planned_actions[0].params"),
         (made(required_disclosure_paths=["x"] * 21), "at most 20 at once"),
     ],
 )
 def test_a_decision_that_does_not_fit_says_where(given: dict[str, Any], problem: str) -> None:
-    found = decision.decoded(given, "", "native_with_json_fallback", "tool")
+    found = decision.decode_decision(given, "", "native_with_json_fallback", "tool")
     assert found.decision is None
     assert problem in str(found.problems)
     assert problem in decision.reminder(found.problems)
@@ -127,10 +127,10 @@ def test_a_decision_that_does_not_fit_says_where(given: dict[str, Any], problem:
 
 def test_native_alone_takes_no_text_and_the_fallback_does() -> None:
     text = json.dumps(made())
-    assert decision.decoded(None, text, "native", "tool").problems == ["Decision was not called"]
-    assert decision.decoded(None, text, "native_with_json_fallback", "tool").how == "json"
-    assert decision.decoded(None, text, "native", "json").decision is not None
-    assert decision.decoded(made(), "", "native", "tool").how == "tool"
+    assert decision.decode_decision(None, text, "native", "tool").problems == ["Decision was not called"]
+    assert decision.decode_decision(None, text, "native_with_json_fallback", "tool").how == "json"
+    assert decision.decode_decision(None, text, "native", "json").decision is not None
+    assert decision.decode_decision(made(), "", "native", "tool").how == "tool"
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_native_alone_takes_no_text_and_the_fallback_does() -> None:
     ],
 )
 def test_by_what_a_decision_is_asked_for(able: ProviderCapabilities, mode: decision.Mode, by: str) -> None:
-    asked = decision.asked_by(able, mode)
+    asked = decision.request_method(able, mode)
     assert asked == by
-    prompt = decision.prompt("system", asked)
+    prompt = decision.decision_prompt("system", asked)
     assert (prompt.tool_choice, prompt.response_schema) == (("Decision", None) if by == "tool" else (None, SCHEMA))
 
 
@@ -167,7 +167,7 @@ def parts(disclosed: int = 0, results: int = 0, candidates: int = 0) -> Parts:
 
 
 def composed(whole: Parts, room: int) -> prompts.Composed:
-    prompt = decision.prompt("SYSTEM", "json")
+    prompt = decision.decision_prompt("SYSTEM", "json")
     return asyncio.run(prompts.compose(None, prompt, whole, Window(room + 100, 100)))
 
 

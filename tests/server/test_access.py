@@ -172,7 +172,7 @@ class Folders:
         new = New(
             name=f"schedule-{name}", what=RunRequest(message="look", workspace=str(folder)), zone="UTC", cron="@daily"
         )
-        adding.added(house.store, adding.made(new, house.options, house.key, now, "test"))
+        adding.add_schedule(house.store, adding.make_schedule(new, house.options, house.key, now, "test"))
         kinds = {"conversation": conversation, "session": session, "run": run, "question": f"approval-{name}"}
         return kinds | {"checkpoint": point, "receipt": seq, "schedule": new.name, "folder": str(folder)}
 

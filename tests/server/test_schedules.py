@@ -19,7 +19,7 @@ def _add(server: Server, folder: Path, name: str, **more: Any) -> None:
     house = server.house
     what = RunRequest(message="look", workspace=str(folder))
     new = New(name=name, what=what, zone="UTC", **(more or {"cron": "@daily"}))
-    adding.added(house.store, adding.made(new, house.options, house.key, house.clock.now(), "test"))
+    adding.add_schedule(house.store, adding.make_schedule(new, house.options, house.key, house.clock.now(), "test"))
 
 
 @pytest.mark.parametrize("scope", ["read", "operate", "approve"])
@@ -105,7 +105,9 @@ def test_the_pages_show_names_as_text(server: Server, workspace: Path) -> None:
     house = server.house
     what = RunRequest(message="<script>alert(1)</script>", workspace=str(workspace))
     new = New(name="one", what=what, every="1h", zone="UTC")
-    adding.added(house.store, adding.made(new, house.options, house.key, house.clock.now(), "<b>me</b>"))
+    adding.add_schedule(
+        house.store, adding.make_schedule(new, house.options, house.key, house.clock.now(), "<b>me</b>")
+    )
     for path in ("/ui/schedules", "/ui/schedules/one"):
         page = server.ask("GET", path, server.token("read", name=path))
         assert page.status_code == 200

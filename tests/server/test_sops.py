@@ -44,7 +44,7 @@ def sops(workspace: Path) -> Path:
         ({"sop": "bad"}, 400, "did you mean file_list?"),
         ({"sop": "greet"}, 400, "the input 'who' is missing"),
         ({"sop": "greet", "task": "x"}, 400, "give exactly one of"),
-        ({"task": "x", "inputs": {"a": "b"}}, 400, "inputs are for an agentfile or a sop"),
+        ({"task": "x", "inputs": {"a": "b"}}, 400, "`inputs` needs an agentfile or a sop"),
     ],
 )
 def test_what_cannot_begin_is_refused(server: Server, sops: Path, given: Any, status: int, message: str) -> None:

@@ -30,7 +30,7 @@ from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest
 from adderclaw.core.types import Json, ToolCall
 from adderclaw.fleet import places, tracing
 from adderclaw.fleet.link import Link, now
-from adderclaw.flows.request import RunParams, prepared
+from adderclaw.flows.request import RunParams, prepare_driver
 from adderclaw.storage import Store, runs
 from adderclaw.storage.telemetry.log import fields
 
@@ -262,10 +262,10 @@ def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[
     """The driver, and what goes on where the state has a run that did not end."""
     row = _row(run_id, path)
     if row is None or row.kind == "spec":  # what a specification has reached is in its workspace
-        return prepared(options, wanted), None
+        return prepare_driver(options, wanted), None
     if row.outcome == "completed":
         raise Completed(row.run_id, row.answer or "")
-    driver = prepared(options, wanted)
+    driver = prepare_driver(options, wanted)
     if row.kind in RESUMABLE and row.kind != "message":
         driver, turn = _going_on(driver, row, path)
         return driver, Resume(row.conversation_id, go_on=turn)

@@ -55,14 +55,14 @@ def require_fit(params: "RunParams", workspace: str | None = None) -> None:
 def require_allowed(params: "RunParams", config: "Config") -> None:
     """The worker's own configuration is the loosest that who submits may want: its profile, and each of its limits."""
     from adderclaw.config.managed import PROFILES, lent_profile
-    from adderclaw.flows.request import beyond
+    from adderclaw.flows.request import limits_above_own
 
     most = lent_profile(config)
     if params.profile is not None and PROFILES.index(params.profile) > PROFILES.index(most):
         fix = f'its operator allows it: profile = "{params.profile}" under [runtime] in config.toml there'
         why = "this worker runs nothing without its sandbox" if params.profile == "permissive" else f"{most} at most"
         raise UsageError(f"profile {params.profile}: {why}; {fix}")
-    if limits := beyond(params, config.limits):
+    if limits := limits_above_own(params, config.limits):
         fix = "its operator allows more under [limits] in config.toml there"
         raise UsageError(f"limits: a run on this worker may use up at most: {limits}; {fix}")
 

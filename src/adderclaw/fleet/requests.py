@@ -23,7 +23,7 @@ from adderclaw.fleet.anchors import Identity, key_of, signed_by
 from adderclaw.fleet.boxes import BOX
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.places import Place, require_commit, require_fit, require_reachable
-from adderclaw.flows.request import WHAT, RunParams
+from adderclaw.flows.request import SOURCES, RunParams
 
 LABEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
@@ -142,8 +142,8 @@ def _params(wanted: object) -> RunParams:
     if params.workspace:
         raise UsageError("workspace: a run on another machine has no use for it")
     require_fit(params)
-    if sum(bool(getattr(params, name)) for name in WHAT) != 1:
-        raise UsageError(f"give exactly one of {', '.join(WHAT[:-1])}")
+    if sum(bool(getattr(params, name)) for name in SOURCES) != 1:
+        raise UsageError(f"give exactly one of {', '.join(SOURCES[:-1])}")
     return params
 
 

@@ -18,7 +18,7 @@ from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Cursor, Database, Taken
 from adderclaw.fleet.objects import Boxes
 from adderclaw.fleet.requests import Request, require_valid, signed_text
-from adderclaw.flows.request import RunParams, prepared
+from adderclaw.flows.request import RunParams, prepare_driver
 
 MOST = 100_000
 """Runs in one submission."""
@@ -70,7 +70,7 @@ def check(order: Order, workspace: str | None) -> None:
         here = os.path.abspath(os.path.expanduser(workspace))
         files = {name: getattr(params, name) for name in ("agentfile", "spec")}
         named = {name: os.path.join(here, given) for name, given in files.items() if given}
-        prepared(Options(workspace=here, headless=True), decode(RunParams, {**order.wanted, **named}))
+        prepare_driver(Options(workspace=here, headless=True), decode(RunParams, {**order.wanted, **named}))
 
 
 def submit(

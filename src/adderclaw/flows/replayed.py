@@ -1,4 +1,4 @@
-"""Runs a recorded flow again for `replay --verify`: the flows that decide between turns, by their driver's name."""
+"""Reruns recorded flows for `replay --verify`: the drivers that make decisions between turns, by name."""
 
 from adderclaw.agent.replay.playing import ReplayedFlows
 from adderclaw.agent.session.session import Session, TurnResult
@@ -17,8 +17,8 @@ async def _sop(session: Session, body: Json) -> TurnResult:
     from adderclaw.flows.sop.execute import SopExecution
 
     sop = parse.parse(body["sop"], body["file"])
-    values = inputs.bound(sop, body["inputs"])
-    return await SopExecution(session, sop, values, given=body["inputs"], said=body["said"]).run()
+    values = inputs.bind_inputs(sop, body["inputs"])
+    return await SopExecution(session, sop, values, raw_inputs=body["inputs"], options=body["said"]).run()
 
 
 REPLAYED: ReplayedFlows = {"task": _task, "sop": _sop}

@@ -15,32 +15,32 @@ from adderclaw.storage import Store, runs, transcript, workflows
 from adderclaw.storage.workflows import WorkflowStart
 
 
-def resumed(options: Options, run_id: str, rounds: int | None = None) -> Driver:
-    """`rounds` are for the LOOPs of a workflow."""
-    begun, held_in, kind = _begun(options, run_id)
+def resume_driver(options: Options, run_id: str, rounds: int | None = None) -> Driver:
+    """Returns a driver that continues the run; `rounds` overrides how many rounds the LOOPs of a workflow may run."""
+    begun, workspace, kind = _load_begun(options, run_id)
     if kind == "sop":
         from adderclaw.flows.sop import driver as sops
 
-        return sops.resumed(options, begun)
+        return sops.resume(options, begun)
     if kind == "message":
-        given = restored(options, begun.inputs, begun.run_id)
-        return MessageDriver(given, begun.inputs["message"], again=begun.run_id)
+        options = restored(options, begun.inputs, begun.run_id)
+        return MessageDriver(options, begun.inputs["message"], again=begun.run_id)
     if not begun.file:
-        given = restored(options, begun.inputs, begun.run_id)
-        return TaskDriver(given, begun.inputs["task"], again=begun.run_id)
+        options = restored(options, begun.inputs, begun.run_id)
+        return TaskDriver(options, begun.inputs["task"], again=begun.run_id)
     options = restored(options, begun.said or {}, begun.run_id)
-    changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began; run it anew"
+    changed = f"{begun.file} or a file that it names has changed since run {begun.run_id} began; start a new run"
     try:
-        workflow = load(begun.file, (options.workspace or os.getcwd(), held_in))
-    except InvalidAgentfile as error:  # it was valid then
+        workflow = load(begun.file, (options.workspace or os.getcwd(), workspace))
+    except InvalidAgentfile as error:  # it was valid when the run began
         raise UsageError(changed) from error
     if fingerprint(workflow) != begun.digest:
         raise UsageError(changed)
     return AgentfileDriver(options, workflow, begun.inputs, rounds, again=begun.run_id)
 
 
-def _begun(options: Options, run_id: str) -> tuple[WorkflowStart, str, str]:
-    """What a run began with, the workspace that it was held in, and its kind."""
+def _load_begun(options: Options, run_id: str) -> tuple[WorkflowStart, str, str]:
+    """Returns what a run began with, its workspace, and its kind."""
     from adderclaw import config
 
     loaded = config.load(config_file=options.config_file, workspace=options.workspace)
@@ -48,16 +48,16 @@ def _begun(options: Options, run_id: str) -> tuple[WorkflowStart, str, str]:
     try:
         row = runs.get(store, run_id)
         begun = workflows.get(store, row.run_id) if row is not None else None
-        held_in = transcript.workspace_of(store, row.conversation_id) if row is not None else ""
+        workspace = transcript.workspace_of(store, row.conversation_id) if row is not None else ""
     finally:
         store.close()
     if row is not None and row.outcome == "completed":
         raise Completed(row.run_id, without_shapes(row.answer or ""))
     if row is not None and row.kind == "spec":
-        where = f"what has passed stands in {held_in}/.adderclaw/status.json"
-        raise UsageError(f"run {row.run_id} worked on a specification: {where}, and `adderclaw run` goes on with it")
+        why = f"its progress is in {workspace}/.adderclaw/status.json"
+        raise UsageError(f"run {row.run_id} is of a specification: {why}; continue it with `adderclaw run --spec FILE`")
     if begun is None or row is None:
         raise UsageError(
-            f"there is no run {run_id!r} of a workflow, a task or a message; `adderclaw runs list` lists them"
+            f"no run of a workflow, a task or a message has the id {run_id!r}; `adderclaw runs list` lists the runs"
         )
-    return begun, held_in, row.kind
+    return begun, workspace, row.kind

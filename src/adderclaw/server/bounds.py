@@ -7,7 +7,7 @@ from adderclaw.agent import queries
 from adderclaw.agent.conversation.conversation import Conversation
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.managed import PROFILES, lent_profile
-from adderclaw.flows.request import RunRequest, beyond
+from adderclaw.flows.request import RunRequest, limits_above_own
 from adderclaw.server.endpoint import Called, Client
 from adderclaw.server.refusal import Refusal
 
@@ -37,7 +37,7 @@ def require_limits(client: Client, options: Options, given: RunRequest) -> None:
     """A Refusal where one is wider than the operator's."""
     if not given.limits or client.has("admin"):
         return
-    if most := beyond(given, queries.loaded(options).config.limits):
+    if most := limits_above_own(given, queries.loaded(options).config.limits):
         raise Refusal(403, "limits", f"a run may use up at most: {most}; more needs the scope admin")
 
 

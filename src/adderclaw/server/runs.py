@@ -18,7 +18,7 @@ from adderclaw.core.errors import Completed, UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.flows.queries import runs as run_facts
-from adderclaw.flows.request import RunParams, RunRequest, prepared
+from adderclaw.flows.request import RunParams, RunRequest, prepare_driver
 from adderclaw.flows.sop.find import is_path
 from adderclaw.server import bounds, client_scope, streams
 from adderclaw.server.answers import Given, Settled, settle
@@ -206,7 +206,7 @@ async def begin(called: Called) -> Row:
     said["workspace"] = folder
     params = RunParams(**said)
     try:
-        made = await asyncio.to_thread(prepared, options, params)
+        made = await asyncio.to_thread(prepare_driver, options, params)
     except Completed as ended:
         raise Refusal(409, "completed", str(ended)) from ended
     if given.resume is not None:  # it goes on with the profile that it was begun with

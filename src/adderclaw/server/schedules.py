@@ -92,8 +92,10 @@ async def add(called: Called) -> Added:
     new = replace(given, what=replace(given.what, workspace=folder, **said))
     options = replace(house.options, workspace=folder)
     await asyncio.to_thread(bounds.require_profile, called.client, options, given.what.profile)
-    schedule = await asyncio.to_thread(adding.made, new, options, house.key, house.clock.now(), called.client.who)
-    adding.added(house.store, schedule)
+    schedule = await asyncio.to_thread(
+        adding.make_schedule, new, options, house.key, house.clock.now(), called.client.who
+    )
+    adding.add_schedule(house.store, schedule)
     return Added(row(called, schedule), _secret(called, schedule))
 
 
@@ -119,7 +121,7 @@ async def resume(called: Called) -> ScheduleRow:
 
 async def approve(called: Called) -> ScheduleRow:
     schedule, house = found(called), called.house
-    changed = await asyncio.to_thread(adding.approved, house.store, schedule, house.options, house.key)
+    changed = await asyncio.to_thread(adding.approve_schedule, house.store, schedule, house.options, house.key)
     return row(called, changed)
 
 

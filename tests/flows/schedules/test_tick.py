@@ -696,7 +696,7 @@ def test_an_agentfile_that_changed_is_held_until_it_is_approved(place: Place) ->
     file = place.folder / "Agentfile"
     file.write_text('NAME watch\nGOAL look "Look at the logs"\nRUN main USING look\n', encoding="utf-8")
     one = place.add("one", hourly(), agentfile=str(file))
-    pinned = rows.sign(one._replace(pin=work.pin(work.made(one, Options()))), KEY)
+    pinned = rows.sign(one._replace(pin=work.pin(work.make_driver(one, Options()))), KEY)
     rows.approve(place.store, pinned)
 
     async def play(scheduler: Scheduler) -> None:
@@ -706,7 +706,7 @@ def test_an_agentfile_that_changed_is_held_until_it_is_approved(place: Place) ->
         file.write_text(file.read_text(encoding="utf-8").replace("logs", "secrets"), encoding="utf-8")
         place.clock.go(HOUR)
         await scheduler.tick()
-        adding.approved(place.store, rows.get(place.store, "one"), Options(), KEY)
+        adding.approve_schedule(place.store, rows.get(place.store, "one"), Options(), KEY)
         place.clock.go(HOUR)
         await scheduler.tick()
 

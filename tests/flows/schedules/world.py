@@ -12,7 +12,7 @@ from adderclaw.core.errors import InUse
 from adderclaw.core.types import Json
 from adderclaw.flows.schedules import when, work
 from adderclaw.flows.schedules.terms import Terms
-from adderclaw.flows.schedules.tick import Link, Scheduler, Told
+from adderclaw.flows.schedules.tick import Link, NoticeKind, Scheduler
 from adderclaw.flows.schedules.when import When
 from adderclaw.storage import Store, runs, workflows
 from adderclaw.storage import schedules as rows
@@ -69,7 +69,7 @@ class Place:
         self.path = str(folder / "memory.sqlite")
         self.store = Store.open(self.path)
         self.begun: list[ScriptedRun] = []
-        self.told: list[tuple[Told, str, str]] = []
+        self.told: list[tuple[NoticeKind, str, str]] = []
         self.ends = True
         self.dies = False
         """This process is killed when a run is about to begin."""

@@ -64,7 +64,7 @@ def test_a_home_that_cannot_be_made_is_named_itself(cli: Cli) -> None:
     cli.before = (bubblewrap(), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
     cli.env["ADDERCLAW_HOME"] = "/no-such-folder/home"
     _, checks = examined(cli)
-    assert checks["home"]["detail"] == "/no-such-folder/home is not there, and / cannot be written"
+    assert checks["home"]["detail"] == "/no-such-folder/home does not exist, and / is not writable"
     assert checks["home"]["fix"] == "set ADDERCLAW_HOME to another folder"
 
 

@@ -22,7 +22,7 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.flows.agentfile.load import load
 from adderclaw.flows.agentfile.workflow import InvalidAgentfile
-from adderclaw.flows.request import RunParams, prepared
+from adderclaw.flows.request import RunParams, prepare_driver
 
 PROTOCOL = "1.0"
 
@@ -199,7 +199,7 @@ class Server:
 
     async def _run(self, params: RunParams, id: Id) -> Json:
         try:
-            driver = prepared(self._options, params)
+            driver = prepare_driver(self._options, params)
         except Completed as ended:
             return {**ended.as_json(), "exit_code": 0}
         except AdderClawError as error:

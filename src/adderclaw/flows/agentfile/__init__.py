@@ -1,1 +1,1 @@
-"""Agentfiles: parsed, checked, shown and run."""
+"""Parses, checks, shows and runs Agentfiles."""

@@ -1,4 +1,4 @@
-"""An Agentfile with its inputs: a driver."""
+"""The driver of an Agentfile with its inputs."""
 
 import os
 from collections.abc import Mapping
@@ -11,23 +11,23 @@ from adderclaw.config.legacy.options import Options, stored
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
 from adderclaw.flows.agentfile import dry
-from adderclaw.flows.agentfile.execute import WorkflowExecution, begun_with
-from adderclaw.flows.agentfile.load import bound, load
+from adderclaw.flows.agentfile.execute import WorkflowExecution, begin_record
+from adderclaw.flows.agentfile.load import bind_inputs, load
 from adderclaw.flows.agentfile.workflow import Workflow
 from adderclaw.storage import workflows
 
-STRICT = ("supervised", "readonly")
-"""Profiles in which nothing that could do harm happens unasked."""
-SECURITY = {
-    "paranoid": "SECURITY paranoid: what could do harm is asked about, as in --profile supervised",
-    "research": "SECURITY research grants nothing: what a run may do is said by --profile and policy.toml",
+STRICT_PROFILES = ("supervised", "readonly")
+"""Profiles that ask before or refuse everything that could do harm."""
+SECURITY_WARNINGS = {
+    "paranoid": "SECURITY paranoid: the run asks before anything that could do harm, as with --profile supervised",
+    "research": "SECURITY research grants no permissions: --profile and policy.toml decide what a run may do",
 }
 
 
 def prepare(options: Options, path: str, inputs: Mapping[str, str], rounds: int | None = None) -> "AgentfileDriver":
-    """`rounds`: how many each LOOP may go, whatever the file says."""
+    """`rounds` overrides how many rounds each LOOP may run."""
     workflow = load(path, (options.workspace or os.getcwd(),))
-    return AgentfileDriver(options, workflow, bound(workflow, inputs), rounds)
+    return AgentfileDriver(options, workflow, bind_inputs(workflow, inputs), rounds)
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,12 @@ class AgentfileDriver:
     def opening(self) -> Opening:
         folder = os.path.dirname(os.path.abspath(self.workflow.file))
         options = replace(self.options, beside=folder)
-        return Opening("agentfile", _careful(options, self.workflow), again=self.again, rows=(self._begun,))
+        return Opening(
+            "agentfile", _apply_security_mode(options, self.workflow), again=self.again, rows=(self._save_begin,)
+        )
 
-    def _begun(self, cursor: Cursor, session: Session) -> None:
-        begun = begun_with(session.bus.run_id, self.workflow, self.inputs, stored(self.options))
+    def _save_begin(self, cursor: Cursor, session: Session) -> None:
+        begun = begin_record(session.bus.run_id, self.workflow, self.inputs, stored(self.options))
         workflows.begin(cursor, begun)
 
     def plan(self) -> Json:
@@ -58,9 +60,9 @@ class AgentfileDriver:
         return None
 
     async def run(self, session: Session) -> TurnResult:
-        _need_capabilities(self.workflow, session.config.capabilities)
-        if (said := SECURITY.get(self.workflow.security.mode)) is not None:
-            session.bus.tell({"event_type": "warning", "message": said})
+        _require_capabilities(self.workflow, session.config.capabilities)
+        if (warning := SECURITY_WARNINGS.get(self.workflow.security.mode)) is not None:
+            session.bus.tell({"event_type": "warning", "message": warning})
         execution = WorkflowExecution(
             session,
             self.workflow,
@@ -72,8 +74,8 @@ class AgentfileDriver:
         return await execution.run()
 
 
-def _careful(options: Options, workflow: Workflow) -> Options:
-    """`SECURITY paranoid` has asked what a profile would let pass. Nothing that a file says lets more pass."""
+def _apply_security_mode(options: Options, workflow: Workflow) -> Options:
+    """Applies `SECURITY paranoid`, which makes the profile stricter. A file can never make it less strict."""
     if workflow.security.mode != "paranoid":
         return options
     from adderclaw import config
@@ -82,11 +84,11 @@ def _careful(options: Options, workflow: Workflow) -> Options:
         config_file=options.config_file, workspace=options.workspace, beside=options.beside, here=options.here
     )
     profile = options.profile or loaded.config.runtime.profile
-    return options if profile in STRICT else replace(options, profile=STRICT[0])
+    return options if profile in STRICT_PROFILES else replace(options, profile=STRICT_PROFILES[0])
 
 
-def _need_capabilities(workflow: Workflow, known: Mapping[str, str]) -> None:
+def _require_capabilities(workflow: Workflow, known: Mapping[str, str]) -> None:
     required = {agent.requires for agent in workflow.agents if agent.requires}
     if missing := sorted(required - known.keys()):
         fix = f'name a provider for it: [capabilities] {missing[0]} = "ENTRY"'
-        raise UsageError(f"{workflow.name} REQUIRES {', '.join(missing)}, and no provider is known for it; {fix}")
+        raise UsageError(f"{workflow.name} REQUIRES {', '.join(missing)}, but no provider is configured for it; {fix}")

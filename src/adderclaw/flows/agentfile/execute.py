@@ -1,4 +1,4 @@
-"""Runs a workflow: steps in file order, goals in sequence, personas in parallel; each result is kept at once."""
+"""Runs a workflow: steps in file order, goals in sequence, personas in parallel. Stores each result at once."""
 
 import asyncio
 import os
@@ -16,42 +16,44 @@ from adderclaw.core.questions import ApprovalRequest
 from adderclaw.core.tool_traits import in_set
 from adderclaw.core.types import EndedBy, Outcome
 from adderclaw.flows.agentfile import prompts
-from adderclaw.flows.agentfile.signal import Loop, Report, Result, Verdict
+from adderclaw.flows.agentfile.signal import GoalReport, LoopSignal, Result, ReviewVerdict
 from adderclaw.flows.agentfile.workflow import Goal, Step, Workflow
 from adderclaw.storage import subagents, transcript, workflows
 from adderclaw.storage.subagents import Subagent
 from adderclaw.storage.workflows import GoalResult, WorkflowStart
 
-VERDICT = "(review)"
-"""Stands for the reviewer among the agents; no AGENT can be called so."""
-CORRECTIONS = 2
-"""How often a reviewer may send a goal back."""
-SYNTHESIS = "(synthesis)"
-"""Stands for whoever reconciles several views."""
+REVIEW_AGENT = "(review)"
+"""The agent name of the reviewer; no AGENT can have it."""
+MAX_CORRECTIONS = 2
+"""How often a reviewer may send a result back."""
+SYNTHESIS_AGENT = "(synthesis)"
+"""The agent name of the session that reconciles several views."""
 
 
 class _Round(NamedTuple):
-    """Where a loop stands."""
+    """The current round of a loop."""
 
     number: int
-    told: str
-    """What a session is told of it."""
-    signal: Loop
+    description: str
+    """The sentence about it in a session's prompt."""
+    signal: LoopSignal
 
 
 def fingerprint(workflow: Workflow) -> str:
-    """Of the workflow with the texts of all its files."""
+    """Returns a hash of the workflow with the texts of all its files."""
     return digest(repr(replace(workflow, file="")))
 
 
-def begun_with(run_id: str, workflow: Workflow, inputs: Mapping[str, str], said: Mapping[str, str]) -> WorkflowStart:
-    """What is needed to resume the run of a workflow; `said` are its options."""
+def begin_record(
+    run_id: str, workflow: Workflow, inputs: Mapping[str, str], options: Mapping[str, str]
+) -> WorkflowStart:
+    """Returns the record that is needed to resume the run of a workflow."""
     file = os.path.abspath(workflow.file)
-    return WorkflowStart(run_id, file, workflow.name, fingerprint(workflow), dict(inputs), dict(said))
+    return WorkflowStart(run_id, file, workflow.name, fingerprint(workflow), dict(inputs), dict(options))
 
 
 class WorkflowExecution:
-    """One run of a workflow on a session that every goal's session is a child of."""
+    """One run of a workflow in a session; the sessions of its goals are children of it."""
 
     def __init__(
         self,
@@ -65,36 +67,36 @@ class WorkflowExecution:
     ) -> None:
         self.session, self.workflow, self.spawn, self.run_id = session, workflow, spawn, run_id
         self.values = dict(inputs)
+        """The values of `$name`: inputs, results and outputs."""
         self._inputs = frozenset(inputs)
-        self._tried = frozenset[str]()
-        """Places of goals of which an earlier process kept a result, whatever it was."""
+        self._finished_goals = frozenset[str]()
+        """The paths of goals whose result, reached or not, an earlier process stored."""
         self._step: Step | None = None
-        """The step that runs."""
-        """Inputs, results and outputs by name: what `$name` stands for."""
-        self._made: set[str] = set()
-        """The names whose values a model made."""
+        """The current step."""
+        self._model_values: set[str] = set()
+        """The names of values that a model wrote."""
         self.state: dict[str, str] = {}
         """The latest result of each goal, in the order in which they ran."""
-        self.kept: dict[tuple[str, str], GoalResult] = {}
+        self.stored: dict[tuple[str, str], GoalResult] = {}
         self.rounds = rounds
-        """Rounds that a LOOP may go in place of what WITHIN says."""
+        """How many rounds a LOOP may run, overriding WITHIN."""
         self.unconverged: list[str] = []
         self.answer = ""
         self._goal_of: dict[str, str] = {}
         """Session → the goal that it works on."""
 
     async def run(self) -> TurnResult:
-        """All steps; whatever ends the workflow, its outcome is one of the closed set."""
+        """Runs all steps; always returns an outcome of the closed set."""
         self._begin()
-        self.session.bus.listen("workflow", self._calls)
+        self.session.bus.listen("workflow", self._on_event)
         try:
             for number, step in enumerate(self.workflow.steps):
                 self._step = step
                 if step.kind == "RUN":
-                    for place, name in enumerate(step.goals):
-                        await self._goal(self.workflow.goal(name), f"{number}.0.{place}", None)
+                    for index, name in enumerate(step.goals):
+                        await self._run_goal(self.workflow.goal(name), f"{number}.0.{index}", None)
                 else:
-                    await self._loop(step, number)
+                    await self._run_loop(step, number)
         except RunEnds as end:
             return TurnResult(end.outcome, self.answer, end.reason, ended_by=end.by)
         except AdderClawError as error:
@@ -105,50 +107,52 @@ class WorkflowExecution:
         return TurnResult("completed", self.answer)
 
     def _outcome_of(self, error: AdderClawError) -> Outcome:
-        """Of what kept a session from beginning."""
+        """Returns the outcome for an error that prevented a session from starting."""
         return "stopped" if self.session.scene.stopped() else outcome_of(error)
 
     def _begin(self) -> None:
-        """Results of an earlier try at this run count; nothing that is finished is done again."""
+        """Loads the results of earlier attempts at this run, so that nothing finished is repeated."""
         before = workflows.goal_results(self.session.store, self.run_id)
-        self._tried = frozenset(place for place, agent in before if not agent and place.count(".") == 2)
-        self.kept = _finished(before)
+        self._finished_goals = frozenset(path for path, agent in before if not agent and path.count(".") == 2)
+        self.stored = _without_failed(before)
 
     # -------------------------------------------------------------- loops
 
-    async def _loop(self, step: Step, number: int) -> None:
-        """Rounds until a goal says that nothing is left, none does anything, or nothing changes."""
+    async def _run_loop(self, step: Step, number: int) -> None:
+        """Runs rounds until a goal reports convergence, no goal calls a tool, or the results do not change."""
         before: dict[str, str] | None = None
-        rounds = _rounds(step, self.values) if self.rounds is None else self.rounds
-        for name in step.goals:  # a text may name what only a later goal of the round gives
+        rounds = _max_rounds(step, self.values) if self.rounds is None else self.rounds
+        for name in step.goals:  # a prompt may use a variable that a later goal of the round sets
             goal = self.workflow.goal(name)
             for variable in (goal.name, *goal.outputs):
                 self.values.setdefault(variable, "(nothing yet)")
         for turn in range(1, rounds + 1):
-            how, results = await self._round(step, number, turn, rounds)
+            how, results = await self._run_round(step, number, turn, rounds)
             now = {name: result.summary for name, result in results.items()}
-            how = how or ("implicit" if not any(one.tool_calls for one in results.values()) else "")
+            how = how or ("implicit" if sum(result.tool_calls for result in results.values()) == 0 else "")
             how = how or ("unchanged" if now == before else "")
             if how:
-                self._told_loop(step, turn, how)
-                _need_reached(results, last_only=how == "explicit")
+                self._tell_loop_finished(step, turn, how)
+                _require_achieved(results, last_only=how == "explicit")
                 return
             before = now
-        self._told_loop(step, rounds, "")
+        self._tell_loop_finished(step, rounds, "")
         self.unconverged.append(f"LOOP {step.name} did not converge within {rounds} rounds")
 
-    async def _round(self, step: Step, number: int, turn: int, most: int) -> tuple[str, dict[str, Result]]:
+    async def _run_round(self, step: Step, number: int, turn: int, most: int) -> tuple[str, dict[str, Result]]:
         results: dict[str, Result] = {}
-        signal = Loop(prompts.until(step, self._values(self._mark())), alone=len(step.goals) == 1)
-        loop = _Round(turn, prompts.round_of(step, turn, most), signal)
-        for place, name in enumerate(step.goals):
-            result = await self._goal(self.workflow.goal(name), f"{number}.{turn}.{place}", loop)
+        signal = LoopSignal(
+            prompts.loop_end_condition(step, self._framed_values(self._new_mark())), alone=len(step.goals) == 1
+        )
+        loop = _Round(turn, prompts.describe_round(step, turn, most), signal)
+        for index, name in enumerate(step.goals):
+            result = await self._run_goal(self.workflow.goal(name), f"{number}.{turn}.{index}", loop)
             results[name] = result
             if result.converged:
                 return "explicit", results
         return "", results
 
-    def _told_loop(self, step: Step, rounds: int, how: str) -> None:
+    def _tell_loop_finished(self, step: Step, rounds: int, how: str) -> None:
         self.session.bus.tell(
             {
                 "event_type": "loop_finished",
@@ -161,183 +165,183 @@ class WorkflowExecution:
 
     # -------------------------------------------------------------- one goal
 
-    async def _goal(self, goal: Goal, place: str, loop: _Round | None) -> Result:
-        result = self._known(place, "")
+    async def _run_goal(self, goal: Goal, path: str, loop: _Round | None) -> Result:
+        result = self._stored_result(path, "")
         if result is None:
-            self._forget_after(place)
-            self._told_start(goal, loop)
-            result = await self._reviewed(goal, place, loop)
-            self._keep(GoalResult(place, "", goal.name, self.session.session_id, result.as_json()))
-            self._told_end(goal, result)
-            await self.session.finished(f"goal {goal.name} {place}")
+            self._forget_after(path)
+            self._tell_started(goal, loop)
+            result = await self._reach_and_review(goal, path, loop)
+            self._save(GoalResult(path, "", goal.name, self.session.session_id, result.as_json()))
+            self._tell_complete(goal, result)
+            await self.session.finished(f"goal {goal.name} {path}")
         self.answer = result.summary
         self.state[goal.name] = result.summary
-        made = {goal.name: result.summary, **result.outputs}
-        given = {name: value for name, value in made.items() if name not in self._inputs}  # `$name` is the input
-        self.values.update(given)
-        self._made |= given.keys()
+        values = {goal.name: result.summary, **result.outputs}
+        variables = {name: value for name, value in values.items() if name not in self._inputs}  # `$name` is the input
+        self.values.update(variables)
+        self._model_values |= variables.keys()
         if loop is None:
-            _need_reached({goal.name: result})
+            _require_achieved({goal.name: result})
         return result
 
-    def _known(self, place: str, agent: str) -> Result | None:
-        """What an earlier try at this run kept."""
-        kept = self.kept.get((place, agent))
-        return Result.of(kept.result) if kept is not None else None
+    def _stored_result(self, path: str, agent: str) -> Result | None:
+        """Returns the result that an earlier attempt at this run stored."""
+        stored = self.stored.get((path, agent))
+        return Result.of(stored.result) if stored is not None else None
 
-    async def _reviewed(self, goal: Goal, place: str, loop: _Round | None) -> Result:
-        """The goal's result after whoever is to look at it did."""
+    async def _reach_and_review(self, goal: Goal, path: str, loop: _Round | None) -> Result:
+        """Works on a goal until its reviewer approves the result, or has sent it back too often."""
         who = self.workflow.reviewer_of(goal, self._step)
         comment = again = ""
-        for attempt in range(CORRECTIONS + 1):
-            at = f"{place}.{attempt}"
-            result = self._known(at, "") or await self._worked(goal, at, loop, again)
+        for attempt in range(MAX_CORRECTIONS + 1):
+            at = f"{path}.{attempt}"
+            result = self._stored_result(at, "") or await self._attempt(goal, at, loop, again)
             if who == "nobody" or not result.achieved:
                 return result
-            self._keep(GoalResult(at, "", goal.name, self.session.session_id, result.as_json()))
+            self._save(GoalResult(at, "", goal.name, self.session.session_id, result.as_json()))
             if who == "operator":
-                await self._operator(goal, result)
+                await self._ask_operator(goal, result)
                 return result
-            verdict = await self._verdict(goal, at, result)
+            verdict = await self._stored_or_new_verdict(goal, at, result)
             if verdict.approved:
                 return result
             comment = verdict.comment
-            again = prompts.sent_back(self._mark(), comment)
-        said = f"it was sent back {CORRECTIONS + 1} times by its review: {comment}"
-        return Result(achieved=False, summary=said, outputs={})
+            again = prompts.review_comment(self._new_mark(), comment)
+        summary = f"its review sent it back {MAX_CORRECTIONS + 1} times: {comment}"
+        return Result(achieved=False, summary=summary, outputs={})
 
-    async def _worked(self, goal: Goal, at: str, loop: _Round | None, again: str) -> Result:
-        """One try at a goal: by one session, or by one for each persona and then one that reconciles them."""
+    async def _attempt(self, goal: Goal, at: str, loop: _Round | None, again: str) -> Result:
+        """Makes one attempt at a goal: one session, or one per persona and one that reconciles their results."""
         if len(goal.agents) < 2:
             agent = goal.agents[0] if goal.agents else ""
-            return (await self._one(goal, at, agent, loop, again, needed=loop is None))[0]
-        view = replace(goal, outputs=())  # values are owed by whoever reconciles
-        async with _Together() as together:
-            tasks = {name: together.begin(self._view(view, at, name, again)) for name in goal.agents}
+            return (await self._run_session(goal, at, agent, loop, again, needed=loop is None))[0]
+        view = replace(goal, outputs=())  # the synthesis owes the outputs
+        async with _ParallelSessions() as together:
+            tasks = {name: together.begin(self._persona_view(view, at, name, again)) for name in goal.agents}
         results = {name: task.result() for name, task in tasks.items()}
-        views = {name: _view(result) for name, result in results.items()}
-        report = Report(goal.outputs, loop.signal if loop else None, needed=loop is None)
-        mark = self._mark()
-        text = prompts.synthesis(self.workflow, goal, self._values(mark), views, mark)
+        views = {name: _format_result(result) for name, result in results.items()}
+        report = GoalReport(goal.outputs, loop.signal if loop else None, needed=loop is None)
+        mark = self._new_mark()
+        text = prompts.synthesis(self.workflow, goal, self._framed_values(mark), views, mark)
         order = Child(prompt=text, agent_type="synthesis", description=goal.name, tools=())
-        made = await self._child(goal, f"{at} {SYNTHESIS}", order, report)
-        result = _result_of(goal, report, made)
-        return result._replace(tool_calls=sum(one.tool_calls for one in results.values()))
+        child_report = await self._run_child(goal, f"{at} {SYNTHESIS_AGENT}", order, report)
+        result = _result_of(goal, report, child_report)
+        return result._replace(tool_calls=sum(view_result.tool_calls for view_result in results.values()))
 
-    async def _view(self, goal: Goal, at: str, agent: str, again: str) -> Result:
-        """What one of several personas makes of a goal. One that finished before a crash does not work again."""
-        if (known := self._known(at, agent)) is not None:
+    async def _persona_view(self, goal: Goal, at: str, agent: str, again: str) -> Result:
+        """Returns the view of one of several personas; a view that was stored before a crash is not repeated."""
+        if (known := self._stored_result(at, agent)) is not None:
             return known
-        result, session_id = await self._one(goal, at, agent, None, again, needed=False)
-        self._keep(GoalResult(at, agent, goal.name, session_id, result.as_json()))
+        result, session_id = await self._run_session(goal, at, agent, None, again, needed=False)
+        self._save(GoalResult(at, agent, goal.name, session_id, result.as_json()))
         return result
 
-    async def _one(
+    async def _run_session(
         self, goal: Goal, at: str, agent: str, loop: _Round | None, again: str, *, needed: bool
     ) -> tuple[Result, str]:
-        """One session's work on a goal, and which session it was."""
+        """Runs one session on a goal; returns its result and its id."""
         persona = self.workflow.agent(agent) if agent else None
-        owed = self.workflow.owed(goal, agent)
-        report = Report(owed.outputs, loop.signal if loop else None, needed=needed)
-        mark = self._mark()
-        values = self._values(mark)
+        owed = self.workflow.goal_for_session(goal, agent)
+        report = GoalReport(owed.outputs, loop.signal if loop else None, needed=needed)
+        mark = self._new_mark()
+        values = self._framed_values(mark)
         order = Child(
             prompt=prompts.goal(
-                self.workflow, owed, values, self.state, mark, loop=loop.told if loop else "", again=again
+                self.workflow, owed, values, self.state, mark, loop=loop.description if loop else "", again=again
             ),
             agent_type=agent or "goal",
             description=goal.name,
-            persona=prompts.filled(persona.prompt, values) if persona else "",
-            model=self._model(persona.requires) if persona and persona.requires else None,
+            persona=prompts.fill(persona.prompt, values) if persona else "",
+            model=self._provider_for(persona.requires) if persona and persona.requires else None,
         )
-        made = await self._child(goal, f"{at} {agent}", order, report)
-        return _as_found(_result_of(owed, report, made), goal.outputs), made.session_id
+        child_report = await self._run_child(goal, f"{at} {agent}", order, report)
+        return _merge_persona_outputs(_result_of(owed, report, child_report), goal.outputs), child_report.session_id
 
-    async def _child(self, goal: Goal, place: str, order: Child, report: Report | Verdict) -> ChildReport:
-        """A child session with the tool that ends it; its own ending without a result is the workflow's.
+    async def _run_child(self, goal: Goal, path: str, order: Child, report: GoalReport | ReviewVerdict) -> ChildReport:
+        """Runs a child session with the tool that ends it; if the session fails, so does the workflow.
 
-        One that an earlier process left there goes on; if it had signalled already, that counts.
+        A session that an earlier process left unfinished is continued; a result that it had reported is used.
         """
-        order = replace(order, extra=(report.tool(),), until=report.missing, waits=True, tool_use_id=place)
-        left = subagents.of_call(self.session.store, self.session.session_id, place)
-        if left is not None and left.outcome == "completed" and not self._is_tried(place):
-            return self._taken(left, report)
+        order = replace(order, extra=(report.tool(),), until=report.missing, waits=True, tool_use_id=path)
+        left = subagents.of_call(self.session.store, self.session.session_id, path)
+        if left is not None and left.outcome == "completed" and not self._is_failed(path):
+            return self._finished_child(left, report)
         if left is not None and left.outcome not in ("completed", "denied"):
-            if (made := self._signalled(left, report)) is not None:
-                return made
+            if (report_ := self._signalled_child(left, report)) is not None:
+                return report_
             had = subagents.tool_call_rounds(self.session.store, left.session_id) if left.outcome is None else 0
             order = replace(order, again=left.session_id, rounds=had)
-        made = await self.spawn(order)
-        if made.outcome != "completed":
-            raise RunEnds(made.outcome, f"goal {goal.name}: {made.reason or made.outcome}", made.ended_by)
-        return made
+        report_ = await self.spawn(order)
+        if report_.outcome != "completed":
+            raise RunEnds(report_.outcome, f"goal {goal.name}: {report_.reason or report_.outcome}", report_.ended_by)
+        return report_
 
-    def _is_tried(self, place: str) -> bool:
-        """Whether a result of the goal at this place was kept: then it was not reached, and is tried again."""
-        return ".".join(place.split(" ")[0].split(".")[:3]) in self._tried
+    def _is_failed(self, path: str) -> bool:
+        """Whether a result of the goal was stored but dropped, because it was not reached and must be repeated."""
+        return ".".join(path.split(" ")[0].split(".")[:3]) in self._finished_goals
 
-    def _taken(self, left: Subagent, report: Report | Verdict) -> ChildReport:
-        """The result of a session that had ended when the process was killed, just before it was kept."""
-        if (given := transcript.first_accepted_input(self.session.store, left.session_id, report.name)) is not None:
-            report.take(given)
+    def _finished_child(self, left: Subagent, report: GoalReport | ReviewVerdict) -> ChildReport:
+        """Returns the result of a session that ended just before the process was killed, and was not stored."""
+        if (arguments := transcript.first_accepted_input(self.session.store, left.session_id, report.name)) is not None:
+            report.accept(arguments)
         tokens, calls = subagents.token_and_call_counts(self.session.store, left.session_id)
         return ChildReport(left.session_id, "completed", left.answer, tokens=tokens, tool_calls=calls)
 
-    def _signalled(self, left: Subagent, report: Report | Verdict) -> ChildReport | None:
-        """What a session said of its goal before it was interrupted: nothing is left for it to do."""
+    def _signalled_child(self, left: Subagent, report: GoalReport | ReviewVerdict) -> ChildReport | None:
+        """Returns the result that a session reported before it was interrupted; None if it reported none."""
         store = self.session.store
-        given = transcript.first_accepted_input(store, left.session_id, report.name)
-        if given is None:
+        arguments = transcript.first_accepted_input(store, left.session_id, report.name)
+        if arguments is None:
             return None
-        report.take(given)
+        report.accept(arguments)
         with store.write() as cursor:
             subagents.finish(cursor, left.session_id, "stopped", "", subagents.INTERRUPTED)
         tokens, calls = subagents.token_and_call_counts(store, left.session_id)
         return ChildReport(left.session_id, "completed", "", tokens=tokens, tool_calls=calls)
 
-    def _mark(self) -> str:
-        """Of a new frame: drawn after what it frames was written, and by the session's ids, as a replay draws them."""
+    def _new_mark(self) -> str:
+        """Draws the mark of a new frame after its content was written, by the session's ids, so that replays agree."""
         return self.session.ids("frame").rpartition("-")[2]
 
-    def _values(self, mark: str) -> dict[str, str]:
-        return prompts.values_in(mark, self.values, self._made)
+    def _framed_values(self, mark: str) -> dict[str, str]:
+        return prompts.frame_values(mark, self.values, self._model_values)
 
-    def _model(self, capability: str) -> str:
-        """The provider of a capability; that there is one was checked before anything ran."""
+    def _provider_for(self, capability: str) -> str:
+        """Returns the provider of a capability; the driver has checked that there is one."""
         return self.session.config.capabilities[capability]
 
-    # -------------------------------------------------------------- looking at a result
+    # -------------------------------------------------------------- review
 
-    async def _verdict(self, goal: Goal, at: str, result: Result) -> Verdict:
-        """What the review of a draft said, once."""
-        kept = self.kept.get((at, VERDICT))
-        if kept is not None:
-            return Verdict.of(kept.result)
+    async def _stored_or_new_verdict(self, goal: Goal, at: str, result: Result) -> ReviewVerdict:
+        """Returns the verdict on a draft, which is stored so that it is reviewed only once."""
+        stored = self.stored.get((at, REVIEW_AGENT))
+        if stored is not None:
+            return ReviewVerdict.of(stored.result)
         verdict = await self._review(goal, at, result)
-        self._keep(GoalResult(at, VERDICT, goal.name, self.session.session_id, verdict.as_json()))
+        self._save(GoalResult(at, REVIEW_AGENT, goal.name, self.session.session_id, verdict.as_json()))
         return verdict
 
-    async def _review(self, goal: Goal, at: str, result: Result) -> Verdict:
-        verdict, mark = Verdict(), self._mark()
+    async def _review(self, goal: Goal, at: str, result: Result) -> ReviewVerdict:
+        verdict, mark = ReviewVerdict(), self._new_mark()
         order = Child(
-            prompt=prompts.review(self.workflow, goal, self._values(mark), _view(result), mark),
+            prompt=prompts.review(self.workflow, goal, self._framed_values(mark), _format_result(result), mark),
             agent_type="reviewer",
             description=goal.name,
             tools=in_set("reviewer"),
             mode="plan",
         )
-        await self._child(goal, f"{at} {VERDICT}", order, verdict)
+        await self._run_child(goal, f"{at} {REVIEW_AGENT}", order, verdict)
         if verdict.approved is None:
             raise RunEnds("error", f"goal {goal.name}: the review ended without a verdict")
         return verdict
 
-    async def _operator(self, goal: Goal, result: Result) -> None:
-        """The operator's word, here or from another process; without it the run waits to be resumed."""
+    async def _ask_operator(self, goal: Goal, result: Result) -> None:
+        """Asks the operator to approve a result; without an answer the run ends and waits to be resumed."""
         request = ApprovalRequest(
             tool=f"goal {goal.name}",
             risk="medium",
             reason=f"{self.workflow.name}: SUPERVISED HUMAN",
-            shown=_view(result),
+            shown=_format_result(result),
             tool_use_id=self.session.ids("goal"),
             plan_hash=digest([self.workflow.name, goal.name, result.as_json()]),
             kind="step",
@@ -347,16 +351,15 @@ class WorkflowExecution:
             return
         if answer.by in ("no_operator", "timeout"):
             raise RunEnds(
-                "needs_input", f"goal {goal.name} waits for the operator: `adderclaw run --resume {self.run_id}`"
+                "needs_input",
+                f"goal {goal.name} waits for the operator; answer it with `adderclaw run --resume {self.run_id}`",
             )
-        raise RunEnds(
-            "denied", f"goal {goal.name} was turned down by {answer.by}: {answer.comment or 'no reason given'}"
-        )
+        raise RunEnds("denied", f"goal {goal.name} was rejected by {answer.by}: {answer.comment or 'no reason given'}")
 
-    # -------------------------------------------------------------- kept and told
+    # -------------------------------------------------------------- storage and events
 
-    def _calls(self, record: EventRecord) -> None:
-        """Whoever watches the workflow hears of its tool calls by the goal that they belong to."""
+    def _on_event(self, record: EventRecord) -> None:
+        """Republishes the tool calls of child sessions with the name of their goal."""
         if record.event_type == "subagent_started":
             self._goal_of[record.session_id] = record.payload["description"]
         elif record.event_type == "tool_requested" and record.session_id in self._goal_of:
@@ -365,55 +368,55 @@ class WorkflowExecution:
             body = {"workflow": self.workflow.name, "goal": goal, "tool": tool, "tool_use_id": use}
             self.session.bus.tell({"event_type": "tool_call", **body})  # pyright: ignore[reportArgumentType]
 
-    def _keep(self, done: GoalResult) -> None:
+    def _save(self, done: GoalResult) -> None:
         with self.session.store.write() as cursor:
             workflows.store_result(cursor, self.run_id, done)
-        self.kept[done.place, done.agent] = done
+        self.stored[done.place, done.agent] = done
 
-    def _forget_after(self, place: str) -> None:
-        """A LOOP that goes on with more rounds: what later steps made of its earlier end is made again."""
-        step = int(place.split(".")[0])
-        later = [key for key in self.kept if int(key[0].split(".")[0]) > step]
+    def _forget_after(self, path: str) -> None:
+        """Deletes stored results of later steps, since a LOOP that runs more rounds makes them outdated."""
+        step = int(path.split(".")[0])
+        later = [key for key in self.stored if int(key[0].split(".")[0]) > step]
         if not later:
             return
         with self.session.store.write() as cursor:
             workflows.delete_results(cursor, self.run_id, later)
         for key in later:
-            del self.kept[key]
+            del self.stored[key]
 
-    def _told_start(self, goal: Goal, loop: _Round | None) -> None:
+    def _tell_started(self, goal: Goal, loop: _Round | None) -> None:
         where = {"iteration": loop.number} if loop else {}
         agents = {"agent": ", ".join(goal.agents)} if goal.agents else {}
         self.session.bus.tell(
             {"event_type": "goal_started", "workflow": self.workflow.name, "goal": goal.name, **where, **agents}  # pyright: ignore[reportArgumentType]
         )
 
-    def _told_end(self, goal: Goal, result: Result) -> None:
+    def _tell_complete(self, goal: Goal, result: Result) -> None:
         outcome = "achieved" if result.achieved else "not_achieved"
         self.session.bus.tell(
             {"event_type": "goal_complete", "workflow": self.workflow.name, "goal": goal.name, "outcome": outcome}
         )
 
 
-class _Together:
-    """Sessions side by side: all are waited for; the first that fails ends the others and is the one that counts."""
+class _ParallelSessions:
+    """Runs sessions in parallel and waits for all; the first failure cancels the others and is raised."""
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[Result]] = []
 
-    async def __aenter__(self) -> "_Together":
+    async def __aenter__(self) -> "_ParallelSessions":
         return self
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        task = asyncio.ensure_future(self._in_turn(work))
+        task = asyncio.ensure_future(self._run_and_close(work))
         self._tasks.append(task)
         return task
 
-    async def _in_turn(self, work: Coroutine[Any, Any, Result]) -> Result:
+    async def _run_and_close(self, work: Coroutine[Any, Any, Result]) -> Result:
         try:
             return await work
         finally:
-            work.close()  # of one that never began; a finished one does not mind
+            work.close()  # avoids a warning if it never started; harmless if it finished
 
     async def __aexit__(self, *_: object) -> None:
         try:
@@ -426,51 +429,53 @@ class _Together:
             task.result()
 
 
-def _finished(kept: dict[tuple[str, str], GoalResult]) -> dict[tuple[str, str], GoalResult]:
-    """Without what belongs to a goal of a RUN that was not reached: that one is to be tried again."""
-    goals = [done for done in kept.values() if not done.agent and done.place.count(".") == 2]
+def _without_failed(stored: dict[tuple[str, str], GoalResult]) -> dict[tuple[str, str], GoalResult]:
+    """Drops the results of goals of a RUN that were not reached, so that they are tried again."""
+    goals = [done for done in stored.values() if not done.agent and done.place.count(".") == 2]
     failed = {done.place for done in goals if done.place.split(".")[1] == "0" and not done.result["achieved"]}
-    return {key: done for key, done in kept.items() if ".".join(done.place.split(".")[:3]) not in failed}
+    return {key: done for key, done in stored.items() if ".".join(done.place.split(".")[:3]) not in failed}
 
 
-def _need_reached(results: Mapping[str, Result], *, last_only: bool = False) -> None:
-    """Whoever said that a goal cannot be reached is believed, however its loop ended."""
+def _require_achieved(results: Mapping[str, Result], *, last_only: bool = False) -> None:
+    """Ends the run if a goal was reported as not reachable, however its loop ended."""
     for name, result in list(results.items())[-1 if last_only else 0 :]:
         if not result.achieved:
             raise RunEnds("error", f"goal {name} was not reached: {result.summary}")
 
 
-def _rounds(step: Step, values: Mapping[str, str]) -> int:
-    from adderclaw.flows.agentfile.check import unfit_limit
+def _max_rounds(step: Step, values: Mapping[str, str]) -> int:
+    from adderclaw.flows.agentfile.check import limit_problem
 
     if isinstance(step.limit, int):
         return step.limit
     text = values[(step.limit or "")[1:]]
-    if reason := unfit_limit(text):
+    if reason := limit_problem(text):
         raise RunEnds("error", f"LOOP {step.name}: {step.limit}: {reason}")
     return int(text)
 
 
-def _view(result: Result) -> str:
-    said = result.summary if result.achieved else f"(not reached) {result.summary}"
-    return _rows(said, result.outputs, leave_out={})
+def _format_result(result: Result) -> str:
+    summary = result.summary if result.achieved else f"(not reached) {result.summary}"
+    return _format_rows(summary, result.outputs, leave_out={})
 
 
-def _as_found(result: Result, variables: tuple[str, ...]) -> Result:
-    """What a persona owes beside the goal's own values is part of what it found."""
+def _merge_persona_outputs(result: Result, variables: tuple[str, ...]) -> Result:
+    """Adds a persona's own outputs to its summary, since only the goal's outputs are variables."""
     own = {name: value for name, value in result.outputs.items() if name in variables}
-    return result._replace(summary=_rows(result.summary, result.outputs, leave_out=own), outputs=own)
+    return result._replace(summary=_format_rows(result.summary, result.outputs, leave_out=own), outputs=own)
 
 
-def _rows(summary: str, values: Mapping[str, str], leave_out: Mapping[str, str]) -> str:
+def _format_rows(summary: str, values: Mapping[str, str], leave_out: Mapping[str, str]) -> str:
     return "\n".join([summary, *(f"{name}: {value}" for name, value in values.items() if name not in leave_out)])
 
 
-def _result_of(goal: Goal, report: Report, made: ChildReport) -> Result:
-    """The signalled result; without one the answer counts, unless a signal is needed or values are owed."""
+def _result_of(goal: Goal, report: GoalReport, child_report: ChildReport) -> Result:
+    """Returns the reported result, or else the final answer, unless a report is needed or outputs are owed."""
     if report.result is not None:
-        return report.result._replace(tool_calls=max(made.tool_calls - 1, 0))
+        return report.result._replace(tool_calls=max(child_report.tool_calls - 1, 0))
     if not report.needed:
-        return Result(achieved=True, summary=made.answer, outputs={}, tool_calls=made.tool_calls)
-    owed = f"no value was given for {', '.join(goal.outputs)}" if goal.outputs else "GoalResult was never called"
-    return Result(achieved=False, summary=f"{owed}: {made.answer}", outputs={}, tool_calls=made.tool_calls)
+        return Result(achieved=True, summary=child_report.answer, outputs={}, tool_calls=child_report.tool_calls)
+    owed = f"no value was reported for {', '.join(goal.outputs)}" if goal.outputs else "GoalResult was never called"
+    return Result(
+        achieved=False, summary=f"{owed}: {child_report.answer}", outputs={}, tool_calls=child_report.tool_calls
+    )

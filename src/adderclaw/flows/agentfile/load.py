@@ -1,4 +1,4 @@
-"""An Agentfile with everything that it names: read, checked, and only then handed on."""
+"""Loads an Agentfile with the files that it names, and checks it."""
 
 import os
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from dataclasses import replace
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import Refused, UsageError
 from adderclaw.flows.agentfile import check, variables
-from adderclaw.flows.agentfile.parse import MAX_BYTES, lines_of, read
+from adderclaw.flows.agentfile.parse import MAX_BYTES, lines_of, read_draft
 from adderclaw.flows.agentfile.workflow import InvalidAgentfile, Problem, Workflow
 from adderclaw.sandbox import workspace
 
@@ -16,69 +16,69 @@ MAX_VALUE = 1 << 20
 
 
 def load(path: str, roots: tuple[str, ...] = ()) -> Workflow:
-    """Read and check a workflow. What it takes FROM files must lie beside it, or in one of the roots."""
+    """Reads and checks a workflow. Files named by FROM must be in its folder or in one of the roots."""
     if workspace.is_folder(workspace.resolved_path(followed(path))):
         path = os.path.join(path, "Agentfile")
-    text = own_text(path, roots)
-    draft = read(text, path)
+    text = read_agentfile(path, roots)
+    draft = read_draft(text, path)
     workflow, lines = draft.workflow, lines_of(text)
     folder = os.path.dirname(os.path.abspath(path))
-    places = tuple(followed(root) for root in (folder, *roots))
-    found = draft.problems
+    allowed_roots = tuple(followed(root) for root in (folder, *roots))
+    problems = draft.problems
 
     def source(line: int) -> str:
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
     def content(named: str, line: int) -> str:
         try:
-            return _prompt(os.path.join(folder, named), named, places)
+            return _read_prompt(os.path.join(folder, named), named, allowed_roots)
         except UsageError as error:
-            found.append(Problem(line, source(line).find(named) + 1 or 1, str(error), source(line)))
+            problems.append(Problem(line, source(line).find(named) + 1 or 1, str(error), source(line)))
             return ""
 
-    agents = [replace(one, prompt=content(one.path, one.line)) if one.path else one for one in workflow.agents]
-    goals = [replace(one, outcome=content(one.path, one.line)) if one.path else one for one in workflow.goals]
+    agents = [replace(noun, prompt=content(noun.path, noun.line)) if noun.path else noun for noun in workflow.agents]
+    goals = [replace(noun, outcome=content(noun.path, noun.line)) if noun.path else noun for noun in workflow.goals]
     outcomes = {goal.name: goal.outcome for goal in goals}
     steps = [
         replace(step, condition=outcomes.get(step.name, step.condition)) if step.goals == (step.name,) else step
         for step in workflow.steps
     ]
     workflow = replace(workflow, agents=tuple(agents), goals=tuple(goals), steps=tuple(steps))
-    found += check.problems(workflow, source, [line.text for line in draft.broken])
-    if found:
-        raise InvalidAgentfile(path, found)
+    problems += check.problems(workflow, source, [line.text for line in draft.broken])
+    if problems:
+        raise InvalidAgentfile(path, problems)
     return workflow
 
 
-def own_text(path: str, roots: tuple[str, ...]) -> str:
-    """The workflow's own text: of a file elsewhere, which a link of the repository leads to, every line would be told
-    as a problem."""
+def read_agentfile(path: str, roots: tuple[str, ...]) -> str:
+    """Reads the Agentfile itself. A link to a file outside the roots is refused, since the error messages would
+    quote that file's lines."""
     try:
-        place = workspace.named_file(path, roots)
+        named = workspace.named_file(path, roots)
     except Refused as refusal:
         raise UsageError(refusal.reason) from refusal
-    return text_of(path, MAX_BYTES, real=place.text)
+    return read_text(path, MAX_BYTES, real=named.text)
 
 
-def _prompt(path: str, named: str, places: tuple[str, ...]) -> str:
-    """A prompt's text. A repository's file must not make us send what lies elsewhere."""
+def _read_prompt(path: str, named: str, allowed_roots: tuple[str, ...]) -> str:
+    """Reads a prompt. A file of a repository must not make the program send files from outside of it."""
     folder = workspace.is_folder(workspace.resolved_path(followed(path)))
     path = os.path.join(path, "SKILL.md") if folder else path
     real = followed(path)
-    if not any(real.startswith(place.rstrip("/") + "/") for place in places):
-        raise UsageError(f"FROM {named}: this leads outside of the workflow's folder and the workspace")
+    if not any(real.startswith(root.rstrip("/") + "/") for root in allowed_roots):
+        raise UsageError(f"FROM {named}: this is outside the workflow's folder and the workspace; move the file there")
     if folder and not workspace.exists(workspace.resolved_path(real)):
-        raise UsageError(f"FROM {named}: this is a folder without a SKILL.md; name a file in it")
-    text = text_of(path, MAX_PROMPT, f"FROM {named}: ", real).strip()
+        raise UsageError(f"FROM {named}: this folder has no SKILL.md; name a file in it")
+    text = read_text(path, MAX_PROMPT, f"FROM {named}: ", real).strip()
     if not text:
         raise UsageError(f"FROM {named}: the file is empty")
     return text
 
 
-def text_of(path: str, most: int, prefix: str = "", real: str = "") -> str:
-    """The text of an ordinary file that is not too large; UsageError says what else it is.
+def read_text(path: str, most: int, prefix: str = "", real: str = "") -> str:
+    """Reads an ordinary file of limited size; raises UsageError if it is not one.
 
-    `real` is where the path was found to lead: that place is opened, through no link that is put there afterwards.
+    `real` is the resolved path. It is opened without following links, so that a link created later has no effect.
     """
     try:
         data, _ = workspace.read_head(workspace.resolved_path(real or followed(path)), most + 1)
@@ -97,26 +97,30 @@ def text_of(path: str, most: int, prefix: str = "", real: str = "") -> str:
     return text
 
 
-def bound(workflow: Workflow, given: Mapping[str, str]) -> dict[str, str]:
-    """The values of the inputs; what is missing, unknown or unfit is said at once."""
-    wrong = [_unexpected(name, workflow) for name in given if name not in {one.name for one in workflow.inputs}]
-    wrong += [
-        f"the input {one.name!r} is missing: give it with --input {one.name}=VALUE"
-        for one in workflow.inputs
-        if one.default is None and one.name not in given
+def bind_inputs(workflow: Workflow, inputs: Mapping[str, str]) -> dict[str, str]:
+    """Returns the values of the inputs; reports all missing, unknown and invalid inputs at once."""
+    wrong = [
+        _unknown_input(name, workflow) for name in inputs if name not in {input_.name for input_ in workflow.inputs}
     ]
-    large = [name for name, value in given.items() if len(value) > MAX_VALUE]
+    wrong += [
+        f"the input {input_.name!r} is missing: give it with --input {input_.name}=VALUE"
+        for input_ in workflow.inputs
+        if input_.default is None and input_.name not in inputs
+    ]
+    large = [name for name, value in inputs.items() if len(value) > MAX_VALUE]
     wrong += [f"the input {name!r} is larger than {MAX_VALUE:,} characters" for name in large]
     if wrong:
         raise UsageError(f"{workflow.name}: " + "; ".join(wrong))
-    values = variables.resolved({one.name: one.default for one in workflow.inputs if one.default is not None}, given)
+    values = variables.resolve_inputs(
+        {input_.name: input_.default for input_ in workflow.inputs if input_.default is not None}, inputs
+    )
     for step in workflow.steps:
         name = step.limit[1:] if isinstance(step.limit, str) else ""
-        if name in values and (reason := check.unfit_limit(values[name])):
+        if name in values and (reason := check.limit_problem(values[name])):
             raise UsageError(f"{workflow.name}: the input {name!r} is the limit of {step.kind} {step.name}: {reason}")
     return values
 
 
-def _unexpected(name: str, workflow: Workflow) -> str:
-    known = ", ".join(one.name for one in workflow.inputs) or "none"
+def _unknown_input(name: str, workflow: Workflow) -> str:
+    known = ", ".join(input_.name for input_ in workflow.inputs) or "none"
     return f"there is no input {name!r} (inputs: {known})"

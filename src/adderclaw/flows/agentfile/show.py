@@ -1,4 +1,4 @@
-"""A workflow shown: as a tree, as JSON, as a Mermaid graph, and its file in the one usual form."""
+"""Shows a workflow as a tree, as JSON or as a Mermaid graph, and formats its file."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ from adderclaw.core.types import Json
 from adderclaw.flows.agentfile.parse import Line, lines_of, pieces, statements
 from adderclaw.flows.agentfile.workflow import Goal, Step, Workflow
 
-REVIEW = {"reviewer": "a reviewer", "operator": "the operator"}
+REVIEWERS = {"reviewer": "a reviewer", "operator": "the operator"}
 
 
 def as_json(workflow: Workflow) -> Json:
@@ -17,11 +17,11 @@ def as_json(workflow: Workflow) -> Json:
         "version": workflow.version or None,
         "security": workflow.security.mode,
         "inputs": [
-            {"name": one.name, "default": one.default, "required": one.default is None} for one in workflow.inputs
+            {"name": noun.name, "default": noun.default, "required": noun.default is None} for noun in workflow.inputs
         ],
         "agents": [
-            {"name": one.name, "from": one.path, "requires": one.requires, "outputs": list(one.outputs)}
-            for one in workflow.agents
+            {"name": noun.name, "from": noun.path, "requires": noun.requires, "outputs": list(noun.outputs)}
+            for noun in workflow.agents
         ],
         "goals": [_goal_json(workflow, goal) for goal in workflow.goals],
         "steps": [_step_json(step) for step in workflow.steps],
@@ -47,14 +47,17 @@ def _step_json(step: Step) -> Json:
 
 
 def tree(workflow: Workflow) -> str:
-    """The workflow for a person: inputs, then the steps in their order with all that each goal has."""
-    defaults = {one.name: f" = {one.default}" if one.default is not None else " (required)" for one in workflow.inputs}
+    """Shows the inputs, then the steps with the details of each goal, as a tree for a person."""
+    defaults = {
+        input_.name: f" = {input_.default}" if input_.default is not None else " (required)"
+        for input_ in workflow.inputs
+    }
     rows = [
         f"{workflow.name} {workflow.version}".rstrip(),
         *(f"├─ input {name}{default}" for name, default in defaults.items()),
     ]
-    for place, step in enumerate(workflow.steps):
-        last = place == len(workflow.steps) - 1
+    for index, step in enumerate(workflow.steps):
+        last = index == len(workflow.steps) - 1
         rows.append(f"{'└─' if last else '├─'} {_headline(step)}")
         bar = "   " if last else "│  "
         for nth, name in enumerate(step.goals):
@@ -63,13 +66,13 @@ def tree(workflow: Workflow) -> str:
 
 
 def _headline(step: Step) -> str:
-    until = f" until: {_first(step.condition)}" if step.condition else ""
+    until = f" until: {_first_line(step.condition)}" if step.condition else ""
     return f"{step.kind} {step.name}" + (f" (at most {step.limit} rounds){until}" if step.kind == "LOOP" else "")
 
 
 def _goal_rows(workflow: Workflow, step: Step, name: str, last: bool) -> list[str]:
     goal = workflow.goal(name)
-    rows = [f"{'└─' if last else '├─'} goal {goal.name}: {_first(goal.outcome)}"]
+    rows = [f"{'└─' if last else '├─'} goal {goal.name}: {_first_line(goal.outcome)}"]
     bar = "   " if last else "│  "
     for name in goal.agents:
         agent = workflow.agent(name)
@@ -79,11 +82,11 @@ def _goal_rows(workflow: Workflow, step: Step, name: str, last: bool) -> list[st
     if goal.outputs:
         rows.append(f"{bar}· gives {', '.join(goal.outputs)}")
     if (review := workflow.reviewer_of(goal, step)) != "nobody":
-        rows.append(f"{bar}· looked at by {REVIEW[review]}")
+        rows.append(f"{bar}· reviewed by {REVIEWERS[review]}")
     return rows
 
 
-def _first(text: str) -> str:
+def _first_line(text: str) -> str:
     line = text.strip().split("\n")[0]
     return line if len(line) <= 80 else line[:79] + "…"
 
@@ -109,11 +112,11 @@ def graph(workflow: Workflow) -> str:
 
 
 def _label(text: str) -> str:
-    """A text in quotes, with what Mermaid would read as markup written as its character codes."""
-    return '"' + re.sub(r'["#&<>;`\\*_~|{}\[\]]', lambda found: f"#{ord(found[0])};", text.replace("\n", " ")) + '"'
+    """Quotes a text for Mermaid, with markup characters written as character codes."""
+    return '"' + re.sub(r'["#&<>;`\\*_~|{}\[\]]', lambda match: f"#{ord(match[0])};", text.replace("\n", " ")) + '"'
 
 
-# ------------------------------------------------------------------ the usual form
+# ------------------------------------------------------------------ formatting
 
 SECTIONS = {
     "NAME": "name",
@@ -130,19 +133,19 @@ SECTIONS = {
 }
 
 
-def formatted(text: str) -> str:
-    """The file with one space between words, and one empty line where another kind of statement begins."""
+def format_text(text: str) -> str:
+    """Formats a file: one space between words, and an empty line before each new kind of statement."""
     lines = lines_of(text)
-    found = {line.number: line for line in statements(text)}
+    by_number = {line.number: line for line in statements(text)}
     rows: list[str] = []
     number, section, comments = 1, "", False
     while number <= len(lines):
-        line = found.get(number)
+        line = by_number.get(number)
         if line is not None:
             kind = SECTIONS[line.text.split()[0]]
             if rows and rows[-1] and kind != section and not comments:
                 rows.append("")
-            rows += _tidy(line).split("\n")
+            rows += _format_statement(line).split("\n")
             section, comments = kind, False
             number += line.text.count("\n") + 1
             continue
@@ -157,16 +160,16 @@ def formatted(text: str) -> str:
     return f"{tidy}\n" if tidy else ""
 
 
-def _tidy(line: Line) -> str:
-    """One statement with single spaces; what is in quotes, and a comment, stays as it is."""
-    made = ""
+def _format_statement(line: Line) -> str:
+    """Formats one statement with single spaces; quoted texts and comments stay unchanged."""
+    tidy = ""
     for piece in pieces(line.text):
         if piece.startswith("#"):
-            made = f"{made.rstrip()}  {piece.rstrip()}"
+            tidy = f"{tidy.rstrip()}  {piece.rstrip()}"
         elif piece.startswith('"'):
-            made = f"{made.rstrip()} {piece}" if made else piece
+            tidy = f"{tidy.rstrip()} {piece}" if tidy else piece
         elif piece == ",":
-            made = f"{made.rstrip()}, "
+            tidy = f"{tidy.rstrip()}, "
         else:
-            made = f"{made.rstrip()} {piece}" if made and not made.endswith(", ") else made + piece
-    return made.strip()
+            tidy = f"{tidy.rstrip()} {piece}" if tidy and not tidy.endswith(", ") else tidy + piece
+    return tidy.strip()

@@ -1,4 +1,4 @@
-"""The nouns of an Agentfile: what a parsed workflow is made of."""
+"""The records of a parsed Agentfile, and its problems."""
 
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -7,21 +7,21 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 
 type Review = Literal["reviewer", "operator", "nobody"]
-"""Who looks at a goal's result before the next one begins: another model call, the operator, or nobody."""
+"""Who reviews a goal's result before the next goal begins: another model call, the operator, or nobody."""
 
 
 type Mode = Literal["default", "paranoid", "research"]
 SECURITY: tuple[Mode, ...] = ("default", "paranoid", "research")
-STRICTER: dict[Review | None, int] = {None: 0, "nobody": 0, "reviewer": 1, "operator": 2}
+STRICTNESS: dict[Review | None, int] = {None: 0, "nobody": 0, "reviewer": 1, "operator": 2}
 
 
 @record
 class Security:
-    """What a file says of how careful its run is to be."""
+    """How strict a file asks its run to be."""
 
     mode: Mode = "default"
     scope: str = ""
-    """Of `research`: what the author says is allowed. Nobody here takes a file's word for that."""
+    """What the author of a `research` file says is allowed. It grants nothing."""
     line: int = 0
 
 
@@ -37,11 +37,11 @@ class Persona:
     name: str
     path: str | None
     prompt: str
-    """What it is told of itself; of a persona FROM a file, empty until the file is loaded."""
+    """The description of the persona; empty until loaded if it is FROM a file."""
     requires: str | None
     line: int
     outputs: tuple[str, ...] = ()
-    """Names that what it finds is to have values for; they belong to its finding and are no variables."""
+    """Names that its result must give values for. They are part of the result, not variables."""
 
 
 @record
@@ -49,9 +49,9 @@ class Goal:
     name: str
     path: str | None
     outcome: str
-    """What is to be reached; of a goal FROM a file, empty until the file is loaded."""
+    """What to reach; empty until loaded if it is FROM a file."""
     outputs: tuple[str, ...]
-    """Names that the result is to have values for; each becomes a variable."""
+    """Names that the result must give values for; each becomes a variable."""
     agents: tuple[str, ...]
     review: Review | None
     line: int
@@ -63,12 +63,12 @@ class Step:
     name: str
     goals: tuple[str, ...]
     limit: int | str | None
-    """How many times a LOOP may go round: a number, or the variable (`$name`) that holds it."""
+    """How many rounds a LOOP may run: a number, or the variable (`$name`) that holds it."""
     line: int
     condition: str = ""
-    """Of a CONVERGE: when it is enough."""
+    """When a CONVERGE ends."""
     review: Review | None = None
-    """Who reviews its goals, where that is said behind it."""
+    """Who reviews its goals, if the step says so."""
 
 
 @record
@@ -80,7 +80,7 @@ class Workflow:
     goals: tuple[Goal, ...]
     steps: tuple[Step, ...]
     review: Review = "nobody"
-    """Who reviews a goal that does not say."""
+    """Who reviews a goal if neither the goal nor its step says so."""
     version: str = ""
     security: Security = Security()
 
@@ -90,50 +90,54 @@ class Workflow:
     def agent(self, name: str) -> Persona:
         return next(agent for agent in self.agents if agent.name == name)
 
-    def owed(self, goal: Goal, agent: str = "") -> Goal:
-        """A goal as one session works on it: several leave the goal's own values to whoever reconciles them."""
+    def goal_for_session(self, goal: Goal, agent: str = "") -> Goal:
+        """Returns the goal with the outputs that one session owes; the synthesis owes those of a shared goal."""
         own = goal.outputs if len(goal.agents) < 2 else ()
         more = self.agent(agent).outputs if agent else ()
         return replace(goal, outputs=tuple(dict.fromkeys((*own, *more))))
 
     def reviewer_of(self, goal: Goal, step: Step | None = None) -> Review:
-        """Who looks at a goal's result in a step: the stricter of what both say, else what the file says for all."""
-        own, there = goal.review, step.review if step is not None else None
-        return max(own, there, key=lambda one: STRICTER[one]) if own and there else own or there or self.review
+        """Returns the stricter reviewer of goal and step, or else the default of the file."""
+        own, by_step = goal.review, step.review if step is not None else None
+        return (
+            max(own, by_step, key=lambda review: STRICTNESS[review])
+            if own and by_step
+            else own or by_step or self.review
+        )
 
 
-SHOWN = 160
-"""Characters of a line that are shown with what is wrong in it."""
-MOST_SHOWN = 100
-"""Problems that are shown."""
+MAX_SOURCE = 160
+"""How many characters of a line are shown with its problem."""
+MAX_PROBLEMS = 100
+"""How many problems are shown."""
 
 
 class Problem(NamedTuple):
-    """What is wrong, and where."""
+    """A problem and its position."""
 
     line: int
     column: int
     message: str
     source: str = ""
-    """The line as it stands in the file."""
+    """The line of the file."""
 
-    def shown(self, file: str) -> str:
+    def format(self, file: str) -> str:
         at = f"{file}:{self.line}:{self.column}: {self.message}"
         if not self.source.strip():
             return at
-        first = max(self.column - 1 - SHOWN // 2, 0) if len(self.source) > SHOWN else 0
-        source = self.source[first : first + SHOWN]
+        first = max(self.column - 1 - MAX_SOURCE // 2, 0) if len(self.source) > MAX_SOURCE else 0
+        source = self.source[first : first + MAX_SOURCE]
         blank = "".join("\t" if letter == "\t" else " " for letter in source[: self.column - 1 - first])
         return f"{at}\n  {source}\n  {blank}^"
 
 
 class InvalidAgentfile(UsageError):
-    """A workflow that cannot be run, with every reason at once."""
+    """The workflow cannot run; the message lists all problems."""
 
     def __init__(self, file: str, problems: list[Problem]) -> None:
         self.file, self.problems = file, sorted(problems)
         count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
-        rows = [one.shown(file) for one in self.problems[:MOST_SHOWN]]
-        if len(problems) > MOST_SHOWN:  # nobody counted them all
-            count, rows = f"over {MOST_SHOWN} problems", [*rows, "… and more"]
+        rows = [problem.format(file) for problem in self.problems[:MAX_PROBLEMS]]
+        if len(problems) > MAX_PROBLEMS:  # the search stopped early, so their number is unknown
+            count, rows = f"over {MAX_PROBLEMS} problems", [*rows, "… and more"]
         super().__init__(f"{file} is not a valid Agentfile ({count})\n" + "\n".join(rows))

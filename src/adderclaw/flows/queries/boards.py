@@ -56,19 +56,19 @@ def board(store: Store, run: Run, clean: Clean) -> Board:
     """Of any kind of run; one that has nothing to put on a board has none of the cards."""
     match run.kind:
         case "spec":
-            made = _scenarios(store, run)
+            drawn = _scenarios(store, run)
         case "agentfile":
-            made = Board("goals", tuple(_goals(store, run)))
+            drawn = Board("goals", tuple(_goals(store, run)))
         case "task":
-            made = Board("steps", tuple(_steps(store, run)))
+            drawn = Board("steps", tuple(_steps(store, run)))
         case "sop":
-            made = Board("steps", tuple(_sop(store, run)))
+            drawn = Board("steps", tuple(_sop(store, run)))
         case _:
             tests = tuple(_tests(store, run))
-            made = Board("tests", tests) if tests else Board("tasks", tuple(_todos(store, run)))
-    left = len(made.cards) - MOST_CARDS
-    note = f"{left} more are not shown. {made.note}" if left > 0 else made.note
-    return Board(made.what, tuple(_clean(card, clean) for card in made.cards[:MOST_CARDS]), clean(note))
+            drawn = Board("tests", tests) if tests else Board("tasks", tuple(_todos(store, run)))
+    left = len(drawn.cards) - MOST_CARDS
+    note = f"{left} more are not shown. {drawn.note}" if left > 0 else drawn.note
+    return Board(drawn.what, tuple(_clean(card, clean) for card in drawn.cards[:MOST_CARDS]), clean(note))
 
 
 def _clean(card: Card, clean: Clean) -> Card:
@@ -84,21 +84,30 @@ def _scenarios(store: Store, run: Run) -> Board:
         now = status.read(transcript.workspace_of(store, run.conversation_id))
     except AdderClawError as error:
         return Board("scenarios", (), str(error))
-    found = {check.scenario_id: check for check in checks.of_run(store, run.run_id)}
+    verdicts = {check.scenario_id: check for check in checks.of_run(store, run.run_id)}
     if now is None:
-        cards = tuple(Card(one.scenario_id, one.name, _verdict(one.verdict), "", one.reason) for one in found.values())
+        cards = tuple(
+            Card(scenario.scenario_id, scenario.name, _verdict(scenario.verdict), "", scenario.reason)
+            for scenario in verdicts.values()
+        )
         return Board("scenarios", cards)
     cards = list[Card]()
-    for one in now.wanted:
-        check, blocked = found.get(one.id), now.mark(one).blocked
-        if one.passed:
+    for scenario in now.wanted:
+        check, blocked = verdicts.get(scenario.id), now.mark(scenario).blocked
+        if scenario.passed:
             state: State = "done"
         elif blocked:
             state = "blocked"
         else:
             state = _verdict(check.verdict) if check is not None else "waiting"
         cards.append(
-            Card(one.id, f"{one.id} {one.name}", state, one.feature, blocked or (check.reason if check else ""))
+            Card(
+                scenario.id,
+                f"{scenario.id} {scenario.name}",
+                state,
+                scenario.feature,
+                blocked or (check.reason if check else ""),
+            )
         )
     note = (
         ""
@@ -120,8 +129,8 @@ def _goals(store: Store, run: Run) -> Iterator[Card]:
     begun = workflows.get(store, run.run_id)
     ended = {
         done.goal: done
-        for (place, agent), done in workflows.goal_results(store, run.run_id).items()
-        if _whole(place, agent)
+        for (path, agent), done in workflows.goal_results(store, run.run_id).items()
+        if _whole(path, agent)
     }
     working, rounds = _under_way(store, run)
     names = list(dict.fromkeys([*_planned(begun), *ended, *working]))
@@ -137,9 +146,9 @@ def _goals(store: Store, run: Run) -> Iterator[Card]:
             yield Card(name, name, "failed" if name in working else "waiting", round_)
 
 
-def _whole(place: str, agent: str) -> bool:
+def _whole(path: str, agent: str) -> bool:
     """Whether a result is the goal's own, and not that of a try or a persona."""
-    return not agent and place.count(".") == 2
+    return not agent and path.count(".") == 2
 
 
 def _under_way(store: Store, run: Run) -> tuple[set[str], dict[str, int]]:
@@ -175,20 +184,20 @@ def _planned(begun: workflows.WorkflowStart | None) -> list[str]:
 def _steps(store: Store, run: Run) -> Iterator[Card]:
     seen: dict[str, Card] = {}
     for event in runs.events_of_types(store, run, ("skill_step_executed",), 10_000):
-        told = event.payload
-        key = f"{told.get('skill', '')} {told.get('step_id', '')}"
-        ended: State = "done" if told.get("status") == "ok" else "failed"
-        title = str(told.get("command") or told.get("action") or told.get("step_id", ""))
-        seen[key] = Card(key, title, ended, str(told.get("skill", "")), str(told.get("stderr_summary", "")))
+        payload = event.payload
+        key = f"{payload.get('skill', '')} {payload.get('step_id', '')}"
+        ended: State = "done" if payload.get("status") == "ok" else "failed"
+        title = str(payload.get("command") or payload.get("action") or payload.get("step_id", ""))
+        seen[key] = Card(key, title, ended, str(payload.get("skill", "")), str(payload.get("stderr_summary", "")))
     yield from seen.values()
 
 
 def _sop(store: Store, run: Run) -> Iterator[Card]:
-    found = sops.of_run(store, run)
+    sop_state = sops.of_run(store, run)
     states: dict[str, State] = {"succeeded": "done", "skipped": "done", "waiting": "blocked", "pending": "waiting"}
     states |= {"running": "working"}
     notes = {"skipped": "skipped", "waiting": "waits for an answer", "interrupted": "interrupted"}
-    for step in found["steps"] if found is not None else ():
+    for step in sop_state["steps"] if sop_state is not None else ():
         state = states.get(step["status"], "failed")
         note = notes.get(step["status"], str(step.get("error", "")))
         yield Card(step["id"], step["id"], state, step.get("tool") or step["kind"], note)
@@ -197,12 +206,12 @@ def _sop(store: Store, run: Run) -> Iterator[Card]:
 def _tests(store: Store, run: Run) -> Iterator[Card]:
     last: dict[str, Card] = {}
     for event in runs.events_of_types(store, run, ("test_judged", "test_ran"), 10_000):
-        told = event.payload
-        key = f"{told.get('criterion', '')} {told.get('test', '')}"
-        ok = told.get("accepted") if event.event_type == "test_judged" else told.get("exit_code") == 0
-        note = str(told.get("reason") or ("" if ok else f"exit {told.get('exit_code')}"))
+        payload = event.payload
+        key = f"{payload.get('criterion', '')} {payload.get('test', '')}"
+        ok = payload.get("accepted") if event.event_type == "test_judged" else payload.get("exit_code") == 0
+        note = str(payload.get("reason") or ("" if ok else f"exit {payload.get('exit_code')}"))
         last[key] = Card(
-            key, f"test {told.get('test', '')}", "done" if ok else "failed", str(told.get("criterion", "")), note
+            key, f"test {payload.get('test', '')}", "done" if ok else "failed", str(payload.get("criterion", "")), note
         )
     yield from last.values()
 

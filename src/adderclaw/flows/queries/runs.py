@@ -68,7 +68,7 @@ class Told(NamedTuple):
 
     @property
     def cost(self) -> float | None:
-        known = [one.cost for one in self.models if one.cost is not None]
+        known = [model.cost for model in self.models if model.cost is not None]
         return sum(known) if known else self.listed.run.cost
 
     @property
@@ -91,10 +91,10 @@ def _title(store: Store, run: Run) -> str:
     if begun is not None and begun.name:
         return str(begun.inputs.get("task", "")) or begun.name
     first = queries.first_message(store, run.session_id)
-    said = " ".join(transcript.text_of(json.loads(first)).split()) if first else ""
+    message = " ".join(transcript.text_of(json.loads(first)).split()) if first else ""
     if run.kind == "spec":
         return "SPEC.md"
-    return said[:120] or transcript.title(store, run.conversation_id) or run.kind
+    return message[:120] or transcript.title(store, run.conversation_id) or run.kind
 
 
 def told(store: Store, run: Run) -> Told:
@@ -135,7 +135,7 @@ class Choices(NamedTuple):
 
 def choices(store: Store, places: Sequence[str] = ()) -> Choices:
     projects = conversations.recent_projects(store)
-    return Choices(queries.kinds(store), [one for one in projects if not places or one in places])
+    return Choices(queries.kinds(store), [project_ for project_ in projects if not places or project_ in places])
 
 
 def page(
@@ -149,8 +149,8 @@ def page(
     places: Sequence[str] = (),
 ) -> tuple[list[Listed], bool]:
     """So many runs, the latest first, and whether there are more."""
-    found = runs.search(
+    matches = runs.search(
         store, status=status, kind=kind, project=project, before=before, limit=limit + 1, workspaces=places
     )
     now = time.time()
-    return [listed(store, run, now) for run in found[:limit]], len(found) > limit
+    return [listed(store, run, now) for run in matches[:limit]], len(matches) > limit

@@ -103,28 +103,28 @@ def row(store: Store, schedule: Schedule, now: float, key: bytes | None = None) 
     )
 
 
-def fired(one: ScheduleRun) -> FiredRow:
+def fired(row: ScheduleRun) -> FiredRow:
     return FiredRow(
-        one.id,
-        clean(one.due),
-        one.cause,
-        one.state,
-        one.outcome,
-        clean(one.reason),
-        one.run_id,
-        one.cost,
-        iso(one.claimed_at),
-        None if one.ended_at is None else iso(one.ended_at),
+        row.id,
+        clean(row.due),
+        row.cause,
+        row.state,
+        row.outcome,
+        clean(row.reason),
+        row.run_id,
+        row.cost,
+        iso(row.claimed_at),
+        None if row.ended_at is None else iso(row.ended_at),
     )
 
 
 def history(store: Store, schedule: Schedule, limit: int, before: int = 0) -> list[FiredRow]:
-    return [fired(one) for one in rows.history(store, [schedule.id], limit, before)]
+    return [fired(row) for row in rows.history(store, [schedule.id], limit, before)]
 
 
 def _state(store: Store, schedule: Schedule, latest: list[ScheduleRun], times: list[float]) -> str:
     open_rows = rows.open_rows(store, schedule.id)
-    states = {one.state for one in open_rows if one.state == "queued" or locks.run_in_session(store.path, one.ticker)}
+    states = {row.state for row in open_rows if row.state == "queued" or locks.run_in_session(store.path, row.ticker)}
     if "running" in states or "claimed" in states:
         return "running"
     if schedule.paused_at is not None:
@@ -136,13 +136,13 @@ def _state(store: Store, schedule: Schedule, latest: list[ScheduleRun], times: l
     return "done" if when.of_json(schedule.when).kind == "at" and not times else "active"
 
 
-def due_text(one: FiredRow, zone: str) -> str:
+def due_text(row: FiredRow, zone: str) -> str:
     """A due time by the clocks of a zone; of what had none, when it began and why."""
     try:
-        at, cause = datetime.fromisoformat(one.due.removeprefix("missed-").partition(" ")[0]), ""
+        at, cause = datetime.fromisoformat(row.due.removeprefix("missed-").partition(" ")[0]), ""
     except ValueError:
         known = {"hand": "by hand", "changed": "files changed", "webhook": "request"}
-        at, cause = datetime.fromisoformat(one.begun_at), f" ({known.get(one.cause, one.cause)})"
+        at, cause = datetime.fromisoformat(row.begun_at), f" ({known.get(row.cause, row.cause)})"
     return when.shown(at.astimezone(UTC).timestamp(), zone) + cause
 
 
@@ -161,11 +161,11 @@ def _counted(active: list[Schedule]) -> str:
 
 def checks(store: Store) -> Iterator[Check]:
     """For the doctor: schedules that nobody ticks, or that are held."""
-    known = [one for one in rows.listing(store) if one.paused_at is None]
+    known = [schedule for schedule in rows.listing(store) if schedule.paused_at is None]
     if not known:
         return
     server, last = ticking.server_that_ticks(store), rows.last_tick(store)
-    late = [one for one in known if one.next_at is not None and one.next_at < time.time() - OVERDUE]
+    late = [schedule for schedule in known if schedule.next_at is not None and schedule.next_at < time.time() - OVERDUE]
     fix = f"run `adderclaw serve`, or add to your crontab: {crontab()}"
     if late:
         begins = when.of_json(late[0].when)
@@ -176,7 +176,7 @@ def checks(store: Store) -> Iterator[Check]:
     else:
         by = f"ticked by {server}" if server else f"last ticked {iso(last or 0)[:16]}Z"
         yield Check("schedules", "ok", f"{_counted(known)}, {by}")
-    for one in known:
-        latest = rows.history(store, [one.id], 1)
+    for schedule in known:
+        latest = rows.history(store, [schedule.id], 1)
         if latest and latest[0].state == "held":
-            yield Check("schedules", "warning", f"{one.name} is held: {latest[0].reason}", "")
+            yield Check("schedules", "warning", f"{schedule.name} is held: {latest[0].reason}", "")

@@ -7,8 +7,8 @@ from adderclaw.agent.queries import clean
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import UsageError
 from adderclaw.flows.sop import find, tool_check, waiting
-from adderclaw.flows.sop.find import Found
-from adderclaw.flows.sop.results import planned, state_of
+from adderclaw.flows.sop.find import SopLocation
+from adderclaw.flows.sop.results import load_state, planned_step
 from adderclaw.flows.sop.sop import InvalidSop, Sop
 from adderclaw.storage import Store, runs, schedules
 from adderclaw.storage.approvals import Approval
@@ -57,68 +57,68 @@ class SopState(TypedDict):
 
 
 def listed(options: Options) -> list[SopRow]:
-    known = tool_check.known(options)
-    return [row(found, known) for found in find.listed(find.where(options))]
+    known = tool_check.known_tools(options)
+    return [row(location, known) for location in find.list_sops(find.sop_folders(options))]
 
 
 def one(options: Options, name: str) -> SopRow:
-    return row(find.find(name, find.where(options)), tool_check.known(options))
+    return row(find.find(name, find.sop_folders(options)), tool_check.known_tools(options))
 
 
-def row(found: Found, known: tool_check.Known) -> SopRow:
+def row(location: SopLocation, known: tool_check.KnownTools) -> SopRow:
     try:
-        return described(find.load(found, known), found)
+        return described(find.load(location, known), location)
     except InvalidSop as error:
-        problems = [one.shown(found.file) for one in error.problems]
+        problems = [problem.format(location.file) for problem in error.problems]
     except UsageError as error:
         problems = [str(error)]
-    made: SopRow = {
-        "name": found.name,
+    broken_row: SopRow = {
+        "name": location.name,
         "description": "",
-        "scope": found.scope,
-        "file": found.file,
-        "hidden": found.hidden,
+        "scope": location.scope,
+        "file": location.file,
+        "hidden": location.hidden,
         "digest": "",
         "inputs": [],
         "steps": [],
         "problems": problems,
     }
-    return clean(made)
+    return clean(broken_row)
 
 
-def described(sop: Sop, found: Found) -> SopRow:
+def described(sop: Sop, location: SopLocation) -> SopRow:
     inputs: list[InputRow] = [
         {
-            "name": one.name,
-            "type": one.type,
-            "required": one.is_required,
-            "default": one.default,
-            "choices": list(one.choices),
-            "description": one.description,
+            "name": input_.name,
+            "type": input_.type,
+            "required": input_.is_required,
+            "default": input_.default,
+            "choices": list(input_.choices),
+            "description": input_.description,
         }
-        for one in sop.inputs
+        for input_ in sop.inputs
     ]
-    made: SopRow = {
+    described_row: SopRow = {
         "name": sop.name,
         "description": sop.description,
-        "scope": found.scope,
+        "scope": location.scope,
         "file": sop.file,
-        "hidden": found.hidden,
+        "hidden": location.hidden,
         "digest": sop.fingerprint,
         "inputs": inputs,
-        "steps": [planned(step) for step in sop.steps],
+        "steps": [planned_step(step) for step in sop.steps],
         "problems": [],
     }
-    return clean(made)
+    return clean(described_row)
 
 
 def of_run(store: Store, run: Run) -> SopState | None:
     """None where it never began."""
-    asked = waiting.question(store, run) if run.status in waiting.WAITING else None
-    state = state_of(store, run.run_id, waiting=asked is not None)
+    asked = waiting.open_question(store, run) if run.status in waiting.WAITING else None
+    state = load_state(store, run.run_id, waiting=asked is not None)
     if state is None:
         return None
-    made: SopState = {
+    sop_state: SopState = {
         "run_id": run.run_id,
         "sop": state.begun.name,
         "description": state.description,
@@ -130,7 +130,7 @@ def of_run(store: Store, run: Run) -> SopState | None:
         "steps": _steps(store, run, state.steps),
         "question": questions.as_json(asked) if asked is not None else None,
     }
-    return clean(made)
+    return clean(sop_state)
 
 
 def _reason(store: Store, run: Run, asked: Approval | None) -> str | None:
@@ -144,6 +144,6 @@ def _reason(store: Store, run: Run, asked: Approval | None) -> str | None:
 
 def _steps(store: Store, run: Run, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A step that began and came to nothing runs now, or was interrupted with its run."""
-    begun = {str(one.payload.get("step")) for one in runs.events_of_types(store, run, ("sop_step_started",), 10_000)}
+    begun = {str(step.payload.get("step")) for step in runs.events_of_types(store, run, ("sop_step_started",), 10_000)}
     now = "running" if run.status == "running" else "interrupted"
-    return [{**one, "status": now} if one["status"] == "pending" and one["id"] in begun else one for one in steps]
+    return [{**step, "status": now} if step["status"] == "pending" and step["id"] in begun else step for step in steps]

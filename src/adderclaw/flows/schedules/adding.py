@@ -1,4 +1,4 @@
-"""A new schedule, from what a person or a program writes: all that is wrong with it is refused before it is one."""
+"""Adds schedules, after checking everything that a person or a program wrote."""
 
 import os
 import re
@@ -21,10 +21,10 @@ from adderclaw.storage.schedules import Schedule
 from adderclaw.storage.text import iso
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-LONGEST_JITTER = 6 * 3_600.0
-LONGEST_GRACE = 30 * 86_400.0
-LONGEST_SETTLE = 3_600.0
-LOOKED_AT = 200
+MAX_JITTER = 6 * 3_600.0
+MAX_GRACE = 30 * 86_400.0
+MAX_SETTLE = 3_600.0
+TIMES_COMPARED = 200
 """Due times between which the shortest pause is looked for."""
 
 
@@ -69,26 +69,26 @@ class New:
     """What happens to a run whose process was killed. A specification cannot be resumed."""
 
 
-def made(new: New, options: Options, key: bytes, now: float, by: str, extra: Json | None = None) -> Schedule:
+def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, extra: Json | None = None) -> Schedule:
     """The schedule, signed; nothing is written. `extra`: what the operator says of its runs besides."""
     if not NAME.fullmatch(new.name):
-        raise UsageError(f"{new.name[:80]!r} is no name for a schedule: up to 64 letters, digits, dots, - and _")
-    begins = _begins(new, now)
-    said = {
+        raise UsageError(f"{new.name[:80]!r} cannot name a schedule; use up to 64 letters, digits, dots, - and _")
+    begins = _parse_trigger(new, now)
+    what = {
         name: value for name in RunRequest.__dataclass_fields__ if (value := getattr(new.what, name)) not in (None, {})
     }
-    if said.pop("resume", None):
-        raise UsageError("a schedule begins new runs: leave resume out")
-    folder = said.pop("workspace", None) or options.workspace
+    if what.pop("resume", None):
+        raise UsageError("a schedule always begins new runs; remove resume")
+    folder = what.pop("workspace", None) or options.workspace
     if folder is None:
-        raise UsageError("a schedule has a workspace: name the folder that its runs work in")
-    agreed = _agreed(new, begins, now)
+        raise UsageError("a schedule needs a workspace; name the folder that its runs work in")
+    agreed = _parse_terms(new, begins, now)
     schedule = Schedule(
         rows.fresh_id(),
         new.name,
         followed(os.path.abspath(folder)),
         begins.as_json(),
-        {**said, **(extra or {})},
+        {**what, **(extra or {})},
         agreed.as_json(),
         "",
         iso(now),
@@ -99,11 +99,11 @@ def made(new: New, options: Options, key: bytes, now: float, by: str, extra: Jso
         when.after(begins, now),
     )
     _check_given(schedule, begins)
-    pin = work.pin(work.made(schedule, options, trial=True))
+    pin = work.pin(work.make_driver(schedule, options, trial=True))
     return rows.sign(schedule._replace(pin="" if agreed.follow else pin), key)
 
 
-def added(store: Store, schedule: Schedule) -> None:
+def add_schedule(store: Store, schedule: Schedule) -> None:
     """Write it; of files that it watches, what is there now is known."""
     begins = when.of_json(schedule.when)
     seen = files.read_files(schedule.workspace, begins.globs) if begins.kind == "changed" else None
@@ -113,13 +113,14 @@ def added(store: Store, schedule: Schedule) -> None:
             rows.record_seen_files(cursor, schedule.id, {"files": seen})
 
 
-def approved(store: Store, schedule: Schedule, options: Options, key: bytes) -> Schedule:
+def approve_schedule(store: Store, schedule: Schedule, options: Options, key: bytes) -> Schedule:
     """Pin what it begins as it is now."""
     if terms.of_json(schedule.terms).follow or not schedule.pin:
-        raise UsageError(f"schedule {schedule.name} pins nothing: there is nothing to approve")
+        raise UsageError(f"schedule {schedule.name} pins nothing, so there is nothing to approve")
     if not schedule.is_genuine(key):
-        raise UsageError(f"the row of schedule {schedule.name} was changed by another program: remove it, add it again")
-    pin = work.pin(work.made(schedule._replace(pin=""), options, trial=True))
+        fix = "remove it and add it again"
+        raise UsageError(f"the row of schedule {schedule.name} was changed by another program; {fix}")
+    pin = work.pin(work.make_driver(schedule._replace(pin=""), options, trial=True))
     changed = rows.sign(schedule._replace(pin=pin), key)
     rows.approve(store, changed)
     return changed
@@ -130,17 +131,17 @@ def next_times(schedule: Schedule, now: float) -> list[float]:
     return list(islice(when.following(when.of_json(schedule.when), max(now, schedule.until)), 5))
 
 
-def _begins(new: New, now: float) -> When:
-    given = [name for name in when.KINDS if getattr(new, name) not in (None, [])]
-    if len(given) != 1:
-        told = f", not {' and '.join(given)}" if given else ""
-        raise UsageError(f"say when it begins by exactly one of {', '.join(when.KINDS[:-1])} and webhook{told}")
+def _parse_trigger(new: New, now: float) -> When:
+    triggers = [name for name in when.KINDS if getattr(new, name) not in (None, [])]
+    if len(triggers) != 1:
+        named = f", not {' and '.join(triggers)}" if triggers else ""
+        raise UsageError(f"say when it begins by exactly one of {', '.join(when.KINDS[:-1])} and webhook{named}")
     zone = new.zone or system_zone()
     if new.start is not None and new.every is None:
         raise UsageError("start is for an interval (every): other schedules begin with their own times")
-    if new.given_as and given[0] not in ("changed", "webhook"):
+    if new.given_as and triggers[0] not in ("changed", "webhook"):
         raise UsageError("given_as is for what comes with a changed file or a request: a time brings nothing")
-    match given[0]:
+    match triggers[0]:
         case "cron":
             return when.cron(new.cron or "", zone, now)
         case "every":
@@ -149,27 +150,29 @@ def _begins(new: New, now: float) -> When:
         case "at":
             return when.at(new.at or "", zone, now)
         case "changed":
-            settle = _within(new.settle, "settle", LONGEST_SETTLE)
+            settle = _parse_span(new.settle, "settle", MAX_SETTLE)
             return when.changed(new.changed or [], zone, settle, new.given_as)
         case _:
             return when.webhook(zone, new.webhook or "standard", new.given_as)
 
 
-def _agreed(new: New, begins: When, now: float) -> Terms:
+def _parse_terms(new: New, begins: When, now: float) -> Terms:
     missed: due.Missed = new.missed or ("once" if begins.kind == "at" else "skip")
     budget, period = terms.budget(new.budget) if new.budget is not None else (None, "month")
-    jitter = _within(new.jitter, "jitter", LONGEST_JITTER)
+    jitter = _parse_span(new.jitter, "jitter", MAX_JITTER)
     if jitter and not begins.is_timed:
         raise UsageError("jitter is for times: a file or a request begins it as soon as it comes")
-    shortest = min((b - a for a, b in pairwise(islice(when.following(begins, now), LOOKED_AT))), default=jitter + 1)
+    shortest = min(
+        (b - a for a, b in pairwise(islice(when.following(begins, now), TIMES_COMPARED))), default=jitter + 1
+    )
     if jitter >= shortest and jitter:
         fix = f"it must be shorter than the {when.spelled(shortest)} between two due times"
         raise UsageError(f"jitter {new.jitter!r}: {fix}")
-    grace = _within(new.grace, "grace", LONGEST_GRACE)
+    grace = _parse_span(new.grace, "grace", MAX_GRACE)
     return Terms(missed, new.overlap, grace, jitter, budget, period, new.follow_changes, new.interrupted)
 
 
-def _within(text: str, name: str, most: float) -> float:
+def _parse_span(text: str, name: str, most: float) -> float:
     seconds = 0.0 if text == "0" else when.span(text, name)
     if seconds > most:
         raise UsageError(f"{name} {text!r}: at most {when.spelled(most)}")

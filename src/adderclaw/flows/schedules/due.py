@@ -50,8 +50,8 @@ def due(
     if not ready:
         return Due((), (), 0, until)
     late = now - ready[-1] - delay(ready[-1]) > grace
-    kept = MOST_CAUGHT_UP if missed == "all" else 0 if missed == "skip" and late else 1
-    fire = tuple(ready[-kept:]) if kept else ()
+    limit = MOST_CAUGHT_UP if missed == "all" else 0 if missed == "skip" and late else 1
+    fire = tuple(ready[-limit:]) if limit else ()
     first = after(when, since)
     left = _count(when, since, fire[0] if fire else ready[-1] + 1)
     if not left or first is None:
@@ -65,26 +65,26 @@ def _latest(when: When, since: float, now: float, most: int) -> list[float]:
     width = 3_600.0
     while True:
         start = max(since, now - width)
-        found = list(_until(when, start, now))
-        if len(found) >= most or start == since:
-            return found[-most:]
+        times = list(_until(when, start, now))
+        if len(times) >= most or start == since:
+            return times[-most:]
         width *= 4
 
 
 def _until(when: When, since: float, now: float) -> Iterator[float]:
-    for one in following(when, since):
-        if one > now:
+    for at in following(when, since):
+        if at > now:
             return
-        yield one
+        yield at
 
 
 def _count(when: When, since: float, before: float) -> int:
-    return sum(1 for _ in takewhile(lambda one: one < before, islice(following(when, since), MOST_COUNTED)))
+    return sum(1 for _ in takewhile(lambda at: at < before, islice(following(when, since), MOST_COUNTED)))
 
 
-def missed_text(when: When, found: Due) -> str:
-    first, last = (shown(at, when.zone) for at in found.missed)
-    if found.number == 1:
+def missed_text(when: When, due_times: Due) -> str:
+    first, last = (shown(at, when.zone) for at in due_times.missed)
+    if due_times.number == 1:
         return f"due {last}, and nothing ticked in time"
-    many = f"{MOST_COUNTED} or more" if found.number >= MOST_COUNTED else str(found.number)
+    many = f"{MOST_COUNTED} or more" if due_times.number >= MOST_COUNTED else str(due_times.number)
     return f"{many} due times from {first} to {last} passed, and nothing ticked in time"

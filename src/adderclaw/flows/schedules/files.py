@@ -22,7 +22,7 @@ type Seen = dict[str, list[int]]
 
 def read_files(root: str, globs: Sequence[str]) -> Seen:
     """The files that match now. UsageError where they are too many, or the folder is not there."""
-    patterns = Patterns([one for glob in globs for one in alternatives(glob)])
+    patterns = Patterns([pattern for glob in globs for pattern in alternatives(glob)])
     states: dict[str, PatternStates] = {".": patterns.start()}
 
     def into(entry: Entry) -> bool:
@@ -32,29 +32,29 @@ def read_files(root: str, globs: Sequence[str]) -> Seen:
         states[entry.path.relative] = there
         return any(there)
 
-    place = WorkspacePath(root)
+    folder = WorkspacePath(root)
     try:
-        os.close(workspace.open_folder(place))
+        os.close(workspace.open_folder(folder))
     except (OSError, Refused) as error:
         raise UsageError(f"the workspace {root} cannot be looked at: {error}") from error
-    found: Seen = {}
-    for count, entry in enumerate(workspace.walk(place, into=into)):
+    seen: Seen = {}
+    for count, entry in enumerate(workspace.walk(folder, into=into)):
         if count >= MOST_LOOKED_AT:
             raise UsageError(f"more than {MOST_LOOKED_AT:,} files are looked at: name the folder in the pattern")
         fits = patterns.file_matcher(states[_above(entry.path)]) if entry.is_file else None
         if fits is not None and fits(entry.path.name):
-            found[entry.path.relative] = [entry.status.st_size, entry.status.st_mtime_ns]
-            if len(found) > MOST_FILES:
+            seen[entry.path.relative] = [entry.status.st_size, entry.status.st_mtime_ns]
+            if len(seen) > MOST_FILES:
                 raise UsageError(f"more than {MOST_FILES:,} files match {', '.join(globs)}: name fewer")
-    return found
+    return seen
 
 
-def _above(place: WorkspacePath) -> str:
-    return os.path.dirname(place.relative) or "."
+def _above(path: WorkspacePath) -> str:
+    return os.path.dirname(path.relative) or "."
 
 
-def signature(found: Seen) -> str:
-    return digest(found)
+def signature(seen: Seen) -> str:
+    return digest(seen)
 
 
 def differing(before: Seen, now: Seen) -> list[str]:

@@ -55,19 +55,19 @@ class Terms(NamedTuple):
         return there.timestamp()
 
 
-def of_json(given: Json) -> Terms:
-    fields: dict[str, Any] = {name: given[name] for name in Terms._fields if name in given}
+def of_json(body: Json) -> Terms:
+    fields: dict[str, Any] = {name: body[name] for name in Terms._fields if name in body}
     return Terms(**fields)
 
 
 def budget(text: str) -> tuple[float, Period]:
     """`5/day`, `20/month` as dollars and their period."""
     number, slash, period = text.removeprefix("$").partition("/")
-    for one in PERIODS:
+    for name in PERIODS:
         try:
             amount = float(number)
         except ValueError:
             break
-        if slash and period == one and 0 <= amount < 1_000_000:
-            return amount, one
+        if slash and period == name and 0 <= amount < 1_000_000:
+            return amount, name
     raise UsageError(f"--budget {text[:60]!r}: give dollars for a day, a week or a month, such as 5/day")

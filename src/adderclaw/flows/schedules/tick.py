@@ -1,9 +1,9 @@
-"""The one tick: what is due is claimed and begun, one after the other, followed to its end and written down.
+"""The tick of the scheduler: claims what is due, begins it, follows the runs to their ends and records them.
 
-The server ticks every second, `adderclaw schedule tick` once. However many tick at once, each due time has one row, and
-whoever wrote that row begins it: the run's own row and its id here are written in one transaction. A process that is
-killed leaves rows whose ticker is gone. The next tick answers for them: what has no run is due again, a run goes on, is
-begun again or is left, as its schedule says.
+The server ticks every second, `adderclaw schedule tick` once. Several processes may tick at once: each due time
+has one row, and the process that wrote the row begins the run. The run's own row and its id in the schedule's row are
+written in one transaction. A killed process leaves rows without a living ticker. The next tick recovers them: a row
+without a run is due again; a run is resumed, repeated or left, as its schedule says.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ from adderclaw.storage import schedules as rows
 from adderclaw.storage.schedules import Schedule, ScheduleRun
 from adderclaw.storage.text import iso
 
-LOOK_EVERY = 5.0
-"""Seconds between two looks at the files that a schedule watches."""
-NOTE_EVERY = 60.0
-"""Seconds between two notes that somebody ticks."""
-ANSWERED = 5.0
-"""Seconds after an answer in which whoever gave it may go on with the run."""
-CHANGED_ROW = "its row was changed by another program: remove it, and add it again"
+FILE_CHECK_SECONDS = 5.0
+"""Seconds between two checks of the files that a schedule watches."""
+TICK_NOTE_SECONDS = 60.0
+"""Seconds between two records that a process ticks."""
+ANSWER_GRACE_SECONDS = 5.0
+"""Seconds after an answer in which the command that gave it may resume the run itself."""
+ROW_CHANGED = "its row was changed by another program; remove the schedule and add it again"
 
-MOST_BEGINS = 3
-"""How many times a run is begun if its process is killed each time; after that it is left for the operator."""
+MAX_BEGINS = 3
+"""How often a run is begun if its process is killed each time; then it is left to the operator."""
 KILLED = "the process that was about to begin it was killed"
 
-type Told = Literal["held", "missed", "budget", "failed", "stuck", "interrupted"]
+type NoticeKind = Literal["held", "missed", "budget", "failed", "stuck", "interrupted"]
 """stuck: a SOP whose question was answered cannot go on."""
 
 
@@ -60,15 +60,15 @@ class Begun(Protocol):
 type Link = Callable[[Cursor, str], None]
 """Notes the id of a run, in the transaction that writes the run's own row."""
 type Begin = Callable[[Driver, Schedule, Link], Awaitable[Begun]]
-type Notify = Callable[[Told, Schedule, str], None]
+type Notify = Callable[[NoticeKind, Schedule, str], None]
 
 
-def silent(_kind: Told, _schedule: Schedule, _text: str) -> None:
-    """Nobody is told."""
+def silent(_kind: NoticeKind, _schedule: Schedule, _text: str) -> None:
+    """Sends no notice."""
 
 
 class NotBegun(AdderClawError):
-    """It was asked for, and did not begin: paused, held, busy, or without money."""
+    """A requested run did not begin: the schedule is paused, held, busy or over its budget."""
 
 
 class Scheduler:
@@ -93,10 +93,10 @@ class Scheduler:
         self._id = f"ticker-{os.urandom(6).hex()}"
         self._stack: ExitStack | None = None
         self._following: set[asyncio.Task[None]] = set()
-        self._mine: set[int] = set()
+        self._own_rows: set[int] = set()
         """Rows that are begun here, or whose run is followed here."""
-        self._looked: dict[str, float] = {}
-        self._noted: float | None = None
+        self._checked_at: dict[str, float] = {}
+        self._noted_at: float | None = None
         self._closed = False
 
     # -------------------------------------------------------------- what callers do
@@ -107,38 +107,38 @@ class Scheduler:
             return []
         now = self._clock.now()
         touched = await self._recover()
-        await self._go_on_with_answered(now)
+        await self._resume_answered(now)
         if not rows.is_any(self._store):
-            return self._still(touched)
-        self._note()
+            return self._existing_rows(touched)
+        self._note_tick()
         for schedule in rows.possibly_due(self._store, now):
             if self._closed or self._stopped():
                 break
             try:
-                made = await self._dealt_with(schedule, now)
-                touched += made
-                for row in self._still(made):
+                row_ids = await self._claim_work(schedule, now)
+                touched += row_ids
+                for row in self._existing_rows(row_ids):
                     if row.state == "claimed":
                         await self._start(row.id)
             except (AdderClawError, ValueError, LookupError) as error:  # the other schedules must still begin
                 touched += self._broken(schedule, now, str(error))
         touched += await self._begin_queued()
-        return self._still(touched)
+        return self._existing_rows(touched)
 
-    def _still(self, ids: Sequence[int]) -> list[ScheduleRun]:
+    def _existing_rows(self, ids: Sequence[int]) -> list[ScheduleRun]:
         """Those rows, but not of a schedule that was removed meanwhile."""
         return [row for id in ids if (row := rows.find_run(self._store, id)) is not None]
 
-    async def _dealt_with(self, schedule: Schedule, now: float) -> list[int]:
+    async def _claim_work(self, schedule: Schedule, now: float) -> list[int]:
         if not schedule.is_genuine(self._key):
             return self._refuse(schedule, now)
         if when_of(schedule.when).kind == "changed":
-            return await self._look(schedule, now)
+            return await self._check_files(schedule, now)
         return await self._claim_due(schedule, now)
 
     async def run(self, schedule: Schedule) -> ScheduleRun:
         """Begin it now, by hand, whether or not it is paused."""
-        return await self._now(schedule, f"hand-{os.urandom(6).hex()}", "hand", {})
+        return await self._run_now(schedule, f"hand-{os.urandom(6).hex()}", "hand", {})
 
     async def request(self, id: str, delivery_id: str, inputs: Json) -> str:
         """Begin a `webhook` schedule; the id of its run, empty where it waits for the one before.
@@ -147,10 +147,10 @@ class Scheduler:
         """
         schedule = rows.get(self._store, id)
         if when_of(schedule.when).kind != "webhook":
-            raise UsageError(f"schedule {schedule.name} is not begun by requests")
+            raise UsageError(f"schedule {schedule.name} cannot be started by requests, because it has no webhook")
         if schedule.paused_at is not None:
             raise NotBegun(f"schedule {schedule.name} is paused")
-        return (await self._now(schedule, f"delivery-{delivery_id}", "webhook", inputs)).run_id or ""
+        return (await self._run_now(schedule, f"delivery-{delivery_id}", "webhook", inputs)).run_id or ""
 
     async def settled(self) -> None:
         """Wait until no run that was begun here is under way."""
@@ -181,7 +181,7 @@ class Scheduler:
             with self._store.write() as cursor:
                 rows.advance(cursor, schedule, now, times.after(when, now))
             return []
-        found = due(
+        due_times = due(
             when,
             schedule.until,
             now,
@@ -189,21 +189,21 @@ class Scheduler:
             grace=terms.grace,
             delay=lambda at: terms.delay(schedule.id, at),
         )
-        cap = await self._cap(schedule) if found.fire else 0.0
+        cap = await self._cap(schedule) if due_times.fire else 0.0
         claiming = Claiming("time", now, self._ticker, cap, {})
-        made: list[Claimed] = []
+        claimed: list[Claimed] = []
         with self._store.write() as cursor:
-            if not rows.advance(cursor, schedule, found.until, times.after(when, found.until)):
+            if not rows.advance(cursor, schedule, due_times.until, times.after(when, due_times.until)):
                 return []  # another process ticks, too, and was first
-            if found.number:
-                text, at = missed_text(when, found), f"missed-{iso(found.missed[1])}"
+            if due_times.number:
+                text, at = missed_text(when, due_times), f"missed-{iso(due_times.missed[1])}"
                 missed = rows.claim(cursor, schedule.id, at, cause="time", state="missed", now=now, reason=text)
-                made.append(Claimed(missed))
-            for place, at in enumerate(found.fire):
-                made.append(claim(cursor, schedule, iso(at), claiming, queue=place > 0))
-        if found.number:
-            self._notify("missed", schedule, missed_text(when, found))
-        return self._known(schedule, made)
+                claimed.append(Claimed(missed))
+            for index, at in enumerate(due_times.fire):
+                claimed.append(claim(cursor, schedule, iso(at), claiming, queue=index > 0))
+        if due_times.number:
+            self._notify("missed", schedule, missed_text(when, due_times))
+        return self._claimed_ids(schedule, claimed)
 
     async def _cap(self, schedule: Schedule) -> float:
         if terms_of(schedule.terms).budget is None:
@@ -213,23 +213,23 @@ class Scheduler:
         except AdderClawError:  # a configuration that is wrong: the run says so when it is to begin
             return 0.0
 
-    def _known(self, schedule: Schedule, made: Sequence[Claimed]) -> list[int]:
+    def _claimed_ids(self, schedule: Schedule, claimed: Sequence[Claimed]) -> list[int]:
         """The rows that are ours; what keeps a run from beginning is told."""
-        ours = [row for row in made if row.id is not None]
+        ours = [row for row in claimed if row.id is not None]
         for row in ours:
             if row.over_budget:
                 self._notify("budget", schedule, row.over_budget)
         return [row.id for row in ours if row.id is not None]
 
     def _refuse(self, schedule: Schedule, now: float) -> list[int]:
-        """The row is not what the operator's key made: it begins nothing, and says so once a day."""
-        why = CHANGED_ROW
+        """Refuses a row without a valid signature of the operator's key, and reports that once a day."""
+        why = ROW_CHANGED
         day = f"changed-row-{iso(now)[:10]}"
         with self._store.write() as cursor:
-            made = rows.claim(cursor, schedule.id, day, cause="time", state="held", now=now, reason=why)
-        if made is not None:
+            row_id = rows.claim(cursor, schedule.id, day, cause="time", state="held", now=now, reason=why)
+        if row_id is not None:
             self._notify("held", schedule, why)
-        return [] if made is None else [made]
+        return [] if row_id is None else [row_id]
 
     async def _begin_queued(self) -> list[int]:
         """Take and begin the oldest waiting row of each schedule that has no run under way."""
@@ -266,21 +266,21 @@ class Scheduler:
 
     # -------------------------------------------------------------- files
 
-    async def _look(self, schedule: Schedule, now: float) -> list[int]:
-        """Whether watched files changed, and have been left alone for long enough since."""
-        last, here = self._looked.get(schedule.id), self._clock.monotonic()
-        if (last is not None and here - last < LOOK_EVERY) or rows.open_rows(self._store, schedule.id):
+    async def _check_files(self, schedule: Schedule, now: float) -> list[int]:
+        """Claims a run if watched files have changed and have not been touched since for long enough."""
+        last, here = self._checked_at.get(schedule.id), self._clock.monotonic()
+        if (last is not None and here - last < FILE_CHECK_SECONDS) or rows.open_rows(self._store, schedule.id):
             return []
-        self._looked[schedule.id] = here
+        self._checked_at[schedule.id] = here
         when = when_of(schedule.when)
         before = rows.seen_files(self._store, schedule.id)
         try:
-            found = await asyncio.to_thread(files.read_files, schedule.workspace, when.globs)
+            seen = await asyncio.to_thread(files.read_files, schedule.workspace, when.globs)
         except UsageError as error:
             return self._broken(schedule, now, str(error))
         known: files.Seen = before.get("files", {})
-        differing = files.differing(known, found)
-        sign, since = files.signature(found), float(before.get("since", now))
+        differing = files.differing(known, seen)
+        sign, since = files.signature(seen), float(before.get("since", now))
         settled = before.get("sign") == sign and 0 <= now - since >= when.seconds
         if not differing or not settled:
             since = since if before.get("sign") == sign and since <= now else now
@@ -292,42 +292,42 @@ class Scheduler:
         inputs: Json = {"changed": files.listed(differing), "count": len(differing)}
         claiming = Claiming("changed", now, self._ticker, await self._cap(schedule), inputs)
         with self._store.write() as cursor:
-            if not rows.record_seen_files(cursor, schedule.id, {"files": found}, before):
+            if not rows.record_seen_files(cursor, schedule.id, {"files": seen}, before):
                 return []
             at = f"changed-{iso(since)}-{sign[:8]}"
-            made = claim(cursor, schedule, at, claiming)
-        return self._known(schedule, [made])
+            claimed = claim(cursor, schedule, at, claiming)
+        return self._claimed_ids(schedule, [claimed])
 
     def _broken(self, schedule: Schedule, now: float, why: str) -> list[int]:
-        """It cannot be dealt with: that is said once a day."""
+        """Records, at most once a day, that a schedule cannot be handled."""
         with self._store.write() as cursor:
             at = f"broken-{iso(now)[:10]}"
-            made = rows.claim(cursor, schedule.id, at, cause="time", state="failed", now=now, reason=why)
-        if made is not None:
+            row_id = rows.claim(cursor, schedule.id, at, cause="time", state="failed", now=now, reason=why)
+        if row_id is not None:
             self._notify("failed", schedule, why)
-        return [] if made is None else [made]
+        return [] if row_id is None else [row_id]
 
-    async def _look_again(self, schedule: Schedule) -> None:
-        """After a run: what it wrote itself begins no other."""
+    async def _remember_files(self, schedule: Schedule) -> None:
+        """Remembers the files after a run, so that files that it wrote itself do not begin another."""
         when = when_of(schedule.when)
         if when.kind != "changed":
             return
         try:
-            found = await asyncio.to_thread(files.read_files, schedule.workspace, when.globs)
+            seen = await asyncio.to_thread(files.read_files, schedule.workspace, when.globs)
         except UsageError:
             return
         with self._store.write() as cursor:
-            rows.record_seen_files(cursor, schedule.id, {"files": found})
+            rows.record_seen_files(cursor, schedule.id, {"files": seen})
 
     # -------------------------------------------------------------- beginning and ending
 
-    async def _now(self, schedule: Schedule, at: str, cause: str, inputs: Json) -> ScheduleRun:
+    async def _run_now(self, schedule: Schedule, at: str, cause: str, inputs: Json) -> ScheduleRun:
         if self._stopped():
-            raise Stopped("the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it")
+            raise Stopped("the emergency stop is set and no run begins; `adderclaw estop --clear` removes it")
         if self._closed:
-            raise NotBegun("the server ends: it begins no run any more")
+            raise NotBegun("the server is shutting down and begins no new runs")
         if not schedule.is_genuine(self._key):
-            raise NotBegun(f"schedule {schedule.name}: its row was changed by another program: add it again")
+            raise NotBegun(f"schedule {schedule.name}: its row was changed by another program; add it again")
         await self._recover(schedule.id)
         claiming = Claiming(cause, self._clock.now(), self._ticker, await self._cap(schedule), inputs)
         with self._store.write() as cursor:
@@ -354,7 +354,7 @@ class Scheduler:
 
     def _made(self, schedule: Schedule, row: ScheduleRun) -> Driver:
         limited = terms_of(schedule.terms).budget is not None
-        driver = work.made(schedule, self._options, row.inputs, row.reserved if limited else None)
+        driver = work.make_driver(schedule, self._options, row.inputs, row.reserved if limited else None)
         if row.run_id is None:
             return driver
         begun = workflows.get(self._store, row.run_id)
@@ -367,20 +367,20 @@ class Scheduler:
     ) -> None:
         """Make a driver, begin or resume its run, and follow it; `fails` is called with the reason if that fails."""
         if schedule.id and not schedule.is_genuine(self._key):  # also what was queued by another program
-            self._settle(row.id, "held", CHANGED_ROW)
-            self._notify("held", schedule, CHANGED_ROW)
+            self._settle(row.id, "held", ROW_CHANGED)
+            self._notify("held", schedule, ROW_CHANGED)
             return
-        self._mine.add(row.id)
-        one: Begun | None = None
+        self._own_rows.add(row.id)
+        run: Begun | None = None
         try:
-            one = await self._opened(schedule, row, make, fails)
+            run = await self._open_run(schedule, row, make, fails)
         finally:
-            if one is None:
-                self._mine.discard(row.id)
-        if one is not None:
-            self._follow(self._to_its_end(schedule, row.id, one))
+            if run is None:
+                self._own_rows.discard(row.id)
+        if run is not None:
+            self._follow(self._follow_run(schedule, row.id, run))
 
-    async def _opened(
+    async def _open_run(
         self, schedule: Schedule, row: ScheduleRun, make: Callable[[], Driver], fails: Callable[[str], None]
     ) -> Begun | None:
         """Its run; None if none begins or resumes now."""
@@ -394,7 +394,7 @@ class Scheduler:
             if self._closed or self._stopped():
                 self._put_back(row, "the emergency stop was set, or the process ended")
                 return None
-            one = await self._begin(driver, schedule, link)
+            run = await self._begin(driver, schedule, link)
         except NotBegun:
             return None
         except (Full, InUse, Completed) as error:  # a later tick finds room, or that it has ended
@@ -406,14 +406,14 @@ class Scheduler:
             if row.run_id is None:
                 fails(str(error))
             else:
-                self._leave(schedule, row, str(error))
+                self._leave_interrupted(schedule, row, str(error))
         else:
             if row.run_id is not None:
                 killed = f"the process that run {row.run_id} was in was killed"
                 self._notify(
                     "interrupted", schedule, f"{killed}; the run was resumed (begun {row.begins + 1} times so far)"
                 )
-            return one
+            return run
         return None
 
     def _put_back(self, row: ScheduleRun, why: str) -> None:
@@ -426,12 +426,12 @@ class Scheduler:
         self._settle(row.id, "failed", why)
         self._notify("failed", schedule, why)
 
-    async def _go_on_with_answered(self, now: float) -> None:
+    async def _resume_answered(self, now: float) -> None:
         """SOPs that ended at a question which somebody has answered since; each answer is acted on once."""
-        for run_id in waiting.ready(self._store, now):
+        for run_id in waiting.answered_runs(self._store, now):
             run = runs.get(self._store, run_id)
-            asked = waiting.question(self._store, run) if run is not None else None
-            if run is None or asked is None or (asked.answered_at or "") > iso(now - ANSWERED):
+            asked = waiting.open_question(self._store, run) if run is not None else None
+            if run is None or asked is None or (asked.answered_at or "") > iso(now - ANSWER_GRACE_SECONDS):
                 continue
             with self._store.write() as cursor:
                 claimed = rows.claim(
@@ -444,9 +444,9 @@ class Scheduler:
                     ticker=self._ticker,
                 )
             if claimed is not None:
-                await self._go_on(claimed, run)
+                await self._resume_run(claimed, run)
 
-    async def _go_on(self, id: int, run: runs.Run) -> None:
+    async def _resume_run(self, id: int, run: runs.Run) -> None:
         row, folder = rows.require_run(self._store, id), transcript.workspace_of(self._store, run.conversation_id)
         schedule = rows.schedule_of_run(self._store, run.run_id) or _NONE._replace(workspace=folder)
 
@@ -476,10 +476,10 @@ class Scheduler:
         self._following.add(task)
         task.add_done_callback(self._following.discard)
 
-    async def _to_its_end(self, schedule: Schedule, id: int, one: Begun) -> None:
+    async def _follow_run(self, schedule: Schedule, id: int, run: Begun) -> None:
         try:
-            report = await one.ended()
-            cost = rows.cost_of(self._store, one.id)
+            report = await run.ended()
+            cost = rows.cost_of(self._store, run.id)
             rows.settle(
                 self._store,
                 id,
@@ -490,8 +490,8 @@ class Scheduler:
                 reason=str(report.get("reason") or ""),
             )
         finally:
-            self._mine.discard(id)
-        await self._look_again(schedule)
+            self._own_rows.discard(id)
+        await self._remember_files(schedule)
         await self._begin_queued()
 
     def _settle(self, id: int, state: rows.State, reason: str) -> None:
@@ -501,20 +501,20 @@ class Scheduler:
 
     async def _recover(self, schedule_id: str = "") -> list[int]:
         """Handle the rows of processes that are gone; returns those that were handled."""
-        found = [row for row in rows.open_rows(self._store, schedule_id) if self._is_left(row)]
-        return [row.id for row in found if await self._left(row)]
+        abandoned = [row for row in rows.open_rows(self._store, schedule_id) if self._is_left(row)]
+        return [row.id for row in abandoned if await self._recover_row(row)]
 
     def _is_left(self, row: ScheduleRun) -> bool:
-        if row.state == "queued" or row.id in self._mine:
+        if row.state == "queued" or row.id in self._own_rows:
             return False
         return row.ticker == self._id or not locks.run_in_session(self._store.path, row.ticker)
 
-    async def _left(self, row: ScheduleRun) -> bool:
+    async def _recover_row(self, row: ScheduleRun) -> bool:
         if row.schedule_id == rows.ANSWERS and row.run_id is None:
             rows.delete_claim(self._store, row.id)  # nothing was done with the answer
             return False
         run = runs.get(self._store, row.run_id) if row.run_id is not None else None
-        schedule = self._of(row, run)
+        schedule = self._schedule_of(row, run)
         if schedule is None:
             return False  # it was removed meanwhile
         has_ended = run is not None and run.outcome is not None
@@ -527,26 +527,26 @@ class Scheduler:
         if run is not None and run.outcome is not None:
             why, now = run.reason or "", self._clock.now()
             rows.settle(self._store, row.id, "ended", now, outcome=run.outcome, cost=run.cost, reason=why)
-            self._follow(self._look_again(schedule))
+            self._follow(self._remember_files(schedule))
         elif schedule.id and not schedule.is_genuine(self._key):
-            self._settle(row.id, "held", CHANGED_ROW)
-            self._notify("held", schedule, CHANGED_ROW)
+            self._settle(row.id, "held", ROW_CHANGED)
+            self._notify("held", schedule, ROW_CHANGED)
         elif row.run_id is None:
-            self._due_again(schedule, row)
+            self._make_due_again(schedule, row)
         elif run is not None:
             await self._interrupted(schedule, row, run)
         else:
             self._settle(row.id, "interrupted", "its process was killed, and its run is not in the database any more")
         return not has_ended
 
-    def _of(self, row: ScheduleRun, run: runs.Run | None) -> Schedule | None:
+    def _schedule_of(self, row: ScheduleRun, run: runs.Run | None) -> Schedule | None:
         """Whose row it is: for an answer, the schedule that began the SOP, if one did."""
         if row.schedule_id != rows.ANSWERS or run is None:
             return rows.by_id(self._store, row.schedule_id)
         folder = transcript.workspace_of(self._store, run.conversation_id)
         return rows.schedule_of_run(self._store, run.run_id) or _NONE._replace(workspace=folder)
 
-    def _due_again(self, schedule: Schedule, row: ScheduleRun) -> None:
+    def _make_due_again(self, schedule: Schedule, row: ScheduleRun) -> None:
         """Nothing of it has begun."""
         terms = terms_of(schedule.terms)
         late = self._clock.now() - row.claimed_at > terms.grace
@@ -561,20 +561,20 @@ class Scheduler:
         """Handle a row whose run had begun, as the schedule's `interrupted` says."""
         how = terms_of(schedule.terms).interrupted
         is_answer = row.schedule_id == rows.ANSWERS
-        if how != "leave" and row.begins >= MOST_BEGINS:
-            self._leave(schedule, row, f"its process was killed {row.begins} times")
+        if how != "leave" and row.begins >= MAX_BEGINS:
+            self._leave_interrupted(schedule, row, f"its process was killed {row.begins} times")
         elif how == "again" and not is_answer:
             why = f"the process that run {run.run_id} was in was killed"
             rows.requeue_interrupted(self._store, row, self._clock.now(), f"{why}; it is begun again")
             self._notify("interrupted", schedule, f"{why}; it is begun again (begun {row.begins + 1} times)")
         elif how == "leave" or run.kind not in RESUMABLE:
-            self._leave(schedule, row, "the process that it ran in was killed")
+            self._leave_interrupted(schedule, row, "the process that it ran in was killed")
         elif is_answer:
-            await self._go_on(row.id, run)
+            await self._resume_run(row.id, run)
         else:
             await self._start(row.id)
 
-    def _leave(self, schedule: Schedule, row: ScheduleRun, why: str) -> None:
+    def _leave_interrupted(self, schedule: Schedule, row: ScheduleRun, why: str) -> None:
         """Leave its run for the operator to resume."""
         cost = rows.cost_of(self._store, row.run_id or "")
         rows.settle(self._store, row.id, "interrupted", self._clock.now(), cost=cost, reason=why)
@@ -583,12 +583,12 @@ class Scheduler:
             begun = transcript.has_messages(self._store, run.session_id)
             why = f"{why}\n{work.way_on(schedule, run.run_id, run.kind, begun=begun)}"
         self._notify("interrupted", schedule, f"run {row.run_id}: {why}")
-        self._follow(self._look_again(schedule))
+        self._follow(self._remember_files(schedule))
 
-    def _note(self) -> None:
+    def _note_tick(self) -> None:
         now = self._clock.monotonic()
-        if self._noted is None or now - self._noted >= NOTE_EVERY:
-            self._noted = now
+        if self._noted_at is None or now - self._noted_at >= TICK_NOTE_SECONDS:
+            self._noted_at = now
             rows.note_tick(self._store, self._kind, self._clock.now())
 
 
@@ -598,4 +598,4 @@ def client_of(schedule: Schedule) -> str:
 
 
 _NONE = Schedule("", "sop", "", {"kind": "webhook", "zone": "UTC"}, {}, {}, "", "", "", "")
-"""Of a SOP that no schedule began."""
+"""Stands for the schedule of a SOP that no schedule began."""

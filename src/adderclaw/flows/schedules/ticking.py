@@ -14,7 +14,7 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, InUse
 from adderclaw.core.types import Clock
-from adderclaw.flows.schedules.tick import Link, Notify, Scheduler, Told, client_of
+from adderclaw.flows.schedules.tick import Link, NoticeKind, Notify, Scheduler, client_of
 from adderclaw.storage import Store, locks
 from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.storage.schedules import Schedule
@@ -23,7 +23,7 @@ EVERY = 1.0
 """Seconds between two ticks of the server."""
 SERVER = "schedules-server"
 """The lock of the server that ticks: who holds it is looked at by `schedule tick`."""
-TITLES: dict[Told, str] = {
+TITLES: dict[NoticeKind, str] = {
     "held": "Schedule {name} is held",
     "missed": "Schedule {name} missed its time",
     "budget": "The budget of schedule {name} is used up",
@@ -38,13 +38,13 @@ def scheduler(
 ) -> Scheduler:
     """The one that begins its runs among these."""
 
-    async def begin(made: Driver, schedule: Schedule, link: Link) -> HostedRun:
+    async def begin(driver: Driver, schedule: Schedule, link: Link) -> HostedRun:
         who = client_of(schedule)
 
         def row(cursor: Cursor, session: Session) -> None:
             link(cursor, session.bus.run_id)
 
-        return await runs.start(who, made, channel=who, rows=(row,))
+        return await runs.start(who, driver, channel=who, rows=(row,))
 
     home = config.home()
     return Scheduler(
@@ -66,16 +66,16 @@ def server_that_ticks(store: Store) -> str:
 
 async def tick_forever(scheduler: Scheduler, store: Store, address: str, warn: Callable[[str], None]) -> None:
     """Until it is cancelled. What a tick fails with is said once, and the next one tries again."""
-    told = ""
+    reported = ""
     try:
         with locks.session_lock(store.path, SERVER, address):
             while True:
                 try:
                     await scheduler.tick()
-                    told = ""
+                    reported = ""
                 except (AdderClawError, OSError, ValueError, LookupError) as error:
-                    if str(error) != told:
-                        told = str(error)
+                    if str(error) != reported:
+                        reported = str(error)
                         warn(f"schedules: {error}")
                 await asyncio.sleep(EVERY)
     except InUse:
@@ -85,7 +85,7 @@ async def tick_forever(scheduler: Scheduler, store: Store, address: str, warn: C
 def _notices(store: Store, clock: Clock, options: Options) -> Notify:
     """A notice to the operator, where a target for such is configured."""
 
-    def notify(kind: Told, schedule: Schedule, text: str) -> None:
+    def notify(kind: NoticeKind, schedule: Schedule, text: str) -> None:
         file = schedule.what.get("config") or options.config_file
         try:
             settings = config.load(config_file=file, workspace=schedule.workspace).config.notices

@@ -60,10 +60,10 @@ class When(NamedTuple):
         return self.kind in ("cron", "every", "at")
 
 
-def of_json(given: Json) -> When:
+def of_json(body: Json) -> When:
     """As a row has it."""
-    fields: dict[str, Any] = {name: given[name] for name in When._fields if name in given}
-    fields["globs"] = tuple(given.get("globs", ()))
+    fields: dict[str, Any] = {name: body[name] for name in When._fields if name in body}
+    fields["globs"] = tuple(body.get("globs", ()))
     return When(**fields)
 
 
@@ -83,25 +83,25 @@ def cron(expression: str, zone_name: str, now: float) -> When:
         raise UsageError(f"cron {written!r} has six fields, one for seconds: a schedule is due once a minute at most")
     if len(fields) != 5:
         raise UsageError(f"cron {written!r} has {len(fields)} fields: it takes five ({', '.join(FIELDS)})")
-    made = When("cron", zone(zone_name).key, expression=plain)
+    schedule = When("cron", zone(zone_name).key, expression=plain)
     try:
         CronSim(plain, datetime(2024, 1, 1))
     except CronSimError as error:
         raise UsageError(f"cron {written!r}: {_wrong(fields) or error}") from None
-    if after(made, now) is None:
+    if after(schedule, now) is None:
         raise UsageError(f"cron {written!r} never fires: no such day comes in the next 50 years")
-    return made
+    return schedule
 
 
 def _wrong(fields: list[str]) -> str:
     """Which field is wrong; where each is right by itself, no day is like this."""
-    for place, name in enumerate(FIELDS):
+    for index, name in enumerate(FIELDS):
         alone = ["*"] * 5
-        alone[place] = fields[place]
+        alone[index] = fields[index]
         try:
             CronSim(" ".join(alone), datetime(2024, 1, 1))
         except CronSimError:
-            return f"the {name} {fields[place]!r} is not understood"
+            return f"the {name} {fields[index]!r} is not understood"
     return f"it never fires: month {fields[3]} has no day {fields[2]}"
 
 
@@ -125,11 +125,11 @@ def changed(globs: list[str], zone_name: str, settle: float, given_as: str = "")
     """Files of the workspace, by patterns from its root on."""
     from adderclaw.sandbox.workspace.globs import is_bounded
 
-    for one in globs:
-        if one.startswith("/") or ".." in one.split("/") or "\0" in one or not one.strip():
-            raise UsageError(f"--changed {one!r}: give a pattern from the workspace on, such as 'src/**/*.py'")
-        if not is_bounded(one):
-            raise UsageError(f"--changed {one!r} stands for too many patterns: use fewer braces")
+    for pattern in globs:
+        if pattern.startswith("/") or ".." in pattern.split("/") or "\0" in pattern or not pattern.strip():
+            raise UsageError(f"--changed {pattern!r}: give a pattern from the workspace on, such as 'src/**/*.py'")
+        if not is_bounded(pattern):
+            raise UsageError(f"--changed {pattern!r} stands for too many patterns: use fewer braces")
     if len(globs) > MOST_GLOBS:
         raise UsageError(f"--changed: at most {MOST_GLOBS} patterns")
     return When("changed", zone(zone_name).key, seconds=settle, globs=tuple(globs), input=given_as)
@@ -150,19 +150,19 @@ def span(text: str, option: str) -> float:
 def instant(text: str, zone_name: str, option: str) -> float:
     """A date and a time. One that the clocks show twice is the first of the two; one that they skip is refused."""
     try:
-        given = datetime.fromisoformat(text)
+        local = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(f"{option} {text[:60]!r}: give a date and a time, such as 2026-12-01T09:00") from None
-    if given.tzinfo is not None:
-        return given.timestamp()
+    if local.tzinfo is not None:
+        return local.timestamp()
     if len(text) <= 10:
         raise UsageError(f"{option} {text!r}: the time is missing, as in {text}T09:00")
-    made = _moved(given, zone_name)
-    if datetime.fromtimestamp(made, zone(zone_name)).replace(tzinfo=None) != given:
+    seconds = _moved(local, zone_name)
+    if datetime.fromtimestamp(seconds, zone(zone_name)).replace(tzinfo=None) != local:
         raise UsageError(
-            f"{option} {text!r}: the clocks of {zone_name} skip that time; the next is {shown(made, zone_name)}"
+            f"{option} {text!r}: the clocks of {zone_name} skip that time; the next is {shown(seconds, zone_name)}"
         )
-    return made
+    return seconds
 
 
 # ------------------------------------------------------------------ what it stands for
@@ -229,9 +229,9 @@ def _moved(wall: datetime, zone_name: str) -> float:
     """The instant of a wall clock's time: the first of two, and where it is skipped the first minute after that."""
     there = zone(zone_name)
     while True:
-        made = wall.replace(tzinfo=there, fold=0).astimezone(UTC)
-        if made.astimezone(there).replace(tzinfo=None) == wall.replace(tzinfo=None, fold=0):
-            return made.timestamp()
+        instant_ = wall.replace(tzinfo=there, fold=0).astimezone(UTC)
+        if instant_.astimezone(there).replace(tzinfo=None) == wall.replace(tzinfo=None, fold=0):
+            return instant_.timestamp()
         wall += timedelta(minutes=1)
 
 

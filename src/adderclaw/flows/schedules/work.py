@@ -11,7 +11,7 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.framing import framed, sealed
 from adderclaw.core.types import Json
-from adderclaw.flows.request import RunParams, prepared, wanted
+from adderclaw.flows.request import RunParams, chosen_source, prepare_driver
 from adderclaw.flows.schedules.when import When
 from adderclaw.flows.schedules.when import of_json as when_of
 from adderclaw.storage.schedules import Schedule
@@ -25,46 +25,46 @@ class Held(AdderClawError):
     """What it would begin is not what was approved."""
 
 
-def made(
-    schedule: Schedule, options: Options, given: Json | None = None, cost: float | None = None, *, trial: bool = False
+def make_driver(
+    schedule: Schedule, options: Options, inputs: Json | None = None, cost: float | None = None, *, trial: bool = False
 ) -> Driver:
     """Its driver. `given`: what came with a change or a request; `cost`: dollars that the run may use at most.
 
     `trial`: nothing came yet, and the input that is to be given it is bound all the same.
     """
-    params = _params(schedule, given or {}, cost, trial=trial)
+    params = _params(schedule, inputs or {}, cost, trial=trial)
     options = replace(options, headless=True, asks="must", workspace=schedule.workspace)
     if not os.path.isdir(schedule.workspace):
         fix = "make the folder; `adderclaw init` makes the configured one"
         raise UsageError(f"the workspace {schedule.workspace} is not there: {fix}")
-    driver = prepared(options, params)
+    driver = prepare_driver(options, params)
     if schedule.pin and (now := pin(driver)) != schedule.pin:
         fix = f"look at it, then `adderclaw schedule approve {schedule.name}`"
         raise Held(f"{source(schedule)} has changed since it was approved (now {now[:12]}): {fix}")
     return driver
 
 
-def _params(schedule: Schedule, given: Json, cost: float | None, *, trial: bool) -> RunParams:
-    said: dict[str, Any] = {**schedule.what, "workspace": schedule.workspace}
+def _params(schedule: Schedule, inputs: Json, cost: float | None, *, trial: bool) -> RunParams:
+    params: dict[str, Any] = {**schedule.what, "workspace": schedule.workspace}
     when = when_of(schedule.when)
     if cost is not None:
-        limits: dict[str, float] = said.get("limits") or {}
-        said["limits"] = {**limits, "cost_usd": min(cost, limits.get("cost_usd", cost))}
-    text = _text(when, given)
+        limits: dict[str, float] = params.get("limits") or {}
+        params["limits"] = {**limits, "cost_usd": min(cost, limits.get("cost_usd", cost))}
+    text = _text(when, inputs)
     what = kind(schedule)
     if what in ("message", "task"):
         if text:
-            said[what] = f"{said[what]}\n\n{text}"
+            params[what] = f"{params[what]}\n\n{text}"
     elif when.input and (text or trial):
-        said["inputs"] = {**(said.get("inputs") or {}), when.input: text}
-    return RunParams(**said)
+        params["inputs"] = {**(params.get("inputs") or {}), when.input: text}
+    return RunParams(**params)
 
 
-def _text(when: When, given: Json) -> str:
+def _text(when: When, inputs: Json) -> str:
     """What came from outside, in its frame; what a request brought is framed already."""
-    if when.kind == "changed" and (paths := given.get("changed")):
+    if when.kind == "changed" and (paths := inputs.get("changed")):
         return f"{CHANGED}\n{framed(sealed(paths), paths)}"
-    return str(given.get("payload", ""))
+    return str(inputs.get("payload", ""))
 
 
 def pin(driver: Driver) -> str:
@@ -98,13 +98,13 @@ def going_on(driver: Driver, begun: WorkflowStart) -> Driver:
 
 def kind(schedule: Schedule) -> str:
     """Which of `wanted.WHAT` it begins."""
-    return wanted(RunParams(**schedule.what))
+    return chosen_source(RunParams(**schedule.what))
 
 
 def resumed(run_id: str, workspace: str, options: Options, limits: Mapping[Any, float]) -> Driver:
     """A run that goes on, within `limits`: what it used before counts towards them."""
     options = replace(options, headless=True, asks="must", workspace=workspace)
-    return prepared(options, RunParams(resume=run_id, limits=dict(limits)))
+    return prepare_driver(options, RunParams(resume=run_id, limits=dict(limits)))
 
 
 def way_on(schedule: Schedule, run_id: str, kind: str, *, begun: bool) -> str:

@@ -22,7 +22,7 @@ def zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         names = sorted(available_timezones())
-        last = [one for one in names if one.lower().endswith(f"/{name.lower().replace(' ', '_')}")]
+        last = [candidate for candidate in names if candidate.lower().endswith(f"/{name.lower().replace(' ', '_')}")]
         hint = f"; did you mean {last[0]}?" if last else meant(name, names)
         fix = hint or "; zones are named like Europe/Berlin or UTC"
         raise UsageError(f"there is no time zone {name[:60]!r}{fix}") from None
@@ -30,12 +30,12 @@ def zone(name: str) -> ZoneInfo:
 
 def system_zone() -> str:
     """The name of this machine's zone; UTC where it says none."""
-    given = os.environ.get("TZ", "").removeprefix(":")
-    if given:
+    variable = os.environ.get("TZ", "").removeprefix(":")
+    if variable:
         try:
-            return zone(given).key
+            return zone(variable).key
         except UsageError:
-            raise UsageError(f"TZ={given!r} names no zone of the time zone database: give --zone") from None
+            raise UsageError(f"TZ={variable!r} names no zone of the time zone database: give --zone") from None
     try:
         path = os.path.realpath("/etc/localtime")
         if "zoneinfo/" in path:
@@ -55,10 +55,10 @@ def offset(name: str, at: float) -> float:
 
 def next_change(name: str, at: float) -> float | None:
     """The first instant after `at` from which on the clocks show another offset; None where none comes soon."""
-    found = _from_day(name, int(at // DAY))
-    if found is not None and found <= at:
+    change = _from_day(name, int(at // DAY))
+    if change is not None and change <= at:
         return next_change(name, (at // DAY + 1) * DAY)
-    return found
+    return change
 
 
 @lru_cache(maxsize=4_096)

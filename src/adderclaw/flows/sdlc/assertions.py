@@ -57,47 +57,47 @@ class Assertions:
 
     def _tainted(self) -> set[str]:
         """Names that hold something observed; a function that observes or is given it counts, and its arguments."""
-        found: set[str] = set()
+        tainted: set[str] = set()
         before = -1
-        while before != len(found):
-            before = len(found)
+        while before != len(tainted):
+            before = len(tainted)
             for node in ast.walk(self._tree):
                 match node:
-                    case ast.Assign() if self._observes(node.value, found):
-                        found |= {name for target in node.targets for name in _names(target)}
-                    case ast.AnnAssign() | ast.NamedExpr() if node.value and self._observes(node.value, found):
-                        found |= set(_names(node.target))
-                    case ast.For() | ast.comprehension() if self._observes(node.iter, found):
-                        found |= set(_names(node.target))
-                    case ast.withitem() if node.optional_vars and self._observes(node.context_expr, found):
-                        found |= set(_names(node.optional_vars))
-                    case ast.FunctionDef() if any(self._observes(one, found) for one in _returned(node)):
-                        found.add(node.name)
+                    case ast.Assign() if self._observes(node.value, tainted):
+                        tainted |= {name for target in node.targets for name in _names(target)}
+                    case ast.AnnAssign() | ast.NamedExpr() if node.value and self._observes(node.value, tainted):
+                        tainted |= set(_names(node.target))
+                    case ast.For() | ast.comprehension() if self._observes(node.iter, tainted):
+                        tainted |= set(_names(node.target))
+                    case ast.withitem() if node.optional_vars and self._observes(node.context_expr, tainted):
+                        tainted |= set(_names(node.optional_vars))
+                    case ast.FunctionDef() if any(self._observes(returned, tainted) for returned in _returned(node)):
+                        tainted.add(node.name)
                     case ast.Call() if name_of(node.func) in self._functions:
-                        found |= self._arguments(node, found)
+                        tainted |= self._arguments(node, tainted)
                     case _:
                         pass
-        return found
+        return tainted
 
-    def _arguments(self, node: ast.Call, found: set[str]) -> set[str]:
-        names = [one.arg for one in self._functions[name_of(node.func)].args.args]
-        by_place = {name for name, given in zip(names, node.args, strict=False) if self._observes(given, found)}
-        return by_place | {word.arg for word in node.keywords if word.arg and self._observes(word.value, found)}
+    def _arguments(self, node: ast.Call, tainted: set[str]) -> set[str]:
+        names = [parameter.arg for parameter in self._functions[name_of(node.func)].args.args]
+        by_place = {name for name, argument in zip(names, node.args, strict=False) if self._observes(argument, tainted)}
+        return by_place | {word.arg for word in node.keywords if word.arg and self._observes(word.value, tainted)}
 
     @staticmethod
-    def _observes(node: ast.expr, found: set[str]) -> bool:
+    def _observes(node: ast.expr, tainted: set[str]) -> bool:
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and inner.id in found:
+            if isinstance(inner, ast.Name) and inner.id in tainted:
                 return True
             if isinstance(inner, ast.Call):
                 name = inner.func.attr if isinstance(inner.func, ast.Attribute) else name_of(inner.func)
-                if name in OBSERVES or name in found:
+                if name in OBSERVES or name in tainted:
                     return True
         return False
 
     def _kind(self, test: ast.expr) -> str:
         if isinstance(test, ast.BoolOp):
-            kinds = [self._kind(one) for one in test.values]
+            kinds = [self._kind(operand) for operand in test.values]
             return next((kind for kind in ("strong", "exit", "exists") if kind in kinds), "")
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             kind = self._kind(test.operand)
@@ -141,4 +141,4 @@ def _names(target: ast.expr) -> Iterator[str]:
 
 
 def _returned(node: ast.FunctionDef) -> Iterator[ast.expr]:
-    return (one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value is not None)
+    return (inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return) and inner.value is not None)

@@ -20,7 +20,7 @@ def tree_now(config: Config, home: str, root: str, reports: Mapping[str, str] = 
 def tree(store: Store, config: Config, home: str, plan_id: int) -> str:
     """The digest of the workspace that a plan's baseline is of, as it is now; empty where that is not known."""
     with store.snapshot() as cursor:
-        found = baselines.get(cursor, plan_id)
-    if found is None or not found.digest or not is_directory(found.root):
+        baseline = baselines.get(cursor, plan_id)
+    if baseline is None or not baseline.digest or not is_directory(baseline.root):
         return ""
-    return tree_now(config, home, found.root, proof.reports(store, plan_id))
+    return tree_now(config, home, baseline.root, proof.reports(store, plan_id))

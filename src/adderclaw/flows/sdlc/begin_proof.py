@@ -32,12 +32,12 @@ def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversat
     with store.snapshot() as cursor:
         plan = plans.approved_plan(cursor, conversation_id)
         altered = plans.alteration_reasons(cursor, plan) if plan is not None else []
-        kept = baselines.get(cursor, plan.id) if plan is not None else None
+        baseline = baselines.get(cursor, plan.id) if plan is not None else None
     if plan is None:
         raise UsageError(f"conversation {conversation_id} has no approved plan, so that there is nothing to prove")
     if altered:
         raise UsageError("; ".join(altered))
-    root = kept.root if kept is not None else followed(transcript.workspace_of(store, conversation_id))
+    root = baseline.root if baseline is not None else followed(transcript.workspace_of(store, conversation_id))
     limits, own_files = limits_of(loaded.config.checkpoints), own_of(loaded.config, home, root)
     where = Where(root, followed(home), limits, own_files, tuple(loaded.config.sandbox.read_paths))
     folder = WorkspacePath(where.home, f"{COPIES}/generator-{plan.id}")
@@ -54,7 +54,7 @@ def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversat
 
 
 async def prove(
-    made: ProofDriver,
+    driver: ProofDriver,
     *,
     channel: str = "run",
     hear: "tuple[str, Sink] | None" = None,
@@ -64,12 +64,12 @@ async def prove(
 
     On the channel `run` it has the process to itself: signals end it.
     """
-    opening = made.opening
+    opening = driver.opening
     runtime = start(opening.options)
     if hear is not None:
         runtime.bus.listen(*hear)
     with opened(runtime, Nobody(waits=False), kind=opening.kind, channel=channel, task=opening.task) as run:
-        work = made.run(run.session)
+        work = driver.run(run.session)
         if channel == "run":
             work = until_signal(run, work, mode=opening.mode)
         return await drive(run, work, mode=opening.mode, show=show)

@@ -87,10 +87,10 @@ def is_interpreter(program: str) -> bool:
     return name in INTERPRETERS
 
 
-def weak(found: set[str]) -> str:
+def weak(kinds: set[str]) -> str:
     """What is missing where no assertion is a strong one; nothing where one is."""
-    if "strong" in found:
+    if "strong" in kinds:
         return ""
-    if "exit" in found:
+    if "exit" in kinds:
         return EXIT_ONLY
-    return EXISTS_ONLY if "exists" in found else NOTHING
+    return EXISTS_ONLY if "exists" in kinds else NOTHING

@@ -52,10 +52,10 @@ def problems(text: str) -> list[Problem]:
     except (ValueError, RecursionError, MemoryError) as error:
         return [Problem(0, f"it cannot be read: {error}")]
     try:
-        found = sorted(set(_Check(tree).found()))
+        problems_found = sorted(set(_Check(tree).found()))
     except RecursionError:
         return [Problem(0, "it is nested too deeply to be read")]
-    return found or _whole(tree)
+    return problems_found or _whole(tree)
 
 
 def _whole(tree: ast.Module) -> list[Problem]:
@@ -111,7 +111,7 @@ class _Check:
                 pass
 
     def _importing(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-        names = [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or "."]
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or "."]
         if isinstance(node, ast.ImportFrom) and node.level:
             names = ["." * node.level + (node.module or "")]
         for name in names:
@@ -121,7 +121,7 @@ class _Check:
             elif top not in IMPORTS:
                 yield f"it imports {name}, which is not on the list of modules for tests: no internals of the project"
         if isinstance(node, ast.ImportFrom):
-            yield from _from(node.module or "", [one.name for one in node.names])
+            yield from _from(node.module or "", [alias.name for alias in node.names])
 
     def _name(self, node: ast.Name) -> Iterator[str]:
         if node.id in REFUSED_NAMES:
@@ -152,8 +152,11 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Name in the test → the module it stands for."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                yield one.asname or one.name.partition(".")[0], one.name if one.asname else one.name.partition(".")[0]
+            for alias in node.names:
+                yield (
+                    alias.asname or alias.name.partition(".")[0],
+                    alias.name if alias.asname else alias.name.partition(".")[0],
+                )
 
 
 def _from(module: str, names: list[str]) -> Iterator[str]:
@@ -185,8 +188,8 @@ def _caught(node: ast.ExceptHandler) -> Iterator[str]:
 
 
 def _left_finally(node: ast.Try) -> Iterator[str]:
-    for one in (inner for last in node.finalbody for inner in ast.walk(last)):
-        if isinstance(one, ast.Return | ast.Break | ast.Continue):
+    for statement in (inner for last in node.finalbody for inner in ast.walk(last)):
+        if isinstance(statement, ast.Return | ast.Break | ast.Continue):
             yield "it leaves a `finally`, which drops the failure of an assertion"
 
 
@@ -227,7 +230,9 @@ def _words(elements: Sequence[ast.expr]) -> Iterator[str]:
     first = elements[0]
     by_path = isinstance(first, ast.Attribute) and first.attr == "executable"
     named = isinstance(first, ast.Constant) and isinstance(first.value, str) and is_interpreter(first.value)
-    flags = {one.value for one in elements if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    flags = {
+        element.value for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)
+    }
     if (by_path or named) and flags & INLINE:
         yield INLINE_CODE
 
@@ -241,11 +246,11 @@ def _exercises(node: ast.AST) -> bool:
         return True
     if name not in STARTS or not node.args:
         return False
-    given = node.args[0]
-    if isinstance(given, ast.List | ast.Tuple) and given.elts:
-        given = given.elts[0]
-    if isinstance(given, ast.Constant) and isinstance(given.value, str):
-        return given.value.split(" ")[0].rsplit("/", 1)[-1] not in LOOKING
+    argument = node.args[0]
+    if isinstance(argument, ast.List | ast.Tuple) and argument.elts:
+        argument = argument.elts[0]
+    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        return argument.value.split(" ")[0].rsplit("/", 1)[-1] not in LOOKING
     return True
 
 

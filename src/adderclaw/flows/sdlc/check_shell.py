@@ -50,8 +50,8 @@ def problems(text: str) -> list[Problem]:
     except RecursionError:
         return [Problem(0, "it is nested too deeply to be read")]
     check = _Check(text)
-    found = sorted(set(check.script(script, last=True)))
-    return found or _whole(script, check)
+    problems_found = sorted(set(check.script(script, last=True)))
+    return problems_found or _whole(script, check)
 
 
 def _whole(script: Script, check: "_Check") -> list[Problem]:
@@ -70,11 +70,11 @@ class _Check:
 
     def _line(self, text: str) -> int:
         """Where a command stands; commands come in their order."""
-        found = self._text.find(text, self._at)
-        if found < 0:
-            found = max(self._text.find(text), 0)
-        self._at = found
-        return self._text.count("\n", 0, found) + 1
+        offset = self._text.find(text, self._at)
+        if offset < 0:
+            offset = max(self._text.find(text), 0)
+        self._at = offset
+        return self._text.count("\n", 0, offset) + 1
 
     def script(self, script: Script, *, last: bool = False) -> Iterator[Problem]:
         for number, pipeline in enumerate(script.pipelines):
@@ -143,18 +143,18 @@ class _Check:
 
 def programs(text: str) -> list[str]:
     """The names by which a test that was checked may start programs: first words, and what variables are set to."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
 
     def visit(node: object) -> None:
         if isinstance(node, Command):
             words = [*words_of(node)[:1], *(plain(value) for _, value in node.assigns)]
-            found.update((word, None) for word in words if word and word not in LOOKING)
+            names.update((word, None) for word in words if word and word not in LOOKING)
         if isinstance(node, tuple | list):
             for inner in cast("tuple[object, ...]", node):
                 visit(inner)
 
     visit(Reader(text if text.endswith("\n") else f"{text}\n").whole())
-    return list(found)
+    return list(names)
 
 
 def _succeeds(node: Command) -> bool:
@@ -173,7 +173,7 @@ def _left(words: list[str | None], *, final: bool) -> Iterator[str]:
 
 
 def _interpreted(node: Command, words: list[str | None]) -> Iterator[str]:
-    fed = any(one.operator in FEEDS for one in node.redirects)
+    fed = any(redirect.operator in FEEDS for redirect in node.redirects)
     operands = [word for word in words[1:] if word is None or not word.startswith("-") or word == "-"]
     if any(word in INLINE for word in words[1:]) or ((fed or "-" in words[1:]) and operands in ([], ["-"])):
         yield INLINE_CODE

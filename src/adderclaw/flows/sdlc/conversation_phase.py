@@ -53,14 +53,14 @@ def opened(
 def conversation(desk: Desk, name: str | None) -> str:
     """By its id, one of its sessions' or the beginning of either; the last one held here where none is named."""
     if name is not None:
-        found = transcript.conversation_of(desk.store, name)
-        if found is None:
+        conversation_id = transcript.conversation_of(desk.store, name)
+        if conversation_id is None:
             raise UsageError(f"there is no conversation {name[:100]!r}: see `adderclaw memory list`")
-        return found
-    found = last(desk)
-    if found is None:
+        return conversation_id
+    conversation_id = last(desk)
+    if conversation_id is None:
         raise UsageError(f"no conversation was held in {desk.workspace}: name one (--conversation ID), or begin one")
-    return found
+    return conversation_id
 
 
 def last(desk: Desk) -> str | None:
@@ -72,8 +72,8 @@ def last(desk: Desk) -> str | None:
 
 def status(desk: Desk, conversation_id: str) -> Json:
     """The phase, the plan that counts (else the last one), and what keeps each other phase closed."""
-    found = plans.last(desk.store, conversation_id, "approved") or plans.last(desk.store, conversation_id)
-    planned = None if found is None else _plan_json(desk, found)
+    row = plans.last(desk.store, conversation_id, "approved") or plans.last(desk.store, conversation_id)
+    planned = None if row is None else _plan_json(desk, row)
     tree = _tree(desk, conversation_id)
     with desk.store.snapshot() as cursor:
         phase = phases.phase_of(desk.store, conversation_id)
@@ -93,11 +93,11 @@ def status(desk: Desk, conversation_id: str) -> Json:
 
 
 def _plan_json(desk: Desk, plan: Plan) -> Json:
-    found: Json = plan._asdict()
-    del found["content"]
+    fields: Json = plan._asdict()
+    del fields["content"]
     return {
-        **found,
-        "criteria": [one._asdict() for one in _criteria(desk, plan)],
+        **fields,
+        "criteria": [criterion._asdict() for criterion in _criteria(desk, plan)],
         "baseline": baselines.exists(desk.store, plan.id),
     }
 
@@ -114,11 +114,11 @@ def listed(desk: Desk, conversation_id: str) -> list[Json]:
 
 def history(desk: Desk, conversation_id: str) -> list[Json]:
     """Every change of phase and every approval, oldest first."""
-    found: list[Json] = []
+    changes: list[Json] = []
     for change in phases.history(desk.store, conversation_id):
         detail: Json = json.loads(change.detail)
-        found.append({"id": change.id, "timestamp": change.timestamp, "event": change.event, **detail})
-    return found
+        changes.append({"id": change.id, "timestamp": change.timestamp, "event": change.event, **detail})
+    return changes
 
 
 # ------------------------------------------------------------------ moving
@@ -131,23 +131,23 @@ def plan(desk: Desk, conversation_id: str | None, text: str) -> Json:
     if len(text) > MAX_PLAN:
         raise UsageError(f"the plan has {len(text)} characters; at most {MAX_PLAN} can be approved")
     criteria.parse(text)  # before anything is begun
-    made = conversation_id or random_ids("conversation")
+    id = conversation_id or random_ids("conversation")
     with desk.store.write() as cursor:
         if conversation_id is None:
             session = random_ids("session")
-            transcript.begin(cursor, conversation_id=made, session_id=session, project_dir=desk.workspace)
+            transcript.begin(cursor, conversation_id=id, session_id=session, project_dir=desk.workspace)
         if (
             conversation_id is None
-            or phases.phase_text(desk.store, made) != "planning"
-            or plans.approved_plan(cursor, made) is not None
+            or phases.phase_text(desk.store, id) != "planning"
+            or plans.approved_plan(cursor, id) is not None
         ):
-            phases.move(cursor, made, "planning", by=desk.by)
-        number = plans.draft(cursor, made, text)
-    found = plans.last(desk.store, made)
-    assert found is not None
-    assert found.id == number
-    notice = "" if _criteria(desk, found) else "it has no section of success criteria: nothing of it can be proved"
-    return {"conversation": made, "phase": "planning", "plan": _plan_json(desk, found), "notice": notice}
+            phases.move(cursor, id, "planning", by=desk.by)
+        number = plans.draft(cursor, id, text)
+    row = plans.last(desk.store, id)
+    assert row is not None
+    assert row.id == number
+    notice = "" if _criteria(desk, row) else "it has no section of success criteria: nothing of it can be proved"
+    return {"conversation": id, "phase": "planning", "plan": _plan_json(desk, row), "notice": notice}
 
 
 class Seen(NamedTuple):
@@ -160,11 +160,11 @@ class Seen(NamedTuple):
 def waits(desk: Desk, conversation_id: str) -> Seen:
     """What the operator can approve now. Raises NotMoved where that is nothing."""
     phase = phases.phase_of(desk.store, conversation_id)
-    found = None
+    row = None
     if phase in ("planning", "verify"):
-        found = plans.last(desk.store, conversation_id, "draft" if phase == "planning" else "approved")
-    if found is not None:
-        return Seen("plan" if phase == "planning" else "report", found.id)
+        row = plans.last(desk.store, conversation_id, "draft" if phase == "planning" else "approved")
+    if row is not None:
+        return Seen("plan" if phase == "planning" else "report", row.id)
     missing = f"no plan is {'drafted' if phase == 'planning' else 'approved'}"
     if phase not in ("planning", "verify"):
         missing = f"the conversation is in {phase}"

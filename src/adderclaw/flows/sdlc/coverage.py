@@ -27,29 +27,29 @@ Form = Literal["text", "markdown", "json", "html"]
 
 def coverage(desk: Desk, conversation_id: str) -> Coverage:
     """Which test proves which criterion of the plan that counts, or of the last one that was completed."""
-    found = plans.last(desk.store, conversation_id, "approved") or plans.last(desk.store, conversation_id, "completed")
-    if found is None:
+    row = plans.last(desk.store, conversation_id, "approved") or plans.last(desk.store, conversation_id, "completed")
+    if row is None:
         raise UsageError(f"no plan of {conversation_id} was approved, so that there is nothing to report")
-    tree = trees.tree(desk.store, desk.config, home(), found.id)
+    tree = trees.tree(desk.store, desk.config, home(), row.id)
     with desk.store.snapshot() as cursor:
-        wanted = criteria.of_plan(cursor, found.id)
-        reasons = plans.alteration_reasons(cursor, found) or open_reasons(cursor, found, tree)
+        required = criteria.of_plan(cursor, row.id)
+        reasons = plans.alteration_reasons(cursor, row) or open_reasons(cursor, row, tree)
     phase = phases.phase_text(desk.store, conversation_id)
-    if found.status == "completed":
+    if row.status == "completed":
         reasons = []
-    return view.coverage(desk.store, found, wanted, conversation_id, phase, reasons)
+    return view.coverage(desk.store, row, required, conversation_id, phase, reasons)
 
 
-def drawn(found: Coverage, form: Form) -> str:
+def drawn(coverage_: Coverage, form: Form) -> str:
     """The report in one of its forms: the same blocks in all of them."""
     from adderclaw.agent.view import page, page_text
 
-    title = f"Plan {found.plan.id}: from plan to proof"
+    title = f"Plan {coverage_.plan.id}: from plan to proof"
     if form == "html":
-        return page.page(title, view.blocks(found))
+        return page.page(title, view.blocks(coverage_))
     if form == "markdown":
-        return page_text.markdown(title, view.blocks(found))
-    return page_text.lines(title, view.blocks(found))
+        return page_text.markdown(title, view.blocks(coverage_))
+    return page_text.lines(title, view.blocks(coverage_))
 
 
 def lines(desk: Desk, conversation_id: str) -> list[str]:
@@ -81,9 +81,9 @@ def ready(desk: Desk, options: "Options", conversation_id: str) -> "ProofDriver"
 def written(desk: Desk, conversation_id: str, path: str, text: str) -> None:
     """Note a report that was written to a file of the workspace: the tests did not run on it."""
     root = followed(transcript.workspace_of(desk.store, conversation_id))
-    if not beneath(place := followed(path), root):
+    if not beneath(target := followed(path), root):
         return
-    detail = {"path": os.path.relpath(place, root), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    detail = {"path": os.path.relpath(target, root), "sha256": hashlib.sha256(text.encode()).hexdigest()}
     with desk.store.write() as cursor:
         plans.event(cursor, conversation_id, REPORT, detail)
 
@@ -100,9 +100,9 @@ def run(config_file: str | None, workspace: str | None, conversation_id: str, ch
 
     options = Options(config_file=config_file, workspace=workspace, here=True, log_level="off")
     with conversation_phase.opened(config_file, workspace, channel) as desk:
-        made = ready(desk, options, conversation_id)
+        driver = ready(desk, options, conversation_id)
     ended: Json = {}
-    asyncio.run(prove(made, channel=channel, show=lambda report: ended.update(report.as_json())))
+    asyncio.run(prove(driver, channel=channel, show=lambda report: ended.update(report.as_json())))
     return ended
 
 
@@ -112,8 +112,8 @@ def withdraw(desk: Desk, conversation_id: str, number: int, reason: str) -> None
     if not reason.strip():
         raise UsageError("say why the test is withdrawn: whoever writes the next one is told")
     counted = plans.last(desk.store, conversation_id, "approved")
-    found = [] if counted is None else generated_tests.tests(desk.store, counted.id)
-    if not any(test.id == number and test.status == "accepted" for test in found):
+    tests = [] if counted is None else generated_tests.tests(desk.store, counted.id)
+    if not any(test.id == number and test.status == "accepted" for test in tests):
         raise UsageError(f"there is no test {number} that counts for {conversation_id}; see `adderclaw sdlc report`")
     with desk.store.write() as cursor:
         generated_tests.settle(cursor, number, "withdrawn", f"the operator withdrew it: {reason}")

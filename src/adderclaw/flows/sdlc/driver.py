@@ -32,11 +32,11 @@ class ProofDriver:
         return Opening(KIND, self.options, f"prove plan {self.plan_row.id} of {self.conversation}")
 
     def plan(self) -> Json:
-        found = criteria.parse(self.plan_row.content)
-        return {"mode": "dry_run", "plan": self.plan_row.id, "criteria": [one.id for one in found]}
+        parsed = criteria.parse(self.plan_row.content)
+        return {"mode": "dry_run", "plan": self.plan_row.id, "criteria": [criterion.id for criterion in parsed]}
 
     def plan_text(self) -> str:
-        return "\n".join(f"{one.id}: {one.text}" for one in criteria.parse(self.plan_row.content))
+        return "\n".join(f"{criterion.id}: {criterion.text}" for criterion in criteria.parse(self.plan_row.content))
 
     def dry(self) -> Driver | None:
         return None

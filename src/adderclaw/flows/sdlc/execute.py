@@ -33,7 +33,7 @@ UNCOPIED = "the workspace cannot be copied for its tests ({why}): make room for 
 class Proof:
     def __init__(self, session: Session, plan: Plan, trees: Trees) -> None:
         self._session, self._plan, self._trees = session, plan, trees
-        self._criteria = {one.id: one for one in self._read_criteria()}
+        self._criteria = {criterion.id: criterion for criterion in self._read_criteria()}
 
     async def run(self) -> TurnResult:
         try:
@@ -60,7 +60,9 @@ class Proof:
         if not self._criteria:
             raise AdderClawError("the plan has no success criteria, so that nothing can be proved: add their section")
         self._trees.clear()
-        named = [fault for one in self._criteria.values() if one.keeps for fault in faults.parse(one.fault)]
+        named = [
+            fault for criterion in self._criteria.values() if criterion.keeps for fault in faults.parse(criterion.fault)
+        ]
         self._trees.require(named)
 
     # -------------------------------------------------------------- generating
@@ -69,22 +71,22 @@ class Proof:
         """Until each criterion has a test that is proved; how it ended where that cannot be reached."""
         idle = 0
         await self._prove_waiting()  # of a process that was killed
-        while wanted := self._open():
-            if tired := [id for id in wanted if len(self._returned().get(id, [])) >= ATTEMPTS]:
+        while unproven := self._open():
+            if tired := [id for id in unproven if len(self._returned().get(id, [])) >= ATTEMPTS]:
                 why = f"{ATTEMPTS} tests were turned back for each: the last because {self._returned()[tired[0]][-1]}"
                 fix = "say in the plan more exactly what can be seen from outside, and approve it again"
                 return self._ended("limit", f"no test proves {', '.join(tired)}; {why}; {fix}")
             if idle == IDLE:
                 return self._ended("limit", f"the generator handed in no test in {IDLE} sessions: not delivered")
             before = len(self._tests())
-            outcome, reason = await self._ask(wanted)
+            outcome, reason = await self._ask(unproven)
             idle = idle + 1 if len(self._tests()) == before else 0
             await self._prove_waiting()
             if outcome not in GOES_ON:
                 return self._ended(outcome, f"the generator ended: {reason or outcome}")
         return None
 
-    async def _ask(self, wanted: dict[str, Criterion]) -> tuple[Outcome, str]:
+    async def _ask(self, unproven: dict[str, Criterion]) -> tuple[Outcome, str]:
         before = len(self._tests())
 
         def missing() -> str | None:
@@ -92,13 +94,13 @@ class Proof:
 
         child = Child(
             prompt=prompts.prompt(
-                self._plan, wanted.values(), self._returned(), prompts.documents(self._trees, self._plan)
+                self._plan, unproven.values(), self._returned(), prompts.documents(self._trees, self._plan)
             ),
             agent_type=AGENT,
-            description=f"tests for {', '.join(wanted)}"[:200],
+            description=f"tests for {', '.join(unproven)}"[:200],
             system=prompts.system(),
             tools=(),
-            extra=(submit_tool(self._session, self._plan, wanted),),
+            extra=(submit_tool(self._session, self._plan, unproven),),
             until=missing,
             max_rounds=ROUNDS,
             waits=True,
@@ -106,14 +108,14 @@ class Proof:
         )
         try:
             self._session.budget.before_tool_call()
-            made = await self._session.host.spawn(child)
+            report = await self._session.host.spawn(child)
         except AdderClawError as error:
             if self._session.scene.stopped():
                 return "stopped", str(error)
             return ("limit" if isinstance(error, LimitError) else "error"), f"{error}"
-        if made.outcome == "limit" and not made.tool_calls:
-            return "error", made.reason  # a limit of the run, which no further session would get past
-        return made.outcome, made.reason
+        if report.outcome == "limit" and not report.tool_calls:
+            return "error", report.reason  # a limit of the run, which no further session would get past
+        return report.outcome, report.reason
 
     # -------------------------------------------------------------- proving
 
@@ -121,7 +123,7 @@ class Proof:
         """Those that were handed in, and those that were proved with other packages installed than there are now."""
         before, results = self._trees.baseline(), generated_tests.results(self._session.store, self._plan.id)
         for test in self._tests():
-            came = [one.tree_digest for one in results.get(test.id, []) if one.tree == "baseline"]
+            came = [run.tree_digest for run in results.get(test.id, []) if run.tree == "baseline"]
             if test.status != "submitted" and (test.status != "accepted" or came[-1:] == [before.digest]):
                 continue
             self._require_going()
@@ -131,8 +133,8 @@ class Proof:
 
     def _settle(self, test: Test, judged: Judgement) -> None:
         with self._session.store.write() as cursor:
-            for one in judged.runs:
-                self._record(cursor, test, one)
+            for run in judged.runs:
+                self._record(cursor, test, run)
             generated_tests.settle(cursor, test.id, "returned" if judged.reason else "accepted", judged.reason)
 
     async def _run_all(self) -> TurnResult | None:
@@ -174,18 +176,18 @@ class Proof:
             )
         return self._ended("completed", "")
 
-    def _record(self, cursor: Cursor, test: Test, one: Proved) -> None:
+    def _record(self, cursor: Cursor, test: Test, proved: Proved) -> None:
         scrub = self._session.secrets.scrub
         generated_tests.record(
             cursor,
             test,
-            tree=one.kind,
-            tree_digest=one.tree.digest,
-            exit_code=one.ran.exit_code,
-            stdout=scrub(one.ran.stdout),
-            stderr=scrub(one.ran.stderr),
-            seconds=one.ran.seconds,
-            timed_out=one.ran.timed_out,
+            tree=proved.kind,
+            tree_digest=proved.tree.digest,
+            exit_code=proved.ran.exit_code,
+            stdout=scrub(proved.ran.stdout),
+            stderr=scrub(proved.ran.stderr),
+            seconds=proved.ran.seconds,
+            timed_out=proved.ran.timed_out,
             run_id=self._session.bus.run_id,
         )
 
@@ -193,19 +195,19 @@ class Proof:
 
     def _tests(self) -> list[Test]:
         """Those that count for this plan as it is."""
-        found = generated_tests.tests(self._session.store, self._plan.id)
-        return [one for one in found if one.plan_hash == self._plan.hash and one.is_whole]
+        tests = generated_tests.tests(self._session.store, self._plan.id)
+        return [test for test in tests if test.plan_hash == self._plan.hash and test.is_whole]
 
     def _open(self) -> dict[str, Criterion]:
         proved = {test.criterion for test in self._tests() if test.status == "accepted"}
-        return {id: one for id, one in self._criteria.items() if id not in proved}
+        return {id: criterion for id, criterion in self._criteria.items() if id not in proved}
 
     def _returned(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        reasons: dict[str, list[str]] = {}
         for test in self._tests():
             if test.status in ("returned", "withdrawn") and test.reason:
-                found.setdefault(test.criterion, []).append(test.reason)
-        return found
+                reasons.setdefault(test.criterion, []).append(test.reason)
+        return reasons
 
     def _require_going(self) -> None:
         if self._session.scene.stopped():

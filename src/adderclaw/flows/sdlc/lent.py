@@ -27,8 +27,8 @@ def _found(root: str, way: str, depth: int) -> Iterator[str]:
         entries = workspace.entries(WorkspacePath(root, way or "."))
     except (OSError, Refused):
         return
-    for one in entries:
-        if not one.is_folder or (name := one.path.name) in UNLENT:
+    for entry in entries:
+        if not entry.is_folder or (name := entry.path.name) in UNLENT:
             continue
         path = f"{way}/{name}" if way else name
         if name in NAMES or workspace.is_file(WorkspacePath(root, f"{path}/{MARK}")):
@@ -45,7 +45,7 @@ def beside(root: str, ways: Sequence[str], entries: Mapping[str, State]) -> tupl
 def _has_room(way: str, entries: Mapping[str, State]) -> bool:
     parts = way.split("/")
     above = (entries.get("/".join(parts[: count + 1])) for count in range(len(parts)))
-    if any(one is not None and one.kind != "folder" for one in above):
+    if any(parent is not None and parent.kind != "folder" for parent in above):
         return False  # a file or a link is there, on which nothing can lie
     return not any(path.startswith(f"{way}/") for path in entries)
 
@@ -57,11 +57,11 @@ def with_lent(digest: str, root: str) -> str:
     """
     if not digest or not (ways := places(root)):
         return digest
-    made = hashlib.sha256()
+    hasher = hashlib.sha256()
     for way in ways:
         for row in _rows(root, way):
-            made.update(repr(row).encode())
-    return with_lent_digest(digest, made.hexdigest())
+            hasher.update(repr(row).encode())
+    return with_lent_digest(digest, hasher.hexdigest())
 
 
 def _rows(root: str, way: str) -> Iterator[tuple[object, ...]]:
@@ -70,7 +70,7 @@ def _rows(root: str, way: str) -> Iterator[tuple[object, ...]]:
         above = waiting.pop()
         try:
             with workspace.folder(WorkspacePath(root, above)) as folder:
-                listed = sorted(folder.entries(), key=lambda one: one[0])
+                listed = sorted(folder.entries(), key=lambda entry: entry[0])
         except (OSError, Refused):
             yield (above, "unreadable")
             continue

@@ -27,41 +27,41 @@ def system() -> str:
 
 
 def prompt(
-    plan: Plan, wanted: Iterable[Criterion], returned: Mapping[str, list[str]], documents: Mapping[str, str]
+    plan: Plan, unproven: Iterable[Criterion], returned: Mapping[str, list[str]], documents: Mapping[str, str]
 ) -> str:
     """`returned`: criterion → why tests for it were turned back."""
     rows = ["The approved plan:", "", tagged("plan", plan.content), ""]
     for name, text in documents.items():
         rows += [f"{name}, as it was when the plan was approved:", "", tagged("document", text), ""]
     rows += ["Open criteria:", ""]
-    for one in wanted:
-        rows.append(f"- {one.id}{' (keeps)' if one.keeps else ''}: {one.text}")
-        rows += [f"  - turned back before: {reason}" for reason in returned.get(one.id, [])[-3:]]
+    for criterion in unproven:
+        rows.append(f"- {criterion.id}{' (keeps)' if criterion.keeps else ''}: {criterion.text}")
+        rows += [f"  - turned back before: {reason}" for reason in returned.get(criterion.id, [])[-3:]]
     return "\n".join(rows)
 
 
 def interface(content: str) -> str:
     """The section of a plan that names its public interface; empty where it has none."""
-    kept: list[str] = []
+    lines: list[str] = []
     level = 0
     for line in content.split("\n"):
-        found = _HEADING.match(line)
-        if found is not None and level and len(found[1]) <= level:
+        heading = _HEADING.match(line)
+        if heading is not None and level and len(heading[1]) <= level:
             level = 0
-        if found is not None and not level and _INTERFACE.fullmatch(found[2]):
-            level = len(found[1])
+        if heading is not None and not level and _INTERFACE.fullmatch(heading[2]):
+            level = len(heading[1])
         elif level:
-            kept.append(line)
-    return "\n".join(kept)
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def documents(trees: Trees, plan: Plan) -> dict[str, str]:
     """Those that the interface section names, from the baseline: nothing that was written since is in them."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for match in _NAMED.finditer(interface(plan.content)):
         path = (match[1] or match[2]).strip().removeprefix("./")
-        if len(found) >= MOST_DOCUMENTS or not path.lower().endswith(DOCUMENTS) or path in found:
+        if len(texts) >= MOST_DOCUMENTS or not path.lower().endswith(DOCUMENTS) or path in texts:
             continue
         if (text := trees.document(path)) is not None:
-            found[path] = plain(text[:MOST_LETTERS])
-    return found
+            texts[path] = plain(text[:MOST_LETTERS])
+    return texts

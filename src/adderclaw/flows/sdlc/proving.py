@@ -69,7 +69,10 @@ async def prove_replaced(trees: Trees, now: Tree, criterion: Criterion, test: Te
         return await trees.run(now, test.language, test.content, Replacing(how, names, calls), most)
 
     reason, came = await replaced.judge(run, criterion.text)
-    runs = (Proved("fault", now._replace(digest=replaced_digest(one.variant, now.digest)), one.ran) for one in came)
+    runs = (
+        Proved("fault", now._replace(digest=replaced_digest(variant_run.variant, now.digest)), variant_run.ran)
+        for variant_run in came
+    )
     return Judgement(reason, tuple(runs))
 
 

@@ -58,18 +58,18 @@ async def judge(run: Run, criterion: str) -> tuple[str, list[Replaced]]:
     if _passed(came[0].ran):
         if not names_only_a_status(criterion):
             return PASSES_OTHER, came
-        other = [one._replace(status=0 if one.status else 1) for one in calls]
+        other = [call._replace(status=0 if call.status else 1) for call in calls]
         came.append(Replaced("status", await run("other", other)))
         return PASSES_OTHER if _passed(came[-1].ran) else "", came
     # where a program prints nothing, a test that asserts just that passes with one that prints nothing, too
-    if all(one.printed for one in calls):
+    if all(call.printed for call in calls):
         came.append(Replaced("empty", await run("empty", calls)))
     return PASSES_EMPTY if _passed(came[-1].ran) else "", came
 
 
 def recorded(stdout: str) -> list[Call]:
-    found = _RECORDED.findall(stdout)
-    return [Call(*row) for row in json.loads(found[-1])] if found else []
+    matches = _RECORDED.findall(stdout)
+    return [Call(*row) for row in json.loads(matches[-1])] if matches else []
 
 
 def names_only_a_status(criterion: str) -> bool:

@@ -93,7 +93,7 @@ async def run_test(
     room = SandboxSpec(roots=(followed(root),), stand_in=copy, lent=places, shown=(beside, *shown))
     box = Box("bubblewrap", room, surveyor=_Blind())
     own = {"AGENT_SDLC_DB": DATABASE, "ADDERCLAW_HOME": "/tmp/adderclaw", "PYTHONDONTWRITEBYTECODE": "1"}
-    kept = Capture(HEAD, TAIL), Capture(HEAD, TAIL)
+    captures = Capture(HEAD, TAIL), Capture(HEAD, TAIL)
     began = time.monotonic()
     try:
         ended = await run(
@@ -102,7 +102,7 @@ async def run_test(
             env=environment(own, workspace_roots=room.roots),
             timeout=seconds,
             start=box.start,
-            into=kept,
+            into=captures,
         )
     except StartFailed as error:
         raise AdderClawError(f"the test could not be started: {error.filename or ''} {error.strerror}") from error

@@ -46,7 +46,7 @@ class Assertions:
     def _list(self, items: list[Pipeline], called: set[str], *, last: bool) -> Iterator[str]:
         ending = items[-1]
         if len(items) > 1 and ending.after == "||" and self._fails(ending.commands[-1]):
-            yield from (self._kind(one) for one in items[:-1])
+            yield from (self._kind(part) for part in items[:-1])
             return
         only = items[0].commands[0] if len(items) == 1 and len(items[0].commands) == 1 else None
         if only is not None and not isinstance(only, Command):
@@ -68,7 +68,7 @@ class Assertions:
                 conditions, bodies = zip(*node.branches, strict=True)
                 ways = (*bodies, *((node.otherwise,) if node.otherwise is not None else ()))
                 if any(self._fails_in(body) for body in ways):
-                    yield from (self._kind(one) for one in conditions[0].pipelines)
+                    yield from (self._kind(part) for part in conditions[0].pipelines)
             case syntax.Case():
                 if _varies(node.word) and any(self._fails_in(body) for _, body in node.arms):
                     yield "strong"
@@ -78,7 +78,7 @@ class Assertions:
                 yield from self._in(node.body, called, last=last)
             case syntax.For() if any(plain(word) for word in node.words):
                 yield from self._in(node.body, called, last=last)
-            case syntax.While(kind="while") if any(one.document for one in node.redirects):
+            case syntax.While(kind="while") if any(part.document for part in node.redirects):
                 yield from self._in(node.body, called)
             case _:
                 pass
@@ -103,7 +103,9 @@ class Assertions:
         return isinstance(node, Group) and node.opener == "{" and self._fails_in(node.body)
 
     def _fails_in(self, script: Script) -> bool:
-        return any(self._fails(one) for line in script.pipelines for one in line.commands if len(line.commands) == 1)
+        return any(
+            self._fails(command) for line in script.pipelines for command in line.commands if len(line.commands) == 1
+        )
 
     # -------------------------------------------------------------- what is looked at
 
@@ -128,19 +130,19 @@ class Assertions:
 
     def _tested(self, node: Command) -> str:
         words = words_of(node)
-        given = node.words[1:-1] if words[0] == "[" else node.words[1:]  # the reader leaves `]]` out
-        plainly = [plain(word) for word in given]
+        operands = node.words[1:-1] if words[0] == "[" else node.words[1:]  # the reader leaves `]]` out
+        plainly = [plain(word) for word in operands]
         if plainly[:1] == ["!"]:
-            given, plainly = given[1:], plainly[1:]
+            operands, plainly = operands[1:], plainly[1:]
         if plainly and plainly[0] in EXISTENCE and len(plainly) == 2:
             return "exists"
-        if not any(_varies(word) for word in given):
+        if not any(_varies(word) for word in operands):
             return ""
-        status = any(self._is_status(word) for word in given)
+        status = any(self._is_status(word) for word in operands)
         sure = len(plainly) == 3 and plainly[1] in ("-eq", "=", "==") and "0" not in plainly
         if status and not sure:
             return "exit"
-        return "" if len(given) == 3 and given[0] == given[2] else "strong"
+        return "" if len(operands) == 3 and operands[0] == operands[2] else "strong"
 
     def _is_status(self, word: Word) -> bool:
         return any(isinstance(part, Param) and (part.name == "?" or part.name in self._statuses) for part in word)
@@ -148,15 +150,15 @@ class Assertions:
 
 def _lists(script: Script) -> list[list[Pipeline]]:
     """Pipelines that `&&` and `||` join; in the background nothing is asserted."""
-    found: list[list[Pipeline]] = []
+    lists: list[list[Pipeline]] = []
     for line in script.pipelines:
-        if line.after in ("&&", "||") and found:
-            found[-1].append(line)
+        if line.after in ("&&", "||") and lists:
+            lists[-1].append(line)
         else:
-            if line.after == "&" and found:
-                found.pop()
-            found.append([line])
-    return found
+            if line.after == "&" and lists:
+                lists.pop()
+            lists.append([line])
+    return lists
 
 
 def _body(node: syntax.Node) -> Script:
@@ -170,7 +172,7 @@ def _varies(word: Word) -> bool:
 
 
 def _is_fed(node: Command) -> bool:
-    return any(one.operator in ("<", "<<<") for one in node.redirects)
+    return any(redirect.operator in ("<", "<<<") for redirect in node.redirects)
 
 
 def _compared(words: list[str | None], *, piped: bool) -> str:

@@ -31,9 +31,9 @@ def _same(session: Session, plan: Plan, arguments: SubmitArguments) -> str:
     tests = generated_tests.tests(session.store, plan.id)
     return next(
         (
-            one.criterion
-            for one in tests
-            if one.criterion != arguments.criterion and one.status != "returned" and _bare(one.content) == text
+            test.criterion
+            for test in tests
+            if test.criterion != arguments.criterion and test.status != "returned" and _bare(test.content) == text
         ),
         "",
     )
@@ -44,20 +44,20 @@ def _bare(content: str) -> str:
     return " ".join(re.sub(r"(?m)(^|\s)#.*$", "", content).split())
 
 
-def submit_tool(session: Session, plan: Plan, wanted: dict[str, Criterion]) -> Tool[Any]:
+def submit_tool(session: Session, plan: Plan, unproven: dict[str, Criterion]) -> Tool[Any]:
     """For the criteria that still lack a test; `wanted` is theirs by id."""
-    given: dict[str, int] = {}
+    attempts: dict[str, int] = {}
 
     async def submit(arguments: SubmitArguments, context: ToolContext) -> ToolResult:
-        if arguments.criterion not in wanted:
-            return rejected(f"there is no open criterion {arguments.criterion!r}; open are: {', '.join(wanted)}")
-        given[arguments.criterion] = given.get(arguments.criterion, 0) + 1
-        if given[arguments.criterion] > MOST:
+        if arguments.criterion not in unproven:
+            return rejected(f"there is no open criterion {arguments.criterion!r}; open are: {', '.join(unproven)}")
+        attempts[arguments.criterion] = attempts.get(arguments.criterion, 0) + 1
+        if attempts[arguments.criterion] > MOST:
             return rejected(f"{MOST} tests were handed in for {arguments.criterion} already: go on with the next one")
-        found = check(arguments.language, arguments.content)
+        problems = check(arguments.language, arguments.content)
         if other := _same(session, plan, arguments):
-            found = [Problem(0, SAME.format(criterion=other)), *found]
-        reasons = "; ".join(map(str, found[:SHOWN]))
+            problems = [Problem(0, SAME.format(criterion=other)), *problems]
+        reasons = "; ".join(map(str, problems[:SHOWN]))
         with session.store.write() as cursor:
             generated_tests.submit(
                 cursor,
@@ -70,7 +70,7 @@ def submit_tool(session: Session, plan: Plan, wanted: dict[str, Criterion]) -> T
                 run_id=session.bus.run_id,
                 refused=reasons,
             )
-        if found:
+        if problems:
             return rejected(f"refused: {reasons}")
         return own_words(f"kept for {arguments.criterion}; it is run on the tree before the change when you have ended")
 

@@ -66,9 +66,9 @@ class Trees:
 
     def faulty(self, faults: Sequence[Fault]) -> Tree:
         """The baseline with the fault that the plan names."""
-        made = self.baseline()
-        digest = hashlib.sha256(repr([baselines.digest_of(made.entries), *faults]).encode()).hexdigest()
-        return Tree(lent.with_lent(digest, self._where.root), made.entries, faults)
+        baseline = self.baseline()
+        digest = hashlib.sha256(repr([baselines.digest_of(baseline.entries), *faults]).encode()).hexdigest()
+        return Tree(lent.with_lent(digest, self._where.root), baseline.entries, faults)
 
     def require(self, faults: Sequence[Fault]) -> None:
         """What no test could mend is found before one is asked for: a byte that is gone, a fault that has no place."""
@@ -123,9 +123,9 @@ class Trees:
 
     def clear(self) -> None:
         """Take away what an earlier process left that was killed."""
-        place = WorkspacePath(self._where.home, self._name)
-        if workspace.is_folder(place):
-            workspace.remove_tree(place)
+        folder = WorkspacePath(self._where.home, self._name)
+        if workspace.is_folder(folder):
+            workspace.remove_tree(folder)
 
     @asynccontextmanager
     async def _copied(self, tree: Tree) -> AsyncGenerator[tuple[str, str]]:
@@ -144,9 +144,9 @@ class Trees:
 
 
 def _break(copy: str, fault: Fault) -> None:
-    place = WorkspacePath(copy, fault.path)
+    target = WorkspacePath(copy, fault.path)
     if not fault.old:
-        workspace.remove(place)
+        workspace.remove(target)
         return
-    text = workspace.read(place, MOST_BYTES).decode("utf-8", "surrogateescape")
-    workspace.write(place, text.replace(fault.old, fault.new).encode("utf-8", "surrogateescape"))
+    text = workspace.read(target, MOST_BYTES).decode("utf-8", "surrogateescape")
+    workspace.write(target, text.replace(fault.old, fault.new).encode("utf-8", "surrogateescape"))

@@ -1,1 +1,1 @@
-"""A SOP: steps of a file, one after the other, each a tool call, a turn of an agent or an approval."""
+"""SOPs (standard operating procedures): files of steps, each a tool call, an agent's turn or an approval."""

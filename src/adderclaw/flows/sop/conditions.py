@@ -1,4 +1,4 @@
-"""Whether a step runs: what it needs and its `when`, against what the steps before it came to."""
+"""Decides whether a step runs, by its `needs` and `when` and the results of earlier steps."""
 
 from collections.abc import Mapping
 
@@ -8,37 +8,37 @@ from adderclaw.flows.sop.sop import Condition, Step
 
 
 def why_skipped(step: Step, results: Mapping[str, StepResult], inputs: Mapping[str, Value]) -> str:
-    """Empty where it runs."""
+    """Returns why a step is skipped; empty if it runs."""
     for name in step.needs:
         if not results[name].succeeded:
-            return f"it needs the step {name}, which was {results[name].status}"
-    for one in step.when:
-        if holds(one, results, inputs) == one.negated:
-            return f"its condition is not met: {in_words(one)}"
+            return f"it needs the step {name}, whose status is {results[name].status}"
+    for condition in step.when:
+        if holds(condition, results, inputs) == condition.negated:
+            return f"its condition is not met: {describe(condition)}"
     return ""
 
 
-def holds(one: Condition, results: Mapping[str, StepResult], inputs: Mapping[str, Value]) -> bool:
-    """Without its `not`. A step that did not succeed has no output: nothing equals it, and it contains nothing."""
-    if one.is_input:
-        value = inputs[one.source]
+def holds(condition: Condition, results: Mapping[str, StepResult], inputs: Mapping[str, Value]) -> bool:
+    """Tests a condition without its `not`. A step that did not succeed has no output to compare."""
+    if condition.is_input:
+        value = inputs[condition.source]
         text = str(value).lower() if isinstance(value, bool) else str(value)
     else:
-        result = results[one.source]
-        if one.test == "is":
-            return _is(result, one.value)
+        result = results[condition.source]
+        if condition.test == "is":
+            return _has_state(result, condition.value)
         if not result.succeeded:
             return False
         text = result.output
-    return text.strip() == one.value.strip() if one.test == "equals" else one.value in text
+    return text.strip() == condition.value.strip() if condition.test == "equals" else condition.value in text
 
 
-def _is(result: StepResult, wanted: str) -> bool:
-    if wanted == "failed":
+def _has_state(result: StepResult, state: str) -> bool:
+    if state == "failed":
         return result.status in ("failed", "denied", "unknown")
-    return result.status == wanted
+    return result.status == state
 
 
-def in_words(one: Condition) -> str:
-    source = f"input {one.source}" if one.is_input else f"step {one.source}"
-    return f"{'not ' if one.negated else ''}{source} {one.test} {one.value[:80]!r}"
+def describe(condition: Condition) -> str:
+    source = f"input {condition.source}" if condition.is_input else f"step {condition.source}"
+    return f"{'not ' if condition.negated else ''}{source} {condition.test} {condition.value[:80]!r}"

@@ -1,4 +1,4 @@
-"""Runs a SOP: its steps in file order; what each came to is stored as it ends, with what it did."""
+"""Runs the steps of a SOP in file order, and stores each result in the transaction of what it did."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,17 @@ from adderclaw.core.types import EndedBy, Json, Message, Outcome, TextBlock, Too
 from adderclaw.flows.sop import prompts
 from adderclaw.flows.sop.conditions import why_skipped
 from adderclaw.flows.sop.inputs import Value
-from adderclaw.flows.sop.results import Attempt, StepResult, Stored, ending
+from adderclaw.flows.sop.results import Attempt, StepResult, StoredResults, with_abort
 from adderclaw.flows.sop.sop import Sop, Step
 from adderclaw.storage import subagents
 
 STOPPED = "the emergency stop is set; `adderclaw estop --clear` removes it"
 TIMEOUT = "timeout"
-"""How an agent's work ends, beside the outcomes: its step has a time limit."""
+"""The outcome of an agent that exceeded the time limit of its step."""
 
 
 class SopExecution:
-    """One run of a SOP on a session: its tool calls are that session's, its agents are children of it."""
+    """One run of a SOP in a session, which makes its tool calls; its agents are child sessions."""
 
     def __init__(
         self,
@@ -36,60 +36,62 @@ class SopExecution:
         sop: Sop,
         values: Mapping[str, Value],
         *,
-        given: Mapping[str, str],
-        said: Mapping[str, str],
+        raw_inputs: Mapping[str, str],
+        options: Mapping[str, str],
     ) -> None:
-        """`given` and `said`, the inputs and options that it was begun with, are for whoever resumes it."""
+        """`raw_inputs` and `options` are what the run began with, stored so that it can be resumed."""
         self.session, self.sop = session, sop
-        self._given, self._said = dict(given), dict(said)
+        self._raw_inputs, self._options = dict(raw_inputs), dict(options)
         self.values: dict[str, Value] = session.secrets.scrub_all(dict(values))
         self.results: dict[str, StepResult] = {}
-        self._stored: Stored | None = None
+        self._stored: StoredResults | None = None
 
     async def run(self) -> TurnResult:
-        """All steps; whatever ends it, its outcome is one of the closed set."""
+        """Runs all steps; always returns an outcome of the closed set."""
         session, sop = self.session, self.sop
-        begun: Json = {"sop": sop.text, "file": sop.file, "inputs": self._given, "said": self._said}
+        begun: Json = {"sop": sop.text, "file": sop.file, "inputs": self._raw_inputs, "said": self._options}
         session.tape.drives(session, "sop", begun)
         try:
             await self._begin()
             for step in sop.steps:
                 known = self.stored.result(step) is not None
-                await self._step(step)
+                await self._run_step(step)
                 if not known:
                     await self.session.finished(f"step {step.id}")
         except RunEnds as end:
-            return self._ended(end.outcome, end.reason, end.by)
+            return self._turn_result(end.outcome, end.reason, end.by)
         except StaysOpen as error:
             at = next(step.id for step in sop.steps if step.id not in self.results)
             why = f": {error.comment}" if error.comment else ""
-            fix = f"`adderclaw sop approve {session.bus.run_id}` says yes and goes on"
-            return self._ended("needs_input", f"the step {at} waits for an answer ({error.approval_id}){why}; {fix}")
+            fix = f"`adderclaw sop approve {session.bus.run_id}` approves it and continues the run"
+            return self._turn_result(
+                "needs_input", f"the step {at} waits for an answer ({error.approval_id}){why}; {fix}"
+            )
         except AdderClawError as error:
             if isinstance(error, Stopped):
                 session.bus.tell({"event_type": "estop_triggered", "reason": str(error)})
-            return self._ended(outcome_of(error), str(error), error.by if isinstance(error, LimitError) else "")
-        return self._ended("completed", "")
+            return self._turn_result(outcome_of(error), str(error), error.by if isinstance(error, LimitError) else "")
+        return self._turn_result("completed", "")
 
     @property
-    def stored(self) -> Stored:
+    def stored(self) -> StoredResults:
         assert self._stored is not None
         return self._stored
 
     async def _begin(self) -> None:
         session = self.session
         self._require_no_stop()
-        self._stored = Stored(session)
+        self._stored = StoredResults(session)
         if self._stored.resumed:
             await lifecycle.begin(session)
             return
         text = prompts.opening(self.sop, self.values)
         if (refused := await lifecycle.submitted(session, text)) is not None:
             raise RunEnds("denied", f"a hook refused the SOP: {refused}", "hook")
-        given: dict[str, str] = session.secrets.scrub_all(self._given)
+        inputs: dict[str, str] = session.secrets.scrub_all(self._raw_inputs)
         message = Message("user", (TextBlock(session.secrets.scrub(text)),))
         with session.store.write() as cursor:
-            self._stored.begin(cursor, self.sop, given, self._said)
+            self._stored.begin(cursor, self.sop, inputs, self._options)
             keep_message(session, cursor, message)
         session.state.history.append(message)
 
@@ -99,7 +101,7 @@ class SopExecution:
 
     # -------------------------------------------------------------- one step
 
-    async def _step(self, step: Step) -> None:
+    async def _run_step(self, step: Step) -> None:
         known = self.stored.result(step)
         if known is not None and step.kind == "approval" and not known.succeeded and known.status != "skipped":
             raise RunEnds("denied", f"the step {step.id}: {known.error}")
@@ -113,31 +115,33 @@ class SopExecution:
         self._tell(step, "sop_step_started")
         match step.kind:
             case "tool":
-                result = await self._tool(step)
+                result = await self._run_tool(step)
             case "agent":
-                result = await self._agent(step)
+                result = await self._run_agent(step)
             case "approval":
-                result = await self._approval(step)
+                result = await self._run_approval(step)
         if result.aborts:
             self._abort(step, result)
 
     def _abort(self, step: Step, result: StepResult) -> None:
         outcome: Outcome = "denied" if result.status == "denied" else "error"
-        said = result.error.strip().splitlines()
-        raise RunEnds(outcome, f"the step {step.id} {result.status}" + (f": {said[0][:500]}" if said else ""))
+        error_lines = result.error.strip().splitlines()
+        raise RunEnds(
+            outcome, f"the step {step.id} {result.status}" + (f": {error_lines[0][:500]}" if error_lines else "")
+        )
 
-    def _finish(self, step: Step, result: StepResult, said: Sequence[Message] = ()) -> StepResult:
-        """Store what a step came to, with what is said of it, in one transaction; then tell."""
-        result = ending(step, result)
+    def _finish(self, step: Step, result: StepResult, messages: Sequence[Message] = ()) -> StepResult:
+        """Stores the result of a step with its messages in one transaction, then publishes it."""
+        result = with_abort(step, result)
         with self.session.store.write() as cursor:
-            for message in said:
+            for message in messages:
                 keep_message(self.session, cursor, message)
             self.stored.write(cursor, step.id, "", result.as_json())
-        for message in said:
+        for message in messages:
             self.session.state.history.append(message)
-        return self._came_to(step, result)
+        return self._add_result(step, result)
 
-    def _came_to(self, step: Step, result: StepResult) -> StepResult:
+    def _add_result(self, step: Step, result: StepResult) -> StepResult:
         self.results[step.id] = result
         self._tell(step, "sop_step_finished", {"status": result.status, "reason": result.error[:500]})
         return result
@@ -148,89 +152,95 @@ class SopExecution:
 
     # -------------------------------------------------------------- tools
 
-    async def _tool(self, step: Step) -> StepResult:
-        """Its call, tried again as often as the step says. What may have run already is not run again unasked."""
-        left = self.stored.last(step)
+    async def _run_tool(self, step: Step) -> StepResult:
+        """Makes the call of a step, with its retries. Never repeats a call that may have run without asking."""
+        left = self.stored.last_attempt(step)
         unbegun = {call.id: call for call in self.session.state.unfinished}
         waiting = left.call_id if left is not None and left.result is None and left.call_id in unbegun else ""
         self.session.state.unfinished = ()
-        if left is not None and not waiting and (unknown := await self._unknown(step, left)) is not None:
+        if left is not None and not waiting and (unknown := await self._interrupted_result(step, left)) is not None:
             return unknown
-        missing = self._unresolved(step)
+        missing = self._missing_argument(step)
         if missing:
             return self._finish(step, StepResult("failed", error=missing))
         for retry in range(step.retries + 1):
             last = retry == step.retries
-            result = await self._called(step, self._arguments(step), waiting, last=last)
+            result = await self._call_tool(step, self._arguments(step), waiting, last=last)
             waiting = ""
             if last or result.status != "failed":
-                return self._came_to(step, ending(step, result))
+                return self._add_result(step, with_abort(step, result))
             self._tell(step, "sop_step_retried", {"retry": retry + 1, "reason": result.error[:500]})
         raise AssertionError("unreachable")
 
-    async def _unknown(self, step: Step, left: Attempt) -> StepResult | None:
-        """A call of an earlier process that may have run: who goes on is asked, or the step counts as unknown.
+    async def _interrupted_result(self, step: Step, left: Attempt) -> StepResult | None:
+        """Handles a call of an earlier process that may have run: asks, or gives the step the status `unknown`.
 
-        None where the step is to be carried out.
+        Returns None if the step must be carried out.
         """
         if left.result is not None and left.result.status != "unknown":
             return None
         if left.result is None and self.stored.never_ran(left):
             return None
         if left.result is None:
-            self.stored.unknown(step, left, resume.UNKNOWN)
+            self.stored.save_unknown(step, left, resume.UNKNOWN)
         unknown = StepResult("unknown", error=resume.UNKNOWN)
         if step.on_failure == "continue":
             return self._finish(step, unknown)
-        answer = await self._asked(step, prompts.repeat(step, resume.UNKNOWN), "it was interrupted", None, left.call_id)
+        answer = await self._ask(
+            step, prompts.ask_to_repeat(step, resume.UNKNOWN), "it was interrupted", None, left.call_id
+        )
         return None if answer.approved else self._finish(step, unknown)
 
-    async def _called(self, step: Step, args: Json, waiting: str, *, last: bool) -> StepResult:
-        """One call by the gate, with its receipt. `waiting` is the id of one that never began, and is made again."""
+    async def _call_tool(self, step: Step, args: Json, waiting: str, *, last: bool) -> StepResult:
+        """Makes one call through the gate. `waiting` is the id of an earlier call that never began, which it reuses."""
         session, state = self.session, self.session.state
         number = self.stored.attempts(step) + (0 if waiting else 1)
         call = ToolCall(waiting or session.ids("call"), step.tool, args)
-        keep = self.stored.begins(step, number, call, last=last)
+        keep = self.stored.save_call(step, number, call, last=last)
         runtime = session.config.runtime
-        state.loops = LoopDetector(runtime.loop_warn_at, runtime.loop_stop_at)  # no model goes in circles here
+        state.loops = LoopDetector(runtime.loop_warn_at, runtime.loop_stop_at)  # retries are not a loop of the model
         state.stays = True
         try:
             done = await run_planned_call(session, call, keep, again=bool(waiting), seconds=step.timeout)
         finally:
             state.stays = False
         self._require_no_stop()
-        attempt = self.stored.last(step)
+        attempt = self.stored.last_attempt(step)
         assert attempt is not None
         assert attempt.result is not None
         if done.stop is not None:
             raise RunEnds("denied", f"a hook ended the run: {done.stop}".removesuffix(": "), "hook")
         return attempt.result
 
-    def _unresolved(self, step: Step) -> str:
-        """Why an argument has no value."""
-        for one in step.references:
-            if one.is_input:
+    def _missing_argument(self, step: Step) -> str:
+        """Returns why an argument has no value; empty if all have one."""
+        for reference in step.references:
+            if reference.is_input:
                 continue
-            result = self.results[one.source]
+            result = self.results[reference.source]
             if not result.succeeded:
-                return f"{one.argument}_from: the step {one.source} was {result.status}, and has no output"
+                why = f"because its status is {result.status}"
+                return f"{reference.argument}_from: the step {reference.source} has no output, {why}"
             if result.cut:
-                return f"{one.argument}_from: the output of the step {one.source} is too long: only a part is stored"
+                why = "was too long to store completely"
+                return f"{reference.argument}_from: the output of the step {reference.source} {why}"
         return ""
 
     def _arguments(self, step: Step) -> Json:
-        given = dict(step.args or {})
-        for one in step.references:
-            given[one.argument] = self.values[one.source] if one.is_input else self.results[one.source].output
-        return given
+        arguments = dict(step.args or {})
+        for reference in step.references:
+            arguments[reference.argument] = (
+                self.values[reference.source] if reference.is_input else self.results[reference.source].output
+            )
+        return arguments
 
     # -------------------------------------------------------------- agents
 
-    async def _agent(self, step: Step) -> StepResult:
-        """A child session's turn; its answer is the output."""
+    async def _run_agent(self, step: Step) -> StepResult:
+        """Runs a child session, whose answer is the output of the step."""
         session = self.session
         mark = session.ids("frame").rpartition("-")[2]
-        prompt = prompts.agent(self.sop, step, self.values, self._before(step), mark)
+        prompt = prompts.agent(self.sop, step, self.values, self._shown_results(step), mark)
         order = Child(
             prompt=prompt,
             agent_type="sop",
@@ -242,71 +252,73 @@ class SopExecution:
         )
         retry = 0
         while True:
-            given = {"step": step.id, "retry": retry, "prompt": digest(prompt)}
-            found = await session.ask("agent", given, self._worked(order, step.timeout))
-            result = self._of_agent(step, found)
+            question = {"step": step.id, "retry": retry, "prompt": digest(prompt)}
+            ended = await session.ask("agent", question, self._run_child(order, step.timeout))
+            result = self._agent_result(step, ended)
             if result.status != "failed" or retry == step.retries:
                 break
             retry += 1
             self._tell(step, "sop_step_retried", {"retry": retry, "reason": result.error[:500]})
         asked = Message("user", (TextBlock(step.prompt),))
-        said = (asked, Message("assistant", (TextBlock(result.output),))) if result.output else ()
-        return self._finish(step, result, said)
+        messages = (asked, Message("assistant", (TextBlock(result.output),))) if result.output else ()
+        return self._finish(step, result, messages)
 
-    def _of_agent(self, step: Step, found: Json) -> StepResult:
-        outcome, answer, reason = found["outcome"], found["answer"], found["reason"]
+    def _agent_result(self, step: Step, ended: Json) -> StepResult:
+        outcome, answer, reason = ended["outcome"], ended["answer"], ended["reason"]
         match outcome:
             case "completed":
                 return StepResult("succeeded", answer)
             case "limit" | "stopped" | "needs_input":
-                raise RunEnds(outcome, f"the step {step.id}: {reason or outcome}", found["by"])
+                raise RunEnds(outcome, f"the step {step.id}: {reason or outcome}", ended["by"])
             case "denied":
                 return StepResult("denied", error=reason or answer)
             case _:
                 return StepResult("failed", error=reason or answer or str(outcome))
 
-    async def _worked(self, order: Child, seconds: float | None) -> Json:
-        """How the agent's session ended. One that an earlier process left goes on, or had ended already."""
+    async def _run_child(self, order: Child, seconds: float | None) -> Json:
+        """Runs the agent's session, or continues the one of an earlier process; returns how it ended."""
         session = self.session
         left = subagents.of_call(session.store, session.session_id, order.tool_use_id)
         if left is not None and left.outcome == "completed":
             return {"outcome": "completed", "answer": left.answer, "reason": "", "by": ""}
         if left is not None and left.outcome != "denied":
-            had = subagents.tool_call_rounds(session.store, left.session_id) if left.outcome is None else 0
-            order = replace(order, again=left.session_id, rounds=had)
+            earlier_rounds = subagents.tool_call_rounds(session.store, left.session_id) if left.outcome is None else 0
+            order = replace(order, again=left.session_id, rounds=earlier_rounds)
         try:
             async with asyncio.timeout(seconds):
-                made = await session.host.spawn(order)
+                report = await session.host.spawn(order)
         except TimeoutError:
-            return {"outcome": TIMEOUT, "answer": "", "reason": f"not done within {seconds:g} s", "by": ""}
+            return {"outcome": TIMEOUT, "answer": "", "reason": f"did not finish within {seconds:g} s", "by": ""}
         except AdderClawError as error:
             by = error.by if isinstance(error, LimitError) else ""
             outcome = "stopped" if session.scene.stopped() else outcome_of(error)
             return {"outcome": outcome, "answer": "", "reason": str(error), "by": by}
-        return {"outcome": made.outcome, "answer": made.answer, "reason": made.reason, "by": made.ended_by}
+        return {"outcome": report.outcome, "answer": report.answer, "reason": report.reason, "by": report.ended_by}
 
-    def _before(self, step: Step) -> list[tuple[Step, StepResult]]:
-        """The steps whose outputs somebody is shown."""
-        done = [(one, self.results[one.id]) for one in self.sop.steps if one.id in self.results]
+    def _shown_results(self, step: Step) -> list[tuple[Step, StepResult]]:
+        """Returns the earlier steps whose outputs an agent or an approver is shown."""
+        done = [(earlier, self.results[earlier.id]) for earlier in self.sop.steps if earlier.id in self.results]
         if step.uses is not None:
-            return [(one, result) for one, result in done if one.id in step.uses]
-        return [(one, result) for one, result in done if one.kind != "approval" and result.status != "skipped"]
+            return [(earlier, result) for earlier, result in done if earlier.id in step.uses]
+        return [
+            (earlier, result) for earlier, result in done if earlier.kind != "approval" and result.status != "skipped"
+        ]
 
     # -------------------------------------------------------------- approvals
 
-    async def _approval(self, step: Step) -> StepResult:
-        place = self.sop.steps.index(step)
-        following = self.sop.steps[place + 1] if place + 1 < len(self.sop.steps) else None
-        shown = prompts.approver(self.sop, step, self.values, self._before(step), following)
-        answer = await self._asked(step, shown, step.prompt, step.expires)
+    async def _run_approval(self, step: Step) -> StepResult:
+        index = self.sop.steps.index(step)
+        following = self.sop.steps[index + 1] if index + 1 < len(self.sop.steps) else None
+        shown = prompts.approver(self.sop, step, self.values, self._shown_results(step), following)
+        answer = await self._ask(step, shown, step.prompt, step.expires)
         who = answer.who or answer.by
         if answer.approved:
-            return self._finish(step, StepResult("succeeded", f"approved by {who}" + _comment(answer)))
-        result = self._finish(step, StepResult("denied", error=f"denied by {who}" + _comment(answer)))
+            return self._finish(step, StepResult("succeeded", f"approved by {who}" + _format_comment(answer)))
+        result = self._finish(step, StepResult("denied", error=f"denied by {who}" + _format_comment(answer)))
         raise RunEnds("denied", f"the step {step.id}: {result.error}")
 
-    async def _asked(self, step: Step, shown: str, reason: str, seconds: float | None, about: str = "") -> Answer:
-        """Ask, here or wherever somebody answers; StaysOpen where nobody has. The answer holds for what came so far."""
+    async def _ask(self, step: Step, shown: str, reason: str, seconds: float | None, about: str = "") -> Answer:
+        """Asks for an approval; raises StaysOpen without an answer. An answer applies only to the results so far."""
         session = self.session
         so_far = {id: result.as_json() for id, result in self.results.items()}
         request = ApprovalRequest(
@@ -326,7 +338,7 @@ class SopExecution:
 
     # -------------------------------------------------------------- the end
 
-    def _ended(self, outcome: Outcome, reason: str, by: EndedBy = "") -> TurnResult:
+    def _turn_result(self, outcome: Outcome, reason: str, by: EndedBy = "") -> TurnResult:
         self.session.state.unfinished = ()
         outputs = [self.results[step.id].output for step in self.sop.steps if step.id in self.results]
         spoke = [step.kind != "approval" for step in self.sop.steps if step.id in self.results]
@@ -338,16 +350,16 @@ class SopExecution:
             {
                 "id": step.id,
                 "kind": step.kind,
-                **(self._shown(step.id) if step.id in self.results else {"status": "pending"}),
+                **(self._result_json(step.id) if step.id in self.results else {"status": "pending"}),
             }
             for step in self.sop.steps
         ]
         return {"sop": self.sop.name, "results": steps}
 
-    def _shown(self, id: str) -> Json:
-        made = self.results[id].as_json()
-        return {name: value for name, value in made.items() if name != "aborts"}
+    def _result_json(self, id: str) -> Json:
+        fields = self.results[id].as_json()
+        return {name: value for name, value in fields.items() if name != "aborts"}
 
 
-def _comment(answer: Answer) -> str:
+def _format_comment(answer: Answer) -> str:
     return f": {answer.comment}" if answer.comment else ""

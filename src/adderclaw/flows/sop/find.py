@@ -1,6 +1,6 @@
 """Finds and reads SOPs: those of a trusted workspace first, then the operator's, then those of an untrusted workspace.
 
-A command can write into `sops/`: what nobody trusts must not replace the operator's SOP and drop its approvals.
+A command can write into `sops/`, so a SOP of an untrusted workspace must not replace the operator's and its approvals.
 """
 
 import os
@@ -13,37 +13,37 @@ from adderclaw.core.errors import Refused, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.suggestions import meant
 from adderclaw.flows.sop import tool_check
-from adderclaw.flows.sop.parse import MAX_BYTES, read
+from adderclaw.flows.sop.parse import MAX_BYTES, read_draft
 from adderclaw.flows.sop.sop import FILE, FOLDER, NAME, InvalidSop, Problem, Sop
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 
 type Scope = Literal["workspace", "home", "path"]
-MOST = 500
-"""SOPs of one folder that are listed."""
+MAX_LISTED = 500
+"""How many SOPs of one folder are listed."""
 
 
-class Found(NamedTuple):
-    """A SOP that is there, whatever is wrong with it."""
+class SopLocation(NamedTuple):
+    """Where a SOP is; its file may be invalid."""
 
     name: str
     scope: Scope
     place: WorkspacePath
     hidden: bool = False
-    """Another SOP of the same name takes precedence and is the one that runs."""
+    """Whether another SOP of the same name takes precedence."""
 
     @property
     def file(self) -> str:
         return self.place.text
 
 
-class Where(NamedTuple):
-    """In which workspace and home to look."""
+class SopFolders(NamedTuple):
+    """The folders in which SOPs are searched."""
 
     root: str
     home: str
     trusted: bool
-    """Whether the operator trusts the workspace as it is now, with its SOPs."""
+    """Whether the operator trusts the workspace with its current files."""
 
     @property
     def folders(self) -> tuple[tuple[Scope, WorkspacePath], ...]:
@@ -56,38 +56,38 @@ class Where(NamedTuple):
         return (theirs, own) if self.trusted else (own, theirs)
 
 
-def where(options: Options) -> Where:
+def sop_folders(options: Options) -> SopFolders:
     from adderclaw import config
 
     loaded = config.load(config_file=options.config_file, workspace=options.workspace, here=options.here)
-    return Where(loaded.workspace, config.home(), loaded.trusted)
+    return SopFolders(loaded.workspace, config.home(), loaded.trusted)
 
 
-def listed(place: Where) -> list[Found]:
-    """All that are there, by name."""
-    found = [one for scope, folder in place.folders for one in _in(scope, folder)]
+def list_sops(folders: SopFolders) -> list[SopLocation]:
+    """Lists all SOPs, sorted by name."""
+    locations = [location for scope, folder in folders.folders for location in _sops_in(scope, folder)]
     first: dict[str, Scope] = {}
-    for one in found:
-        first.setdefault(one.name, one.scope)
-    rows = [one._replace(hidden=one.scope != first[one.name]) for one in found]
-    return sorted(rows, key=lambda one: (one.name, one.hidden))
+    for location in locations:
+        first.setdefault(location.name, location.scope)
+    rows = [location._replace(hidden=location.scope != first[location.name]) for location in locations]
+    return sorted(rows, key=lambda location: (location.name, location.hidden))
 
 
-def _in(scope: Scope, folder: WorkspacePath) -> Iterator[Found]:
+def _sops_in(scope: Scope, folder: WorkspacePath) -> Iterator[SopLocation]:
     try:
         entries = sorted(workspace.entries(folder), key=lambda entry: entry.path.name)
-    except (OSError, Refused):  # a folder that is not there, or is a link: nothing is found through one
+    except (OSError, Refused):  # the folder does not exist, or is a link, which is never followed
         return
-    for entry in entries[:MOST]:
-        place = entry.path / FILE
-        if entry.is_link or (entry.is_folder and _is_there(place)):
-            yield Found(entry.path.name, scope, place)
+    for entry in entries[:MAX_LISTED]:
+        file = entry.path / FILE
+        if entry.is_link or (entry.is_folder and _exists(file)):
+            yield SopLocation(entry.path.name, scope, file)
 
 
-def _is_there(place: WorkspacePath) -> bool:
-    """A link counts as one that is there: who reads it is told that it is a link."""
+def _exists(file: WorkspacePath) -> bool:
+    """Whether a file exists. A link counts, so that reading it reports that it is a link."""
     try:
-        workspace.status(place)
+        workspace.status(file)
     except Refused:
         return True
     except OSError:
@@ -95,63 +95,63 @@ def _is_there(place: WorkspacePath) -> bool:
     return True
 
 
-def find(wanted: str, place: Where) -> Found:
-    """By its name, or by the path of its file or folder."""
-    if is_path(wanted):
-        return _at(wanted, place)
-    if not NAME.fullmatch(wanted):
-        raise UsageError(f"{wanted[:80]!r} is no name of a SOP, and no path: a path has a / in it")
-    for scope, folder in place.folders:
-        at = folder / wanted / FILE
-        if _is_there(at):
-            return Found(wanted, scope, at)
-    names = [one.name for one in listed(place)]
-    looked = " and ".join(folder.text for _, folder in place.folders)
+def find(name: str, folders: SopFolders) -> SopLocation:
+    """Finds a SOP by its name, or by the path of its file or folder."""
+    if is_path(name):
+        return _locate_path(name, folders)
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name[:80]!r} is neither the name of a SOP nor a path; a path needs a / in it")
+    for scope, folder in folders.folders:
+        at = folder / name / FILE
+        if _exists(at):
+            return SopLocation(name, scope, at)
+    names = [sop.name for sop in list_sops(folders)]
+    searched = " and ".join(folder.text for _, folder in folders.folders)
     raise UsageError(
-        f"there is no SOP {wanted!r} in {looked}{meant(wanted, names) or '; `adderclaw sop list` lists them'}"
+        f"there is no SOP {name!r} in {searched}{meant(name, names) or '; `adderclaw sop list` lists them'}"
     )
 
 
-def is_path(wanted: str) -> bool:
-    return "/" in wanted or wanted.endswith(".toml") or wanted in (".", "..")
+def is_path(name: str) -> bool:
+    return "/" in name or name.endswith(".toml") or name in (".", "..")
 
 
-def _at(path: str, place: Where) -> Found:
-    """The operator named the file: its links are followed, and of the workspace none that leads out of it."""
+def _locate_path(path: str, folders: SopFolders) -> SopLocation:
+    """Locates a file that the operator named. Follows links, except those that lead out of the workspace."""
     whole = os.path.abspath(os.path.expanduser(path))
     if workspace.is_folder(workspace.resolved_path(followed(whole))):
         whole = os.path.join(whole, FILE)
     try:
-        file = workspace.named_file(whole, (place.root,))
+        file = workspace.named_file(whole, (folders.root,))
     except Refused as refusal:
         raise UsageError(refusal.reason) from refusal
-    return Found(os.path.basename(os.path.dirname(file.text)), "path", file)
+    return SopLocation(os.path.basename(os.path.dirname(file.text)), "path", file)
 
 
-def load(found: Found, known: tool_check.Known) -> Sop:
-    """Read and check it; InvalidSop has every problem."""
-    sop, problems = read(_text(found), found.file)
-    problems += tool_check.problems(sop, known, {one.step for one in problems})
-    if found.scope != "path" and sop.name and sop.name != found.name:
-        fix = "name both the same"
-        problems.append(Problem(1, "", f"it calls itself {sop.name!r}, and its folder is {found.name!r}; {fix}"))
+def load(location: SopLocation, known: tool_check.KnownTools) -> Sop:
+    """Reads and checks a SOP; raises InvalidSop with all problems."""
+    sop, problems = read_draft(_read_file(location), location.file)
+    problems += tool_check.tool_problems(sop, known, {problem.step for problem in problems})
+    if location.scope != "path" and sop.name and sop.name != location.name:
+        message = f"its name is {sop.name!r}, but its folder is {location.name!r}; give both the same name"
+        problems.append(Problem(1, "", message))
     if problems:
-        raise InvalidSop(found.file, problems)
+        raise InvalidSop(location.file, problems)
     return sop
 
 
-def _text(found: Found) -> str:
+def _read_file(location: SopLocation) -> str:
     try:
-        data, _ = workspace.read_head(found.place, MAX_BYTES + 1)
+        data, _ = workspace.read_head(location.place, MAX_BYTES + 1)
     except Refused as refusal:
-        raise InvalidSop(found.file, [Problem(0, "", f"it is not read: {refusal.reason}")]) from refusal
+        raise InvalidSop(location.file, [Problem(0, "", f"it cannot be read: {refusal.reason}")]) from refusal
     except OSError as error:
-        raise UsageError(f"{found.file}: {error.strerror}") from error
+        raise UsageError(f"{location.file}: {error.strerror}") from error
     if len(data) > MAX_BYTES:
-        raise InvalidSop(found.file, [Problem(0, "", f"it is larger than {MAX_BYTES:,} bytes")])
+        raise InvalidSop(location.file, [Problem(0, "", f"it is larger than {MAX_BYTES:,} bytes")])
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InvalidSop(found.file, [Problem(line, "", f"it is not UTF-8 text (byte {error.start})")]) from error
+        raise InvalidSop(location.file, [Problem(line, "", f"it is not UTF-8 text (byte {error.start})")]) from error
     return text.removeprefix("\ufeff")

@@ -1,10 +1,10 @@
-"""The inputs of a SOP: what is given as text becomes what each of them is declared as."""
+"""Parses the input texts of a SOP as the types that it declares."""
 
 from collections.abc import Mapping
 
 from adderclaw.core.errors import UsageError
 from adderclaw.core.suggestions import meant
-from adderclaw.flows.sop.parse import fits
+from adderclaw.flows.sop.parse import has_type
 from adderclaw.flows.sop.sop import Input, Sop
 
 MAX_VALUE = 1 << 20
@@ -13,57 +13,57 @@ BOOLEANS = {"true": True, "false": False}
 type Value = str | int | float | bool
 
 
-class _Unfit(Exception):
+class _InvalidValue(Exception):
     pass
 
 
-def bound(sop: Sop, given: Mapping[str, str]) -> dict[str, Value]:
-    """Name → value, defaults included; what is missing, unknown or unfit is reported at once."""
-    known = {one.name: one for one in sop.inputs}
+def bind_inputs(sop: Sop, texts: Mapping[str, str]) -> dict[str, Value]:
+    """Returns the values by name, with defaults; reports all missing, unknown and invalid inputs at once."""
+    known = {input_.name: input_ for input_ in sop.inputs}
     wrong = [
         f"there is no input {name[:80]!r} (inputs: {_names(sop)}){meant(name, known)}"
-        for name in given
+        for name in texts
         if name not in known
     ]
     values: dict[str, Value] = {}
-    for one in sop.inputs:
-        if one.name in given:
+    for input_ in sop.inputs:
+        if input_.name in texts:
             try:
-                values[one.name] = _value(one, given[one.name])
-            except _Unfit as unfit:
-                wrong.append(f"the input {one.name!r}: {unfit}")
-        elif one.default is not None:
-            values[one.name] = one.default
+                values[input_.name] = _parse_value(input_, texts[input_.name])
+            except _InvalidValue as unfit:
+                wrong.append(f"the input {input_.name!r}: {unfit}")
+        elif input_.default is not None:
+            values[input_.name] = input_.default
         else:
-            wrong.append(f"the input {one.name!r} is missing: give it with --input {one.name}=VALUE")
+            wrong.append(f"the input {input_.name!r} is missing: give it with --input {input_.name}=VALUE")
     if wrong:
         raise UsageError(f"{sop.name}: " + "; ".join(wrong))
     return values
 
 
 def _names(sop: Sop) -> str:
-    return ", ".join(one.name for one in sop.inputs) or "none"
+    return ", ".join(input_.name for input_ in sop.inputs) or "none"
 
 
-def _value(one: Input, text: str) -> Value:
+def _parse_value(input_: Input, text: str) -> Value:
     if len(text) > MAX_VALUE:
-        raise _Unfit(f"it is larger than {MAX_VALUE:,} characters")
-    if one.choices and text not in one.choices:
-        raise _Unfit(f"{text[:80]!r} is not one of {', '.join(one.choices)}")
-    made: Value = text
+        raise _InvalidValue(f"it is larger than {MAX_VALUE:,} characters")
+    if input_.choices and text not in input_.choices:
+        raise _InvalidValue(f"{text[:80]!r} is not one of {', '.join(input_.choices)}")
+    value: Value = text
     try:
-        match one.type:
+        match input_.type:
             case "integer":
-                made = int(text)
+                value = int(text)
             case "number":
-                made = float(text)
+                value = float(text)
             case "boolean":
-                made = BOOLEANS[text]
+                value = BOOLEANS[text]
             case _:
                 pass
     except (ValueError, KeyError):
-        made = text
-    if not fits(made, one.type):
-        takes = "true or false" if one.type == "boolean" else f"a value of the type {one.type}"
-        raise _Unfit(f"it takes {takes}, not {text[:80]!r}")
-    return made
+        value = text
+    if not has_type(value, input_.type):
+        takes = "true or false" if input_.type == "boolean" else f"a value of the type {input_.type}"
+        raise _InvalidValue(f"it takes {takes}, not {text[:80]!r}")
+    return value

@@ -1,4 +1,4 @@
-"""Steps run in the order of their file: each refers to steps before it, and to nothing else."""
+"""Checks that steps only refer to earlier steps, since they run in the order of their file."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,47 +6,47 @@ from adderclaw.core.suggestions import meant
 from adderclaw.flows.sop.sop import Step
 
 
-def problems(steps: Sequence[Step]) -> Iterator[tuple[int, str]]:
-    """(the step's number, what is wrong) of each reference that leads nowhere, forward or around."""
-    places = {step.id: place for place, step in reversed(list(enumerate(steps))) if step.id}
+def order_problems(steps: Sequence[Step]) -> Iterator[tuple[int, str]]:
+    """Yields the step's index and a message for each reference to a missing or later step, and for each cycle."""
+    indexes = {step.id: index for index, step in reversed(list(enumerate(steps))) if step.id}
     around = _cycles(steps)
-    for place, step in enumerate(steps):
-        for where, name in referred(step):
-            at = places.get(name)
-            if at is None:
-                known = [one.id for one in steps[:place] if one.id]
-                yield place, f"{where}: there is no step {name[:80]!r}{meant(name, known)}"
-            elif at == place:
-                yield place, f"{where}: a step cannot refer to itself"
-            elif at > place and (cycle := around.get(step.id)):
-                yield place, f"{where}: these steps wait for each other: {' → '.join(cycle)}"
-            elif at > place:
-                yield place, f"{where}: the step {name!r} comes later; move it before this one"
-            elif where.startswith("args.") and steps[at].kind == "approval":
-                yield place, f"{where}: the step {name!r} is an approval, which has no output"
+    for index, step in enumerate(steps):
+        for where, name in referenced_steps(step):
+            target = indexes.get(name)
+            if target is None:
+                known = [earlier.id for earlier in steps[:index] if earlier.id]
+                yield index, f"{where}: there is no step {name[:80]!r}{meant(name, known)}"
+            elif target == index:
+                yield index, f"{where}: a step cannot refer to itself"
+            elif target > index and (cycle := around.get(step.id)):
+                yield index, f"{where}: these steps wait for each other: {' → '.join(cycle)}"
+            elif target > index:
+                yield index, f"{where}: the step {name!r} comes later; move it before this one"
+            elif where.startswith("args.") and steps[target].kind == "approval":
+                yield index, f"{where}: the step {name!r} is an approval, which has no output"
 
 
-def referred(step: Step) -> Iterator[tuple[str, str]]:
-    """(where, the id of a step) of each step that this one refers to."""
-    yield from ((f"args.{one.argument}_from", one.source) for one in step.references if not one.is_input)
-    yield from (("when.step", one.source) for one in step.when if not one.is_input)
+def referenced_steps(step: Step) -> Iterator[tuple[str, str]]:
+    """Yields each step id that a step refers to, with the key that refers to it."""
+    yield from ((f"args.{source.argument}_from", source.source) for source in step.references if not source.is_input)
+    yield from (("when.step", source.source) for source in step.when if not source.is_input)
     yield from (("needs", name) for name in step.needs)
     yield from (("uses", name) for name in step.uses or ())
 
 
 def _cycles(steps: Sequence[Step]) -> dict[str, list[str]]:
-    """Each step that waits for itself, and on which way around."""
-    edges = {step.id: [name for _, name in referred(step)] for step in steps}
-    found: dict[str, list[str]] = {}
+    """Returns each step that waits for itself, with the cycle."""
+    edges = {step.id: [name for _, name in referenced_steps(step)] for step in steps}
+    cycles: dict[str, list[str]] = {}
     for start in edges:
         ways, seen = [[start]], {start}
-        while ways and start not in found:
+        while ways and start not in cycles:
             way = ways.pop(0)
             for name in edges.get(way[-1], ()):
                 if name == start and len(way) > 1:
-                    found[start] = [*way, start]
+                    cycles[start] = [*way, start]
                     break
                 if name not in seen:
                     seen.add(name)
                     ways.append([*way, name])
-    return found
+    return cycles

@@ -1,4 +1,4 @@
-"""SOP.toml into a Sop: every key and value looked at, every problem reported at once."""
+"""Parses SOP.toml, checks every key and value, and reports all problems at once."""
 
 import math
 import re
@@ -10,30 +10,30 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.suggestions import meant
 from adderclaw.core.types import Json
 from adderclaw.flows.sop import order
-from adderclaw.flows.sop.places import Places
+from adderclaw.flows.sop.places import SourceLines
 from adderclaw.flows.sop.sop import KINDS, NAME, ON_FAILURE, Condition, Input, InvalidSop, Problem, Reference, Sop, Step
 
 MAX_BYTES = 256 * 1024
-MOST_STEPS = 200
-MOST_INPUTS = 50
-MOST_RETRIES = 10
-LONGEST = 366 * 86_400.0
-"""Seconds of a time limit."""
-DEPTH = 20
-"""How deep the values of an argument may be nested."""
+MAX_STEPS = 200
+MAX_INPUTS = 50
+MAX_RETRIES = 10
+MAX_SECONDS = 366 * 86_400.0
+"""The longest time limit, in seconds."""
+MAX_DEPTH = 20
+"""How deeply the values of an argument may be nested."""
 TYPES = ("string", "integer", "number", "boolean")
 STATES = ("succeeded", "failed", "skipped")
-"""What a condition may ask of a step: `failed` is every end but success, a denial and an unknown one, too."""
+"""The states that a condition may test; `failed` includes `denied` and `unknown`."""
 
-TOP = ("name", "description", "on_failure", "inputs", "steps")
-COMMON = ("id", "kind", "when", "needs")
-KEYS: dict[str, tuple[str, ...]] = {
-    "tool": (*COMMON, "tool", "args", "on_failure", "timeout", "retries"),
-    "agent": (*COMMON, "prompt", "uses", "tools", "model", "on_failure", "timeout", "retries"),
-    "approval": (*COMMON, "prompt", "uses", "expires"),
+TOP_KEYS = ("name", "description", "on_failure", "inputs", "steps")
+COMMON_STEP_KEYS = ("id", "kind", "when", "needs")
+STEP_KEYS: dict[str, tuple[str, ...]] = {
+    "tool": (*COMMON_STEP_KEYS, "tool", "args", "on_failure", "timeout", "retries"),
+    "agent": (*COMMON_STEP_KEYS, "prompt", "uses", "tools", "model", "on_failure", "timeout", "retries"),
+    "approval": (*COMMON_STEP_KEYS, "prompt", "uses", "expires"),
 }
-OF_INPUT = ("type", "default", "required", "description", "choices")
-OF_WHEN = ("step", "input", "is", "equals", "contains", "not")
+INPUT_KEYS = ("type", "default", "required", "description", "choices")
+WHEN_KEYS = ("step", "input", "is", "equals", "contains", "not")
 
 TEMPLATE = re.compile(r"\{\{.*?\}\}|\$\{.*?\}|\{%.*?%\}", re.DOTALL)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
@@ -42,59 +42,59 @@ FROM, FROM_INPUT = "_from", "_from_input"
 
 
 class Draft(NamedTuple):
-    """What a file came to, and all that is wrong with it."""
+    """A SOP as far as it could be parsed, and the problems of its file."""
 
     sop: Sop
     problems: list[Problem]
 
 
 def parse(text: str, file: str) -> Sop:
-    """Raises InvalidSop with every problem. Which tools there are is not known here."""
-    sop, problems = read(text, file)
+    """Parses a SOP without checking that its tools exist; raises InvalidSop with all problems."""
+    sop, problems = read_draft(text, file)
     if problems:
         raise InvalidSop(file, problems)
     return sop
 
 
-def read(text: str, file: str) -> Draft:
-    """Raises InvalidSop for a file that is no TOML."""
+def read_draft(text: str, file: str) -> Draft:
+    """Parses as much of a SOP as possible; raises InvalidSop if the file is not TOML."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        place = re.search(r"\(at line (\d+), column \d+\)", str(error))
-        line = int(place[1]) if place else text.count("\n") + 1
-        raise InvalidSop(file, [Problem(line, "", f"it is no TOML: {error}")]) from None
+        position = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        line = int(position[1]) if position else text.count("\n") + 1
+        raise InvalidSop(file, [Problem(line, "", f"it is not valid TOML: {error}")]) from None
     except (RecursionError, ValueError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidSop(file, [Problem(0, "", f"it is no TOML: {why}")]) from None
-    made = _Reader(file, text, data)
-    return Draft(made.sop(), made.problems)
+        raise InvalidSop(file, [Problem(0, "", f"it is not valid TOML: {why}")]) from None
+    reader = _Reader(file, text, data)
+    return Draft(reader.sop(), reader.problems)
 
 
 class _Reader:
     def __init__(self, file: str, text: str, data: Json) -> None:
         self.file, self.text, self.data = file, text, data
         rows = data.get("steps")
-        self.places = Places(text, len(cast(list[object], rows)) if isinstance(rows, list) else 0)
+        self.places = SourceLines(text, len(cast(list[object], rows)) if isinstance(rows, list) else 0)
         self.problems: list[Problem] = []
-        self._step, self._at = "", 0
-        """The step that is looked at: its name for a person, and its number."""
+        self._step, self._step_index = "", 0
+        """The step being parsed: its name in messages, and its index."""
 
     def sop(self) -> Sop:
         data = self.data
-        self._unknown(data, TOP)
+        self._unknown_keys(data, TOP_KEYS)
         name, description = self._name(data), self._text(data, "description")
         default = self._choice(data, "on_failure", ON_FAILURE, "abort")
         inputs = self._inputs(data.get("inputs", {}))
         steps = self._steps(data.get("steps"), default)
         self._step = ""
-        known = {one.name for one in inputs}
-        for place, step in enumerate(steps):
-            self._step, self._at = step.id, place
-            self._known_inputs(step, known)
-        for place, message in order.problems(steps):
-            self._step, self._at = steps[place].id, place
-            self._wrong(message)
+        known = {input_.name for input_ in inputs}
+        for index, step in enumerate(steps):
+            self._step, self._step_index = step.id, index
+            self._check_inputs(step, known)
+        for index, message in order.order_problems(steps):
+            self._step, self._step_index = steps[index].id, index
+            self._report(message)
         return Sop(self.file, name, description, tuple(steps), tuple(inputs), self.text)
 
     # -------------------------------------------------------------- the file
@@ -102,95 +102,95 @@ class _Reader:
     def _name(self, data: Json) -> str:
         name = self._text(data, "name")
         if "name" not in data:
-            self._wrong('a SOP has a name: name = "daily-check"')
+            self._report('the SOP has no name; add one, such as name = "daily-check"')
         elif name and not NAME.fullmatch(name):
-            self._wrong(f"name = {name[:80]!r}: {_FORM}", "name")
+            self._report(f"name = {name[:80]!r}: {_NAME_FORM}", "name")
         return name
 
-    def _inputs(self, given: object) -> list[Input]:
-        if not isinstance(given, dict):
-            self._wrong('inputs is a table: [inputs.folder] and below it type = "string"', "inputs")
+    def _inputs(self, tables: object) -> list[Input]:
+        if not isinstance(tables, dict):
+            self._report('inputs must be a table, such as [inputs.folder] followed by type = "string"', "inputs")
             return []
-        rows = cast("dict[str, object]", given)
-        if len(rows) > MOST_INPUTS:
-            self._wrong(f"there are {len(rows)} inputs; at most {MOST_INPUTS}")
-        return [self._input(name, row) for name, row in list(rows.items())[:MOST_INPUTS]]
+        rows = cast("dict[str, object]", tables)
+        if len(rows) > MAX_INPUTS:
+            self._report(f"there are {len(rows)} inputs; at most {MAX_INPUTS}")
+        return [self._input(name, row) for name, row in list(rows.items())[:MAX_INPUTS]]
 
-    def _input(self, name: str, given: object) -> Input:
+    def _input(self, name: str, table: object) -> Input:
         where = f"inputs.{name}"
         if not NAME.fullmatch(name):
-            self._wrong(f"the input {name[:80]!r}: {_FORM}")
-        if not isinstance(given, dict):
-            self._wrong(f'{where} is a table, such as {{ type = "string", default = "." }}')
+            self._report(f"the input {name[:80]!r}: {_NAME_FORM}")
+        if not isinstance(table, dict):
+            self._report(f'{where} must be a table, such as {{ type = "string", default = "." }}')
             return Input(name)
-        row = cast(Json, given)
-        self._unknown(row, OF_INPUT, f" of the input {name}")
+        row = cast(Json, table)
+        self._unknown_keys(row, INPUT_KEYS, f" of the input {name}")
         kind = self._choice(row, "type", TYPES, "string", where)
         default = row.get("default")
-        if default is not None and not fits(default, kind):
-            self._wrong(f"{where}: default = {default!r} is no {kind}")
+        if default is not None and not has_type(default, kind):
+            self._report(f"{where}: default = {default!r} is not of the type {kind}")
             default = None
         if isinstance(default, str):
-            self._no_template(default, f"{where}: default")
+            self._has_no_template(default, f"{where}: default")
         choices = self._texts(row, "choices", where) or ()
         if choices and isinstance(default, str) and default not in choices:
-            self._wrong(f"{where}: default = {default!r} is not one of its choices ({', '.join(choices)})")
+            self._report(f"{where}: default = {default!r} is not one of its choices ({', '.join(choices)})")
         required = row.get("required", default is None)
         if not isinstance(required, bool):
-            self._wrong(f"{where}: required is true or false")
+            self._report(f"{where}: required must be true or false")
         elif required == (default is not None):
-            fix = "leave one of the two out" if required else "give it a default"
-            self._wrong(f"{where}: an input is required or has a default; {fix}")
+            fix = "remove one of the two" if required else "add a default"
+            self._report(f"{where}: an input is either required or has a default; {fix}")
         return Input(name, cast(Any, kind), cast(Any, default), self._text(row, "description", where), tuple(choices))
 
     # -------------------------------------------------------------- steps
 
-    def _steps(self, given: object, default: str) -> list[Step]:
-        if not isinstance(given, list) or not given:
-            self._wrong("a SOP has steps: each begins with [[steps]] and has an id and a kind", "steps")
+    def _steps(self, tables: object, default: str) -> list[Step]:
+        if not isinstance(tables, list) or not tables:
+            self._report("the SOP has no steps; begin each with [[steps]], and give it an id and a kind", "steps")
             return []
-        rows = cast("list[object]", given)
-        if len(rows) > MOST_STEPS:
-            self._wrong(f"there are {len(rows)} steps; at most {MOST_STEPS}")
-        made: list[Step] = []
+        rows = cast("list[object]", tables)
+        if len(rows) > MAX_STEPS:
+            self._report(f"there are {len(rows)} steps; at most {MAX_STEPS}")
+        steps: list[Step] = []
         first: dict[str, int] = {}
-        for place, row in enumerate(rows[:MOST_STEPS]):
-            self._step, self._at = str(place + 1), place
+        for index, row in enumerate(rows[:MAX_STEPS]):
+            self._step, self._step_index = str(index + 1), index
             if not isinstance(row, dict):
-                self._wrong("a step is a table: [[steps]]")
+                self._report("a step must be a table that begins with [[steps]]")
                 continue
-            step = self._one(cast(Json, row), place, default)
+            step = self._step_of(cast(Json, row), index, default)
             if step.id in first:
-                line = self.places.of(first[step.id])
-                self._wrong(
+                line = self.places.step_line(first[step.id])
+                self._report(
                     f"this id is used twice, first {f'in line {line}' if line else f'by step {first[step.id] + 1}'}",
                     "id",
                 )
             elif step.id:
-                first[step.id] = place
-            made.append(step)
+                first[step.id] = index
+            steps.append(step)
         self._step = ""
-        return made
+        return steps
 
-    def _one(self, row: Json, place: int, default: str) -> Step:
+    def _step_of(self, row: Json, index: int, default: str) -> Step:
         id = self._text(row, "id")
         if isinstance(row.get("id"), str) and NAME.fullmatch(id):
             self._step = id
         elif "id" not in row:
-            self._wrong('it has no id: id = "list"')
+            self._report('it has no id; add one, such as id = "list"')
         elif id:
-            self._wrong(f"id = {id[:80]!r}: {_FORM}", "id")
+            self._report(f"id = {id[:80]!r}: {_NAME_FORM}", "id")
         kind = self._choice(row, "kind", KINDS, "")
         if "kind" not in row:
-            self._wrong(f'it has no kind: kind = "tool" ({", ".join(KINDS)})')
+            self._report(f'it has no kind; add one, such as kind = "tool" (kinds: {", ".join(KINDS)})')
         if kind:
-            self._of_another(row, kind)
-        self._unknown(row, [key for keys in KEYS.values() for key in keys], " of a step")
+            self._foreign_keys(row, kind)
+        self._unknown_keys(row, [key for keys in STEP_KEYS.values() for key in keys], " of a step")
         args, references = self._args(row) if kind == "tool" else (None, ())
         return Step(
             id=id if NAME.fullmatch(id) else "",
             kind=cast(Any, kind or "tool"),
-            line=self.places.of(place),
+            line=self.places.step_line(index),
             tool=self._tool(row) if kind == "tool" else "",
             args=args,
             references=references,
@@ -200,204 +200,209 @@ class _Reader:
             ),
             when=self._conditions(row),
             needs=tuple(self._texts(row, "needs") or ()),
-            uses=self._optional(row, "uses"),
-            tools=self._optional(row, "tools"),
+            uses=self._optional_texts(row, "uses"),
+            tools=self._optional_texts(row, "tools"),
             model=self._text(row, "model"),
             timeout=self._duration(row, "timeout"),
             retries=self._retries(row),
             expires=self._duration(row, "expires"),
         )
 
-    def _of_another(self, row: Json, kind: str) -> None:
-        """A key that only another kind of step has."""
+    def _foreign_keys(self, row: Json, kind: str) -> None:
+        """Reports keys that only other kinds of steps have."""
         for key in row:
-            if key in KEYS[kind]:
+            if key in STEP_KEYS[kind]:
                 continue
-            whose = [other for other, keys in KEYS.items() if key in keys]
+            whose = [other for other, keys in STEP_KEYS.items() if key in keys]
             if key == "on_failure":
-                self._wrong("an approval that is denied ends the run: leave on_failure out", key)
+                self._report("an approval cannot have on_failure, since a denial always ends the run; remove it", key)
             elif whose:
-                self._wrong(f"{key} is for a step of the kind {' or '.join(whose)}, and this one is {kind}", key)
+                self._report(f"{key} is only for steps of the kind {' or '.join(whose)}; this one is {kind}", key)
 
     def _tool(self, row: Json) -> str:
         name = self._text(row, "tool")
         if not name:
-            self._wrong('a step of the kind tool names its tool: tool = "file_list"')
+            self._report('a step of the kind tool needs a tool, such as tool = "file_list"')
         return name
 
     def _prompt(self, row: Json) -> str:
         prompt = self._text(row, "prompt")
         if not prompt.strip():
-            self._wrong(f"a step of the kind {row.get('kind')} has a prompt")
-        self._no_template(prompt, "prompt", "prompt")
+            self._report(f"a step of the kind {row.get('kind')} needs a prompt")
+        self._has_no_template(prompt, "prompt", "prompt")
         return prompt
 
     def _args(self, row: Json) -> tuple[Json, tuple[Reference, ...]]:
-        given = row.get("args", {})
-        if not isinstance(given, dict):
-            self._wrong('args is a table: args = { path = "." }', "args")
+        args = row.get("args", {})
+        if not isinstance(args, dict):
+            self._report('args must be a table, such as args = { path = "." }', "args")
             return {}, ()
         plain: Json = {}
         references: list[Reference] = []
-        for key, value in cast(Json, given).items():
+        for key, value in cast(Json, args).items():
             is_input = key.endswith(FROM_INPUT)
             name = key.removesuffix(FROM_INPUT if is_input else FROM)
             if name == key or not name:
                 if self._is_json(value, f"args.{key}"):
                     plain[key] = value
             elif not isinstance(value, str) or not NAME.fullmatch(value):
-                self._wrong(f"args.{key} names {'an input' if is_input else 'an earlier step by its id'}", key)
+                expected = "the name of an input" if is_input else "the id of an earlier step"
+                self._report(f"args.{key} must be {expected}", key)
             else:
                 references.append(Reference(name, value, is_input))
-        named = [one.argument for one in references]
+        named = [reference.argument for reference in references]
         for name in sorted({name for name in named if name in plain or named.count(name) > 1}):
-            self._wrong(f"args: {name} is given twice", "args")
+            self._report(f"args: {name} is set twice", "args")
         return plain, tuple(references)
 
     def _is_json(self, value: object, where: str, depth: int = 0) -> bool:
-        """Whether a value can be an argument: what JSON has, without templates."""
-        if depth > DEPTH:
-            self._wrong(f"{where} is nested more than {DEPTH} deep", "args")
+        """Whether a value can be an argument: JSON without templates."""
+        if depth > MAX_DEPTH:
+            self._report(f"{where} is nested more than {MAX_DEPTH} levels deep", "args")
             return False
         match value:
             case str():
-                return self._no_template(value, where, "args")
+                return self._has_no_template(value, where, "args")
             case bool():
                 return True
             case int() | float():
                 if math.isfinite(value) and abs(value) < 2**53:
                     return True
-                self._wrong(f"{where} = {value!r:.40} is no number that JSON has", "args")
+                self._report(f"{where} = {value!r:.40} is not a number that JSON can represent", "args")
                 return False
             case list():
                 rows = cast("list[object]", value)
                 unfit = [
-                    place for place, one in enumerate(rows) if not self._is_json(one, f"{where}[{place}]", depth + 1)
+                    index
+                    for index, element in enumerate(rows)
+                    if not self._is_json(element, f"{where}[{index}]", depth + 1)
                 ]
                 return not unfit
             case dict():
                 table = cast(Json, value)
-                return not [key for key, one in table.items() if not self._is_json(one, f"{where}.{key}", depth + 1)]
+                return not [
+                    key for key, element in table.items() if not self._is_json(element, f"{where}.{key}", depth + 1)
+                ]
             case _:
-                self._wrong(f"{where}: a {type(value).__name__} is no value of an argument; write it as a text", "args")
+                self._report(f"{where}: a {type(value).__name__} cannot be an argument; write it as a text", "args")
                 return False
 
     def _conditions(self, row: Json) -> tuple[Condition, ...]:
-        given = row.get("when", [])
-        tables = cast("list[object]", given) if isinstance(given, list) else [given]
-        made = [self._condition(one) for one in tables]
-        return tuple(one for one in made if one is not None)
+        when = row.get("when", [])
+        tables = cast("list[object]", when) if isinstance(when, list) else [when]
+        conditions = [self._condition(part) for part in tables]
+        return tuple(part for part in conditions if part is not None)
 
-    def _condition(self, given: object) -> Condition | None:
-        form = 'when = { step = "list", is = "succeeded" }, or equals = or contains = in place of is'
-        if not isinstance(given, dict):
-            self._wrong(f"when is a table, not an expression: {form}", "when")
+    def _condition(self, table: object) -> Condition | None:
+        form = 'write when = { step = "list", is = "succeeded" }, or use `equals` or `contains` instead of `is`'
+        if not isinstance(table, dict):
+            self._report(f"when must be a table, not an expression: {form}", "when")
             return None
-        row = cast(Json, given)
-        self._unknown(row, OF_WHEN, " of when")
+        row = cast(Json, table)
+        self._unknown_keys(row, WHEN_KEYS, " of when")
         sources = [key for key in ("step", "input") if key in row]
         tests = [key for key in ("is", "equals", "contains") if key in row]
         if len(sources) != 1 or len(tests) != 1 or (sources == ["input"] and tests == ["is"]):
-            self._wrong(f"when names one step or input and one test: {form}", "when")
+            self._report(f"when needs one step or input, and one test: {form}", "when")
             return None
         source, value, negated = row[sources[0]], row[tests[0]], row.get("not", False)
         if not isinstance(source, str) or not isinstance(value, str) or not isinstance(negated, bool):
-            self._wrong(f"when: its values are texts, and not is true or false: {form}", "when")
+            self._report(f"when: the values must be texts, and `not` must be true or false: {form}", "when")
             return None
         if tests == ["is"] and value not in STATES:
-            self._wrong(f"when: is = {value[:80]!r}: it is one of {', '.join(STATES)}", "when")
+            self._report(f"when: is = {value[:80]!r}: it must be one of {', '.join(STATES)}", "when")
             return None
-        self._no_template(value, f"when.{tests[0]}", "when")
+        self._has_no_template(value, f"when.{tests[0]}", "when")
         return Condition(source, sources == ["input"], cast(Any, tests[0]), value, negated)
 
-    def _known_inputs(self, step: Step, known: set[str]) -> None:
-        used = [(f"args.{one.argument}{FROM_INPUT}", one.source) for one in step.references if one.is_input]
-        used += [("when.input", one.source) for one in step.when if one.is_input]
+    def _check_inputs(self, step: Step, known: set[str]) -> None:
+        used = [(f"args.{use.argument}{FROM_INPUT}", use.source) for use in step.references if use.is_input]
+        used += [("when.input", use.source) for use in step.when if use.is_input]
         for where, name in used:
             if name not in known:
-                there = ", ".join(sorted(known)) or "none"
-                self._wrong(f"{where}: there is no input {name[:80]!r} (inputs: {there}){meant(name, known)}")
+                listed = ", ".join(sorted(known)) or "none"
+                self._report(f"{where}: there is no input {name[:80]!r} (inputs: {listed}){meant(name, known)}")
 
     # -------------------------------------------------------------- values
 
     def _retries(self, row: Json) -> int:
-        given = row.get("retries", 0)
-        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MOST_RETRIES:
-            self._wrong(f"retries is a whole number from 0 to {MOST_RETRIES}", "retries")
+        retries = row.get("retries", 0)
+        if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= MAX_RETRIES:
+            self._report(f"retries must be a whole number from 0 to {MAX_RETRIES}", "retries")
             return 0
-        return given
+        return retries
 
     def _duration(self, row: Json, key: str) -> float | None:
-        given = row.get(key)
-        if given is None:
+        duration = row.get(key)
+        if duration is None:
             return None
         seconds = 0.0
-        if isinstance(given, str) and (found := _DURATION.fullmatch(given.strip())):
-            seconds = float(found[1]) * _SECONDS[found[2]]
-        elif isinstance(given, int | float) and not isinstance(given, bool):
-            seconds = float(given)
-        if not 0 < seconds <= LONGEST:
-            self._wrong(f'{key} = {given!r:.40}: write seconds, or "90s", "10m", "2h", "3d"', key)
+        if isinstance(duration, str) and (match := _DURATION.fullmatch(duration.strip())):
+            seconds = float(match[1]) * _SECONDS[match[2]]
+        elif isinstance(duration, int | float) and not isinstance(duration, bool):
+            seconds = float(duration)
+        if not 0 < seconds <= MAX_SECONDS:
+            self._report(f'{key} = {duration!r:.40}: write seconds, or "90s", "10m", "2h", "3d"', key)
             return None
         return seconds
 
     def _choice(self, row: Json, key: str, known: Sequence[str], default: str, where: str = "") -> str:
-        given = row.get(key, default)
-        if given in known or key not in row:
-            return str(given)
-        hint = meant(given, known) if isinstance(given, str) else ""
+        choice = row.get(key, default)
+        if choice in known or key not in row:
+            return str(choice)
+        hint = meant(choice, known) if isinstance(choice, str) else ""
         prefix = f"{where}: " if where else ""
-        self._wrong(f"{prefix}{key} = {given!r:.80}: it is one of {', '.join(known)}{hint}", key)
+        self._report(f"{prefix}{key} = {choice!r:.80}: it must be one of {', '.join(known)}{hint}", key)
         return default
 
     def _text(self, row: Json, key: str, where: str = "") -> str:
-        given = row.get(key, "")
-        if isinstance(given, str):
-            return given
-        self._wrong(f"{f'{where}: ' if where else ''}{key} is a text, not {given!r:.60}", key)
+        text = row.get(key, "")
+        if isinstance(text, str):
+            return text
+        self._report(f"{f'{where}: ' if where else ''}{key} must be a text, not {text!r:.60}", key)
         return ""
 
-    def _optional(self, row: Json, key: str) -> tuple[str, ...] | None:
-        found = self._texts(row, key)
-        return None if found is None else tuple(found)
+    def _optional_texts(self, row: Json, key: str) -> tuple[str, ...] | None:
+        texts = self._texts(row, key)
+        return None if texts is None else tuple(texts)
 
     def _texts(self, row: Json, key: str, where: str = "") -> list[str] | None:
-        given = row.get(key)
-        if given is None:
+        texts = row.get(key)
+        if texts is None:
             return None
-        if isinstance(given, list) and all(isinstance(one, str) for one in cast("list[object]", given)):
-            return cast("list[str]", given)
-        self._wrong(f"{f'{where}: ' if where else ''}{key} is a list of texts", key)
+        if isinstance(texts, list) and all(isinstance(text, str) for text in cast("list[object]", texts)):
+            return cast("list[str]", texts)
+        self._report(f"{f'{where}: ' if where else ''}{key} must be a list of texts", key)
         return []
 
-    def _unknown(self, row: Mapping[str, object], known: Iterable[str], of: str = "") -> None:
+    def _unknown_keys(self, row: Mapping[str, object], known: Iterable[str], of: str = "") -> None:
         names = list(dict.fromkeys(known))
         for key in row:
             if key not in names:
-                self._wrong(f"there is no key {key[:80]!r}{of}{meant(key, names)}", key)
+                self._report(f"there is no key {key[:80]!r}{of}{meant(key, names)}", key)
 
-    def _no_template(self, text: str, where: str, key: str = "") -> bool:
-        found = TEMPLATE.search(text)
-        if found is None:
+    def _has_no_template(self, text: str, where: str, key: str = "") -> bool:
+        match = TEMPLATE.search(text)
+        if match is None:
             return True
-        fix = f"nothing is filled into texts; write NAME{FROM} = STEP or NAME{FROM_INPUT} = INPUT for an argument"
+        fix = f"texts are not templates; write NAME{FROM} = STEP or NAME{FROM_INPUT} = INPUT for an argument"
         if where.endswith("prompt"):
-            fix = "nothing is filled into texts; an agent and an approver are shown the inputs and the outputs of steps"
-        if found[0].startswith("${"):
-            fix += ", and a variable of the shell is written $NAME"
-        self._wrong(f"{where} has a template, {found[0][:60]!r}: {fix}", key)
+            fix = "prompts are not templates; agents and approvers see the inputs and the outputs of steps anyway"
+        if match[0].startswith("${"):
+            fix += ", and write $NAME for a variable of the shell"
+        self._report(f"{where} has a template, {match[0][:60]!r}: {fix}", key)
         return False
 
-    def _wrong(self, message: str, key: str = "") -> None:
-        line = self.places.of(self._at, key) if self._step else self.places.top(key)
+    def _report(self, message: str, key: str = "") -> None:
+        line = self.places.step_line(self._step_index, key) if self._step else self.places.top_line(key)
         self.problems.append(Problem(line, self._step, message))
 
 
-_FORM = "letters, digits, - and _, beginning with a letter or a digit, at most 64"
+_NAME_FORM = "use at most 64 letters, digits, - and _, beginning with a letter or a digit"
 
 
-def fits(value: object, kind: str) -> bool:
-    """Whether a value is of an input's type."""
+def has_type(value: object, kind: str) -> bool:
+    """Whether a value has the type of an input."""
     match kind:
         case "integer":
             return isinstance(value, int) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""What each step of a run came to, stored as it ends: who resumes the run repeats nothing that is finished."""
+"""Stores the result of each step of a run, so that a resumed run repeats nothing that is finished."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,8 +14,8 @@ from adderclaw.flows.sop.sop import Sop, Status, Step
 from adderclaw.storage import Store, workflows
 from adderclaw.storage.workflows import GoalResult, WorkflowStart
 
-PLAN = "(plan)"
-"""Stands where a workflow has the persona: the row with the steps as the run began with them."""
+PLAN_ROW = "(plan)"
+"""Marks the row with the planned steps, in the column that holds the persona of a workflow."""
 
 
 @record
@@ -24,9 +24,9 @@ class StepResult:
     output: str = ""
     error: str = ""
     aborts: bool = False
-    """The run ended with it: who resumes the run tries the step again."""
+    """Whether it ended the run; a resumed run tries the step again."""
     cut: bool = False
-    """The output is not whole: it was too long to be stored."""
+    """Whether the output is incomplete, because it was too long to store."""
 
     @property
     def succeeded(self) -> bool:
@@ -36,12 +36,12 @@ class StepResult:
         return {name: value for name, value in asdict(self).items() if value not in ("", False)}
 
 
-def of_json(body: Json) -> StepResult:
+def result_from_json(body: Json) -> StepResult:
     return StepResult(**body)
 
 
-def of_call(result: ToolResult, *, denied: bool) -> StepResult:
-    """What a tool call came to; what hooks added to its result is none of its output."""
+def result_of_call(result: ToolResult, *, denied: bool) -> StepResult:
+    """Returns the result of a tool call, without what hooks added to its output."""
     text = result.content[: result.frame.length] if result.frame is not None else result.content
     if denied:
         return StepResult("denied", error=text)
@@ -52,9 +52,9 @@ def of_call(result: ToolResult, *, denied: bool) -> StepResult:
     return StepResult("succeeded", text, cut=text.endswith(TRUNCATED))
 
 
-def begun_with(run_id: str, sop: Sop, inputs: Mapping[str, str], said: Mapping[str, str]) -> WorkflowStart:
-    """What is needed to resume the run of a SOP."""
-    return WorkflowStart(run_id, sop.file, sop.name, sop.fingerprint, dict(inputs), dict(said))
+def begin_record(run_id: str, sop: Sop, inputs: Mapping[str, str], options: Mapping[str, str]) -> WorkflowStart:
+    """Returns the record that is needed to resume the run of a SOP."""
+    return WorkflowStart(run_id, sop.file, sop.name, sop.fingerprint, dict(inputs), dict(options))
 
 
 class Attempt(NamedTuple):
@@ -65,106 +65,111 @@ class Attempt(NamedTuple):
     result: StepResult | None
 
 
-class Stored:
-    """The rows of a run: what an earlier process left, and this one's as they come."""
+class StoredResults:
+    """The stored rows of a run, from earlier processes and from this one."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
-        found = session.look("kept", {}, lambda: workflows.results_for_tape(session.store, self._run_id))
-        self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
-        self.resumed = ("", PLAN) in self._rows
+        stored = session.look("kept", {}, lambda: workflows.results_for_tape(session.store, self._run_id))
+        self._rows: dict[tuple[str, str], Json] = {(step_id, kind): body for step_id, kind, body in stored["rows"]}
+        self.resumed = ("", PLAN_ROW) in self._rows
 
-    def begin(self, cursor: Cursor, sop: Sop, inputs: Mapping[str, str], said: Mapping[str, str]) -> None:
-        workflows.begin(cursor, begun_with(self._run_id, sop, inputs, said))
-        self.write(cursor, "", PLAN, {"description": sop.description, "steps": [planned(step) for step in sop.steps]})
+    def begin(self, cursor: Cursor, sop: Sop, inputs: Mapping[str, str], options: Mapping[str, str]) -> None:
+        workflows.begin(cursor, begin_record(self._run_id, sop, inputs, options))
+        self.write(
+            cursor, "", PLAN_ROW, {"description": sop.description, "steps": [planned_step(step) for step in sop.steps]}
+        )
 
     def result(self, step: Step) -> StepResult | None:
-        """What a step came to, if it did."""
+        """Returns the result of a step; None if it has none yet."""
         body = self._rows.get((step.id, ""))
-        return of_json(body) if body is not None else None
+        return result_from_json(body) if body is not None else None
 
-    def last(self, step: Step) -> Attempt | None:
-        """The last call that was made for a step."""
+    def last_attempt(self, step: Step) -> Attempt | None:
+        """Returns the last call that was made for a step."""
         number = self.attempts(step)
         if not number:
             return None
         body = self._rows[step.id, str(number)]
-        return Attempt(number, body["call"], of_json(body["result"]) if body["result"] is not None else None)
+        return Attempt(number, body["call"], result_from_json(body["result"]) if body["result"] is not None else None)
 
     def attempts(self, step: Step) -> int:
-        return sum(place == step.id and kind.isdigit() for place, kind in self._rows)
+        return sum(step_id == step.id and kind.isdigit() for step_id, kind in self._rows)
 
     def never_ran(self, attempt: Attempt) -> bool:
         return resume.never_ran(self._session.store, self._session.session_id, attempt.call_id)
 
-    def begins(self, step: Step, number: int, call: ToolCall, *, last: bool) -> Keep:
-        """Note a call before anything of it is done; returns what stores its result in the call's own transaction.
+    def save_call(self, step: Step, number: int, call: ToolCall, *, last: bool) -> Keep:
+        """Stores a call before it runs; returns a callback that stores its result in the transaction of the call.
 
-        `last`: what it comes to is what the step comes to, also where it failed.
+        `last` means that its result is the result of the step even if it failed.
         """
-        self._soon(step.id, str(number), {"call": call.id, "result": None})
+        self._write_soon(step.id, str(number), {"call": call.id, "result": None})
 
-        def ended(cursor: Cursor, found: ToolResult, denied: bool) -> None:
-            result = of_call(found, denied=denied)
+        def ended(cursor: Cursor, tool_result: ToolResult, denied: bool) -> None:
+            result = result_of_call(tool_result, denied=denied)
             self.write(cursor, step.id, str(number), {"call": call.id, "result": result.as_json()})
             if last or result.status != "failed":
-                self.write(cursor, step.id, "", ending(step, result).as_json())
+                self.write(cursor, step.id, "", with_abort(step, result).as_json())
 
         return ended
 
-    def unknown(self, step: Step, attempt: Attempt, why: str) -> None:
-        """Nobody knows what a call came to: that is what is stored of it."""
+    def save_unknown(self, step: Step, attempt: Attempt, why: str) -> None:
+        """Stores that the result of a call is unknown."""
         result = StepResult("unknown", error=why)
-        self._soon(step.id, str(attempt.number), {"call": attempt.call_id, "result": result.as_json()})
+        self._write_soon(step.id, str(attempt.number), {"call": attempt.call_id, "result": result.as_json()})
 
-    def _soon(self, place: str, kind: str, body: Json) -> None:
-        self._rows[place, kind] = body
-        self._session.store.write_next(lambda cursor: self.write(cursor, place, kind, body))
+    def _write_soon(self, step_id: str, kind: str, body: Json) -> None:
+        self._rows[step_id, kind] = body
+        self._session.store.write_next(lambda cursor: self.write(cursor, step_id, kind, body))
 
-    def write(self, cursor: Cursor, place: str, kind: str, body: Json) -> None:
-        self._rows[place, kind] = body
-        done = GoalResult(place, kind, place, self._session.session_id, self._session.secrets.scrub_all(body))
+    def write(self, cursor: Cursor, step_id: str, kind: str, body: Json) -> None:
+        self._rows[step_id, kind] = body
+        done = GoalResult(step_id, kind, step_id, self._session.session_id, self._session.secrets.scrub_all(body))
         workflows.store_result(cursor, self._run_id, done)
 
 
-def ending(step: Step, result: StepResult) -> StepResult:
-    """A step's result, and whether the run ends with it."""
+def with_abort(step: Step, result: StepResult) -> StepResult:
+    """Returns a result that says whether the run ends with it."""
     aborts = result.status not in ("succeeded", "skipped") and step.on_failure == "abort"
     return StepResult(result.status, result.output, result.error, aborts, result.cut)
 
 
-def planned(step: Step) -> Json:
-    """A step for who looks at the run: its file may have changed by then."""
-    given: Json = {"tool": step.tool, "prompt": step.prompt, "args": step.args, "on_failure": step.on_failure}
+def planned_step(step: Step) -> Json:
+    """Returns a step as it is stored with its run, since the file may change later."""
+    details: Json = {"tool": step.tool, "prompt": step.prompt, "args": step.args, "on_failure": step.on_failure}
     if step.references:
-        given["from"] = {one.argument: f"input {one.source}" if one.is_input else one.source for one in step.references}
-    return {"id": step.id, "kind": step.kind, **{name: value for name, value in given.items() if value}}
+        details["from"] = {
+            reference.argument: f"input {reference.source}" if reference.is_input else reference.source
+            for reference in step.references
+        }
+    return {"id": step.id, "kind": step.kind, **{name: value for name, value in details.items() if value}}
 
 
-# ------------------------------------------------------------------ for who looks
+# ------------------------------------------------------------------ progress
 
 
 class State(NamedTuple):
-    """How far a run has come."""
+    """The progress of a run."""
 
     begun: WorkflowStart
     description: str
     steps: list[Json]
-    """Each step as planned, with `status` (a status, or waiting or pending), `output`, `error` and `attempts`."""
+    """The planned steps, each with `status` (also `waiting` or `pending`), `output`, `error` and `attempts`."""
 
 
-def state_of(store: Store, run_id: str, waiting: bool = False) -> State | None:
-    """`waiting`: the run waits for an answer; then its first step without a result does."""
+def load_state(store: Store, run_id: str, waiting: bool = False) -> State | None:
+    """Loads the progress of a run. If the run is `waiting`, so is its first step without a result."""
     begun = workflows.get(store, run_id)
     if begun is None:
         return None
     rows = workflows.goal_results(store, run_id)
-    plan: Json = rows["", PLAN].result if ("", PLAN) in rows else {"description": "", "steps": []}
+    plan: Json = rows["", PLAN_ROW].result if ("", PLAN_ROW) in rows else {"description": "", "steps": []}
     steps: list[Json] = []
     for step in plan["steps"]:
-        found = rows.get((step["id"], ""))
-        attempts = sum(place == step["id"] and kind.isdigit() for place, kind in rows)
-        result = found.result if found is not None else {"status": "waiting" if waiting else "pending"}
-        waiting = waiting and found is not None
+        row = rows.get((step["id"], ""))
+        attempts = sum(step_id == step["id"] and kind.isdigit() for step_id, kind in rows)
+        result = row.result if row is not None else {"status": "waiting" if waiting else "pending"}
+        waiting = waiting and row is not None
         steps.append({**step, **result, "attempts": attempts})
     return State(begun, plan["description"], steps)

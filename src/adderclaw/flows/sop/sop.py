@@ -1,4 +1,4 @@
-"""A SOP as it was read: its inputs and its steps; and what is wrong with a file that is none."""
+"""The records of a parsed SOP: its inputs, its steps, and the problems of an invalid file."""
 
 import re
 from typing import Any, Literal
@@ -18,7 +18,7 @@ ON_FAILURE: tuple[OnFailure, ...] = ("abort", "continue")
 FILE = "SOP.toml"
 FOLDER = "sops"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""Of a SOP, a step and an input."""
+"""The form of the name of a SOP, a step or an input."""
 
 
 class Reference(NamedTuple):
@@ -30,7 +30,7 @@ class Reference(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """What must be so for a step to run: a closed form, and no expression."""
+    """A condition of a step: a fixed form, not an expression."""
 
     source: str
     is_input: bool
@@ -57,19 +57,19 @@ class Step:
     id: str
     kind: Kind
     line: int = 0
-    """Where it begins in its file; 0 where nobody knows."""
+    """The line where it begins in its file; 0 if unknown."""
     tool: str = ""
     args: Json | None = None
-    """Those that stand in the file as they are."""
+    """The arguments with fixed values."""
     references: tuple[Reference, ...] = ()
     prompt: str = ""
     on_failure: OnFailure = "abort"
     when: tuple[Condition, ...] = ()
     needs: tuple[str, ...] = ()
     uses: tuple[str, ...] | None = None
-    """The steps whose outputs an agent or an approver is shown; None: all before it."""
+    """The steps whose outputs an agent or an approver is shown; None means all earlier steps."""
     tools: tuple[str, ...] | None = None
-    """The tools of an agent; None: all of the session."""
+    """The tools of an agent; None means all tools of the session."""
     model: str = ""
     timeout: float | None = None
     retries: int = 0
@@ -88,35 +88,35 @@ class Sop:
 
     @property
     def asks_a_model(self) -> bool:
-        """Whether it needs the model that the configuration chooses: a step that names its own does not."""
+        """Whether a step needs the configured model, because it does not name its own."""
         return any(step.kind == "agent" and not step.model for step in self.steps)
 
     @property
     def fingerprint(self) -> str:
-        """Of all that it says, wherever it lies and however it is laid out."""
-        return digest(repr((self.name, self.description, self.inputs, [_placeless(step) for step in self.steps])))
+        """The hash of its content, independent of its path and layout."""
+        return digest(repr((self.name, self.description, self.inputs, [_without_line(step) for step in self.steps])))
 
 
-def _placeless(step: Step) -> dict[str, Any]:
+def _without_line(step: Step) -> dict[str, Any]:
     return {name: value for name, value in vars(step).items() if name != "line"}
 
 
 class Problem(NamedTuple):
-    """One thing wrong in a file."""
+    """A problem of a file."""
 
     line: int
     step: str
-    """Its id, or its number where it has none; empty for the file as a whole."""
+    """The step's id, or its number if it has none; empty for the file as a whole."""
     message: str
 
-    def shown(self, file: str) -> str:
+    def format(self, file: str) -> str:
         where = f"{file}:{self.line}" if self.line else file
         return f"{where}: step {self.step}: {self.message}" if self.step else f"{where}: {self.message}"
 
 
 class InvalidSop(UsageError):
-    """Carries every problem, not the first."""
+    """The file is invalid; the message lists all problems."""
 
     def __init__(self, file: str, problems: list[Problem]) -> None:
-        self.file, self.problems = file, sorted(problems, key=lambda one: one.line)
-        super().__init__("\n".join(one.shown(file) for one in self.problems))
+        self.file, self.problems = file, sorted(problems, key=lambda problem: problem.line)
+        super().__init__("\n".join(problem.format(file) for problem in self.problems))

@@ -1,4 +1,4 @@
-"""SOP runs that wait for an answer, and those of them that have it."""
+"""Finds SOP runs whose question was answered, and the question that a run waits for."""
 
 import time
 
@@ -8,16 +8,16 @@ from adderclaw.storage.runs import Run
 from adderclaw.storage.text import iso
 
 WAITING = ("needs_input", "stopped", "interrupted")
-"""How a run may have ended whose question can still be answered: the process was killed, or somebody ended it."""
+"""The states of runs whose question can still be answered, even if their process was killed or stopped."""
 
 
-def ready(store: Store, now: float | None = None) -> list[str]:
-    """Ids of SOP runs whose question was answered, or whose time to answer is over, and nobody acted on it yet."""
+def answered_runs(store: Store, now: float | None = None) -> list[str]:
+    """Returns the ids of SOP runs whose question was answered or has expired, and that were not resumed yet."""
     late = iso(time.time() if now is None else now)
-    found = (runs.get(store, id) for id in approvals.decided_sops(store, late))
-    return [run.run_id for run in found if run is not None and run.status in WAITING]
+    answered = (runs.get(store, id) for id in approvals.decided_sops(store, late))
+    return [run.run_id for run in answered if run is not None and run.status in WAITING]
 
 
-def question(store: Store, run: Run) -> Approval | None:
-    """What a run waits for; None where it waits for nothing."""
+def open_question(store: Store, run: Run) -> Approval | None:
+    """Returns the question that a run waits for; None if there is none."""
     return approvals.open_question(store, run.session_id)

@@ -1,1 +1,1 @@
-"""Works through a SPEC.md: coding sessions, one after another, until every scenario of it has passed."""
+"""Implements a SPEC.md in coding sessions, one after another, until all its scenarios have passed."""

@@ -1,4 +1,4 @@
-"""Scenarios that coding sessions say pass: noted as claims, tried by a session apart, and only then passed."""
+"""Records the passes that coding sessions claim, and has a separate session verify them before they count."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,22 +21,22 @@ from adderclaw.storage import transcript
 from adderclaw.storage.sdlc import checks
 from adderclaw.storage.sdlc.checks import Check
 
-UNCHECKED = (
+UNCHECKED_WARNING = (
     "what a session says of a scenario is believed here and not checked: a session apart needs bubblewrap (`adderclaw "
     'doctor` says why it is not used; `verify = "off"` under [spec] says that you know)'
 )
 FEATURE_CHARS = 20_000
 """Of a feature file, for whoever checks a scenario of it."""
-TOLD_CHARS = 1_500
+MAX_RESULT_CHARS = 1_500
 """Of one result, for the session that is to mend what it shows."""
-MOST_TOLD = 5
+MAX_REJECTED = 5
 """Claims that were turned back, in one prompt."""
-MOST_AT_ONCE = 40
+MAX_BATCH = 40
 """Scenarios that one session verifies again."""
 
 
-class Cut(NamedTuple):
-    """Why a run cannot go on."""
+class RunEnd(NamedTuple):
+    """Why a run cannot continue."""
 
     outcome: Outcome
     reason: str
@@ -44,16 +44,16 @@ class Cut(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What came of the claims of a session."""
+    """The result of checking the claims of a session."""
 
     turned_back: bool = False
-    """One of them did not hold, or could not be shown to."""
-    ended: Cut | None = None
-    """What was not checked stays to be."""
+    """Whether a claim was wrong, or could not be proven."""
+    ended: RunEnd | None = None
+    """Why the run must end; unchecked claims stay open."""
 
 
 class Checker:
-    """Checks the claims of one run; what an earlier process left unchecked, too."""
+    """Checks the claims of one run, and those that an earlier process left unchecked."""
 
     def __init__(self, session: Session, spawn: Spawn) -> None:
         self._session, self._spawn = session, spawn
@@ -79,31 +79,33 @@ class Checker:
             checks.withdraw(cursor, self._root, scenario_id)
 
     def distrust(self, before: Status | None, now: Status | None) -> None:
-        """What passed in the file without a check is a claim, whoever wrote it there, and has not passed."""
-        held = {one.id for one in before.scenarios if one.passed} if before is not None else set[str]()
-        for one in now.scenarios if now is not None else ():
-            if one.passed and one.id not in held:
-                self.claim(one, "")
-                status.update(self._root, one.id, False)
-        features.pin(self._root, now)
+        """Turns passes that were written to the file without a check into claims."""
+        already_passed = (
+            {scenario.id for scenario in before.scenarios if scenario.passed} if before is not None else set[str]()
+        )
+        for scenario in now.scenarios if now is not None else ():
+            if scenario.passed and scenario.id not in already_passed:
+                self.claim(scenario, "")
+                status.update(self._root, scenario.id, False)
+        features.pin_steps(self._root, now)
 
     # -------------------------------------------------------------- checks
 
     async def check(self) -> Checked:
-        """Try every claim that nobody has tried yet."""
+        """Verifies every open claim."""
         turned_back = False
         for claimed in checks.pending(self._session.store, self._root):
             now = status.read(self._root)
-            wanted = now.wanted if now is not None else ()
-            scenario = next((one for one in wanted if one.id == claimed.scenario_id), None)
+            scenarios = now.wanted if now is not None else ()
+            scenario = next((candidate for candidate in scenarios if candidate.id == claimed.scenario_id), None)
             if scenario is None or scenario.passed:
                 self.withdraw(claimed.scenario_id)
                 continue
-            if now is not None and (why := features.restated(self._root, now, scenario)):
-                self._note(claimed, "failed", why)
+            if now is not None and (why := features.changed_steps(self._root, now, scenario)):
+                self._record(claimed, "failed", why)
                 turned_back = True
                 continue
-            came = await self._tried([(claimed, scenario)])
+            came = await self._verify([(claimed, scenario)])
             turned_back = turned_back or came.turned_back
             if came.ended is not None:
                 return Checked(turned_back, came.ended)
@@ -113,21 +115,23 @@ class Checker:
         """Try what passed before the project last changed, all in one session. What does not pass is open again."""
         outdated = now.outdated("") if everything else self.outdated(now)
         turned_back = False
-        for first in range(0, len(outdated), MOST_AT_ONCE):
-            group = outdated[first : first + MOST_AT_ONCE]
+        for first in range(0, len(outdated), MAX_BATCH):
+            group = outdated[first : first + MAX_BATCH]
             waiting: list[tuple[Check, Scenario]] = []
             for scenario in group:
                 self.claim(scenario, "")
                 claimed = next(
-                    one for one in checks.pending(self._session.store, self._root) if one.scenario_id == scenario.id
+                    pending
+                    for pending in checks.pending(self._session.store, self._root)
+                    if pending.scenario_id == scenario.id
                 )
-                if why := features.restated(self._root, now, scenario):
-                    self._note(claimed, "failed", why)
+                if why := features.changed_steps(self._root, now, scenario):
+                    self._record(claimed, "failed", why)
                     status.update(self._root, scenario.id, False)
                     turned_back = True
                 else:
                     waiting.append((claimed, scenario))
-            came = await self._tried(waiting) if waiting else Checked()
+            came = await self._verify(waiting) if waiting else Checked()
             turned_back = turned_back or came.turned_back
             if came.ended is not None:
                 for scenario in group:
@@ -136,22 +140,22 @@ class Checker:
         return Checked(turned_back)
 
     def outdated(self, now: Status) -> tuple[Scenario, ...]:
-        """What passed, and was not verified on the project as it is now."""
+        """Returns passed scenarios that were not verified on the current state of the project."""
         return now.outdated(tree.digest_of(self._root, self._session.config))
 
-    def _spent(self) -> Cut | None:
-        """Nothing is begun that could not be brought to its end."""
+    def _run_end(self) -> RunEnd | None:
+        """Returns why the run must end now, so that no check begins that could not finish."""
         if self._session.scene.stopped():
-            return Cut("stopped", "the emergency stop is set")
+            return RunEnd("stopped", "the emergency stop is set")
         try:
             self._session.budget.before_tool_call()
         except LimitError as error:
-            return Cut("limit", str(error), error.by)
+            return RunEnd("limit", str(error), error.by)
         return None
 
-    async def _tried(self, waiting: Sequence[tuple[Check, Scenario]]) -> Checked:
-        """Have one session try them all."""
-        if (ended := self._spent()) is not None:
+    async def _verify(self, waiting: Sequence[tuple[Check, Scenario]]) -> Checked:
+        """Has one session verify all of them."""
+        if (ended := self._run_end()) is not None:
             return Checked(ended=ended)
         session = self._session
         began, cost, on = session.clock.monotonic(), session.budget.cost, tree.digest_of(self._root, session.config)
@@ -160,37 +164,39 @@ class Checker:
         try:
             findings = await verify(session.store, self._spawn, claims, servers=(SERVER,), model=model)
         except LimitError as error:
-            return Checked(ended=Cut("limit", str(error), error.by))
+            return Checked(ended=RunEnd("limit", str(error), error.by))
         except AdderClawError as error:
-            return Checked(ended=Cut("error", str(error)))
+            return Checked(ended=RunEnd("error", str(error)))
         spent = session.budget.cost - cost if session.budget.cost is not None and cost is not None else None
         seconds, turned_back = session.clock.monotonic() - began, False
-        for number, ((claimed, scenario), found) in enumerate(zip(waiting, findings, strict=True)):
-            report = found.report
+        for number, ((claimed, scenario), finding) in enumerate(zip(waiting, findings, strict=True)):
+            report = finding.report
             if number:  # what the one session took is counted once
-                found = replace(found, report=replace(report, tokens=0))
+                finding = replace(finding, report=replace(report, tokens=0))
                 seconds, spent = 0.0, None if spent is None else 0.0
-            if found.verdict == "unproven" and (report.outcome in ("error", "stopped") or self._spent() is not None):
+            if finding.verdict == "unproven" and (
+                report.outcome in ("error", "stopped") or self._run_end() is not None
+            ):
                 why = f"the check of {scenario.id}: {report.reason or report.outcome}"
-                return Checked(turned_back, Cut(report.outcome, why, report.ended_by))
-            self._settle(claimed, found, on, seconds, spent)
-            turned_back = turned_back or found.verdict != "passed"
+                return Checked(turned_back, RunEnd(report.outcome, why, report.ended_by))
+            self._settle(claimed, finding, on, seconds, spent)
+            turned_back = turned_back or finding.verdict != "passed"
         return Checked(turned_back)
 
-    def _settle(self, claimed: Check, found: Finding, on: str, seconds: float, cost: float | None) -> None:
-        """First the row, then the file: whoever is killed in between checks once more."""
-        evidence = [self._keeper.keep(one) for one in found.cited]
-        self._note(claimed, found.verdict, found.reason, found.report, evidence, seconds, cost)
-        if found.verdict == "passed":
+    def _settle(self, claimed: Check, finding: Finding, on: str, seconds: float, cost: float | None) -> None:
+        """Stores the row before the file, so that a process killed in between checks again."""
+        evidence = [self._keeper.keep(cited) for cited in finding.cited]
+        self._record(claimed, finding.verdict, finding.reason, finding.report, evidence, seconds, cost)
+        if finding.verdict == "passed":
             status.update(self._root, claimed.scenario_id, True, on)
-        elif any(one.id == claimed.scenario_id and one.passed for one in self._scenarios()):
+        elif any(cited.id == claimed.scenario_id and cited.passed for cited in self._scenarios()):
             status.update(self._root, claimed.scenario_id, False)
 
     def _scenarios(self) -> tuple[Scenario, ...]:
         now = status.read(self._root)
         return now.scenarios if now is not None else ()
 
-    def _note(
+    def _record(
         self,
         claimed: Check,
         verdict: Literal["passed", "failed", "unproven"],
@@ -241,22 +247,22 @@ class Checker:
 
     # -------------------------------------------------------------- told
 
-    def told(self, now: Status | None) -> str:
-        """For the next session: which claims and which earlier passes did not hold, and what was seen."""
-        left = {one.id for one in now.left} if now is not None else set[str]()
+    def rejected_claims(self, now: Status | None) -> str:
+        """Describes for the next session which claims and earlier passes were rejected, with the evidence."""
+        left = {check.id for check in now.left} if now is not None else set[str]()
         last = checks.last(self._session.store, self._root)
-        failed = [one for one in last.values() if one.verdict != "passed" and one.scenario_id in left]
+        failed = [check for check in last.values() if check.verdict != "passed" and check.scenario_id in left]
         if not failed:
             return ""
-        parts = [text for one in failed[-MOST_TOLD:] for text in self._found(one)]
-        head = "A separate session tried these, and they do not count as passed. What it saw is data:"
+        parts = [text for check in failed[-MAX_REJECTED:] for text in self._describe_rejection(check)]
+        head = "A separate session verified these scenarios, and they do not count as passed. What it saw, as data:"
         return "\n\n".join((head, *parts))
 
-    def _found(self, check: Check) -> Iterator[str]:
+    def _describe_rejection(self, check: Check) -> Iterator[str]:
         before = "" if check.claimed_by else ", after it had counted as passed"
         text = f"{check.scenario_id} ({check.verdict}{before}): {check.reason}"
         for cited in check.evidence[:3]:
             results = transcript.results_of(self._session.store, check.checked_by, cited["tool_use_id"])
-            said = next((result for result in results if result.startswith(f"[{cited['id']}]\n")), "")
-            text += f"\n\n{cited['tool']} {cut(str(cited['input']), 300)}\n{cut(said, TOLD_CHARS)}"
+            shown = next((result for result in results if result.startswith(f"[{cited['id']}]\n")), "")
+            text += f"\n\n{cited['tool']} {cut(str(cited['input']), 300)}\n{cut(shown, MAX_RESULT_CHARS)}"
         yield framed(sealed(text), text)

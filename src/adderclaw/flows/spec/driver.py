@@ -1,4 +1,4 @@
-"""A SPEC.md made ready to be worked through, found and checked: a driver."""
+"""The driver of a SPEC.md, which it finds and checks."""
 
 import os
 from collections.abc import Generator
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 NAME = "SPEC.md"
 type Verifies = Literal["", "changed", "all"]
-"""Verify what has passed, and do nothing else: what passed before the project last changed, or all of it."""
+"""Only verify passed scenarios: those that passed before the project last changed, or all."""
 
 
 def find(options: Options) -> str | None:
-    """The workspace's own SPEC.md, if it has one."""
+    """Returns the path of the workspace's SPEC.md, if it has one."""
     path = os.path.join(_loaded(options).workspace, NAME)
     return path if _is_file(path) else None
 
 
 def prepare(options: Options, path: str | None, most: int | None, verifies: Verifies = "") -> "SpecDriver":
-    """`most` bounds the coding sessions. What only verifies needs no specification, but a status."""
+    """`most` limits the number of coding sessions. To only verify, a status is enough."""
     loaded = _loaded(options)
     root, profile = loaded.workspace, options.profile or loaded.config.runtime.profile
-    spec = status.FILE if path is None else _inside(path, root)
-    status.read(root)  # one that cannot be used is said before anything begins
+    spec = status.FILE if path is None else _path_in_workspace(path, root)
+    status.read(root)  # reports an unusable status before anything begins
     if profile == "readonly":
-        raise UsageError("nothing may be written in the profile readonly, and a specification is there to be worked on")
-    own = _has_own(loaded)
+        raise UsageError("a specification cannot run in the profile readonly, because it must write files; use another")
+    own = _has_own_browser(loaded)
     settings = {} if own else browser.settings(profile, (root,))
     named = browser.SERVER in loaded.config.mcp_servers and not own
-    shut = browser.NOT_THE_PROJECTS if named and not settings else {}
+    shut = browser.DISABLED_PROJECT_BROWSER if named and not settings else {}
     options = replace(options, overrides={**options.overrides, **settings, **shut})
     return SpecDriver(options, root, spec, most, browser=own or bool(settings), verifies=verifies)
 
@@ -54,11 +54,11 @@ class SpecDriver:
     root: str
     """The workspace."""
     spec: str
-    """The specification's path in it."""
+    """The specification's path in the workspace."""
     most: int | None = None
-    """Coding sessions at most."""
+    """The largest number of coding sessions."""
     browser: bool = False
-    """The sessions have one."""
+    """Whether the sessions have a browser."""
     verifies: Verifies = ""
 
     @property
@@ -70,13 +70,13 @@ class SpecDriver:
         return {
             "mode": "dry_run",
             "spec": self.spec,
-            "scenarios": [one.as_json() for one in now.scenarios] if now is not None else None,
+            "scenarios": [scenario.as_json() for scenario in now.scenarios] if now is not None else None,
             "prompt": None if now is not None and not now.left else prompt(self.spec, now, NAMES),
         }
 
     def plan_text(self) -> str:
         plan = self.plan()
-        rows = [f"{self.spec}: dry run, no model is asked"]
+        rows = [f"{self.spec}: dry run, no model is called"]
         if plan["prompt"] is None:
             return "\n".join([*rows, f"all {len(plan['scenarios'])} scenarios have passed: there is nothing to do"])
         return "\n".join([*rows, "the next session gets:", *(f"  | {line}" for line in plan["prompt"].split("\n"))])
@@ -87,7 +87,7 @@ class SpecDriver:
     async def run(self, session: Session) -> TurnResult:
         if not self.browser:
             session.bus.tell({"event_type": "warning", "message": browser.MISSING})
-        with _alone(session, self.root):
+        with _lock_specification(session, self.root):
             execution = SpecExecution(session, self.spec, session.host.spawn, self.most, must_check=bool(self.verifies))
             if self.verifies:
                 return await execution.verify(everything=self.verifies == "all")
@@ -100,8 +100,8 @@ def _loaded(options: Options) -> "Loaded":
     return config.load(config_file=options.config_file, workspace=options.workspace, here=options.here)
 
 
-def _has_own(loaded: "Loaded") -> bool:
-    """The operator has a server for the browser of their own; one that a project names is none."""
+def _has_own_browser(loaded: "Loaded") -> bool:
+    """Whether the operator has configured a browser server; one of a project does not count."""
     from adderclaw.config import home
     from adderclaw.config.servers import scope_of
 
@@ -110,8 +110,8 @@ def _has_own(loaded: "Loaded") -> bool:
 
 
 @contextmanager
-def _alone(session: Session, root: str) -> Generator[None]:
-    """One run at a time works through the specification of a folder."""
+def _lock_specification(session: Session, root: str) -> Generator[None]:
+    """Makes sure that only one run at a time works on the specification of a folder."""
     from adderclaw.storage import locks
 
     if by := locks.run_in_session(session.store.path, name := f"spec-{digest(root)[:16]}"):
@@ -124,8 +124,8 @@ def _is_file(path: str) -> bool:
     return workspace.is_file(workspace.resolved_path(followed(path)))
 
 
-def _inside(path: str, root: str) -> str:
-    """The specification's path as its readers see it: they see the workspace only."""
+def _path_in_workspace(path: str, root: str) -> str:
+    """Returns the specification's path in the workspace, which is all that the sessions can read."""
     if not _is_file(path):
         raise UsageError(f"there is no specification {path!r}; write one, or name a file that is there")
     real, top = followed(path), followed(root)

@@ -1,4 +1,4 @@
-"""Runs a SPEC.md on a session that every coding session is a child of."""
+"""Runs a SPEC.md in a session; its coding sessions are children of it."""
 
 import asyncio
 
@@ -7,18 +7,18 @@ from adderclaw.core.child import Child, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, UsageError
 from adderclaw.core.types import Json, Outcome
 from adderclaw.flows.spec import status, tools
-from adderclaw.flows.spec.checks import UNCHECKED, Checker, Cut
+from adderclaw.flows.spec.checks import UNCHECKED_WARNING, Checker, RunEnd
 from adderclaw.flows.spec.prompts import Names
-from adderclaw.flows.spec.sessions import Came, Ended, Order, work
+from adderclaw.flows.spec.sessions import SessionEnd, SessionOrder, WorkResult, run_sessions
 from adderclaw.flows.spec.status import Status
 from adderclaw.storage import transcript
 from adderclaw.storage.sdlc import checks
 
 NAMES = Names(tools.DECLARE, tools.UPDATE)
-NOT_REQUIRED = (
+CANNOT_VERIFY = (
     "verifying a scenario needs a separate session in bubblewrap: `adderclaw doctor` says why that is not used here"
 )
-UNDECLARED = f"No scenario is declared yet. Call {NAMES.declare} with all scenarios of the specification now."
+DECLARE_REMINDER = f"No scenario is declared yet. Call {NAMES.declare} with all scenarios of the specification now."
 
 
 class SpecExecution:
@@ -33,7 +33,7 @@ class SpecExecution:
 
     async def run(self) -> TurnResult:
         try:
-            came = await work(
+            came = await run_sessions(
                 self._root,
                 self.spec,
                 self._ask,
@@ -41,14 +41,14 @@ class SpecExecution:
                 most=self.most,
                 watcher=self,
                 checker=self._checker,
-                pause=self._finished,
+                pause=self._finish_session,
             )
         except AdderClawError as error:  # the list itself became unreadable
             return TurnResult("error", "", str(error))
         except asyncio.CancelledError:  # whoever ended it is told what was reached, as at every other end
-            came = Came("stopped", "interrupted", self._sessions, status.read(self._root))
+            came = WorkResult("stopped", "interrupted", self._sessions, status.read(self._root))
         counts: Json = {"sessions": came.sessions, "scenarios_passed": came.passed, "scenarios_total": came.total}
-        counts["checks"] = [one.as_json() for one in checks.of_run(self.session.store, self.session.bus.run_id)]
+        counts["checks"] = [check.as_json() for check in checks.of_run(self.session.store, self.session.bus.run_id)]
         answer = came.answer
         if self._checker is not None and came.status is not None and came.outcome != "completed":
             outdated = self._checker.outdated(came.status)
@@ -58,27 +58,29 @@ class SpecExecution:
         return TurnResult(came.outcome, answer, came.reason, details=counts, ended_by=came.by)
 
     async def verify(self, *, everything: bool) -> TurnResult:
-        """Verify again what passed before the project last changed; no coding session follows."""
+        """Verifies scenarios again that passed before the project last changed, without coding sessions."""
         root, session, checker = self._root, self.session, self._checker
         before = status.read(root)
         if checker is None or before is None:
-            raise UsageError(NOT_REQUIRED)
-        held = {one.id for one in before.wanted if one.passed}
+            raise UsageError(CANNOT_VERIFY)
+        held = {row.id for row in before.wanted if row.passed}
         try:
             ended = (await checker.verify_again(before, everything=everything)).ended
         except AdderClawError as error:
             return TurnResult("error", "", str(error))
         except asyncio.CancelledError:
-            ended = Cut("stopped", "interrupted")
+            ended = RunEnd("stopped", "interrupted")
         now = status.read(root) or before
-        lost = [one.id for one in now.wanted if one.id in held and not one.passed]
-        found = checks.of_run(session.store, session.bus.run_id)
+        lost = [row.id for row in now.wanted if row.id in held and not row.passed]
+        checked = checks.of_run(session.store, session.bus.run_id)
         answer = f"{len(held) - len(lost)} of {len(held)} passed scenarios still pass"
         if ended is not None:
-            answer = f"{len(found)} of {len(held)} passed scenarios were tried, and {len(lost)} of them no longer pass"
+            answer = (
+                f"{len(checked)} of {len(held)} passed scenarios were tried, and {len(lost)} of them no longer pass"
+            )
         answer += f"; {now.passed} of {now.total} scenarios have passed"
-        details: Json = {"verified": len(found), "scenarios_passed": now.passed, "scenarios_total": now.total}
-        details["checks"] = [one.as_json() for one in found]
+        details: Json = {"verified": len(checked), "scenarios_passed": now.passed, "scenarios_total": now.total}
+        details["checks"] = [row.as_json() for row in checked]
         if ended is not None:
             return TurnResult(ended.outcome, answer, ended.reason, details=details, ended_by=ended.by)
         reason = f"no longer passed: {', '.join(lost)}; `adderclaw run` works on that" if lost else ""
@@ -89,17 +91,17 @@ class SpecExecution:
         return self.session.scene.context.workspace.root
 
     def _outcome_of(self, error: AdderClawError) -> Outcome:
-        """Of what kept a session from beginning."""
+        """Returns the outcome for an error that prevented a session from starting."""
         if self.session.scene.stopped():
             return "stopped"
         return "limit" if isinstance(error, LimitError) else "error"
 
-    async def _finished(self) -> None:
+    async def _finish_session(self) -> None:
         await self.session.finished(f"session {self._sessions}")
 
-    async def _ask(self, order: Order) -> Ended:
+    async def _ask(self, order: SessionOrder) -> SessionEnd:
         def missing() -> str | None:
-            return UNDECLARED if order.first and status.read(self._root) is None else None
+            return DECLARE_REMINDER if order.first and status.read(self._root) is None else None
 
         child = Child(
             prompt=order.prompt,
@@ -111,15 +113,15 @@ class SpecExecution:
         )
         try:
             self.session.budget.before_tool_call()  # a session without one would only talk
-            made = await self.spawn(child)
+            report = await self.spawn(child)
         except AdderClawError as error:
-            return Ended(self._outcome_of(error), str(error), by=error.by if isinstance(error, LimitError) else "")
-        ran = transcript.command_outcomes(self.session.store, made.session_id)
-        return Ended(made.outcome, made.reason, made.tool_calls, ran, made.ended_by)
+            return SessionEnd(self._outcome_of(error), str(error), by=error.by if isinstance(error, LimitError) else "")
+        ran = transcript.command_outcomes(self.session.store, report.session_id)
+        return SessionEnd(report.outcome, report.reason, report.tool_calls, ran, report.ended_by)
 
     # -------------------------------------------------------------- told
 
-    def began(self, order: Order, now: Status | None) -> None:
+    def began(self, order: SessionOrder, now: Status | None) -> None:
         self._sessions = order.number
         self.session.bus.tell(
             {
@@ -131,7 +133,7 @@ class SpecExecution:
             }
         )
 
-    def ended(self, order: Order, ended: Ended, now: Status | None) -> None:
+    def ended(self, order: SessionOrder, ended: SessionEnd, now: Status | None) -> None:
         self.session.bus.tell(
             {
                 "event_type": "coding_session_finished",
@@ -144,12 +146,12 @@ class SpecExecution:
         )
 
 
-def _checker(session: Session, spawn: Spawn, wanted: str) -> Checker | None:
-    """Who tries what sessions say that passes; nobody where that cannot be held, which is said."""
-    if wanted != "off" and session.scene.confinement == "bubblewrap":
+def _checker(session: Session, spawn: Spawn, mode: str) -> Checker | None:
+    """Returns the checker of claims; warns, or refuses if it is required, when it cannot be isolated."""
+    if mode != "off" and session.scene.confinement == "bubblewrap":
         return Checker(session, spawn)
-    if wanted == "required":
-        raise UsageError(NOT_REQUIRED)
-    if wanted == "auto":
-        session.bus.tell({"event_type": "warning", "message": UNCHECKED})
+    if mode == "required":
+        raise UsageError(CANNOT_VERIFY)
+    if mode == "auto":
+        session.bus.tell({"event_type": "warning", "message": UNCHECKED_WARNING})
     return None

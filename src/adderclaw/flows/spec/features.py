@@ -32,14 +32,14 @@ FOLDER = "features"
 MAX_FILES = 500
 MAX_BYTES = 256 * 1024
 _ID = re.compile(r"@(SC-[A-Za-z0-9._-]{1,61})")
-RESTATED = (
+STEPS_CHANGED = (
     "its steps in {file} are no longer those that were asked for, so that nobody tried it: put them back as they were. "
     "Where they have to change, an operator decides that (`adderclaw spec sync`): say so with `blocked`"
 )
 GONE = f"it is in no file of {FOLDER}/ any more"
 
 
-class Found(NamedTuple):
+class FeatureScenario(NamedTuple):
     """One scenario as a feature file has it."""
 
     id: str
@@ -52,7 +52,7 @@ class Found(NamedTuple):
     line: int
 
 
-class Synced(NamedTuple):
+class SyncResult(NamedTuple):
     """What bringing the feature files into the status has changed, by id."""
 
     status: Status
@@ -68,17 +68,17 @@ class Synced(NamedTuple):
         return {**lists, "scenarios_passed": self.status.passed, "scenarios_total": self.status.total}
 
 
-def found(project: str) -> list[Found]:
+def read_features(project: str) -> list[FeatureScenario]:
     """All scenarios of all feature files. What cannot be read is an error with every line at fault."""
-    scenarios: list[Found] = []
+    scenarios: list[FeatureScenario] = []
     wrong: list[str] = []
-    for place in _files(project):
-        feature = place.text.removeprefix(WorkspacePath(project, FOLDER).text).lstrip("/")
+    for file in _feature_files(project):
+        feature = file.text.removeprefix(WorkspacePath(project, FOLDER).text).lstrip("/")
         try:
-            scenarios += _parsed(place, feature)
+            scenarios += _parse_feature(file, feature)
         except ValueError as error:
             wrong += [f"{FOLDER}/{visible(feature)}:{line}" for line in str(error).splitlines()]
-    wrong += _twice(scenarios)
+    wrong += _duplicates(scenarios)
     if wrong:
         raise UsageError("\n".join(visible(line) for line in wrong[:20]))
     return scenarios
@@ -87,105 +87,111 @@ def found(project: str) -> list[Found]:
 def steps_of(project: str, scenario: Scenario) -> str:
     """The digest of its steps as its feature file has them now; empty where it is not found in there."""
     try:
-        written = _parsed(WorkspacePath(project, f"{FOLDER}/{scenario.feature}"), scenario.feature)
+        written = _parse_feature(WorkspacePath(project, f"{FOLDER}/{scenario.feature}"), scenario.feature)
     except ValueError:
         return ""
-    named = [one for one in written if one.id == scenario.id]
-    named = named or [one for one in written if not one.id and one.name == scenario.name]
+    named = [candidate for candidate in written if candidate.id == scenario.id]
+    named = named or [candidate for candidate in written if not candidate.id and candidate.name == scenario.name]
     return named[0].steps if len(named) == 1 else ""
 
 
-def pin(project: str, now: Status | None) -> None:
+def pin_steps(project: str, now: Status | None) -> None:
     """Note the steps of what is declared and whose steps nobody has noted: what is asked for, from now on."""
-    seen = {one.id: steps_of(project, one) for one in (now.wanted if now is not None else ()) if not one.passed}
+    seen = {
+        scenario.id: steps_of(project, scenario)
+        for scenario in (now.wanted if now is not None else ())
+        if not scenario.passed
+    }
     fresh = {id: steps for id, steps in seen.items() if steps and now is not None and not _steps(now, id)}
     if not fresh:
         return
 
     def change(status: Status | None) -> Status:
         assert status is not None
-        known = {one.id for one in status.scenarios}
+        known = {scenario.id for scenario in status.scenarios}
         marks = {id: replace(status.marks.get(id, Mark()), steps=steps) for id, steps in fresh.items() if id in known}
         return Status(status.scenarios, {**status.marks, **marks})
 
-    status.changed(project, change)
+    status.change_status(project, change)
 
 
 def _steps(now: Status, id: str) -> str:
     return now.marks.get(id, Mark()).steps
 
 
-def restated(project: str, now: Status, scenario: Scenario) -> str:
+def changed_steps(project: str, now: Status, scenario: Scenario) -> str:
     """Why what stands in the feature file is not what was asked for; empty where it is."""
     noted = _steps(now, scenario.id)
     if not noted or steps_of(project, scenario) == noted:
         return ""
-    return RESTATED.format(file=f"{FOLDER}/{scenario.feature}")
+    return STEPS_CHANGED.format(file=f"{FOLDER}/{scenario.feature}")
 
 
-def sync(project: str) -> Synced:
+def sync(project: str) -> SyncResult:
     """Add what is new, ask again for what has changed, deprecate what is gone: nothing is ever removed."""
-    wanted = found(project)
-    if not wanted and status.read(project) is None:
+    described = read_features(project)
+    if not described and status.read(project) is None:
         raise UsageError(f"there is no scenario in {FOLDER}/*.feature: write one, or let `adderclaw run` write them")
-    made: list[Synced] = []
+    results: list[SyncResult] = []
 
     def change(now: Status | None) -> Status:
-        made.append(_synced(now if now is not None else Status(()), wanted))
-        return made[0].status
+        results.append(_sync_status(now if now is not None else Status(()), described))
+        return results[0].status
 
-    status.changed(project, change)
-    return made[0]
+    status.change_status(project, change)
+    return results[0]
 
 
-def _synced(now: Status, wanted: Sequence[Found]) -> Synced:
-    by_id = {one.id: one for one in now.scenarios}
-    by_name = {(one.feature, one.name): one for one in now.scenarios}
+def _sync_status(now: Status, described: Sequence[FeatureScenario]) -> SyncResult:
+    by_id = {scenario.id: scenario for scenario in now.scenarios}
+    by_name = {(scenario.feature, scenario.name): scenario for scenario in now.scenarios}
     marks, added, changed = dict(now.marks), list[str](), list[str]()
-    rows = {one.id: one for one in now.scenarios}
+    rows = {scenario.id: scenario for scenario in now.scenarios}
     seen: set[str] = set()
-    for one in wanted:
-        known = by_id.get(one.id) if one.id else by_name.get((one.feature, one.name))
-        id = known.id if known is not None else one.id or f"SC-{digest(f'{one.feature}\n{one.name}')[:8]}"
+    for scenario in described:
+        known = by_id.get(scenario.id) if scenario.id else by_name.get((scenario.feature, scenario.name))
+        id = (
+            known.id if known is not None else scenario.id or f"SC-{digest(f'{scenario.feature}\n{scenario.name}')[:8]}"
+        )
         if known is None:
             added.append(id)
         mark = marks.get(id, Mark())
-        anew = known is not None and known.passed and mark.steps not in ("", one.steps)
+        anew = known is not None and known.passed and mark.steps not in ("", scenario.steps)
         if anew:
             changed.append(id)
         passed = known is not None and known.passed and not anew
-        rows[id] = Scenario(id, one.feature, one.name, passed)
-        marks[id] = replace(mark, deprecated="" if mark.deprecated == GONE else mark.deprecated, steps=one.steps)
+        rows[id] = Scenario(id, scenario.feature, scenario.name, passed)
+        marks[id] = replace(mark, deprecated="" if mark.deprecated == GONE else mark.deprecated, steps=scenario.steps)
         seen.add(id)
     gone = [id for id, mark in marks.items() if id in by_id and id not in seen and mark.steps and not mark.deprecated]
     for id in gone:
         marks[id] = replace(marks[id], deprecated=GONE)
     undescribed = tuple(id for id in by_id if id not in seen and not marks.get(id, Mark()).steps)
-    made = status.checked(Status(tuple(rows.values()), marks))
-    return Synced(made, tuple(added), tuple(changed), tuple(gone), undescribed)
+    synced = status.check_status(Status(tuple(rows.values()), marks))
+    return SyncResult(synced, tuple(added), tuple(changed), tuple(gone), undescribed)
 
 
 # ------------------------------------------------------------------ the files
 
 
-def _files(project: str) -> list[WorkspacePath]:
-    found = [
+def _feature_files(project: str) -> list[WorkspacePath]:
+    files = [
         entry.path
         for entry in workspace.walk(WorkspacePath(project, FOLDER))
         if entry.is_file and entry.path.text.endswith(".feature")
     ]
-    if len(found) > MAX_FILES:
-        raise UsageError(f"{FOLDER}/ has {len(found)} feature files; at most {MAX_FILES} are read")
-    return sorted(found, key=lambda place: place.text)
+    if len(files) > MAX_FILES:
+        raise UsageError(f"{FOLDER}/ has {len(files)} feature files; at most {MAX_FILES} are read")
+    return sorted(files, key=lambda file: file.text)
 
 
-def _parsed(place: WorkspacePath, feature: str) -> list[Found]:
+def _parse_feature(file: WorkspacePath, feature: str) -> list[FeatureScenario]:
     """Raises ValueError: a line of the file and what is wrong with it, one below the other."""
     from gherkin.errors import CompositeParserException, ParserException
     from gherkin.parser import Parser
 
     try:
-        text = workspace.read(place, MAX_BYTES).decode("utf-8-sig")
+        text = workspace.read(file, MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"1: it is no UTF-8 text ({error.reason})") from error
     except (OSError, Refused) as error:
@@ -193,7 +199,7 @@ def _parsed(place: WorkspacePath, feature: str) -> list[Found]:
     try:
         document = Parser().parse(text)
     except CompositeParserException as error:
-        raise ValueError("\n".join(_line(one) for one in error.errors)) from error
+        raise ValueError("\n".join(_line(problem) for problem in error.errors)) from error
     except ParserException as error:
         raise ValueError(_line(error)) from error
     body = document.get("feature")
@@ -205,24 +211,24 @@ def _line(error: "ParserException") -> str:
     return f"{where.strip('()').partition(':')[0]}: {what}"
 
 
-def _scenarios(children: "Sequence[Child]", feature: str, before: tuple[object, ...]) -> Iterator[Found]:
+def _scenarios(children: "Sequence[Child]", feature: str, before: tuple[object, ...]) -> Iterator[FeatureScenario]:
     for child in children:
         if "background" in child:
             before = (*before, *map(_step, child["background"]["steps"]))
         elif "rule" in child:
             yield from _scenarios(cast("list[Child]", child["rule"]["children"]), feature, before)
         elif "scenario" in child:
-            one = child["scenario"]
-            named = [match[1] for tag in one["tags"] if (match := _ID.fullmatch(tag["name"]))]
-            examples = [_cells((table.get("tableHeader"), *table["tableBody"])) for table in one["examples"]]
-            steps = digest(repr((before, [_step(step) for step in one["steps"]], examples)))[:16]
-            name = visible(" ".join(one["name"].split()), keep_newlines=False)[: status.MAX_TEXT]
-            line = one["location"]["line"]
+            written = child["scenario"]
+            named = [match[1] for tag in written["tags"] if (match := _ID.fullmatch(tag["name"]))]
+            examples = [_cells((table.get("tableHeader"), *table["tableBody"])) for table in written["examples"]]
+            steps = digest(repr((before, [_step(step) for step in written["steps"]], examples)))[:16]
+            name = visible(" ".join(written["name"].split()), keep_newlines=False)[: status.MAX_TEXT]
+            line = written["location"]["line"]
             if not name:
                 raise ValueError(f"{line}: the scenario has no name, by which people know it")
             if len(named) > 1:
                 raise ValueError(f"{line}: {', '.join(named)}: a scenario has one id")
-            yield Found(named[0] if named else "", feature, name, steps, line)
+            yield FeatureScenario(named[0] if named else "", feature, name, steps, line)
 
 
 def _step(step: "Step") -> object:
@@ -239,13 +245,15 @@ def _cells(rows: "Iterable[TableRow | None]") -> list[list[str]]:
     return [[cell["value"] for cell in row["cells"]] for row in rows if row]
 
 
-def _twice(scenarios: Sequence[Found]) -> list[str]:
+def _duplicates(scenarios: Sequence[FeatureScenario]) -> list[str]:
     """An id, or a name in one file, that stands for two scenarios."""
-    first: dict[tuple[str, str], Found] = {}
+    first: dict[tuple[str, str], FeatureScenario] = {}
     wrong: list[str] = []
-    for one in scenarios:
-        key = ("", one.id) if one.id else (one.feature, one.name)
-        if (other := first.setdefault(key, one)) is not one:
-            what = one.id or one.name
-            wrong.append(f"{FOLDER}/{one.feature}:{one.line}: {what!r} is at {FOLDER}/{other.feature}:{other.line} too")
+    for scenario in scenarios:
+        key = ("", scenario.id) if scenario.id else (scenario.feature, scenario.name)
+        if (other := first.setdefault(key, scenario)) is not scenario:
+            what = scenario.id or scenario.name
+            wrong.append(
+                f"{FOLDER}/{scenario.feature}:{scenario.line}: {what!r} is at {FOLDER}/{other.feature}:{other.line} too"
+            )
     return wrong

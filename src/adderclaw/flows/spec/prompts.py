@@ -1,16 +1,16 @@
-"""What a coding session is told: the first makes the list of scenarios, each later one works on what is left."""
+"""The prompts of coding sessions: the first declares the scenarios, later ones work on those that are left."""
 
 import os
 from typing import NamedTuple
 
 from adderclaw.flows.spec.status import FILE, Status
 
-SHOWN = 60
-"""Scenarios that a prompt names; the others stand in the file."""
+MAX_NAMED = 60
+"""How many scenarios a prompt lists; the others are in the file."""
 
 
 class Names(NamedTuple):
-    """What the session's two tools are called."""
+    """The names of the session's two tools."""
 
     declare: str
     update: str
@@ -26,7 +26,7 @@ coding_prompt = _text("coding.md")
 
 
 def prompt(spec: str, status: Status | None, names: Names, turned_back: str = "") -> str:
-    """`spec` is the specification's path as seen from the project; `turned_back` what was claimed and did not hold."""
+    """`spec` is the specification's path in the project; `turned_back` describes claims that were rejected."""
     text = initializer_prompt if status is None else coding_prompt
     known = {"spec": spec, "declare": f"`{names.declare}`", "update": f"`{names.update}`"}
     known["progress"] = "" if status is None else _progress(status)
@@ -38,7 +38,7 @@ def prompt(spec: str, status: Status | None, names: Names, turned_back: str = ""
 def _progress(status: Status) -> str:
     left = status.left
     rows = [f"{status.passed} of {status.total} scenarios have passed. Left:", ""]
-    rows += [f"- {one.id} ({one.feature}): {one.name}" for one in left[:SHOWN]]
-    if len(left) > SHOWN:
-        rows.append(f"- and {len(left) - SHOWN} more: see `{FILE}`")
+    rows += [f"- {scenario.id} ({scenario.feature}): {scenario.name}" for scenario in left[:MAX_NAMED]]
+    if len(left) > MAX_NAMED:
+        rows.append(f"- and {len(left) - MAX_NAMED} more: see `{FILE}`")
     return "\n".join(rows)

@@ -1,4 +1,4 @@
-"""What was checked in a run, as a page: scenario, verdict, what was seen, by whom, at what cost and in what time."""
+"""The page of the checks of a run: scenario, verdict, evidence, sessions, cost and time."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -16,28 +16,28 @@ from adderclaw.storage.sdlc import checks
 from adderclaw.storage.sdlc.checks import Check
 
 TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "unproven": "bad"}
-HEAD = ("scenario", "verdict", "claimed by", "checked by", "time", "tokens", "cost")
-GONE = "what was kept of {id} is gone, or is not what it was: {file}"
+COLUMNS = ("scenario", "verdict", "claimed by", "checked by", "time", "tokens", "cost")
+EVIDENCE_GONE = "the stored evidence {id} is missing or has changed: {file}"
 
 
 def report(store: Store, rows: Rows, run_id: str, folder: WorkspacePath, summary: str) -> str:
-    """The page of one run; `folder` is the run's own, `summary` how it ended."""
-    found = checks.of_run(store, run_id)
+    """Returns the page of one run; `folder` is the run's own, `summary` says how it ended."""
+    checked = checks.of_run(store, run_id)
     head: list[Block] = [
         Notice("summary", "note", rows.clean(summary)),
-        Table(HEAD, [_row(rows, one) for one in found]),
+        Table(COLUMNS, [_row(rows, check) for check in checked]),
     ]
-    if not found:
+    if not checked:
         head.append(
             Notice("none", "note", "no scenario was said to pass in this run, or none is checked (spec.verify)")
         )
-    return page(f"Run {run_id}: what was checked", [*head, *evidence(rows, found, folder)])
+    return page(f"Run {run_id}: what was checked", [*head, *evidence(rows, checked, folder)])
 
 
-def evidence(rows: Rows, found: Iterable[Check], folder: WorkspacePath) -> Iterator[Block]:
-    """Each check with what was seen."""
-    for one in found:
-        yield from _check(rows, one, folder)
+def evidence(rows: Rows, rows_checked: Iterable[Check], folder: WorkspacePath) -> Iterator[Block]:
+    """Yields each check with its evidence."""
+    for check in rows_checked:
+        yield from _check(rows, check, folder)
 
 
 def _row(rows: Rows, check: Check) -> tuple[str, ...]:
@@ -59,19 +59,19 @@ def _check(rows: Rows, check: Check, folder: WorkspacePath) -> Iterator[Block]:
             yield call
         for part in cited["kept"]:
             if (data := kept(folder, part)) is None:
-                yield Notice("gone", "warning", GONE.format(id=cited["id"], file=part["file"]))
+                yield Notice("gone", "warning", EVIDENCE_GONE.format(id=cited["id"], file=part["file"]))
             elif part["media_type"] in PICTURES:
                 yield Picture(f"{cited['id']}, sha256 {part['sha256']}", part["media_type"], data)
 
 
 def write(text: str, path: str, root: str) -> str:
-    """Put a page where the operator wants it, through no link of the workspace; the path as it was written."""
-    place = workspace.configured_path(os.path.abspath(path), root)
+    """Writes a page to the operator's path without following links of the workspace; returns the path."""
+    file = workspace.configured_path(os.path.abspath(path), root)
     try:
-        workspace.write(place, text.encode("utf-8"), mode=0o600)
+        workspace.write(file, text.encode("utf-8"), mode=0o600)
     except (OSError, Refused) as error:
         why = error.reason if isinstance(error, Refused) else error.strerror or "it cannot be written"
         raise AdderClawError(
             f"the report cannot be written to {path}: {why}; name another file with --report"
         ) from error
-    return place.text
+    return file.text

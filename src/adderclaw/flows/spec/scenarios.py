@@ -16,7 +16,7 @@ from adderclaw.core.types import Json
 from adderclaw.flows.spec import status
 from adderclaw.flows.spec.driver import NAME
 from adderclaw.flows.spec.prompts import Names, coding_prompt, initializer_prompt
-from adderclaw.flows.spec.sessions import Ended, Order, work
+from adderclaw.flows.spec.sessions import SessionEnd, SessionOrder, run_sessions
 from adderclaw.flows.spec.status import Scenario, Status
 from adderclaw.flows.spec.tools import Declared
 from adderclaw.sandbox import workspace
@@ -29,7 +29,7 @@ SERVER = "status"
 NAMES = Names(f"mcp__{SERVER}__add_scenarios", f"mcp__{SERVER}__update_status")
 
 
-class Asked(Protocol):
+class Query(Protocol):
     """A query that runs."""
 
     def __aiter__(self) -> AsyncIterator[AgentMessage]: ...
@@ -40,7 +40,7 @@ class Asked(Protocol):
 class Client(Protocol):
     """Whoever holds a query: `AgentClient`."""
 
-    def query(self, message: str, /) -> Asked: ...
+    def query(self, message: str, /) -> Query: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class Session:
 
     def __init__(self, options: SessionOptions) -> None:
         self.options = options
-        self._query: Asked | None = None
+        self._query: Query | None = None
         self._interrupted = asyncio.Event()
 
     async def run(self, client: Client) -> SessionResult:
@@ -78,10 +78,10 @@ class Session:
         if not workspace.is_file(workspace.resolved_path(followed(os.path.join(project, NAME)))):
             raise UsageError(f"{project} has no {NAME}; write down there what is to be made")
 
-        async def ask(order: Order) -> Ended:
-            return await self._asked(client, order.prompt)
+        async def ask(order: SessionOrder) -> SessionEnd:
+            return await self._run_query(client, order.prompt)
 
-        came = await work(project, NAME, ask, NAMES, most=self.options.max_iterations, pause=self._pause)
+        came = await run_sessions(project, NAME, ask, NAMES, most=self.options.max_iterations, pause=self._pause)
         success = came.outcome == "completed"
         reason = "" if success else f"{came.outcome}: {came.reason}"
         return SessionResult(success, came.passed, came.total, time.monotonic() - began, reason)
@@ -96,17 +96,17 @@ class Session:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._interrupted.wait(), self.options.delay_between_sessions)
 
-    async def _asked(self, client: Client, prompt: str) -> Ended:
+    async def _run_query(self, client: Client, prompt: str) -> SessionEnd:
         """One query to its end; one that never says how it ended did so well."""
-        ended = Ended("completed")
+        ended = SessionEnd("completed")
         if self._interrupted.is_set():
-            return Ended("stopped", "interrupted by the program")
+            return SessionEnd("stopped", "interrupted by the program")
         self._query = client.query(prompt)
         try:
             async with aclosing(self._query) as messages:
                 async for message in messages:
                     if isinstance(message, ResultMessage):
-                        ended = Ended(message.outcome, message.reason, message.tool_calls)
+                        ended = SessionEnd(message.outcome, message.reason, message.tool_calls)
         finally:
             self._query = None
         return ended
@@ -119,8 +119,8 @@ class StatusTool:
         self.project_dir = os.path.abspath(project_dir)
 
     def scenarios(self) -> tuple[Scenario, ...]:
-        found = status.read(self.project_dir)
-        return found.scenarios if found is not None else ()
+        current = status.read(self.project_dir)
+        return current.scenarios if current is not None else ()
 
     async def update_status(self, scenario_id: str, passed: bool) -> None:
         """Raises UsageError ("scenario not found") for one that was never added."""
@@ -131,24 +131,26 @@ class StatusTool:
         await asyncio.to_thread(self._declare, scenarios)
 
     def _declare(self, scenarios: Sequence[Json]) -> Status:
-        wanted = decode(list[Declared], list(scenarios))
-        return status.declare(self.project_dir, [Scenario(one.id, one.feature, one.name) for one in wanted])
+        declared = decode(list[Declared], list(scenarios))
+        return status.declare(
+            self.project_dir, [Scenario(scenario.id, scenario.feature, scenario.name) for scenario in declared]
+        )
 
     def options(self, options: QueryOptions | None = None) -> QueryOptions:
         """Options with which an agent works in this project and may use this tool."""
-        given = options or QueryOptions()
-        permissions: Json = dict(given.settings.get("permissions", {}))
+        base = options or QueryOptions()
+        permissions: Json = dict(base.settings.get("permissions", {}))
         permissions["allow"] = [*permissions.get("allow", ()), f"mcp__{SERVER}__*"]
-        servers = {**given.mcp_servers, SERVER: self.server()}
-        settings = {**given.settings, "permissions": permissions}
-        return replace(given, cwd=given.cwd or self.project_dir, mcp_servers=servers, settings=settings)
+        servers = {**base.mcp_servers, SERVER: self.server()}
+        settings = {**base.settings, "permissions": permissions}
+        return replace(base, cwd=base.cwd or self.project_dir, mcp_servers=servers, settings=settings)
 
     def server(self) -> "MCPServer":
         """The tool as an MCP server in this process."""
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
 
-        made = MCPServer(SERVER)
+        mcp_server = MCPServer(SERVER)
 
         async def update_status(scenario_id: str, passed: bool) -> str:
             """Say whether a scenario passes. Only say so of one that you have tried."""
@@ -166,9 +168,9 @@ class StatusTool:
                 raise ToolError(str(error)) from None
             return f"{len(known.scenarios)} scenarios in all"
 
-        made.add_tool(update_status)
-        made.add_tool(add_scenarios)
-        return made
+        mcp_server.add_tool(update_status)
+        mcp_server.add_tool(add_scenarios)
+        return mcp_server
 
 
 __all__ = ["Session", "SessionOptions", "SessionResult", "StatusTool", "coding_prompt", "initializer_prompt"]

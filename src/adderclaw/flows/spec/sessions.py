@@ -1,4 +1,4 @@
-"""One coding session after another, until every scenario has passed, or something ends it."""
+"""Runs one coding session after another until every scenario has passed, or something ends the work."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
@@ -7,60 +7,60 @@ from typing import NamedTuple, Protocol
 from adderclaw.core.types import EndedBy, Outcome
 from adderclaw.flows.spec import status
 from adderclaw.flows.spec.checks import Checked
-from adderclaw.flows.spec.evidence import NONE, Evidence
+from adderclaw.flows.spec.evidence import NO_PROGRESS, Evidence
 from adderclaw.flows.spec.prompts import Names, prompt
 from adderclaw.flows.spec.status import Status
 
-STALLED = 5
-"""Sessions in a row that leave nothing which shows progress: then somebody has to look."""
-GOES_ON = frozenset({"completed", "denied", "limit"})
-"""How a session may end so that another may begin: its own limit of rounds is no end of the work."""
+MAX_IDLE_SESSIONS = 5
+"""After this many sessions in a row without progress, the work stops."""
+CONTINUABLE = frozenset({"completed", "denied", "limit"})
+"""The outcomes after which another session may begin; a session's own limit of rounds does not end the work."""
 
 
-class Order(NamedTuple):
-    """A session that is wanted."""
+class SessionOrder(NamedTuple):
+    """A session to run."""
 
     number: int
     prompt: str
     first: bool
-    """It is to make the list of scenarios."""
+    """Whether it must declare the scenarios."""
 
 
-class Ended(NamedTuple):
+class SessionEnd(NamedTuple):
     """How a session ended."""
 
     outcome: Outcome
     reason: str = ""
     tool_calls: int = 0
     checks: Mapping[str, bool] = MappingProxyType({})
-    """The commands that it ran, and whether each succeeded the last time."""
+    """The commands that it ran, and whether the last run of each succeeded."""
     by: EndedBy = ""
 
 
 class Ask(Protocol):
-    """Whatever can hold a session: a child session of a run, or a client of another program."""
+    """Runs a session: as a child session of a run, or through the client of another program."""
 
-    async def __call__(self, order: Order, /) -> Ended: ...
+    async def __call__(self, order: SessionOrder, /) -> SessionEnd: ...
 
 
 class Watcher(Protocol):
-    """Hears of each session's begin and end."""
+    """Is notified of the begin and end of each session."""
 
-    def began(self, order: Order, status: Status | None, /) -> None: ...
-    def ended(self, order: Order, ended: Ended, status: Status | None, /) -> None: ...
+    def began(self, order: SessionOrder, status: Status | None, /) -> None: ...
+    def ended(self, order: SessionOrder, ended: SessionEnd, status: Status | None, /) -> None: ...
 
 
 class Check(Protocol):
-    """Tries what sessions say that passes."""
+    """Verifies scenarios that sessions claim to pass."""
 
     def distrust(self, before: Status | None, now: Status | None, /) -> None: ...
     async def check(self) -> Checked: ...
     async def verify_again(self, now: Status, /) -> Checked: ...
-    def told(self, now: Status | None, /) -> str: ...
+    def rejected_claims(self, now: Status | None, /) -> str: ...
 
 
-class Came(NamedTuple):
-    """What came of the sessions."""
+class WorkResult(NamedTuple):
+    """The result of all sessions."""
 
     outcome: Outcome
     reason: str
@@ -78,25 +78,30 @@ class Came(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """For whoever reads only this."""
+        """A summary for a person."""
         if self.status is None:
-            return f"no scenario is declared after {_counted(self.sessions)}"
-        rows = [f"{self.passed} of {self.total} scenarios have passed ({_counted(self.sessions)})"]
-        rows += [f"left: {one.id} {one.name}" for one in self.status.left]
+            return f"no scenario is declared after {_count_sessions(self.sessions)}"
+        rows = [f"{self.passed} of {self.total} scenarios have passed ({_count_sessions(self.sessions)})"]
+        rows += [f"left: {scenario.id} {scenario.name}" for scenario in self.status.left]
         now = self.status
-        return "\n".join([*rows, *(f"blocked: {one.id} {one.name}: {now.mark(one).blocked}" for one in now.blocked)])
+        return "\n".join(
+            [
+                *rows,
+                *(f"blocked: {scenario.id} {scenario.name}: {now.mark(scenario).blocked}" for scenario in now.blocked),
+            ]
+        )
 
 
-def _same(before: Status | None, now: Status | None) -> bool:
-    """Nothing more has passed: whatever else a session left that claimed something false, it is no progress."""
+def _no_progress(before: Status | None, now: Status | None) -> bool:
+    """Whether no more scenarios have passed; a session with a false claim made progress only if some have."""
     return (before.passed if before is not None else 0) >= (now.passed if now is not None else 0)
 
 
-def _counted(sessions: int) -> str:
+def _count_sessions(sessions: int) -> str:
     return f"{sessions} session{'' if sessions == 1 else 's'}"
 
 
-async def work(
+async def run_sessions(
     project: str,
     spec: str,
     ask: Ask,
@@ -106,8 +111,8 @@ async def work(
     pause: Callable[[], Awaitable[None]] | None = None,
     watcher: Watcher | None = None,
     checker: Check | None = None,
-) -> Came:
-    """`most` bounds the sessions; `pause` is waited for between two of them; `checker` tries what is said to pass."""
+) -> WorkResult:
+    """Runs sessions, at most `most`, with a `pause` between them; `checker` verifies their claims."""
     now, idle, number = status.read(project), 0, 0
     evidence = Evidence(project, now)
     if checker is not None and now is not None:
@@ -115,7 +120,7 @@ async def work(
         checked = await checker.check()  # what an earlier run left
         now = status.read(project)
         if checked.ended is not None:
-            return Came(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
+            return WorkResult(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
     while True:
         if now is not None and not now.left:
             if checker is None:
@@ -123,23 +128,27 @@ async def work(
             checked = await checker.verify_again(now)  # later sessions may have broken what passed before
             now = status.read(project)
             if checked.ended is not None:
-                return Came(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
+                return WorkResult(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
             if now is not None and not now.left:
                 break
         if most is not None and number >= most:
-            return Came("limit", f"{_counted(number)} held, as many as are allowed (--max-iterations)", number, now)
-        if idle == STALLED:
-            return Came("limit", f"{STALLED} sessions in a row brought nothing further: {NONE}", number, now)
+            return WorkResult(
+                "limit", f"{_count_sessions(number)} held, as many as are allowed (--max-iterations)", number, now
+            )
+        if idle == MAX_IDLE_SESSIONS:
+            return WorkResult(
+                "limit", f"{MAX_IDLE_SESSIONS} sessions in a row brought nothing further: {NO_PROGRESS}", number, now
+            )
         if pause is not None and number:
             await pause()
         number += 1
-        turned_back = checker.told(now) if checker is not None else ""
-        order = Order(number, prompt(spec, now, names, turned_back), now is None)
+        turned_back = checker.rejected_claims(now) if checker is not None else ""
+        order = SessionOrder(number, prompt(spec, now, names, turned_back), now is None)
         if watcher is not None:
             watcher.began(order, now)
         ended = await ask(order)
         before, now = now, status.read(project)
-        goes_on = ended.outcome in GOES_ON and (ended.outcome != "limit" or bool(ended.tool_calls))
+        goes_on = ended.outcome in CONTINUABLE and (ended.outcome != "limit" or bool(ended.tool_calls))
         checked = Checked()
         if checker is not None:
             checker.distrust(before, now)
@@ -148,17 +157,19 @@ async def work(
         if watcher is not None:
             watcher.ended(order, ended, now)
         if not goes_on:
-            return Came(ended.outcome, f"session {number}: {ended.reason or ended.outcome}", number, now, ended.by)
+            return WorkResult(
+                ended.outcome, f"session {number}: {ended.reason or ended.outcome}", number, now, ended.by
+            )
         if checked.ended is not None:
-            return Came(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
-        grew = evidence.grew(now, ended.checks) and not (checked.turned_back and _same(before, now))
+            return WorkResult(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
+        grew = evidence.add_session(now, ended.checks) and not (checked.turned_back and _no_progress(before, now))
         idle = 0 if grew else idle + 1
     if now.blocked:
-        which = ", ".join(one.id for one in now.blocked[:10])
+        which = ", ".join(scenario.id for scenario in now.blocked[:10])
         fix = "help with what they wait for, then `adderclaw spec unblock`"
-        return Came(
+        return WorkResult(
             "needs_input", f"{len(now.blocked)} of {now.total} scenarios are blocked ({which}): {fix}", number, now
         )
     if not now.wanted:
-        return Came("error", "every scenario is deprecated: there is nothing to build", number, now)
-    return Came("completed", "", number, now)
+        return WorkResult("error", "every scenario is deprecated: there is nothing to build", number, now)
+    return WorkResult("completed", "", number, now)

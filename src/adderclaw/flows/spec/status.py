@@ -27,7 +27,7 @@ FILE, MARKS = SPEC_STATUS_FILE, SPEC_MARKS_FILE
 MAX_BYTES = 1_000_000
 MAX_SCENARIOS = 2_000
 MAX_TEXT = 300
-PATIENCE = 15.0
+LOCK_SECONDS = 15.0
 """Seconds."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -47,10 +47,10 @@ class Scenario:
 
 @record
 class Mark:
-    """What is known of a scenario beside whether it passed."""
+    """What is known about a scenario in addition to whether it passed."""
 
     blocked: str = ""
-    """Why it cannot be done without somebody's help."""
+    """Why it cannot be done without a person's help."""
     deprecated: str = ""
     """Why it is no longer wanted."""
     steps: str = ""
@@ -83,11 +83,11 @@ class Status(NamedTuple):
     @property
     def wanted(self) -> tuple[Scenario, ...]:
         """All but those that are deprecated."""
-        return tuple(one for one in self.scenarios if not self.mark(one).deprecated)
+        return tuple(scenario for scenario in self.scenarios if not self.mark(scenario).deprecated)
 
     @property
     def passed(self) -> int:
-        return sum(one.passed for one in self.wanted)
+        return sum(scenario.passed for scenario in self.wanted)
 
     @property
     def total(self) -> int:
@@ -95,22 +95,26 @@ class Status(NamedTuple):
 
     @property
     def left(self) -> tuple[Scenario, ...]:
-        """What a session can work on."""
-        return tuple(one for one in self.wanted if not one.passed and not self.mark(one).blocked)
+        """The scenarios that a session can work on."""
+        return tuple(scenario for scenario in self.wanted if not scenario.passed and not self.mark(scenario).blocked)
 
     @property
     def blocked(self) -> tuple[Scenario, ...]:
-        return tuple(one for one in self.wanted if not one.passed and self.mark(one).blocked)
+        return tuple(scenario for scenario in self.wanted if not scenario.passed and self.mark(scenario).blocked)
 
     def outdated(self, tree: str) -> tuple[Scenario, ...]:
         """What passed, and was not verified on the project as it is now."""
-        return tuple(one for one in self.wanted if one.passed and (not tree or self.mark(one).tree != tree))
+        return tuple(
+            scenario for scenario in self.wanted if scenario.passed and (not tree or self.mark(scenario).tree != tree)
+        )
 
     def mark(self, scenario: Scenario) -> Mark:
         return self.marks.get(scenario.id, NO_MARK)
 
     def with_(self, changed: Scenario) -> "Status":
-        return Status(tuple(changed if one.id == changed.id else one for one in self.scenarios), self.marks)
+        return Status(
+            tuple(changed if scenario.id == changed.id else scenario for scenario in self.scenarios), self.marks
+        )
 
 
 class NotFound(UsageError):
@@ -121,63 +125,63 @@ class NotFound(UsageError):
 
 
 def read(project: str) -> Status | None:
-    """What the project's file says; None where there is none. One that is there and cannot be used is an error."""
+    """Reads the project's status; None if it has none. Raises UsageError if it cannot be used."""
     with _folder(project) as folder:
         return None if folder is None else _read(project)
 
 
-def found(project: str, scenario_id: str) -> tuple[Status, Scenario]:
+def find_scenario(project: str, scenario_id: str) -> tuple[Status, Scenario]:
     """The scenario of that id, among the others; raises UsageError for one that nobody declared or waits for."""
-    now, one = _one(read(project), scenario_id)
-    return now, _awaited(now, one)
+    now, scenario = _find(read(project), scenario_id)
+    return now, _require_wanted(now, scenario)
 
 
 def update(project: str, scenario_id: str, passed: bool, tree: str = "") -> Status:
-    """Say of one scenario whether it passed; nothing blocks it any more. `tree`: what its pass was verified on."""
+    """Records whether a scenario passed, and unblocks it. `tree` is the digest that its pass was verified on."""
 
     def change(status: Status | None) -> Status:
-        now, one = _one(status, scenario_id)
-        _awaited(now, one)
-        mark = replace(now.mark(one), blocked="", tree=tree)
-        return _marked(now, one, mark).with_(replace(one, passed=passed))
+        now, scenario = _find(status, scenario_id)
+        _require_wanted(now, scenario)
+        mark = replace(now.mark(scenario), blocked="", tree=tree)
+        return _with_mark(now, scenario, mark).with_(replace(scenario, passed=passed))
 
-    return changed(project, change)
+    return change_status(project, change)
 
 
 def block(project: str, scenario_id: str, reason: str) -> Status:
-    """It cannot be done without somebody's help; without a reason, it can be again."""
+    """Marks a scenario as blocked, with the reason; an empty reason unblocks it."""
 
     def change(status: Status | None) -> Status:
-        now, one = _one(status, scenario_id)
-        if reason and one.passed:
-            raise UsageError(f"{one.id} has passed: what is done cannot be blocked")
-        return _marked(now, one, replace(now.mark(one), blocked=_reason(reason)))
+        now, scenario = _find(status, scenario_id)
+        if reason and scenario.passed:
+            raise UsageError(f"{scenario.id} has passed: what is done cannot be blocked")
+        return _with_mark(now, scenario, replace(now.mark(scenario), blocked=_reason(reason)))
 
-    return changed(project, change)
+    return change_status(project, change)
 
 
 def deprecate(project: str, scenario_id: str, reason: str) -> Status:
-    """It is no longer wanted, and stays in the file; without a reason, it is wanted again."""
+    """Marks a scenario as no longer wanted, but keeps it in the file; an empty reason undoes that."""
 
     def change(status: Status | None) -> Status:
-        now, one = _one(status, scenario_id)
-        return _marked(now, one, replace(now.mark(one), deprecated=_reason(reason)))
+        now, scenario = _find(status, scenario_id)
+        return _with_mark(now, scenario, replace(now.mark(scenario), deprecated=_reason(reason)))
 
-    return changed(project, change)
+    return change_status(project, change)
 
 
-def _one(status: Status | None, scenario_id: str) -> tuple[Status, Scenario]:
+def _find(status: Status | None, scenario_id: str) -> tuple[Status, Scenario]:
     now = status if status is not None else Status(())
-    for one in now.scenarios:
-        if one.id == scenario_id:
-            return now, one
+    for scenario in now.scenarios:
+        if scenario.id == scenario_id:
+            return now, scenario
     raise NotFound(f"scenario not found: {visible(scenario_id)[:100]!r}; {FILE} has {_names(now.scenarios)}")
 
 
-def _awaited(now: Status, one: Scenario) -> Scenario:
-    if now.mark(one).deprecated:
-        raise UsageError(f"{one.id} is deprecated ({now.mark(one).deprecated}): nobody waits for it any more")
-    return one
+def _require_wanted(now: Status, scenario: Scenario) -> Scenario:
+    if now.mark(scenario).deprecated:
+        raise UsageError(f"{scenario.id} is deprecated ({now.mark(scenario).deprecated}), so it cannot pass or fail")
+    return scenario
 
 
 def _reason(text: str) -> str:
@@ -185,8 +189,8 @@ def _reason(text: str) -> str:
     return visible(" ".join(text.split()), keep_newlines=False)[:MAX_TEXT]
 
 
-def _marked(now: Status, one: Scenario, mark: Mark) -> Status:
-    return Status(now.scenarios, {**now.marks, one.id: mark})
+def _with_mark(now: Status, scenario: Scenario, mark: Mark) -> Status:
+    return Status(now.scenarios, {**now.marks, scenario.id: mark})
 
 
 def declare(project: str, scenarios: Sequence[Scenario]) -> Status:
@@ -194,29 +198,31 @@ def declare(project: str, scenarios: Sequence[Scenario]) -> Status:
 
     def change(status: Status | None) -> Status:
         known = status.scenarios if status is not None else ()
-        ids = {one.id for one in known}
-        fresh = (Scenario(one.id, one.feature, one.name) for one in scenarios if one.id not in ids)
-        return checked(Status((*known, *fresh), status.marks if status is not None else {}))
+        ids = {scenario.id for scenario in known}
+        fresh = (
+            Scenario(scenario.id, scenario.feature, scenario.name) for scenario in scenarios if scenario.id not in ids
+        )
+        return check_status(Status((*known, *fresh), status.marks if status is not None else {}))
 
-    return changed(project, change)
+    return change_status(project, change)
 
 
 def _names(scenarios: Sequence[Scenario]) -> str:
     if not scenarios:
         return "none"
-    some = ", ".join(one.id for one in scenarios[:20])
+    some = ", ".join(scenario.id for scenario in scenarios[:20])
     return some if len(scenarios) <= 20 else f"{some} and {len(scenarios) - 20} more"
 
 
-def changed(project: str, change: Callable[[Status | None], Status]) -> Status:
-    """Read, change and write, with nobody else in between."""
+def change_status(project: str, change: Callable[[Status | None], Status]) -> Status:
+    """Reads, changes and writes the status under a lock."""
     with _folder(project, make=True) as folder:
         assert folder is not None
         _lock(folder)
         before = _read(project)
         status = change(before)
         if before is None or status.scenarios != before.scenarios:
-            _write(project, FILE, [one.as_json() for one in status.scenarios])
+            _write(project, FILE, [scenario.as_json() for scenario in status.scenarios])
         marks = {id: mark.as_json() for id, mark in sorted(status.marks.items()) if mark != NO_MARK}
         if marks or (before is not None and before.marks):
             _write(project, MARKS, marks)
@@ -224,30 +230,32 @@ def changed(project: str, change: Callable[[Status | None], Status]) -> Status:
 
 
 def _lock(folder: int) -> None:
-    """Whoever can read the folder can hold its lock, a command of the session too: nobody waits for ever."""
-    ends = time.monotonic() + PATIENCE
+    """Locks the folder, with a timeout, since any command of the session could hold its lock."""
+    ends = time.monotonic() + LOCK_SECONDS
     while True:
         try:
             return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > ends:
-                raise AdderClawError(f"another process has held {FOLDER}/ locked for {PATIENCE:g} s: end it") from None
+                raise AdderClawError(
+                    f"another process has held {FOLDER}/ locked for {LOCK_SECONDS:g} s: end it"
+                ) from None
             time.sleep(0.02)
 
 
 @contextmanager
 def _folder(project: str, *, make: bool = False) -> Generator[int | None]:
-    """The project's own `.adderclaw`, open: a link in its place leads nowhere that we follow."""
-    place = WorkspacePath(project, FOLDER)
+    """Opens the project's `.adderclaw` without following links."""
+    path = WorkspacePath(project, FOLDER)
     try:
         if make:
-            workspace.make_folders(place)
-        folder = workspace.open_folder(place)
+            workspace.make_folders(path)
+        folder = workspace.open_folder(path)
     except FileNotFoundError:
         yield None
         return
     except (OSError, Refused) as error:
-        raise UsageError(f"{place.text} is no folder that can be used ({_why(error)}): remove it") from error
+        raise UsageError(f"{path.text} is no folder that can be used ({_why(error)}): remove it") from error
     try:
         yield folder
     finally:
@@ -259,29 +267,29 @@ def _why(error: OSError | Refused) -> str:
 
 
 def _read(project: str) -> Status | None:
-    found = _decoded(project, FILE, _StatusFile, lambda file: checked(Status(file.scenarios)).scenarios)
-    if found is None:
+    scenarios = _read_file(project, FILE, _StatusFile, lambda file: check_status(Status(file.scenarios)).scenarios)
+    if scenarios is None:
         return None
-    marks = _decoded(project, MARKS, _MarksFile, lambda file: _checked_marks(file.scenarios))
-    return Status(found, marks or {})
+    marks = _read_file(project, MARKS, _MarksFile, lambda file: _checked_marks(file.scenarios))
+    return Status(scenarios, marks or {})
 
 
-def _decoded[F, T](project: str, path: str, kind: type[F], check: Callable[[F], T]) -> T | None:
+def _read_file[F, T](project: str, path: str, kind: type[F], check: Callable[[F], T]) -> T | None:
     try:
         data, _ = workspace.read_head(WorkspacePath(project, path), MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except (OSError, Refused) as error:
-        raise _unfit(project, path, _why(error)) from error
+        raise _unusable(project, path, _why(error)) from error
     if len(data) > MAX_BYTES:
-        raise _unfit(project, path, f"it is larger than {MAX_BYTES} bytes")
+        raise _unusable(project, path, f"it is larger than {MAX_BYTES} bytes")
     try:
         return check(decode(kind, json.loads(data)))
     except (ValueError, RecursionError, Invalid) as error:
-        raise _unfit(project, path, visible(str(error))[:2_000]) from error
+        raise _unusable(project, path, visible(str(error))[:2_000]) from error
 
 
-def _unfit(project: str, path: str, why: str) -> UsageError:
+def _unusable(project: str, path: str, why: str) -> UsageError:
     fix = "mend it, or remove it to begin anew"
     return UsageError(f"{os.path.join(project, path)}: {why}; {fix}")
 
@@ -298,20 +306,20 @@ def _checked_marks(marks: dict[str, Mark]) -> dict[str, Mark]:
     return marks
 
 
-def checked(status: Status) -> Status:
-    """All that a file or a model may say wrongly, at once."""
+def check_status(status: Status) -> Status:
+    """Checks the scenarios of a file or a model, and reports all problems at once."""
     wrong: list[tuple[str, str]] = []
     seen: set[str] = set()
     if not 0 < len(status.scenarios) <= MAX_SCENARIOS:
         wrong.append(("scenarios", f"there are {len(status.scenarios)}; from 1 to {MAX_SCENARIOS} are taken"))
-    for number, one in enumerate(status.scenarios[:MAX_SCENARIOS]):
+    for number, scenario in enumerate(status.scenarios[:MAX_SCENARIOS]):
         at = f"scenarios[{number}]"
-        if not _ID.fullmatch(one.id):
-            wrong.append((f"{at}.id", f"{visible(one.id)[:100]!r}: letters, digits, `.`, `_` and `-`, at most 64"))
-        if one.id in seen:
-            wrong.append((f"{at}.id", f"{visible(one.id)[:100]!r} is there twice"))
-        seen.add(one.id)
-        for key, text in (("feature", one.feature), ("name", one.name)):
+        if not _ID.fullmatch(scenario.id):
+            wrong.append((f"{at}.id", f"{visible(scenario.id)[:100]!r}: letters, digits, `.`, `_` and `-`, at most 64"))
+        if scenario.id in seen:
+            wrong.append((f"{at}.id", f"{visible(scenario.id)[:100]!r} is there twice"))
+        seen.add(scenario.id)
+        for key, text in (("feature", scenario.feature), ("name", scenario.name)):
             if not text.strip() or len(text) > MAX_TEXT or visible(text, keep_newlines=False) != text:
                 wrong.append((f"{at}.{key}", f"one line of printable text is wanted, at most {MAX_TEXT} letters"))
     if wrong:

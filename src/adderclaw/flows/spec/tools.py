@@ -1,4 +1,4 @@
-"""How a coding session of a run changes the status of its project: through these two tools, and in no other way."""
+"""The two tools by which a coding session changes the status of its project; there is no other way."""
 
 import asyncio
 from typing import Any
@@ -33,24 +33,24 @@ class DeclareArguments:
 
 
 def tools(project: str, checker: Checker | None = None) -> tuple[Tool[Any], ...]:
-    """With a checker a scenario that is said to pass is claimed, and passes when that was checked."""
+    """With a checker, reporting a pass only records a claim, which the checker must confirm."""
 
-    async def update(given: UpdateArguments, context: ToolContext) -> ToolResult:
+    async def update(arguments: UpdateArguments, context: ToolContext) -> ToolResult:
         try:
-            if checker is not None and given.passed:
-                return _claimed(project, checker, given.scenario_id, context.session_id)
+            if checker is not None and arguments.passed:
+                return _claim(project, checker, arguments.scenario_id, context.session_id)
             if checker is not None:
-                checker.withdraw(given.scenario_id)
-            if given.blocked.strip() and not given.passed:
-                return _answer(await asyncio.to_thread(status.block, project, given.scenario_id, given.blocked))
-            return _answer(await asyncio.to_thread(status.update, project, given.scenario_id, given.passed))
+                checker.withdraw(arguments.scenario_id)
+            if arguments.blocked.strip() and not arguments.passed:
+                return _answer(await asyncio.to_thread(status.block, project, arguments.scenario_id, arguments.blocked))
+            return _answer(await asyncio.to_thread(status.update, project, arguments.scenario_id, arguments.passed))
         except AdderClawError as error:
             return rejected(str(error))
 
-    async def declare(given: DeclareArguments, _ctx: ToolContext) -> ToolResult:
+    async def declare(arguments: DeclareArguments, _ctx: ToolContext) -> ToolResult:
         try:
-            wanted = [Scenario(one.id, one.feature, one.name) for one in given.scenarios]
-            return _answer(await asyncio.to_thread(status.declare, project, wanted))
+            declared = [Scenario(scenario.id, scenario.feature, scenario.name) for scenario in arguments.scenarios]
+            return _answer(await asyncio.to_thread(status.declare, project, declared))
         except AdderClawError as error:
             return rejected(str(error))
 
@@ -58,26 +58,26 @@ def tools(project: str, checker: Checker | None = None) -> tuple[Tool[Any], ...]
         Tool(
             UPDATE,
             UpdateArguments,
-            preparing(Touch(why=f"says in {FILE} whether a scenario passed", inward=True), update),
-            f"Say of one scenario of {FILE} whether it passed, after you have seen it pass or fail.",
+            preparing(Touch(why=f"records in {FILE} whether a scenario passed", inward=True), update),
+            f"Record whether one scenario of {FILE} passed, after you have seen it pass or fail.",
             _UPDATE,
         ),
         Tool(
             DECLARE,
             DeclareArguments,
             preparing(Touch(why=f"adds scenarios to {FILE}", inward=True), declare),
-            f"Add scenarios to {FILE}, none of them passed. What is declared already stays as it is.",
+            f"Add scenarios to {FILE}, none of them passed. Scenarios that are already declared stay unchanged.",
             _DECLARE,
         ),
     )
 
 
-def _claimed(project: str, checker: Checker, scenario_id: str, session_id: str) -> ToolResult:
-    now, scenario = status.found(project, scenario_id)
+def _claim(project: str, checker: Checker, scenario_id: str, session_id: str) -> ToolResult:
+    now, scenario = status.find_scenario(project, scenario_id)
     if scenario.passed:
         return _answer(now)
     checker.claim(scenario, session_id)
-    noted = f"Noted: when this session ends, another one that knows nothing of it tries {scenario.id}."
+    noted = f"Claim recorded: after this session ends, a separate session verifies {scenario.id}."
     return own_words(f"{noted} {now.passed} of {now.total} scenarios have passed.")
 
 
@@ -92,7 +92,7 @@ _UPDATE: Json = {
         "passed": {"type": "boolean"},
         "blocked": {
             "type": "string",
-            "description": "Only if it cannot be done without somebody's help: what is missing.",
+            "description": "Only if it cannot be done without a person's help: what is missing.",
         },
     },
     "required": ["scenario_id", "passed"],
@@ -107,7 +107,7 @@ _DECLARE: Json = {
                 "type": "object",
                 "properties": {
                     "id": {"type": "string", "description": "Such as SC-F001; each once."},
-                    "feature": {"type": "string", "description": "The file in features/ that it stands in."},
+                    "feature": {"type": "string", "description": "Its file in features/."},
                     "name": {"type": "string"},
                 },
                 "required": ["id", "feature", "name"],

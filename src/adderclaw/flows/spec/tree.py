@@ -1,4 +1,4 @@
-"""The project that scenarios are verified on, as one digest: a pass counts for this digest only."""
+"""The digest of a project. A verified pass of a scenario counts for one digest only."""
 
 from adderclaw.config import home
 from adderclaw.config.own_paths import own_paths
@@ -15,16 +15,16 @@ LEFT_OUT = (f"{features.FOLDER}/", f"{status.FOLDER}/")
 
 
 def digest_of(project: str, config: Config) -> str:
-    """The same files with the same contents have the same digest, in every clone. Empty where there are too many.
+    """Returns a digest that is the same for the same files in every clone; empty if there are too many files.
 
     Feature files, AdderClaw's own files and what git ignores are left out.
     """
     own = own_paths(config, home(), project, locks.locks_folder(config.memory.path))
     try:
-        found = scan(project, {}, limits_of(config.checkpoints), Forgets(), own)
+        scanned = scan(project, {}, limits_of(config.checkpoints), Forgets(), own)
     except TooBig:
         return ""
-    entries = {path: seen.state for path, seen in found.now.items()}
+    entries = {path: seen.state for path, seen in scanned.now.items()}
     skipped = ignored(project, entries)
     rows = [
         (path, state.kind, bool(state.mode & 0o111), state.size, state.digest)

@@ -1,4 +1,4 @@
-"""The records of a task run: what the model decides, what a step came to, what a prompt may take."""
+"""The records of a task run: the model's decision, the result of a step, the token budget of a prompt."""
 
 from dataclasses import asdict, field
 from typing import Any, Literal
@@ -24,7 +24,7 @@ class TokenBudget:
     allocated_prompt_tokens: int
     """All sections of the prompt together."""
     allocated_disclosure_tokens: int
-    """Those of them that show a skill."""
+    """The share that shows skills."""
 
 
 @record
@@ -68,7 +68,7 @@ class LlmRequestMeta:
         return asdict(self)
 
 
-# ------------------------------------------------------------------ what an action is given
+# ------------------------------------------------------------------ parameters of actions
 
 
 @record
@@ -76,7 +76,7 @@ class CallSkill:
     skill: str = ""
     """Empty: the selected one."""
     script: str = ""
-    """From the skill's folder. Empty: the work goes on with that skill's instructions."""
+    """A path in the skill's folder. Empty: the work continues with that skill's instructions."""
     args: list[str] = field(default_factory=list[str])
 
 
@@ -117,13 +117,13 @@ SCHEMA: Json = {
     "properties": {
         "selected_skill": {
             "type": ["string", "null"],
-            "description": "The candidate to work with now; null where none of them helps.",
+            "description": "The candidate to work with now; null if none of them helps.",
         },
         "reasoning_summary": _text("Why, in a sentence or two."),
-        "required_disclosure_paths": _texts("Files (references/x.md) or sections (SKILL.md#Title) of it to be shown."),
+        "required_disclosure_paths": _texts("Its files (references/x.md) or sections (SKILL.md#Title) to show."),
         "planned_actions": {
             "type": "array",
-            "description": "What is to be done now, in this order. Empty where more has to be read first.",
+            "description": "What to do now, in this order. Empty if you have to read more first.",
             "items": {
                 "type": "object",
                 "properties": {
@@ -131,16 +131,16 @@ SCHEMA: Json = {
                     "params": {
                         "type": "object",
                         "properties": {
-                            "skill": _text("call_skill: whose script, or which skill to go on with."),
+                            "skill": _text("call_skill: the skill whose script to run, or to continue with."),
                             "script": _text("call_skill: scripts/NAME of that skill; leave it out to hand over."),
                             "args": _texts("call_skill: arguments of the script."),
                             "command": _text("run_command: one shell command, run in the workspace."),
                             "question": _text("ask_user: what the user must answer."),
-                            "options": _texts("ask_user: two to four answers to choose from, if there are such."),
+                            "options": _texts("ask_user: optionally two to four answers to choose from."),
                             "answer": _text("finish: the whole answer to the task, for the user."),
                         },
                     },
-                    "expected_output": _text("What it should give."),
+                    "expected_output": _text("What the action should produce."),
                 },
                 "required": ["type", "params"],
             },
@@ -148,4 +148,4 @@ SCHEMA: Json = {
     },
     "required": ["selected_skill", "reasoning_summary", "required_disclosure_paths", "planned_actions"],
 }
-"""A ModelDecision, as the model is told of it."""
+"""The JSON Schema of a ModelDecision, as sent to the model."""

@@ -1,4 +1,4 @@
-"""A task in words, worked on with skills, or by the ordinary agent where there is no skill: a driver."""
+"""The driver of a task in words, which skills carry out, or the ordinary agent if there are none."""
 
 from dataclasses import dataclass, replace
 from sqlite3 import Cursor
@@ -12,14 +12,14 @@ from adderclaw.config.legacy.options import Options, stored, unattended
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
 from adderclaw.flows.task.execute import TaskExecution
-from adderclaw.flows.task.transitions import begun_with
+from adderclaw.flows.task.transitions import begin_record
 from adderclaw.storage import workflows
 from adderclaw.tools.skills.catalogue import Catalogue
 
 
 @runtime_checkable
-class _Catalogued(Protocol):
-    """What the session's Skill tool has, too."""
+class _HasCatalogue(Protocol):
+    """A skill source that has a catalogue, as that of the Skill tool does."""
 
     @property
     def catalogue(self) -> Catalogue: ...
@@ -34,16 +34,16 @@ class TaskDriver:
 
     def __post_init__(self) -> None:
         if not self.text.strip():
-            raise UsageError("the task is empty: say what is to be done")
+            raise UsageError("the task is empty; say what to do")
 
     @property
     def opening(self) -> Opening:
-        rows = () if self.planned_only else (self._begun,)
-        options = replace(self.options, amend=self._amend)
+        rows = () if self.planned_only else (self._save_begin,)
+        options = replace(self.options, amend=self._limit_turns)
         return Opening("task", options, self.text, self.again, self.planned_only, rows)
 
-    def _amend(self, loaded: Loaded) -> Loaded:
-        """Bounds the ordinary agent: by --max-turns, else by the limits of unattended work."""
+    def _limit_turns(self, loaded: Loaded) -> Loaded:
+        """Limits the ordinary agent by --max-turns, or else by the limits of unattended work."""
         loaded = self.options.amend(loaded) if self.options.amend is not None else loaded
         turns = self.options.overrides.get("runtime", {}).get("max_turns")
         if turns is None:
@@ -51,8 +51,8 @@ class TaskDriver:
         runtime = replace(loaded.config.runtime, max_tool_rounds=max(turns - 1, 0))
         return loaded._replace(config=replace(loaded.config, runtime=runtime))
 
-    def _begun(self, cursor: Cursor, session: Session) -> None:
-        workflows.begin(cursor, begun_with(session, self.text, stored(self.options)))
+    def _save_begin(self, cursor: Cursor, session: Session) -> None:
+        workflows.begin(cursor, begin_record(session, self.text, stored(self.options)))
 
     def plan(self) -> Json:
         return {"mode": "dry_run", "task": self.text}
@@ -65,7 +65,7 @@ class TaskDriver:
 
     async def run(self, session: Session) -> TurnResult:
         if not self.planned_only and self._is_ordinary(session):
-            return await self._ordinary(session)
+            return await self._run_ordinary(session)
         inputs = None if self.planned_only else stored(self.options)
         execution = TaskExecution(
             session, self.text, lambda: _catalogue(session), inputs=inputs, planned_only=self.planned_only
@@ -73,7 +73,7 @@ class TaskDriver:
         return await execution.run()
 
     def _is_ordinary(self, session: Session) -> bool:
-        """Whether no skill takes part; a resumed run continues as it began."""
+        """Whether the task runs without skills; a resumed run continues as it began."""
         if workflows.goal_results(session.store, session.bus.run_id):
             return False
         if self.again is not None and session.state.history.messages:
@@ -81,12 +81,12 @@ class TaskDriver:
         strict = session.config.skills.prefilter_zero_candidate_strategy == "fail_fast"
         return not strict and not any(skill.for_model for skill in _catalogue(session).skills)
 
-    async def _ordinary(self, session: Session) -> TurnResult:
+    async def _run_ordinary(self, session: Session) -> TurnResult:
         """Runs the ordinary agent with its tools."""
-        message = f"there is no skill in {session.config.skills.dir}: the task is worked on without one"
+        message = f"{session.config.skills.dir} has no skills; the task is carried out without one"
         session.bus.tell({"event_type": "warning", "message": message})
-        heard = self.again is not None and bool(session.state.history.messages)
-        result = await run_turn(session, None if heard else self.text)
+        continues = self.again is not None and bool(session.state.history.messages)
+        result = await run_turn(session, None if continues else self.text)
         if result.ended_by != "rounds":
             return result
         used = session.config.runtime.max_tool_rounds + 1
@@ -97,4 +97,4 @@ class TaskDriver:
 
 def _catalogue(session: Session) -> Catalogue:
     skills = session.scene.kit.skills
-    return skills.catalogue if isinstance(skills, _Catalogued) else Catalogue()
+    return skills.catalogue if isinstance(skills, _HasCatalogue) else Catalogue()

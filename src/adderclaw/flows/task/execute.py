@@ -1,4 +1,4 @@
-"""A task run: skills found, routed and disclosed; the model decides step by step, and what it plans is carried out."""
+"""Runs a task: loads, routes and discloses skills, asks the model for a decision at a time and carries it out."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -27,22 +27,22 @@ from adderclaw.flows.task.contracts import (
     ModelDecision,
     StepExecutionResult,
 )
-from adderclaw.flows.task.decision import Taken
+from adderclaw.flows.task.decision import DecisionCall
 from adderclaw.flows.task.machine import Machine, remedy
-from adderclaw.flows.task.model_request import Asking
+from adderclaw.flows.task.model_request import DecisionRequester
 from adderclaw.flows.task.prompts import Composed, Parts
-from adderclaw.flows.task.task_skills import LISTED, Disclosing, SkillRequest
+from adderclaw.flows.task.task_skills import MAX_LISTED, SkillRequest, TaskSkills
 from adderclaw.flows.task.transitions import Decided, Transitions
 from adderclaw.tools.skills.catalogue import Catalogue
 
 WITHHELD = (
-    "It was not carried out: its command held a secret, and a run is kept without secrets. "
-    "Plan it anew, with the secret read where it is (a variable of the environment, a file)."
+    "The step was not carried out: its command contained a secret, and secrets are not stored with a run. "
+    "Plan it again with a command that reads the secret from where it is (an environment variable, a file)."
 )
 
 
 class TaskExecution:
-    """One run of a task on a session."""
+    """One run of a task in a session."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class TaskExecution:
         planned_only: bool = False,
         prompt: Prompt | None = None,
     ) -> None:
-        """`inputs` is what a run is begun with, for whoever resumes it."""
+        """`inputs` are the options that the run begins with, stored so that it can be resumed."""
         self.session, self.task, self.dry = session, task, planned_only
         self._inputs = dict(inputs or {})
         self.machine = Machine()
-        self._shown = Disclosing(session, load)
+        self._skills = TaskSkills(session, load)
         self.results: list[StepExecutionResult] = []
         self.requests: list[LlmRequestMeta] = []
         self.selected = ""
@@ -70,22 +70,22 @@ class TaskExecution:
         self._commands: dict[str, str] = {}
         self._unanswered = 0
         self._sent_back = 0
-        self._kept: Transitions | None = None
+        self._transitions: Transitions | None = None
         self._live = True
-        """False while it goes through what an earlier try at this run did: nothing of that is told again."""
-        self._asked_before = 0
-        self._asking = Asking(session, prompt)
+        """False while a resumed run replays stored steps, whose events must not be published again."""
+        self._earlier_requests = 0
+        self._requester = DecisionRequester(session, prompt)
 
     async def run(self) -> TurnResult:
-        """To the end; whatever ends it, its outcome is one of the closed set."""
+        """Runs the task to its end; always returns an outcome of the closed set."""
         session = self.session
-        session.bus.listen("task", self._heard)
-        session.prompt = self._asking.prompt
+        session.bus.listen("task", self._on_event)
+        session.prompt = self._requester.prompt
         if not self.dry:
             session.tape.drives(session, "task", {"task": self.task, "inputs": self._inputs})
         by: EndedBy = ""
         try:
-            await self._begun()
+            await self._begin()
             self._load()
             self._route()
             outcome, reason = await self._work()
@@ -95,46 +95,46 @@ class TaskExecution:
             outcome, reason, by = "limit", str(error), error.by
         self._live = True
         if outcome == "completed":
-            if not self.dry:  # which ends where the model would be asked
+            if not self.dry:  # a dry run ends before the model is called
                 self.machine.to("DONE")
-            self._left_skill("completed", "")
+            self._leave_skill("completed", "")
         else:
             self.machine.to("ERROR")
-            self._left_skill("failed", reason)
+            self._leave_skill("failed", reason)
         details = self._details()
         if self.dry and outcome == "completed":
             self.answer = dry.text(details)
         return TurnResult(outcome, self.answer, reason, details, ended_by=by)
 
-    async def _begun(self) -> None:
+    async def _begin(self) -> None:
         if self.dry:
             return
         if self.session.scene.stopped():
             raise RunEnds("stopped", "the emergency stop is set; `adderclaw estop --clear` removes it")
-        self._kept = Transitions(self.session)
-        self._live = not self._kept.resumed
-        if self._kept.accepted:
+        self._transitions = Transitions(self.session)
+        self._live = not self._transitions.resumed
+        if self._transitions.accepted:
             await lifecycle.begin(self.session)
             return
-        if not self._kept.resumed:
-            self._kept.begin(self.task, self._inputs)
+        if not self._transitions.resumed:
+            self._transitions.begin(self.task, self._inputs)
         if (refused := await lifecycle.submitted(self.session, self.task)) is not None:
             raise RunEnds("denied", f"a hook refused the task: {refused}", "hook")
 
     def _details(self) -> Json:
-        told: Json = {
+        details: Json = {
             "turns": self.turn,
-            "candidates": [[one.skill_name, one.score, one.reason] for one in self._shown.candidates[:LISTED]],
+            "candidates": [[c.skill_name, c.score, c.reason] for c in self._skills.candidates[:MAX_LISTED]],
             "results": [result.as_json() for result in self.results],
             "requests": [request.as_json() for request in self.requests],
         }
         if self.dry and self.composed is not None:
-            told |= {"mode": "dry_run", "prompt": self.composed.text, "system": self._asking.prompt.system}
-            told |= self.composed.as_json()
-        return told
+            details |= {"mode": "dry_run", "prompt": self.composed.text, "system": self._requester.prompt.system}
+            details |= self.composed.as_json()
+        return details
 
-    def _heard(self, record: EventRecord) -> None:
-        """Model calls as they go: each try again is a way from CALL_LLM to itself."""
+    def _on_event(self, record: EventRecord) -> None:
+        """Collects model calls; each retry is a transition from CALL_LLM to itself."""
         if record.session_id != self.session.session_id:
             return
         if record.event_type == "llm_retry_scheduled" and self.machine.state == "CALL_LLM":
@@ -147,160 +147,162 @@ class TaskExecution:
 
     def _load(self) -> None:
         self.machine.to("LOAD_SKILL_CATALOG")
-        if failed := self._shown.load_catalogue():
+        if failed := self._skills.load_catalogue():
             raise RunEnds("error", failed, "skill_catalog_failed")
 
     def _route(self) -> None:
         self.machine.to("PREFILTER_SKILLS")
-        if self._shown.route(self.task) == "fail_fast":
-            fix = "say it otherwise, or set skills.prefilter_zero_candidate_strategy to fallback_all_skills"
+        if self._skills.route(self.task) == "fail_fast":
+            fix = "reword the task, or set skills.prefilter_zero_candidate_strategy to fallback_all_skills"
             why = f"no_candidate_skills: no skill is similar enough to the task; {fix}"
             raise RunEnds("error", why, "no_candidate_skills")
         self.machine.to("DISCLOSE_CONTEXT_STAGE")
-        self._shown.metadata()
-        known = digest([self._shown.offered, self._shown.about()])
-        if self._kept is not None and not self._kept.same_candidates(known):
-            why = "skills_changed: other skills fit the task than when the run began; run it anew"
+        self._skills.load_metadata()
+        known = digest([self._skills.offered, self._skills.descriptions()])
+        if self._transitions is not None and not self._transitions.same_candidates(known):
+            why = "skills_changed: the skills that fit the task have changed since the run began; start a new run"
             raise RunEnds("error", why, "skills_changed")
 
     # -------------------------------------------------------------- reasoning
 
     async def _work(self) -> tuple[Outcome, str]:
-        """From DISCLOSE_CONTEXT_STAGE, around, to the end."""
+        """Repeats the states from DISCLOSE_CONTEXT_STAGE on until the task is finished."""
         while True:
-            self._shown.load_wanted()
-            if await self._composed_only():
+            self._skills.load_requested()
+            if await self._compose():
                 return "completed", ""
             decided = await self._decide()
-            way = await self._carry_out(decided)
-            if way == "finish" and await self._may_finish():
-                return self._finished()
-            if way != "think":
+            following = await self._carry_out(decided)
+            if following == "finish" and await self._may_finish():
+                return self._outcome()
+            if following != "think":
                 self.machine.to("DISCLOSE_CONTEXT_STAGE")
 
-    def _finished(self) -> tuple[Outcome, str]:
-        """Denied while the last step is: an answer must not hide what was refused."""
+    def _outcome(self) -> tuple[Outcome, str]:
+        """Denied if the last step was denied: an answer must not hide what was refused."""
         last = self.results[-1] if self.results else None
         if last is not None and last.status == "denied":
             return "denied", f"step {last.step_id} was denied: {last.stdout_summary or last.stderr_summary}"
         return "completed", ""
 
-    async def _composed_only(self) -> bool:
-        """Compose the next prompt; True where that is all that is wanted."""
+    async def _compose(self) -> bool:
+        """Composes the next prompt; returns True in a dry run, which ends here."""
         if self.dry:
             parts = self._parts()
             self.turn = 1
-            if self._shown.candidates:
-                self.composed = await self._asking.compose(parts, 1, dry=True)
+            if self._skills.candidates:
+                self.composed = await self._requester.compose(parts, 1, dry=True)
             else:
-                self.composed = self._asking.compose_ordinary(parts.task)
+                self.composed = self._requester.compose_ordinary(parts.task)
             return True
         self.machine.to("CALL_LLM")
         self.turn += 1
-        if self._known_decision() is None:
-            self._within_turns()
+        if self._earlier_decision() is None:
+            self._check_turns()
             self._live = True
             if not self.requests:
-                await self._asking.require_ready()
-            self.composed = await self._asking.compose(self._parts(), self.turn, dry=False)
+                await self._requester.require_ready()
+            self.composed = await self._requester.compose(self._parts(), self.turn, dry=False)
         return False
 
-    def _within_turns(self) -> None:
+    def _check_turns(self) -> None:
         limit = self.session.config.runtime.max_turns
         if self.turn > limit:
-            fix = f"`adderclaw run --resume {self.session.bus.run_id} --max-turns MORE` goes on"
+            fix = f"`adderclaw run --resume {self.session.bus.run_id} --max-turns MORE` continues"
             raise RunEnds("limit", f"max_turns_exceeded: {limit} turns are used up (runtime.max_turns); {fix}", "turns")
 
-    def _known_decision(self) -> Decided | None:
-        return self._kept.decision(self.turn) if self._kept is not None else None
+    def _earlier_decision(self) -> Decided | None:
+        return self._transitions.decision(self.turn) if self._transitions is not None else None
 
     def _parts(self) -> Parts:
-        names = [(one.skill_name, one.score, one.reason) for one in self._shown.candidates]
+        names = [(candidate.skill_name, candidate.score, candidate.reason) for candidate in self._skills.candidates]
         return Parts(
             task=self.session.secrets.scrub(self.task),
             results=tuple(self.results),
             commands=self._commands,
             notes=tuple(self._notes),
-            candidates=prompts.offered(names, self._shown.about()),
-            disclosed=tuple(self._shown.excerpts(self.selected)),
+            candidates=prompts.describe_candidates(names, self._skills.descriptions()),
+            disclosed=tuple(self._skills.excerpts(self.selected)),
         )
 
     async def _decide(self) -> ModelDecision:
-        """One reasoning step: asked, decoded, and once repaired; or as it was taken before an interruption."""
-        if (known := self._known_decision()) is not None:
+        """Returns the model's next decision, repaired once if invalid, or the one stored before an interruption."""
+        if (known := self._earlier_decision()) is not None:
             self.machine.to("DECODE_DECISION")
-            self._asked_before = known.requests
+            self._earlier_requests = known.requests
             return known.decision
         assert self.composed is not None
         session = self.session
-        session.state.history = History(before=self._asked_before + len(self.requests))
+        session.state.history = History(before=self._earlier_requests + len(self.requests))
         message = self.composed.text
         mode = session.config.runtime.structured_output_mode
         for last in (False, True):
-            taken = Taken()
-            text = await self._asked(message, taken)
+            call = DecisionCall()
+            text = await self._ask_model(message, call)
             self.machine.to("DECODE_DECISION")
-            decoded = decisions.decoded(taken.given, text, mode, self._asking.by)
+            decoded = decisions.decode_decision(call.input, text, mode, self._requester.method)
             problems = decoded.problems
             if decoded.decision is not None:
-                problems = unknown_names.unknown(decoded.decision, self._shown)
+                problems = unknown_names.unknown_names(decoded.decision, self._skills)
             if decoded.decision is not None and not problems:
-                self._told_decision("decoded", decoded.how, decoded.decision, [])
-                assert self._kept is not None
-                self._kept.decided(self.turn, asdict(decoded.decision), self._asked_before + len(self.requests))
+                self._tell_decision("decoded", decoded.how, decoded.decision, [])
+                assert self._transitions is not None
+                self._transitions.save_decision(
+                    self.turn, asdict(decoded.decision), self._earlier_requests + len(self.requests)
+                )
                 return decoded.decision
-            self._told_decision("invalid" if last else "repair", decoded.how, decoded.decision, problems)
+            self._tell_decision("invalid" if last else "repair", decoded.how, decoded.decision, problems)
             if last:
                 break
             self.machine.to("CALL_LLM")
             message = decisions.reminder(problems)
-        said = "; ".join(problems)
-        fix = "`adderclaw -p` works on a task without decisions"
-        why = f"invalid_decision: twice the model gave no decision that can be carried out: {said}; {fix}"
+        listed = "; ".join(problems)
+        fix = "`adderclaw -p` carries out a task without decisions"
+        why = f"invalid_decision: the model made two decisions that cannot be carried out: {listed}; {fix}"
         raise RunEnds("error", why, "invalid_decision")
 
-    async def _asked(self, message: str, taken: Taken) -> str:
-        result = await self._asking.ask(message, taken)
-        if result.outcome != "completed" and taken.given is None:
-            # a call of a tool that is not there is no decision, and is said so; all else ends the run
+    async def _ask_model(self, message: str, call: DecisionCall) -> str:
+        result = await self._requester.ask(message, call)
+        if result.outcome != "completed" and call.input is None:
+            # a call of an unknown tool counts as an invalid decision; any other failure ends the run
             if result.outcome == "denied":
                 return result.answer
             raise RunEnds(result.outcome, result.reason, result.ended_by)
         return result.answer
 
-    def _told_decision(self, status: str, how: str, made: ModelDecision | None, problems: list[str]) -> None:
+    def _tell_decision(self, status: str, how: str, decision: ModelDecision | None, problems: list[str]) -> None:
         self.session.bus.tell(
             {
                 "event_type": "llm_decision_decoded",
                 "turn": self.turn,
                 "status": status,
                 "how": how,
-                "selected_skill": (made.selected_skill or "") if made else "",
-                "summary": made.reasoning_summary[:2_000] if made else "",
-                "actions": [action.type for action in made.planned_actions] if made else [],
-                "disclosure": list(made.required_disclosure_paths) if made else [],
+                "selected_skill": (decision.selected_skill or "") if decision else "",
+                "summary": decision.reasoning_summary[:2_000] if decision else "",
+                "actions": [action.type for action in decision.planned_actions] if decision else [],
+                "disclosure": list(decision.required_disclosure_paths) if decision else [],
                 "problems": problems[:20],
             }
         )
 
     # -------------------------------------------------------------- doing
 
-    async def _carry_out(self, made: ModelDecision) -> Literal["finish", "disclose", "think"]:
-        """Select, execute, verify; says where it goes on."""
-        rationale = made.reasoning_summary
-        chosen = made.selected_skill or ""
-        planned = ", ".join(action.type for action in made.planned_actions) or "nothing"
+    async def _carry_out(self, decision: ModelDecision) -> Literal["finish", "disclose", "think"]:
+        """Selects the skill and runs the planned steps; returns what follows."""
+        rationale = decision.reasoning_summary
+        chosen = decision.selected_skill or ""
+        planned = ", ".join(action.type for action in decision.planned_actions) or "nothing"
         why = steps.summary(rationale)[:600]
         self._note(f"Decision {self.turn}: skill {chosen or 'none'}; planned {planned}; {why}")
-        ends = bool(made.planned_actions) and made.planned_actions[-1].type == "finish"
+        ends = bool(decision.planned_actions) and decision.planned_actions[-1].type == "finish"
         if chosen != self.selected and (chosen or not ends):
-            self._select(chosen, rationale, len(made.planned_actions))
-        if made.required_disclosure_paths:
-            self._shown.want(chosen, 2, made.required_disclosure_paths)
-        actions = self._with_instructions(made.planned_actions)
+            self._select(chosen, rationale, len(decision.planned_actions))
+        if decision.required_disclosure_paths:
+            self._skills.request(chosen, 2, decision.required_disclosure_paths)
+        actions = self._after_instructions(decision.planned_actions)
         if actions and actions[0].type != "finish" and not _hands_over(actions[0]):
             self.machine.to("EXECUTE_STEP")
-            if not await self._executed(actions):
+            if not await self._run_steps(actions):
                 self.machine.to("HANDOFF_OR_FINISH")
                 return "disclose"
             self.machine.to("VERIFY_PROGRESS")
@@ -313,33 +315,33 @@ class TaskExecution:
             self._select(decode(CallSkill, action.params).skill or chosen, rationale, 0)
             break
         if self.machine.state == "VERIFY_PROGRESS":
-            return "disclose" if self._shown.waiting else "think"
+            return "disclose" if self._skills.has_requests else "think"
         self.machine.to("HANDOFF_OR_FINISH")
         return "disclose"
 
-    async def _executed(self, actions: list[ActionStep]) -> bool:
-        """The steps up to a handover or the end; False where one failed."""
-        for place, action in enumerate(actions):
+    async def _run_steps(self, actions: list[ActionStep]) -> bool:
+        """Runs the steps up to a handover or the end; returns False if the rest must not run."""
+        for number, action in enumerate(actions, 1):
             if action.type == "finish" or _hands_over(action):
                 break
-            step_id = f"{self.turn}.{place + 1}"
-            goes_on = await self._step(action, step_id)
+            step_id = f"{self.turn}.{number}"
+            proceed = await self._run_step(action, step_id)
             if self._live:
                 await self.session.finished(f"step {step_id}")
-            if not goes_on:
+            if not proceed:
                 return False
         return True
 
-    def _with_instructions(self, actions: list[ActionStep]) -> list[ActionStep]:
-        """Instructions first: a script of a skill runs once the model was shown what the skill says of it."""
+    def _after_instructions(self, actions: list[ActionStep]) -> list[ActionStep]:
+        """Returns no actions if one runs a script of a skill whose instructions the model has not seen yet."""
         for action in actions:
-            called = decode(CallSkill, action.params) if action.type == "call_skill" else None
-            name = (called.skill or self.selected) if called is not None and called.script else ""
-            if name and not self._shown.shows(name, 1):
+            params = decode(CallSkill, action.params) if action.type == "call_skill" else None
+            name = (params.skill or self.selected) if params is not None and params.script else ""
+            if name and not self._skills.is_disclosed(name, 1):
                 if name != self.selected:
-                    self._shown.want(name, 1)
-                self._shown.want(name, 3)
-                self._note(f"Nothing was run: read the instructions of {name} first, then plan again.")
+                    self._skills.request(name, 1)
+                self._skills.request(name, 3)
+                self._note(f"No action was run. Read the instructions of {name} first, then plan again.")
                 return []
         return actions
 
@@ -347,12 +349,12 @@ class TaskExecution:
         before = self.selected
         if name == before:
             return
-        self._left_skill("handed_off", f"handed over to {name or 'no skill'}: {rationale}")
+        self._leave_skill("handed_off", f"handed over to {name or 'no skill'}: {rationale}")
         self.selected = name
         if not name:
             return
-        if not self._shown.shows(name, 1):
-            self._shown.want(name, 1)
+        if not self._skills.is_disclosed(name, 1):
+            self._skills.request(name, 1)
         self._tell(
             {
                 "event_type": "skill_invocation_started",
@@ -363,7 +365,7 @@ class TaskExecution:
             }
         )
 
-    def _left_skill(self, status: str, reason: str) -> None:
+    def _leave_skill(self, status: str, reason: str) -> None:
         if self.selected:
             self._tell(
                 {
@@ -375,26 +377,28 @@ class TaskExecution:
             )
             self.selected = ""
 
-    async def _step(self, action: ActionStep, step_id: str) -> bool:
-        """Carry out one action, by the policy for failures; False where another skill takes over."""
+    async def _run_step(self, action: ActionStep, step_id: str) -> bool:
+        """Carries out one action, by the policy for failures; returns False if the next actions must not run."""
         skill = self._skill_of(action)
-        if skill and not self._shown.shows(skill, 3):
-            self._shown.load(SkillRequest(skill, 3))
+        if skill and not self._skills.is_disclosed(skill, 3):
+            self._skills.load(SkillRequest(skill, 3))
         retries = 0
         while True:
-            result = await self._lived(action, skill, step_id, retries)
+            result = await self._step_result(action, skill, step_id, retries)
             if result is None:
-                return self._withheld(action, skill, step_id, retries)
+                return self._withhold(action, skill, step_id, retries)
             if result.status == "ok":
                 return True
             if result.status == "unknown":
-                return self._goes_on(step_id, result)
+                return self._continue_after(step_id, result)
             if result.status == "unanswered":
-                return self._nobody(step_id, result)
+                return self._unanswered_question(step_id, result)
             if action.type != "call_skill" and self.session.config.runtime.on_step_failure != "abort":
-                self._note(f"Step {step_id} ({_how(result)}) ended that decision. Nothing after it was carried out.")
+                self._note(
+                    f"Step {step_id} ({_describe_result(result)}) ended that decision. No later step was carried out."
+                )
                 return False
-            fallback = self._fallback()
+            fallback = self._fallback_skill()
             match remedy(
                 self.session.config.runtime.on_step_failure,
                 retryable=result.status in steps.RETRYABLE,
@@ -403,45 +407,47 @@ class TaskExecution:
             ):
                 case "retry":
                     retries += 1
-                    self._told_retry(step_id, retries, result)
+                    self._tell_retry(step_id, retries, result)
                     self.machine.to("EXECUTE_STEP")
                 case "fallback":
                     self._fall_back(fallback, step_id, result)
                     return False
                 case "abort" if not self._live:
-                    return self._goes_on(step_id, result)
+                    return self._continue_after(step_id, result)
                 case "abort":
                     outcome = "denied" if result.status == "denied" else "error"
-                    why = f"step_failed: step {step_id} ({action.type}) {_how(result)}"
+                    why = f"step_failed: step {step_id} ({action.type}) {_describe_result(result)}"
                     raise RunEnds(outcome, why, "step_failed")
 
     def _skill_of(self, action: ActionStep) -> str:
         return decode(CallSkill, action.params).skill or self.selected if action.type == "call_skill" else ""
 
-    async def _lived(self, action: ActionStep, skill: str, step_id: str, retries: int) -> StepExecutionResult | None:
-        """What a step comes to, or came to; None where it cannot be carried out as it was planned."""
-        assert self._kept is not None
+    async def _step_result(
+        self, action: ActionStep, skill: str, step_id: str, retries: int
+    ) -> StepExecutionResult | None:
+        """Returns the new or stored result of a step; None if it cannot be carried out as planned."""
+        assert self._transitions is not None
         session = self.session
-        if (known := self._known_step(step_id, retries)) is not None:
-            if known.status == "unknown" and self._kept.lost(step_id, retries):
+        if (known := self._earlier_step(step_id, retries)) is not None:
+            if known.status == "unknown" and self._transitions.is_newly_unknown(step_id, retries):
                 self._live = True
                 self._tell_step(action, skill, self._commands[step_id], known)
             return known
-        if self._kept.incomplete(self.turn, action):
+        if self._transitions.lacks_secret(self.turn, action):
             return None
         self._live = True
         seconds = session.config.runtime.timeout_seconds
         try:
-            call = steps.call_of(action, skill, self._shown.argv, session.ids("call"), seconds)
-        except Refused as error:  # it was there when the decision was looked at
+            call = steps.call_of(action, skill, self._skills.argv, session.ids("call"), seconds)
+        except Refused as error:  # the script existed when the decision was checked
             raise RunEnds("error", f"step_failed: step {step_id}: {error.reason}", "step_failed") from error
         self._commands[step_id] = steps.summary(steps.shown(call))
         owner = skill or self.selected
-        done = await self._called(call, owner, self._kept.begins(step_id, retries, call))
-        result = self._came_to(steps.result_of(step_id, done, retries))
+        done = await self._call_tool(call, owner, self._transitions.save_step(step_id, retries, call))
+        result = self._add_result(steps.result_of(step_id, done, retries))
         self._tell_step(action, skill, steps.shown(call), result)
-        if result.status == "denied" and owner in self._shown.unvouched:
-            message = f"the skill {owner!r}: {self._shown.unvouched[owner]}"
+        if result.status == "denied" and owner in self._skills.ignored_grants:
+            message = f"the skill {owner!r}: {self._skills.ignored_grants[owner]}"
             session.bus.tell({"event_type": "warning", "message": message})
         if session.scene.stopped():
             raise RunEnds("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
@@ -449,95 +455,100 @@ class TaskExecution:
             raise RunEnds("denied", f"a hook ended the run: {done.stop}".removesuffix(": "), "hook")
         return result
 
-    async def _called(self, call: ToolCall, skill: str, keep: Keep) -> Done:
-        """A step's call with what its own skill is allowed: what one skill may is not lent to another's script."""
+    async def _call_tool(self, call: ToolCall, skill: str, keep: Keep) -> Done:
+        """Runs a step's call with the permissions of its own skill only."""
         scene = self.session.scene
-        if skill and self._shown.shows(skill, 1):
-            scene.in_force.lend(self._shown.granted(skill))
+        if skill and self._skills.is_disclosed(skill, 1):
+            scene.in_force.lend(self._skills.granted_rules(skill))
         try:
             return await run_planned_call(self.session, call, keep)
         finally:
             scene.in_force.take_back()
 
-    def _known_step(self, step_id: str, retries: int) -> StepExecutionResult | None:
-        """What a step came to before an interruption: it is not carried out again."""
-        assert self._kept is not None
-        known = self._kept.step(step_id, retries)
+    def _earlier_step(self, step_id: str, retries: int) -> StepExecutionResult | None:
+        """Returns the result from before an interruption, so that the step is not carried out again."""
+        assert self._transitions is not None
+        known = self._transitions.step(step_id, retries)
         if known is None:
             return None
-        self._commands[step_id] = self._kept.command(step_id, retries)
-        return self._came_to(known)
+        self._commands[step_id] = self._transitions.command(step_id, retries)
+        return self._add_result(known)
 
-    def _came_to(self, result: StepExecutionResult) -> StepExecutionResult:
-        self.results = [one for one in self.results if one.step_id != result.step_id] + [result]
+    def _add_result(self, result: StepExecutionResult) -> StepExecutionResult:
+        self.results = [earlier for earlier in self.results if earlier.step_id != result.step_id] + [result]
         return result
 
-    def _goes_on(self, step_id: str, result: StepExecutionResult) -> bool:
-        """The run had ended, or was interrupted, with this step: nothing of it is repeated, the model says what now."""
+    def _continue_after(self, step_id: str, result: StepExecutionResult) -> bool:
+        """Leaves it to the model what to do about the step at which the run ended or was interrupted."""
         self._note(
-            f"The run was interrupted at step {step_id} ({_how(result)}) and goes on. Look before you repeat it."
+            f"The run was interrupted at step {step_id} ({_describe_result(result)}) and was resumed. "
+            "Check what the step did before you repeat it."
         )
         return False
 
-    def _withheld(self, action: ActionStep, skill: str, step_id: str, retries: int) -> bool:
-        """With a mark in place of a secret a command would do something else: the model plans the step anew."""
-        assert self._kept is not None
-        self._live = self._kept.decision(self.turn + 1) is None  # else an earlier try has told it
+    def _withhold(self, action: ActionStep, skill: str, step_id: str, retries: int) -> bool:
+        """Has the model plan a step again whose command would run with a mark in place of a secret."""
+        assert self._transitions is not None
+        self._live = self._transitions.decision(self.turn + 1) is None  # otherwise an earlier attempt has published it
         command = self._commands[step_id] = steps.summary(canonical(action.params))
         self._tell_step(
-            action, skill, command, self._came_to(StepExecutionResult(step_id, None, "", WITHHELD, retries, "invalid"))
+            action,
+            skill,
+            command,
+            self._add_result(StepExecutionResult(step_id, None, "", WITHHELD, retries, "invalid")),
         )
-        self._note(f"The run was interrupted before step {step_id} and goes on. {WITHHELD}")
+        self._note(f"The run was interrupted before step {step_id} and was resumed. {WITHHELD}")
         return False
 
-    def _nobody(self, step_id: str, result: StepExecutionResult) -> bool:
-        """Nobody can answer: the model may decide by itself what is safe to decide; asking again needs input."""
+    def _unanswered_question(self, step_id: str, result: StepExecutionResult) -> bool:
+        """Lets the model decide without an answer once; a second question ends the run with `needs_input`."""
         self._unanswered += 1
         if self._unanswered > 1 and not self._live:
             self._unanswered = 0
-            return self._goes_on(step_id, result)
+            return self._continue_after(step_id, result)
         if self._unanswered > 1:
-            raise RunEnds("needs_input", "ask_user: nobody is there to answer; run it where somebody is", "ask_user")
+            why = "ask_user: nobody can answer the question; run it interactively, where a person can"
+            raise RunEnds("needs_input", why, "ask_user")
         return True
 
-    def _fallback(self) -> str:
-        """The best candidate that has not failed."""
-        left = (name for name in self._shown.offered if name not in {*self._failed, self.selected})
+    def _fallback_skill(self) -> str:
+        """The best candidate that has not failed; empty if there is none."""
+        left = (name for name in self._skills.offered if name not in {*self._failed, self.selected})
         return next(left, "")
 
     def _fall_back(self, name: str, step_id: str, result: StepExecutionResult) -> None:
-        failed, why = self.selected, f"step {step_id} {_how(result)}"
+        failed, why = self.selected, f"step {step_id} {_describe_result(result)}"
         self._failed.add(failed)
-        self._note(f"{why}. The work goes on with the skill {name}{f' in place of {failed}' if failed else ''}.")
-        self._left_skill("failed", why)
+        self._note(f"{why}. The work continues with the skill {name}{f' instead of {failed}' if failed else ''}.")
+        self._leave_skill("failed", why)
         self._select(name, f"fallback: {why}", 0)
 
-    def _told_retry(self, step_id: str, retry: int, result: StepExecutionResult) -> None:
+    def _tell_retry(self, step_id: str, retry: int, result: StepExecutionResult) -> None:
         self._tell(
             {
                 "event_type": "step_retry_scheduled",
                 "skill": self.selected,
                 "step_id": step_id,
                 "retry": retry,
-                "reason": _how(result),
+                "reason": _describe_result(result),
             }
         )
 
     async def _may_finish(self) -> bool:
-        """A Stop hook may send the model back to work."""
-        assert self._kept is not None
-        reason = self._kept.sent_back(self.turn)
+        """Runs the Stop hooks, which may send the model back to work."""
+        assert self._transitions is not None
+        reason = self._transitions.sent_back(self.turn)
         if reason is None:
             self._live = True
             reason = await lifecycle.stopping(self.session, self.answer, self._sent_back)
             if reason is None:
                 return True
-            self._kept.sends_back(self.turn, reason)
+            self._transitions.save_sent_back(self.turn, reason)
         self._sent_back += 1
         self._note(reason)
         return False
 
-    # -------------------------------------------------------------- said
+    # -------------------------------------------------------------- events and notes
 
     def _tell(self, body: Body) -> None:
         if self._live:
@@ -559,11 +570,11 @@ class TaskExecution:
 
 
 def _hands_over(action: ActionStep) -> bool:
-    """call_skill without a script: the work goes on with another skill."""
+    """Whether an action is a call_skill without a script, which hands the work over to another skill."""
     return action.type == "call_skill" and not decode(CallSkill, action.params).script
 
 
-def _how(result: StepExecutionResult) -> str:
+def _describe_result(result: StepExecutionResult) -> str:
     code = f" with exit code {result.exit_code}" if result.exit_code is not None else ""
-    said = (result.stderr_summary or result.stdout_summary).strip().splitlines()
-    return f"{result.status}{code}" + (f": {said[-1][:300]}" if said else "")
+    lines = (result.stderr_summary or result.stdout_summary).strip().splitlines()
+    return f"{result.status}{code}" + (f": {lines[-1][:300]}" if lines else "")

@@ -1,4 +1,4 @@
-"""The states of a task run, and a table of the ways between them: what is not in it is refused."""
+"""The states of a task run and the allowed transitions between them."""
 
 from typing import Literal
 
@@ -21,11 +21,11 @@ ALLOWED: dict[State, frozenset[State]] = {
     "LOAD_SKILL_CATALOG": frozenset({"PREFILTER_SKILLS", "ERROR"}),
     "PREFILTER_SKILLS": frozenset({"DISCLOSE_CONTEXT_STAGE", "ERROR"}),
     "DISCLOSE_CONTEXT_STAGE": frozenset({"CALL_LLM", "ERROR"}),
-    # to itself: a passing failure of the provider, tried again
+    # to itself: a retry after a transient failure of the provider
     "CALL_LLM": frozenset({"CALL_LLM", "DECODE_DECISION", "ERROR"}),
-    # back: what did not fit is asked for once more
+    # back: an invalid decision is requested once more
     "DECODE_DECISION": frozenset({"CALL_LLM", "EXECUTE_STEP", "HANDOFF_OR_FINISH", "ERROR"}),
-    # to itself: a step that failed, tried again
+    # to itself: a retry of a failed step
     "EXECUTE_STEP": frozenset({"EXECUTE_STEP", "VERIFY_PROGRESS", "HANDOFF_OR_FINISH", "ERROR"}),
     "VERIFY_PROGRESS": frozenset({"DISCLOSE_CONTEXT_STAGE", "CALL_LLM", "HANDOFF_OR_FINISH", "ERROR"}),
     "HANDOFF_OR_FINISH": frozenset({"DISCLOSE_CONTEXT_STAGE", "DONE", "ERROR"}),
@@ -35,7 +35,7 @@ ALLOWED: dict[State, frozenset[State]] = {
 
 
 class Machine:
-    """Where a run stands."""
+    """The current state of a run."""
 
     def __init__(self) -> None:
         self.state: State = "INIT"
@@ -50,7 +50,7 @@ type Remedy = Literal["retry", "fallback", "abort"]
 
 
 def remedy(policy: str, *, retryable: bool, retried: bool, fallback: bool) -> Remedy:
-    """What follows on a step that failed, by `runtime.on_step_failure`."""
+    """What to do about a failed step, by `runtime.on_step_failure`."""
     if policy == "abort":
         return "abort"
     if retryable and not retried:

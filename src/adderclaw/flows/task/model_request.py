@@ -1,4 +1,4 @@
-"""How a task run asks its model: the prompt composed and counted, and the one tool that a decision may be made by."""
+"""Asks the model for the decisions of a task run: composes and counts the prompt, and offers the decision tool."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -11,30 +11,30 @@ from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import Json, Tool
 from adderclaw.flows.task import decision as decisions
 from adderclaw.flows.task import prompts
-from adderclaw.flows.task.decision import Taken
+from adderclaw.flows.task.decision import DecisionCall
 from adderclaw.flows.task.prompts import Composed, Parts, Window
 
 
-class Asking:
+class DecisionRequester:
     def __init__(self, session: Session, prompt: Prompt | None) -> None:
         self._session = session
-        self._everything, self._ordinary = session.scene.tools, session.prompt
-        self.prompt = prompt or _prompt(session)
-        self.by: Literal["tool", "json"] = "tool" if self.prompt.tool_choice == decisions.NAME else "json"
+        self._session_tools, self._session_prompt = session.scene.tools, session.prompt
+        self.prompt = prompt or _decision_prompt(session)
+        self.method: Literal["tool", "json"] = "tool" if self.prompt.tool_choice == decisions.NAME else "json"
 
     # -------------------------------------------------------------- the prompt
 
     async def compose(self, parts: Parts, turn: int, *, dry: bool) -> Composed:
-        """The prompt of a step, small enough, and told; a dry run asks nobody to count it."""
-        composed = await prompts.compose(None if dry else self._counted, self.prompt, parts, self._window())
-        return self._tell(composed, turn)
+        """Composes the prompt of a step within the budget and publishes its size; a dry run estimates its tokens."""
+        composed = await prompts.compose(None if dry else self._count_tokens, self.prompt, parts, self._window())
+        return self._publish(composed, turn)
 
     def compose_ordinary(self, task: str) -> Composed:
-        """What the ordinary agent is asked first, where no skill takes part."""
-        self.prompt = self._ordinary
-        return self._tell(prompts.ordinary(self.prompt, task, self._window()), 1)
+        """Returns the first request of the ordinary agent, for a task without skills."""
+        self.prompt = self._session_prompt
+        return self._publish(prompts.compose_ordinary(self.prompt, task, self._window()), 1)
 
-    def _tell(self, composed: Composed, turn: int) -> Composed:
+    def _publish(self, composed: Composed, turn: int) -> Composed:
         session = self._session
         session.bus.tell(
             {
@@ -51,14 +51,14 @@ class Asking:
         session.bus.tell({"event_type": "prompt_composed", "turn": turn, "bytes": size, "tokens": tokens})
         return composed
 
-    async def _counted(self, text: str) -> int | None:
+    async def _count_tokens(self, text: str) -> int | None:
         session = self._session
 
         async def count() -> Json:
-            return {"tokens": await prompts.counted(session.provider, session.model, self.prompt, text)}
+            return {"tokens": await prompts.count_tokens(session.provider, session.model, self.prompt, text)}
 
-        found: int | None = (await session.ask("tokens", {"characters": len(text)}, count()))["tokens"]
-        return found
+        tokens: int | None = (await session.ask("tokens", {"characters": len(text)}, count()))["tokens"]
+        return tokens
 
     def _window(self) -> Window:
         runtime, session = self._session.config.runtime, self._session
@@ -69,10 +69,10 @@ class Asking:
     # -------------------------------------------------------------- the model
 
     async def require_ready(self) -> None:
-        """Ends the run where the model cannot be asked, as without a key, before anything is sent."""
-        found = await self._session.ask("ready", {}, self._readiness())
-        if found["error"]:
-            raise RunEnds("error", found["error"], found["by"])
+        """Ends the run before anything is sent if the model cannot be called, for example without a key."""
+        readiness = await self._session.ask("ready", {}, self._readiness())
+        if readiness["error"]:
+            raise RunEnds("error", readiness["error"], readiness["by"])
 
     async def _readiness(self) -> Json:
         try:
@@ -81,23 +81,23 @@ class Asking:
             return {"error": error.summary, "by": error.kind}
         return {"error": ""}
 
-    async def ask(self, message: str, taken: Taken) -> TurnResult:
-        """The one loop asks."""
+    async def ask(self, message: str, call: DecisionCall) -> TurnResult:
+        """Runs one turn that offers only the decision tool."""
         self._session.prompt = self.prompt
-        self._offer({decisions.NAME: taken.tool()} if self.by == "tool" else {})
+        self._offer({decisions.NAME: call.tool()} if self.method == "tool" else {})
         try:
             return await run_turn(self._session, message, single=True)
         finally:
-            self._offer(self._everything)
+            self._offer(self._session_tools)
 
     def _offer(self, tools: Mapping[str, Tool[Any]]) -> None:
         session = self._session
         session.scene.tools = session.tape.offered(tools)
 
 
-def _prompt(session: Session) -> Prompt:
+def _decision_prompt(session: Session) -> Prompt:
     files = session.instructions
-    told = session.secrets.scrub(files.text) if files is not None else ""
-    system = prompts.system(session.scene.context.workspace.root, told)
+    instructions = session.secrets.scrub(files.text) if files is not None else ""
+    system = prompts.system(session.scene.context.workspace.root, instructions)
     mode = session.config.runtime.structured_output_mode
-    return decisions.prompt(system, decisions.asked_by(session.provider.capabilities(), mode))
+    return decisions.decision_prompt(system, decisions.request_method(session.provider.capabilities(), mode))

@@ -1,4 +1,4 @@
-"""The prompt of one reasoning step: five sections in a fixed order, trimmed until they fit."""
+"""Composes the prompt of a decision: five sections in a fixed order, trimmed to the token budget."""
 
 import asyncio
 import os
@@ -17,40 +17,40 @@ from adderclaw.core.types import ChatRequest, Json, Message, Provider, TextBlock
 from adderclaw.flows.task.contracts import StepExecutionResult, TokenBudget
 
 SECTIONS = ("system", "task", "run_state", "candidates", "disclosed")
-"""In the order in which they get their share of the budget."""
-SHORT = 300
-"""Characters of an old result when there is no room for more."""
-LONG = ("stdout_summary", "stderr_summary", "command")
-LEAST = 400
-"""Characters below which an excerpt is left out rather than shortened."""
+"""The sections of a prompt, in the order in which the budget is divided among them."""
+SHORTENED = 300
+"""Characters of an old result after it is shortened."""
+TEXT_FIELDS = ("stdout_summary", "stderr_summary", "command")
+MIN_EXCERPT = 400
+"""An excerpt that would become shorter than this is left out."""
 COUNTING_SECONDS = 10.0
 ROUNDS = 6
-"""How often a prompt is counted and trimmed again before it is given up."""
+"""How often a prompt is counted and trimmed before the run gives up."""
 CUT = "\n[… shortened to fit the token budget]"
 
 
 class Excerpt(NamedTuple):
-    """Something that was disclosed."""
+    """A disclosed part of a skill."""
 
     name: str
-    """`skill/path`, as the trimming names it."""
+    """`skill/path`, as the list of trimmed parts shows it."""
     text: str
     weight: int
-    """The least goes first when there is no room: references before scripts, before summaries."""
+    """The lowest is trimmed first: references before scripts, scripts before summaries."""
 
 
 @record
 class Parts:
-    """What a prompt is made of, before anything is trimmed."""
+    """The parts of a prompt before trimming."""
 
     task: str
     results: tuple[StepExecutionResult, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Step id → what was carried out."""
+    """The command of each step, by step id."""
     notes: tuple[str, ...] = ()
-    """What was decided so far and why, and what else the model has to know; the newest last."""
+    """Earlier decisions with their reasons, and remarks for the model; the newest last."""
     candidates: tuple[tuple[str, str], ...] = ()
-    """Name → what is told of the skill; the best first."""
+    """Name and description of each skill, the best match first."""
     disclosed: tuple[Excerpt, ...] = ()
 
 
@@ -75,7 +75,7 @@ def system(workspace: str, instructions: str) -> str:
 
 
 class _Draft:
-    """A prompt that becomes shorter."""
+    """A prompt that is being shortened."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -90,24 +90,24 @@ class _Draft:
     def sections(self) -> dict[str, str]:
         return {
             "task": tagged("task", self.parts.task),
-            "run_state": self._state(),
-            "candidates": self._offered(),
-            "disclosed": self._disclosed(),
+            "run_state": self._state_text(),
+            "candidates": self._candidates_text(),
+            "disclosed": self._disclosed_text(),
         }
 
-    def _state(self) -> str:
+    def _state_text(self) -> str:
         if not self.results and not self.notes:
             return tagged("run_state", "Nothing was done yet.")
-        # what a step printed is a JSON text without a `<`: it cannot end this part, or look like another one
+        # `<` is escaped, so that output of a step cannot close this tag or imitate another one
         rows = [canonical(result).replace("<", "\\u003c") for result in self.results]
         return tagged("run_state", "\n".join((*self.notes, *rows)))
 
-    def _offered(self) -> str:
+    def _candidates_text(self) -> str:
         if not self.candidates:
-            return tagged("candidate_skills", "There is no skill for this: work without one.")
+            return tagged("candidate_skills", "No skill fits this task: work without one.")
         return tagged("candidate_skills", "\n".join(text for _, text in self.candidates))
 
-    def _disclosed(self) -> str:
+    def _disclosed_text(self) -> str:
         text = "\n".join(excerpt.text for excerpt in self.excerpts)
         return tagged("disclosed", text) if "<" in text else text
 
@@ -115,30 +115,30 @@ class _Draft:
         return "\n\n".join(text for text in self.sections().values() if text)
 
     def trim(self, characters: int) -> bool:
-        """Take away about so many characters from what matters least; False where nothing is left to take."""
-        return self._less_disclosed(characters) or self._less_history() or self._fewer_candidates()
+        """Removes about this many characters of the least important text; returns False if nothing can be removed."""
+        return self._trim_disclosed(characters) or self._trim_history() or self._trim_candidates()
 
-    def _less_disclosed(self, characters: int) -> bool:
+    def _trim_disclosed(self, characters: int) -> bool:
         if not self.excerpts:
             return False
-        place = min(range(len(self.excerpts)), key=lambda index: (self.excerpts[index].weight, index))
-        excerpt = self.excerpts[place]
+        lowest = min(range(len(self.excerpts)), key=lambda index: (self.excerpts[index].weight, index))
+        excerpt = self.excerpts[lowest]
         rest = len(excerpt.text) - characters - len(CUT)
-        if rest >= LEAST:
-            self.excerpts[place] = excerpt._replace(text=excerpt.text[:rest] + CUT, weight=excerpt.weight - 1)
-            if (note := f"shortened {excerpt.name}") not in self.trimmed:  # it may take a second cut
+        if rest >= MIN_EXCERPT:
+            self.excerpts[lowest] = excerpt._replace(text=excerpt.text[:rest] + CUT, weight=excerpt.weight - 1)
+            if (note := f"shortened {excerpt.name}") not in self.trimmed:  # an excerpt may be shortened twice
                 self.trimmed.append(note)
         else:
-            del self.excerpts[place]
+            del self.excerpts[lowest]
             self.trimmed.append(f"left out {excerpt.name}")
         return True
 
-    def _less_history(self) -> bool:
-        """The oldest long result first, then whole results; the newest stays."""
+    def _trim_history(self) -> bool:
+        """Shortens the oldest long result, then drops notes and whole results; the newest result stays."""
         for result in self.results:
-            if max(len(result[key]) for key in LONG) > SHORT + 20:
-                for key in LONG:
-                    result[key] = result[key] if len(result[key]) <= SHORT else result[key][:SHORT] + " […]"
+            if max(len(result[key]) for key in TEXT_FIELDS) > SHORTENED + 20:
+                for key in TEXT_FIELDS:
+                    result[key] = result[key] if len(result[key]) <= SHORTENED else result[key][:SHORTENED] + " […]"
                 self.trimmed.append(f"shortened step {result['step_id']}")
                 return True
         if len(self.notes) > 3:
@@ -150,13 +150,13 @@ class _Draft:
             return True
         return False
 
-    def _fewer_candidates(self) -> bool:
-        """Where all skills are offered there may be thousands: those that fit least go, by halves."""
+    def _trim_candidates(self) -> bool:
+        """Drops the worse half of the candidates, since there may be thousands if all skills are offered."""
         if len(self.candidates) < 2:
             return False
-        kept = max(1, len(self.candidates) // 2)
-        self.trimmed.append(f"left out {len(self.candidates) - kept} candidates")
-        del self.candidates[kept:]
+        half = max(1, len(self.candidates) // 2)
+        self.trimmed.append(f"left out {len(self.candidates) - half} candidates")
+        del self.candidates[half:]
         return True
 
 
@@ -164,7 +164,7 @@ class _Draft:
 
 
 class Window(NamedTuple):
-    """How much a prompt may take."""
+    """How many tokens a prompt may use."""
 
     max_context_tokens: int
     response_headroom_tokens: int
@@ -175,11 +175,11 @@ class Window(NamedTuple):
 
 
 type Count = Callable[[str], Awaitable[int | None]]
-"""The tokens of a prompt with this text, where somebody can count them."""
+"""Counts the tokens of a prompt with this text; None if the provider cannot."""
 
 
 async def compose(count: Count | None, prompt: Prompt, parts: Parts, window: Window) -> Composed:
-    """The prompt of a step, small enough. Where nobody counts (a dry run) its tokens are estimated."""
+    """Composes a prompt that fits the window. Estimates its tokens if they cannot be counted, as in a dry run."""
     draft = _Draft(parts)
     head = len(prompt.head)
     for _ in range(ROUNDS):
@@ -189,18 +189,18 @@ async def compose(count: Count | None, prompt: Prompt, parts: Parts, window: Win
         if tokens is None:
             break
         if tokens <= window.room:
-            return _composed(draft, head, window, tokens, "provider")
-        # the estimate was too low by this much: trim to what the provider's own counting leaves
+            return _with_shares(draft, head, window, tokens, "provider")
+        # the estimate was too low: scale it by the provider's count, then trim again
         guess = max(1, _estimate(head + len(text.encode())))
         if not _fit(draft, head, window.room, tokens / guess * 1.02):
             raise _too_large(window, tokens)
     else:
         raise _too_large(window, window.room + 1)
-    return _composed(draft, head, window, _estimate(head + len(draft.text().encode())), "estimate")
+    return _with_shares(draft, head, window, _estimate(head + len(draft.text().encode())), "estimate")
 
 
-def ordinary(prompt: Prompt, task: str, window: Window) -> Composed:
-    """The first request of the ordinary agent: the task in its own words."""
+def compose_ordinary(prompt: Prompt, task: str, window: Window) -> Composed:
+    """Composes the first request of the ordinary agent, which is the task unchanged."""
     sizes = {"system": _estimate(len(prompt.head)), "task": _estimate(len(task.encode()))}
     allocated = {name: sizes.get(name, 0) for name in SECTIONS}
     budget = TokenBudget(window.max_context_tokens, window.response_headroom_tokens, sum(sizes.values()), 0)
@@ -212,7 +212,7 @@ def _estimate(size: int) -> int:
 
 
 def _fit(draft: _Draft, head: int, room: int, scale: float) -> bool:
-    """Trim until the estimate, scaled, is within the room; whether anything was trimmed."""
+    """Trims until the scaled estimate fits the room; returns whether anything was trimmed."""
     before = len(draft.trimmed)
     while (over := _estimate(head + len(draft.text().encode())) * scale - room) > 0:
         if not draft.trim(int(over * 4 / SAFETY / scale) + 1):
@@ -222,13 +222,13 @@ def _fit(draft: _Draft, head: int, room: int, scale: float) -> bool:
 
 def _too_large(window: Window, tokens: int) -> LimitError:
     return LimitError(
-        f"prompt_over_budget: the instructions and the task alone take about {tokens:,} tokens of {window.room:,};"
-        " raise runtime.max_context_tokens, or say less",
+        f"prompt_over_budget: the instructions and the task alone take about {tokens:,} tokens, and {window.room:,} "
+        "are available; raise runtime.max_context_tokens, or shorten the task",
         "prompt_over_budget",
     )
 
 
-async def counted(provider: Provider, model: str, prompt: Prompt, text: str) -> int | None:
+async def count_tokens(provider: Provider, model: str, prompt: Prompt, text: str) -> int | None:
     request = ChatRequest(
         system_prompt=prompt.system,
         messages=History([Message("user", (TextBlock(text),))]),
@@ -241,11 +241,11 @@ async def counted(provider: Provider, model: str, prompt: Prompt, text: str) -> 
         async with asyncio.timeout(COUNTING_SECONDS):
             return await provider.count(request)
     except (ProviderError, TimeoutError):
-        return None  # what cannot be counted can still be estimated
+        return None  # the caller estimates instead
 
 
-def _composed(draft: _Draft, head: int, window: Window, tokens: int, counted: str) -> Composed:
-    """Each section's share, so that together they are what was counted."""
+def _with_shares(draft: _Draft, head: int, window: Window, tokens: int, counted: str) -> Composed:
+    """Divides the counted tokens among the sections, so that the shares add up to the count."""
     sizes = {"system": head, **{name: len(text.encode()) for name, text in draft.sections().items()}}
     whole = max(1, sum(sizes.values()))
     allocated = {name: tokens * sizes[name] // whole for name in SECTIONS}
@@ -254,8 +254,8 @@ def _composed(draft: _Draft, head: int, window: Window, tokens: int, counted: st
     return Composed(draft.text(), budget, allocated, counted, draft.trimmed)
 
 
-def offered(names: Sequence[tuple[str, float, str]], about: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """What is told of each candidate: why it is one, and what its frontmatter says."""
+def describe_candidates(names: Sequence[tuple[str, float, str]], about: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """Describes each candidate by its frontmatter and by why it was chosen."""
     return tuple(
         (name, f"- {about[name]}" + (f"\n  (similar to the task: {score:g}; {reason})" if score else ""))
         for name, score, reason in names

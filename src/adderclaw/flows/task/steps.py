@@ -1,4 +1,4 @@
-"""One planned action as a tool call of the session: what it asks for, and what came of it."""
+"""Turns a planned action into a tool call, and the result of the call into the result of a step."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -11,28 +11,28 @@ from adderclaw.core.tool_traits import ASK_USER, BASH
 from adderclaw.core.types import Json, ToolCall
 from adderclaw.flows.task.contracts import ActionStep, AskUser, CallSkill, RunCommand, Status, StepExecutionResult
 
-MOST = 4_000
-"""Characters of an output that the model is told: its beginning, and its end."""
-TAIL = 1_000
+MAX_SUMMARY = 4_000
+"""How many characters of an output the model sees: its beginning and its end."""
+TAIL_LENGTH = 1_000
 RETRYABLE: frozenset[Status] = frozenset({"failed", "timeout"})
 MAX_MS = 600_000
 
 
-type Starts = Callable[[str, str], Sequence[str]]
-"""What starts a script of a skill, by the names of both; raises Refused."""
+type ScriptArgv = Callable[[str, str], Sequence[str]]
+"""Returns the command that runs a script, by the names of its skill and the script; raises Refused."""
 
 
-def call_of(action: ActionStep, skill: str, starts: Starts, call_id: str, seconds: float) -> ToolCall:
-    """The call that carries out an action; `skill` is the one that a script belongs to. Raises Refused."""
+def call_of(action: ActionStep, skill: str, script_argv: ScriptArgv, call_id: str, seconds: float) -> ToolCall:
+    """Returns the call that carries out an action; `skill` owns its script, if it runs one. Raises Refused."""
     match action.type:
         case "ask_user":
-            asked = decode(AskUser, action.params)
-            given: Json = {"question": asked.question, "options": asked.options}
-            return ToolCall(call_id, ASK_USER, given)
+            params = decode(AskUser, action.params)
+            arguments: Json = {"question": params.question, "options": params.options}
+            return ToolCall(call_id, ASK_USER, arguments)
         case "call_skill":
-            called = decode(CallSkill, action.params)
-            command = shlex.join((*starts(skill, called.script), *called.args))
-            return _bash(call_id, command, seconds, f"{skill}: {called.script}")
+            params = decode(CallSkill, action.params)
+            command = shlex.join((*script_argv(skill, params.script), *params.args))
+            return _bash(call_id, command, seconds, f"{skill}: {params.script}")
         case _:
             return _bash(call_id, decode(RunCommand, action.params).command, seconds, action.expected_output)
 
@@ -43,7 +43,7 @@ def _bash(call_id: str, command: str, seconds: float, about: str) -> ToolCall:
 
 
 def shown(call: ToolCall) -> str:
-    """What was carried out, for the trace."""
+    """The command or question of a call, for the trace."""
     return str(call.input.get("command") or call.input.get("question", ""))
 
 
@@ -79,15 +79,15 @@ def _status(done: Done) -> Status:
 
 
 def _streams(content: str) -> tuple[str, str]:
-    """Bash's two streams, as its result has them."""
+    """Splits the result of Bash into stdout and stderr."""
     head, mark, tail = content.rpartition(STDERR)
     return (head, tail) if mark else (content, "")
 
 
 def summary(text: str) -> str:
-    """The beginning and the end of an output, with nothing in it that a terminal would obey."""
+    """Returns the beginning and the end of an output, without terminal control sequences."""
     text = visible(text.strip())
-    if len(text) <= MOST:
+    if len(text) <= MAX_SUMMARY:
         return text
-    left = len(text) - MOST
-    return f"{text[: MOST - TAIL]}\n[… {left:,} characters left out …]\n{text[-TAIL:]}"
+    left = len(text) - MAX_SUMMARY
+    return f"{text[: MAX_SUMMARY - TAIL_LENGTH]}\n[… {left:,} characters left out …]\n{text[-TAIL_LENGTH:]}"

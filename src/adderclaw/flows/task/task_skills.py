@@ -1,4 +1,4 @@
-"""The skills of a task run: found, routed, and shown stage by stage, each told as it is loaded."""
+"""Loads, routes and discloses the skills of a task run in stages, and publishes an event for each."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -13,90 +13,96 @@ from adderclaw.tools.skills.catalogue import Catalogue, Skill
 from adderclaw.tools.skills.disclosure import Constraints, Disclosed, Disclosure, disclosed_from_json
 
 REFERENCE, SCRIPTS, SUMMARY = 10, 20, 30
-"""How much a disclosed excerpt matters; what belongs to the skill at work matters more."""
+"""The weights of disclosed excerpts, by stage."""
 CURRENT = 100
-LISTED = 200
-"""Files of an event that are listed at most."""
+"""Added to the weight of the selected skill's excerpts."""
+MAX_LISTED = 200
+"""At most this many files or candidates are listed in an event."""
 
 
 class SkillRequest(NamedTuple):
-    """Something that is to be disclosed before the model is asked again."""
+    """What to disclose before the next request."""
 
     skill: str
     stage: Literal[1, 2, 3]
     paths: tuple[str, ...] = ()
 
 
-class Disclosing:
-    """The skills of a run, of which no more is shown than was wanted.
+class TaskSkills:
+    """The skills of a run, which shows only the parts that were requested.
 
-    Whatever it reads goes through the session's `look`: so a replay is shown what the run was shown.
+    All reads go through the session's `look`, so that a replay sees what the run saw.
     """
 
     def __init__(self, session: Session, load: Callable[[], Catalogue]) -> None:
         self._session, self._load = session, load
         self._catalogue = self._for_model = Catalogue()
-        self._open: dict[str, Disclosure] = {}
+        self._disclosures: dict[str, Disclosure] = {}
         self._stages: dict[str, dict[int, list[Disclosed]]] = {}
-        self._wanted: list[SkillRequest] = []
-        self.unvouched: dict[str, str] = {}
-        """Skill → why its `allowed-tools` do not count."""
+        self._requests: list[SkillRequest] = []
+        self.ignored_grants: dict[str, str] = {}
+        """Skill → why its `allowed-tools` are ignored."""
         self.candidates: tuple[SkillCandidate, ...] = ()
-        """The best first."""
+        """The best match first."""
 
     @property
     def offered(self) -> tuple[str, ...]:
         """The names of the candidates."""
-        return tuple(one.skill_name for one in self.candidates)
+        return tuple(candidate.skill_name for candidate in self.candidates)
 
-    # -------------------------------------------------------------- found
+    # -------------------------------------------------------------- catalogue
 
     def load_catalogue(self) -> str:
-        """Read what skills there are; why that failed, if it did."""
+        """Reads the catalogue; returns why that failed, or an empty string."""
         session = self._session
-        found = session.look("catalogue", {}, self._loaded)
-        if found["error"]:
-            return str(found["error"])
-        counts = {name: found[name] for name in ("skills", "invalid", "directories")}
+        summary = session.look("catalogue", {}, self._load_catalogue)
+        if summary["error"]:
+            return str(summary["error"])
+        counts = {name: summary[name] for name in ("skills", "invalid", "directories")}
         session.bus.tell({"event_type": "skill_catalog_loaded", **counts})  # pyright: ignore[reportArgumentType]
-        for warning in found["warnings"]:
+        for warning in summary["warnings"]:
             session.bus.tell({"event_type": "warning", "message": warning})
         return ""
 
-    def _loaded(self) -> Json:
+    def _load_catalogue(self) -> Json:
         try:
-            found = self._catalogue = self._load()
+            catalogue = self._catalogue = self._load()
         except (OSError, AdderClawError) as error:
             return {"error": f"skill_catalog_failed: {error}"}
-        self._for_model = Catalogue(tuple(skill for skill in found.skills if skill.for_model))
+        self._for_model = Catalogue(tuple(skill for skill in catalogue.skills if skill.for_model))
         router.prepare_index(self._for_model)
-        said = [f"the skill {one.name!r} cannot be used: {'; '.join(one.diagnosis)}" for one in found.invalid]
-        said += [
-            f"the skill {one.name!r}: {why}" for one in found.skills if (why := checks.too_long_description(one.fields))
+        warnings = [
+            f"the skill {skill.name!r} cannot be used: {'; '.join(skill.diagnosis)}" for skill in catalogue.invalid
         ]
-        said += [
-            f"the skill {one.name!r} appears twice: {one.used} counts, {one.ignored} does not"
-            for one in found.duplicates
+        warnings += [
+            f"the skill {skill.name!r}: {why}"
+            for skill in catalogue.skills
+            if (why := checks.too_long_description(skill.fields))
         ]
-        said += found.notes
-        if not found.skills:
-            said.append(f"there is no skill in {self._session.config.skills.dir}: the task is worked on without one")
-        counts: Json = {"skills": len(found.skills), "invalid": len(found.invalid)}
-        return {"error": "", **counts, "directories": list(found.directories), "warnings": said}
+        warnings += [
+            f"the skill {twice.name!r} is defined twice: {twice.used} is used, {twice.ignored} is ignored"
+            for twice in catalogue.duplicates
+        ]
+        warnings += catalogue.notes
+        if not catalogue.skills:
+            warnings.append(f"{self._session.config.skills.dir} has no skills; the task is carried out without one")
+        counts: Json = {"skills": len(catalogue.skills), "invalid": len(catalogue.invalid)}
+        return {"error": "", **counts, "directories": list(catalogue.directories), "warnings": warnings}
 
     def route(self, task: str) -> str:
-        """Which skills fit the task; says by which strategy they came about."""
+        """Selects the candidates for the task; returns the strategy that selected them."""
         session = self._session
-        routed = session.look("candidates", {}, lambda: self._routed(task))
-        self.candidates = tuple(SkillCandidate(*one) for one in routed["candidates"])
-        told: list[Json] = [
-            {"skill_name": one.skill_name, "score": one.score, "reason": one.reason} for one in self.candidates[:LISTED]
+        routed = session.look("candidates", {}, lambda: self._route(task))
+        self.candidates = tuple(SkillCandidate(*row) for row in routed["candidates"])
+        listed: list[Json] = [
+            {"skill_name": candidate.skill_name, "score": candidate.score, "reason": candidate.reason}
+            for candidate in self.candidates[:MAX_LISTED]
         ]
         strategy: str = routed["strategy"]
-        session.bus.tell({"event_type": "skill_prefilter_completed", "candidates": told, "strategy": strategy})
+        session.bus.tell({"event_type": "skill_prefilter_completed", "candidates": listed, "strategy": strategy})
         return strategy
 
-    def _routed(self, task: str) -> Json:
+    def _route(self, task: str) -> Json:
         settings = self._session.config.skills
         routed = router.route(
             self._for_model,
@@ -105,152 +111,150 @@ class Disclosing:
             min_score=settings.prefilter_min_score,
             strategy=settings.prefilter_zero_candidate_strategy,
         )
-        return {"candidates": [list(one) for one in routed.candidates], "strategy": routed.strategy}
+        return {"candidates": [list(row) for row in routed.candidates], "strategy": routed.strategy}
 
-    # -------------------------------------------------------------- disclosed
+    # -------------------------------------------------------------- disclosure
 
-    def metadata(self) -> None:
-        """Stage 0: what the frontmatter of each candidate says; told as one."""
-        found = self._session.look(
+    def load_metadata(self) -> None:
+        """Stage 0: loads the frontmatter of each candidate and publishes one event for all of them."""
+        read = self._session.look(
             "metadata",
             {},
-            lambda: {"stages": [self._disclosure(one.skill_name).metadata().as_json() for one in self.candidates]},
+            lambda: {"stages": [self._disclosure(name).metadata().as_json() for name in self.offered]},
         )
-        stages = [disclosed_from_json(one) for one in found["stages"]]
+        stages = [disclosed_from_json(stage) for stage in read["stages"]]
         files: list[Json] = []
         for stage in stages:
             self._stages[stage.skill] = {0: [stage]}
             files += [{**file, "path": f"{stage.skill}/{file['path']}"} for file in stage.event()["files"]]
-        told = sum(stage.bytes for stage in stages), sum(stage.tokens for stage in stages)
+
         self._session.bus.tell(
             {
                 "event_type": "skill_disclosure_loaded",
                 "skill": "",
                 "stage": 0,
-                "files": files[:LISTED],
-                "bytes": told[0],
-                "tokens": told[1],
+                "files": files[:MAX_LISTED],
+                "bytes": sum(stage.bytes for stage in stages),
+                "tokens": sum(stage.tokens for stage in stages),
             }
         )
 
     @property
-    def waiting(self) -> bool:
-        return bool(self._wanted)
+    def has_requests(self) -> bool:
+        return bool(self._requests)
 
-    def want(self, skill: str, stage: Literal[1, 2, 3], paths: Sequence[str] = ()) -> None:
-        self._wanted.append(SkillRequest(skill, stage, tuple(paths)))
+    def request(self, skill: str, stage: Literal[1, 2, 3], paths: Sequence[str] = ()) -> None:
+        self._requests.append(SkillRequest(skill, stage, tuple(paths)))
 
-    def load_wanted(self) -> None:
-        waiting, self._wanted = self._wanted, []
-        for wanted in dict.fromkeys(waiting):
-            self.load(wanted)
+    def load_requested(self) -> None:
+        requests, self._requests = self._requests, []
+        for request in dict.fromkeys(requests):
+            self.load(request)
 
-    def load(self, wanted: SkillRequest) -> None:
+    def load(self, request: SkillRequest) -> None:
         session = self._session
-        given: Json = {"skill": wanted.skill, "stage": wanted.stage, "paths": list(wanted.paths)}
-        made = disclosed_from_json(session.look("disclosure", given, lambda: self._disclosed(wanted).as_json()))
-        self._stages[wanted.skill].setdefault(wanted.stage, []).append(made)
-        session.bus.tell({"event_type": "skill_disclosure_loaded", **made.event()})  # pyright: ignore[reportArgumentType]
-        for blocked in made.blocked:
-            warning = f"the skill {wanted.skill!r}: {blocked.path} is not shown: {blocked.reason}"
+        fields: Json = {"skill": request.skill, "stage": request.stage, "paths": list(request.paths)}
+        disclosed = disclosed_from_json(session.look("disclosure", fields, lambda: self._disclose(request).as_json()))
+        self._stages[request.skill].setdefault(request.stage, []).append(disclosed)
+        session.bus.tell({"event_type": "skill_disclosure_loaded", **disclosed.event()})  # pyright: ignore[reportArgumentType]
+        for blocked in disclosed.blocked:
+            warning = f"the skill {request.skill!r}: {blocked.path} is not shown: {blocked.reason}"
             session.bus.tell({"event_type": "warning", "message": warning})
 
-    def _disclosed(self, wanted: SkillRequest) -> Disclosed:
-        disclosure, session = self._disclosure(wanted.skill), self._session
-        match wanted.stage:
+    def _disclose(self, request: SkillRequest) -> Disclosed:
+        disclosure, session = self._disclosure(request.skill), self._session
+        match request.stage:
             case 1:
                 return disclosure.summary()
             case 2:
-                return disclosure.requested(wanted.paths)
+                return disclosure.requested(request.paths)
             case 3:
                 runtime = session.config.runtime
                 network = session.config.security.network == "allow" or session.scene.confinement == "none"
                 return disclosure.scripts(Constraints(runtime.timeout_seconds, session.scene.confinement, network))
 
-    def shows(self, name: str, stage: int) -> bool:
-        """Whether that stage of a skill was disclosed."""
+    def is_disclosed(self, name: str, stage: int) -> bool:
+        """Whether the model has been shown that stage of a skill."""
         return stage in self._stages.get(name, ())
 
-    def about(self) -> dict[str, str]:
-        """Name → what the frontmatter says."""
+    def descriptions(self) -> dict[str, str]:
+        """The frontmatter of each skill, by name."""
         return {name: stages[0][0].files[0].text.replace("\n", "\n  ") for name, stages in self._stages.items()}
 
     def excerpts(self, selected: str) -> Iterable[Excerpt]:
-        """All that was disclosed so far, anew for each prompt: nothing of it is lost when a history is compacted."""
+        """Returns everything disclosed so far, for each prompt again, so that compaction cannot lose it."""
         weights = {1: SUMMARY, 2: REFERENCE, 3: SCRIPTS}
         for name, stages in self._stages.items():
             current = CURRENT if name == selected else 0
             for stage, weight in weights.items():
-                for number, one in enumerate(stages.get(stage, ())):
-                    text = self._session.secrets.scrub(one.text)
-                    paths = ", ".join(file.path for file in one.files) or f"stage {stage}"
+                for number, disclosed in enumerate(stages.get(stage, ())):
+                    text = self._session.secrets.scrub(disclosed.text)
+                    paths = ", ".join(file.path for file in disclosed.files) or f"stage {stage}"
                     yield Excerpt(f"{name}/{paths}", text, current + weight + min(number, 9))
 
     def _skill(self, name: str) -> Skill:
-        found = self._catalogue.find(name)
-        assert found is not None
-        return found
+        skill = self._catalogue.find(name)
+        assert skill is not None
+        return skill
 
     def _disclosure(self, name: str) -> Disclosure:
         settings = self._session.config.skills
-        if name not in self._open:
-            self._open[name] = Disclosure(
+        if name not in self._disclosures:
+            self._disclosures[name] = Disclosure(
                 self._skill(name),
                 max_bytes=settings.disclosure_max_reference_bytes,
                 max_tokens=settings.disclosure_max_reference_tokens,
             )
-        return self._open[name]
+        return self._disclosures[name]
 
-    # -------------------------------------------------------------- what a decision names
+    # -------------------------------------------------------------- names in a decision
 
     def refusals(self, skill: str, paths: list[str]) -> list[str]:
-        """Why files and sections of a skill cannot be shown: a reason for each that cannot."""
+        """Returns a reason for each file or section of a skill that cannot be shown."""
 
-        def look() -> Json:
+        def check() -> Json:
             disclosure = self._disclosure(skill)
             return {"reasons": [disclosure.refusal(path) for path in paths]}
 
-        found = self._session.look("refusals", {"skill": skill, "paths": paths}, look)
-        return [reason for reason in found["reasons"] if reason]
+        checked = self._session.look("refusals", {"skill": skill, "paths": paths}, check)
+        return [reason for reason in checked["reasons"] if reason]
 
     def argv(self, name: str, script: str) -> Sequence[str]:
-        """What starts a script of a skill; raises Refused."""
+        """Returns the command that runs a script of a skill; raises Refused."""
 
-        def look() -> Json:
+        def resolve() -> Json:
             try:
                 return {"argv": list(scripts.find_script(self._skill(name).folder, script).argv)}
             except Refused as error:
                 return {"refused": error.reason}
 
-        found = self._session.look("script", {"skill": name, "script": script}, look)
-        if "refused" in found:
-            raise Refused(found["refused"])
-        argv: list[str] = found["argv"]
+        resolved = self._session.look("script", {"skill": name, "script": script}, resolve)
+        if "refused" in resolved:
+            raise Refused(resolved["refused"])
+        argv: list[str] = resolved["argv"]
         return argv
 
     def scripts(self, name: str) -> list[str]:
-        """The scripts that a skill has."""
-
-        def look() -> Json:
+        def list_scripts() -> Json:
             try:
                 body = self._disclosure(name).body()
             except Refused:
                 body = ""
-            return {"known": [one.way for one in scripts.list_scripts(self._skill(name).folder, body)]}
+            return {"known": [script.way for script in scripts.list_scripts(self._skill(name).folder, body)]}
 
-        known: list[str] = self._session.look("scripts", {"skill": name}, look)["known"]
+        known: list[str] = self._session.look("scripts", {"skill": name}, list_scripts)["known"]
         return known
 
-    def granted(self, name: str) -> list[str]:
-        """What of a skill's `allowed-tools` counts, as with the tool Skill; `unvouched` has why none does."""
+    def granted_rules(self, name: str) -> list[str]:
+        """Returns the `allowed-tools` of a skill that apply, as the tool Skill does; records why if none does."""
         kit = self._session.scene.kit
 
-        def look() -> Json:
+        def read_grants() -> Json:
             rules, why = kit.skills.granted(name) if kit.skills is not None else ((), "")
             return {"rules": list(rules), "why": why}
 
-        found = self._session.look("granted", {"skill": name}, look)
-        if found["why"]:
-            self.unvouched[name] = found["why"]
-        rules: list[str] = found["rules"]
+        grants = self._session.look("granted", {"skill": name}, read_grants)
+        if grants["why"]:
+            self.ignored_grants[name] = grants["why"]
+        rules: list[str] = grants["rules"]
         return rules

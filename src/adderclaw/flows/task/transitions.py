@@ -1,4 +1,4 @@
-"""The transitions of a task run, kept as they happen: whoever resumes it goes through them and does nothing twice."""
+"""Stores the transitions of a task run as they happen, so that a resumed run repeats none of them."""
 
 from collections.abc import Mapping
 from sqlite3 import Cursor
@@ -18,51 +18,51 @@ from adderclaw.storage import workflows
 from adderclaw.storage.workflows import GoalResult, WorkflowStart
 
 NAME = "task"
-"""Stands where a workflow has its own name; there is no file."""
+"""The workflow name of a task run, which has no file."""
 CANDIDATES, DECISION, STEP, STOP = "(candidates)", "(decision)", "(step)", "(stop)"
-"""What kind of transition a row keeps, where a workflow has the persona."""
+"""The kinds of transitions, stored in the column that holds the persona of a workflow."""
 
 
-def begun_with(session: Session, task: str, inputs: Mapping[str, str]) -> WorkflowStart:
-    """What is needed to resume the run of a task."""
+def begin_record(session: Session, task: str, inputs: Mapping[str, str]) -> WorkflowStart:
+    """Returns the record that is needed to resume the run of a task."""
     return WorkflowStart(session.bus.run_id, "", NAME, "", {"task": session.secrets.scrub(task), **inputs})
 
 
 class Decided(NamedTuple):
     decision: ModelDecision
     requests: int
-    """How often the model had been asked until then."""
+    """How many model requests the run had made by then."""
 
 
 class Transitions:
-    """What an earlier try at this run came to; and this one, as it goes on.
+    """The stored transitions of earlier attempts at this run, and those of the current one.
 
-    A row rides along with the transaction of what follows from it: a decision with its first step, a step's intent
-    with the call, its result with the call's own result and receipt.
+    A row is written in the transaction of what follows from it: a decision with its first step, a step's intent with
+    the call, its result with the call's own result and receipt.
     """
 
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
-        found = session.look("kept", {}, lambda: workflows.results_for_tape(session.store, self._run_id))
-        self.resumed = bool(found["rows"])
-        self._lost: set[str] = set()
-        self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
-        self._earlier = {place for place, kind in self._rows if kind == DECISION}
+        stored = session.look("kept", {}, lambda: workflows.results_for_tape(session.store, self._run_id))
+        self.resumed = bool(stored["rows"])
+        self._newly_unknown: set[str] = set()
+        self._rows: dict[tuple[str, str], Json] = {(key, kind): body for key, kind, body in stored["rows"]}
+        self._earlier = {key for key, kind in self._rows if kind == DECISION}
 
     def begin(self, task: str, inputs: Mapping[str, str]) -> None:
-        begun = begun_with(self._session, task, inputs)
+        begun = begin_record(self._session, task, inputs)
         self._session.store.write_next(lambda cursor: workflows.begin(cursor, begun))
 
     @property
     def accepted(self) -> bool:
-        """Whether an earlier try came past the hooks that may refuse the task: what they refused is asked again."""
+        """Whether the hooks that may refuse the task have allowed it in an earlier attempt."""
         return ("0", CANDIDATES) in self._rows
 
     def same_candidates(self, digest: str) -> bool:
-        """Whether the skills that fit are those that it began with."""
+        """Whether the candidates are those that the run began with."""
         before = self._rows.get(("0", CANDIDATES))
         if before is None:
-            self._keep("0", CANDIDATES, {"digest": digest})
+            self._save("0", CANDIDATES, {"digest": digest})
         return before is None or before["digest"] == digest
 
     # -------------------------------------------------------------- decisions
@@ -71,26 +71,26 @@ class Transitions:
         body = self._rows.get((str(turn), DECISION))
         return Decided(decode(ModelDecision, body["decision"]), body["requests"]) if body is not None else None
 
-    def decided(self, turn: int, made: Json, requests: int) -> None:
-        self._keep(str(turn), DECISION, {"decision": made, "requests": requests})
+    def save_decision(self, turn: int, decision: Json, requests: int) -> None:
+        self._save(str(turn), DECISION, {"decision": decision, "requests": requests})
 
-    def incomplete(self, turn: int, action: ActionStep) -> bool:
-        """Whether an action of an earlier try lacks a secret that it held: a decision is kept without secrets."""
+    def lacks_secret(self, turn: int, action: ActionStep) -> bool:
+        """Whether an action of an earlier attempt has lost a secret, since decisions are stored without secrets."""
         runs = action.type in ("run_command", "call_skill")
         return runs and str(turn) in self._earlier and MARK in canonical(action.params)
 
     def sent_back(self, turn: int) -> str | None:
-        """Why a Stop hook sent the model back to work after this decision, if one did."""
+        """The reason of a Stop hook that sent the model back to work after this decision; None if none did."""
         body = self._rows.get((str(turn), STOP))
         return str(body["reason"]) if body is not None else None
 
-    def sends_back(self, turn: int, reason: str) -> None:
-        self._keep(str(turn), STOP, {"reason": reason})
+    def save_sent_back(self, turn: int, reason: str) -> None:
+        self._save(str(turn), STOP, {"reason": reason})
 
     # -------------------------------------------------------------- steps
 
     def step(self, step_id: str, retry: int) -> StepExecutionResult | None:
-        """What a step came to; None where it has still to be carried out, or never ran."""
+        """Returns the stored result of a step; None if it never ran."""
         body = self._rows.get((f"{step_id}.{retry}", STEP))
         if body is None:
             return None
@@ -99,32 +99,32 @@ class Transitions:
         if resume.never_ran(self._session.store, self._session.session_id, body["call"]):
             return None
         unknown = StepExecutionResult(step_id, None, "", resume.UNKNOWN, retry, "unknown")
-        self._keep(f"{step_id}.{retry}", STEP, {**body, "result": unknown.as_json()})
-        self._lost.add(f"{step_id}.{retry}")
+        self._save(f"{step_id}.{retry}", STEP, {**body, "result": unknown.as_json()})
+        self._newly_unknown.add(f"{step_id}.{retry}")
         return unknown
 
-    def lost(self, step_id: str, retry: int) -> bool:
-        """Whether it is news that nobody knows what a step came to."""
-        return f"{step_id}.{retry}" in self._lost
+    def is_newly_unknown(self, step_id: str, retry: int) -> bool:
+        """Whether this attempt found that the result of a step is unknown."""
+        return f"{step_id}.{retry}" in self._newly_unknown
 
     def command(self, step_id: str, retry: int) -> str:
         return str(self._rows[f"{step_id}.{retry}", STEP]["command"])
 
-    def begins(self, step_id: str, retry: int, call: ToolCall) -> Keep:
-        """A step's call, kept before anything of it is done; returns what keeps its result, in its own transaction."""
-        place, body = f"{step_id}.{retry}", {"call": call.id, "command": steps.summary(steps.shown(call))}
-        self._keep(place, STEP, {**body, "result": None})
+    def save_step(self, step_id: str, retry: int, call: ToolCall) -> Keep:
+        """Stores the call of a step before it runs; returns a callback that stores its result."""
+        key, body = f"{step_id}.{retry}", {"call": call.id, "command": steps.summary(steps.shown(call))}
+        self._save(key, STEP, {**body, "result": None})
 
-        def ended(cursor: Cursor, found: ToolResult, denied: bool) -> None:
-            result = steps.result_of(step_id, Done(found, denied), retry).as_json()
-            self._write(cursor, place, STEP, {**body, "result": result})
+        def save_result(cursor: Cursor, result: ToolResult, denied: bool) -> None:
+            stored = steps.result_of(step_id, Done(result, denied), retry).as_json()
+            self._write(cursor, key, STEP, {**body, "result": stored})
 
-        return ended
+        return save_result
 
-    def _keep(self, place: str, kind: str, body: Json) -> None:
-        self._rows[place, kind] = body
-        self._session.store.write_next(lambda cursor: self._write(cursor, place, kind, body))
+    def _save(self, key: str, kind: str, body: Json) -> None:
+        self._rows[key, kind] = body
+        self._session.store.write_next(lambda cursor: self._write(cursor, key, kind, body))
 
-    def _write(self, cursor: Cursor, place: str, kind: str, body: Json) -> None:
-        done = GoalResult(place, kind, "", self._session.session_id, self._session.secrets.scrub_all(body))
+    def _write(self, cursor: Cursor, key: str, kind: str, body: Json) -> None:
+        done = GoalResult(key, kind, "", self._session.session_id, self._session.secrets.scrub_all(body))
         workflows.store_result(cursor, self._run_id, done)

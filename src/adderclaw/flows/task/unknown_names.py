@@ -1,39 +1,41 @@
-"""What a decision names: the skills, files and scripts that are not there, or not to be reached."""
+"""Finds the skills, files and scripts named in a decision that do not exist or cannot be used."""
 
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import Refused
 from adderclaw.flows.task.contracts import ActionStep, CallSkill, ModelDecision
-from adderclaw.flows.task.task_skills import Disclosing
+from adderclaw.flows.task.task_skills import TaskSkills
 
 
-def unknown(made: ModelDecision, shown: Disclosing) -> list[str]:
-    """Each thing that keeps a decision from being carried out, with the place in it."""
-    chosen = made.selected_skill or ""
-    if chosen and chosen not in shown.offered:
-        return [f"selected_skill: {chosen!r} is no candidate; there are: {', '.join(shown.offered[:50]) or 'none'}"]
+def unknown_names(decision: ModelDecision, skills: TaskSkills) -> list[str]:
+    """Lists every name that prevents a decision from being carried out, with its position in the decision."""
+    selected = decision.selected_skill or ""
+    if selected and selected not in skills.offered:
+        known = ", ".join(skills.offered[:50]) or "none"
+        return [f"selected_skill: {selected!r} is not a candidate; the candidates are: {known}"]
     wrong: list[str] = []
-    if made.required_disclosure_paths:
-        if not chosen:
-            wrong.append("required_disclosure_paths: they need the skill that they belong to as selected_skill")
+    if decision.required_disclosure_paths:
+        if not selected:
+            wrong.append("required_disclosure_paths: set selected_skill to the skill that these paths belong to")
         else:
-            found = shown.refusals(chosen, made.required_disclosure_paths)
-            wrong += [f"required_disclosure_paths: {reason}" for reason in found]
-    for place, action in enumerate(made.planned_actions):
+            reasons = skills.refusals(selected, decision.required_disclosure_paths)
+            wrong += [f"required_disclosure_paths: {reason}" for reason in reasons]
+    for index, action in enumerate(decision.planned_actions):
         if action.type == "call_skill":
-            wrong += [f"planned_actions[{place}].params.{said}" for said in _uncallable(action, chosen, shown)]
+            problems = _script_problems(action, selected, skills)
+            wrong += [f"planned_actions[{index}].params.{problem}" for problem in problems]
     return wrong
 
 
-def _uncallable(action: ActionStep, chosen: str, shown: Disclosing) -> list[str]:
-    called = decode(CallSkill, action.params)
-    name = called.skill or chosen
-    if name not in shown.offered:
-        return [f"skill: {name!r} is no candidate"]
-    if not called.script:
+def _script_problems(action: ActionStep, selected: str, skills: TaskSkills) -> list[str]:
+    params = decode(CallSkill, action.params)
+    name = params.skill or selected
+    if name not in skills.offered:
+        return [f"skill: {name!r} is not a candidate"]
+    if not params.script:
         return []
     try:
-        shown.argv(name, called.script)
+        skills.argv(name, params.script)
     except Refused as error:
-        known = ", ".join(shown.scripts(name)) or "none"
+        known = ", ".join(skills.scripts(name)) or "none"
         return [f"script: {error.reason} (scripts of {name}: {known})"]
     return []

@@ -32,10 +32,10 @@ class Keeper:
     def keep(self, cited: Cited) -> Json:
         """Where each part of a result is kept: digest, kind and size."""
         text = self._secrets.scrub(cited.text).encode("utf-8", "replace")[:MOST_BYTES]
-        seen = [one for one in cited.media if one.media_type in PICTURES]
+        seen = [picture for picture in cited.media if picture.media_type in PICTURES]
         parts = [
             self._part(text, "text/plain", "txt"),
-            *(self._part(_decoded(one.data), one.media_type, ENDINGS[one.media_type]) for one in seen),
+            *(self._part(_decoded(picture.data), picture.media_type, ENDINGS[picture.media_type]) for picture in seen),
         ]
         about = {"id": cited.id, "tool_use_id": cited.tool_use_id, "tool": cited.tool, "is_error": cited.is_error}
         return {**about, "input": self._secrets.clean(cited.input), "kept": [part for part in parts if part]}

@@ -58,14 +58,14 @@ class Results:
 
     def objection(self, store: Store, session_id: str, ids: Sequence[str], *, passed: bool) -> str:
         """Why these ids do not carry a verdict; empty where they do."""
-        found = {one.id: one for one in self.cited(store, session_id, ids)}
-        if unknown := [one for one in ids if one not in found]:
+        cited = {id.id: id for id in self.cited(store, session_id, ids)}
+        if unknown := [id for id in ids if id not in cited]:
             return f"no result of this session has the id {_named(unknown)}; cite ids as they stand at the results"
         if not passed:
             return ""
         if not ids:
             return "a pass without evidence is none: cite the results in which the scenario's outcome can be seen"
-        if wrong := [one for one in ids if found[one].is_error]:
+        if wrong := [id for id in ids if cited[id].is_error]:
             return f"{_named(wrong)} came back with an error, and shows no pass. {EXPECTED_FAILURE}"
         if not self._tried.intersection(ids):
             return "all that is cited only looks at files: run the program, use it, and cite what it did"
@@ -75,19 +75,19 @@ class Results:
         """What is recorded under these ids, each once; what is not recorded is left out."""
         rows = transcript.entries(store, session_id)
         calls = {entry.tool_use_id: entry.payload for entry in rows if entry.entry_type == "tool_use"}
-        kept = transcript.opaque_blocks(store, session_id)
-        found: dict[str, Cited] = {}
-        for entry in (one for one in rows if one.entry_type == "tool_result"):
+        media_by_sequence = transcript.opaque_blocks(store, session_id)
+        cited_by_id: dict[str, Cited] = {}
+        for entry in (row for row in rows if row.entry_type == "tool_result"):
             text = str(entry.payload.get("content", ""))
             # a provider may give an id twice: the result itself says which one it is
-            name = next((one for one in ids if text.startswith(f"[{one}]\n")), "")
+            name = next((row for row in ids if text.startswith(f"[{row}]\n")), "")
             use = entry.tool_use_id or ""
-            if name and name not in found and self._uses.get(name) == use and use in calls:
+            if name and name not in cited_by_id and self._uses.get(name) == use and use in calls:
                 call, wrong = calls[use], bool(entry.payload.get("is_error"))
-                seen = media(kept.get(entry.sequence, []))
-                found[name] = Cited(name, use, str(call["name"]), call.get("input", {}), text, seen, wrong)
-        return [found[one] for one in dict.fromkeys(ids) if one in found]
+                seen = media(media_by_sequence.get(entry.sequence, []))
+                cited_by_id[name] = Cited(name, use, str(call["name"]), call.get("input", {}), text, seen, wrong)
+        return [cited_by_id[row] for row in dict.fromkeys(ids) if row in cited_by_id]
 
 
 def _named(ids: Sequence[str]) -> str:
-    return ", ".join(repr(one[:40]) for one in ids[:10])
+    return ", ".join(repr(id[:40]) for id in ids[:10])

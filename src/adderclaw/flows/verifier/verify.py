@@ -58,7 +58,7 @@ class _Bench:
     def __init__(self, store: Store, claims: Sequence[Claim]) -> None:
         self.results = Results()
         self.given: dict[str, VerdictArguments] = {}
-        self.ids = [one.id for one in claims]
+        self.ids = [claim.id for claim in claims]
         self._store = store
 
     @property
@@ -70,27 +70,27 @@ class _Bench:
             return None
         return MISSING if len(self.ids) == 1 else MISSING_OF.format(ids=", ".join(self._open))
 
-    async def hear(self, given: VerdictArguments, context: ToolContext) -> ToolResult:
-        id = self.ids[0] if len(self.ids) == 1 else given.scenario
+    async def hear(self, arguments: VerdictArguments, context: ToolContext) -> ToolResult:
+        id = self.ids[0] if len(self.ids) == 1 else arguments.scenario
         if id not in self._open:
             return rejected(f"`scenario` is one of {', '.join(self._open)}, each once")
-        if not given.passed and not given.reason.strip():
+        if not arguments.passed and not arguments.reason.strip():
             return rejected("say what you did, what came and what should have come")
-        if len(given.evidence) > MOST_CITED:
+        if len(arguments.evidence) > MOST_CITED:
             return rejected(f"cite at most {MOST_CITED} results: those that show it")
-        against = self.results.objection(self._store, context.session_id, given.evidence, passed=given.passed)
+        against = self.results.objection(self._store, context.session_id, arguments.evidence, passed=arguments.passed)
         if against:
             return rejected(against, own=False)
-        self.given[id] = given
+        self.given[id] = arguments
         if left := self._open:
             return ToolResult(f"Noted. Still to be checked: {', '.join(left)}.", own=True)
         return ToolResult("Noted.", own=True, ends=True)
 
     def finding(self, id: str, report: ChildReport) -> Finding:
-        if (given := self.given.get(id)) is None:
+        if (verdict := self.given.get(id)) is None:
             return Finding("unproven", f"{NO_VERDICT}: {report.reason or report.outcome}", (), report)
-        cited = self.results.cited(self._store, report.session_id, given.evidence)
-        return Finding("passed" if given.passed else "failed", given.reason[:MOST_REASON], tuple(cited), report)
+        cited = self.results.cited(self._store, report.session_id, verdict.evidence)
+        return Finding("passed" if verdict.passed else "failed", verdict.reason[:MOST_REASON], tuple(cited), report)
 
 
 async def verify(
@@ -115,7 +115,7 @@ async def verify(
         wrap=bench.results.wrap,
     )
     report = await spawn(child)
-    return [bench.finding(one.id, report) for one in claims]
+    return [bench.finding(claim.id, report) for claim in claims]
 
 
 def _asked(claims: Sequence[Claim]) -> str:
@@ -123,8 +123,8 @@ def _asked(claims: Sequence[Claim]) -> str:
     if len(claims) == 1:
         text = f"{claims[0].id}: {claims[0].title}\n\n{claims[0].text}".strip()
         return f"Check this scenario, and no other:\n\n{framed(sealed(text), text)}"
-    names = "\n".join(f"{one.id}: {one.title}" for one in claims)
-    text = "\n\n".join((names, *dict.fromkeys(one.text for one in claims if one.text)))
+    names = "\n".join(f"{claim.id}: {claim.title}" for claim in claims)
+    text = "\n\n".join((names, *dict.fromkeys(claim.text for claim in claims if claim.text)))
     head = f"Check each of these scenarios, and no other. Call {VERDICT} once for each, as soon as you have tried it:"
     return f"{head}\n\n{framed(sealed(text), text)}"
 

@@ -9,7 +9,7 @@ import typer
 from adderclaw.core.errors import EXIT_USAGE
 from adderclaw.core.redaction import visible
 from adderclaw.flows.agentfile import show
-from adderclaw.flows.agentfile.load import load, own_text
+from adderclaw.flows.agentfile.load import load, read_agentfile
 from adderclaw.flows.agentfile.parse import MAX_BYTES, parse
 from adderclaw.flows.agentfile.workflow import InvalidAgentfile
 from adderclaw.terminal.commands.common import OutputFormat
@@ -70,12 +70,12 @@ def fmt(
     if file == "-":
         text = sys.stdin.buffer.read(MAX_BYTES + 1).decode("utf-8", "surrogateescape")
         parse(text, "<stdin>")
-        print(show.formatted(text), end="")
+        print(show.format_text(text), end="")
         return
     path = os.path.join(file, "Agentfile") if os.path.isdir(file) else file
-    text = own_text(path, (os.getcwd(),))
+    text = read_agentfile(path, (os.getcwd(),))
     parse(text, path)
-    tidy = show.formatted(text)
+    tidy = show.format_text(text)
     if tidy == text:
         print(f"{visible(path)} has the usual form", file=sys.stderr)
         return

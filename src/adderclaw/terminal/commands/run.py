@@ -22,9 +22,9 @@ from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, Thinking
 from adderclaw.flows.agentfile import driver
-from adderclaw.flows.agentfile.load import MAX_VALUE, text_of
+from adderclaw.flows.agentfile.load import MAX_VALUE, read_text
 from adderclaw.flows.agentfile.parse import MAX_BYTES, STATEMENTS
-from adderclaw.flows.resume import resumed
+from adderclaw.flows.resume import resume_driver
 from adderclaw.flows.task.driver import TaskDriver
 from adderclaw.terminal.commands.agent import show_outcome, stream
 from adderclaw.terminal.commands.common import (
@@ -292,7 +292,7 @@ def _made(
     if resume is not None:
         if inputs:
             raise UsageError("--resume goes on with the workflow and the inputs of the run: leave the others out")
-        return resumed(options, resume, rounds)
+        return resume_driver(options, resume, rounds)
     if target is not None:
         if _is_sop(target):
             raise UsageError(f"{target} is a SOP: `adderclaw sop run {target}` runs it")
@@ -317,7 +317,7 @@ def _is_specification(target: str) -> bool:
     if not target.lower().endswith(".md") or not os.path.isfile(target):
         return False
     named = SPEC_NAME.search(os.path.basename(target)) is not None
-    workflow = STATEMENT.match(text_of(target, MAX_BYTES)) is not None
+    workflow = STATEMENT.match(read_text(target, MAX_BYTES)) is not None
     if named != workflow:
         return named
     fix = f"`--spec {target}` works through it as a specification, `--agentfile {target}` runs it as a workflow"
@@ -383,7 +383,7 @@ def inputs_given(given: list[str], files: list[str]) -> dict[str, str]:
             raise UsageError(f"{option} {item[:100]!r}: it takes NAME={kind}")
         if name in inputs:
             raise UsageError(f"{option} {name}: given twice")
-        inputs[name] = text_of(value, MAX_VALUE, f"{option} {name}: ") if option == "--input-file" else value
+        inputs[name] = read_text(value, MAX_VALUE, f"{option} {name}: ") if option == "--input-file" else value
     return inputs
 
 

@@ -167,10 +167,10 @@ def _limited(what: RunRequest, given: list[str] | None) -> RunRequest:
 
 def _add(new: New, config: str | None, output_format: str, *, dry_run: bool) -> None:
     extra: Json = {"config": _full(config)} if config else {}
-    schedule = adding.made(new, Options(config_file=config), _key(), time.time(), person("cli"), extra)
+    schedule = adding.make_schedule(new, Options(config_file=config), _key(), time.time(), person("cli"), extra)
     with _opened(config) as store:
         if not dry_run:
-            adding.added(store, schedule)
+            adding.add_schedule(store, schedule)
         row = shown.row(store, schedule, time.time())
     secret = _secret(schedule) if new.webhook is not None and not dry_run else ""
     if output_format == "json":
@@ -305,7 +305,7 @@ def approve(name: Name, config: ConfigFile = None, output_format: OutputFormat =
     """
     with _opened(config) as store:
         before = rows.get(store, name)
-        now = adding.approved(store, before, Options(config_file=config), _key())
+        now = adding.approve_schedule(store, before, Options(config_file=config), _key())
         row = shown.row(store, now, time.time())
     changed = f"{before.pin[:12]} → {now.pin[:12]}" if before.pin != now.pin else f"{now.pin[:12]}, as before"
     said(

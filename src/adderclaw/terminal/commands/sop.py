@@ -16,7 +16,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.flows.queries import sops
 from adderclaw.flows.queries.sops import SopState
-from adderclaw.flows.resume import resumed
+from adderclaw.flows.resume import resume_driver
 from adderclaw.flows.sop import driver, find, tool_check, waiting
 from adderclaw.flows.sop.sop import InvalidSop
 from adderclaw.storage import Store, runs
@@ -69,7 +69,7 @@ def list_sops(workspace: WorkspaceDir = None, config: ConfigFile = None, output_
         about = f"  {row['description']}" if row["description"] else ""
         print(visible(f"{row['name']:<20}  {row['scope']:<9}  {what}{hidden}{about}", keep_newlines=False))
     if not rows:
-        folders = " or ".join(folder.text for _, folder in find.where(_looking(config, workspace)).folders)
+        folders = " or ".join(folder.text for _, folder in find.sop_folders(_looking(config, workspace)).folders)
         print(visible(f"no SOPs: write one as NAME/SOP.toml in {folders}"))
 
 
@@ -85,15 +85,15 @@ def validate(
     Example: adderclaw sop validate daily-check
     """
     options = _looking(config, workspace)
-    place, known = find.where(options), tool_check.known(options)
-    found = [find.find(name, place) for name in names] if names else find.listed(place)
+    place, known = find.sop_folders(options), tool_check.known_tools(options)
+    found = [find.find(name, place) for name in names] if names else find.list_sops(place)
     problems: dict[str, list[str]] = {}
     for one in found:
         problems[one.file] = []
         try:
             find.load(one, known)
         except InvalidSop as error:
-            problems[one.file] = [wrong.shown(one.file) for wrong in error.problems]
+            problems[one.file] = [wrong.format(one.file) for wrong in error.problems]
     if output_format == "json":
         rows = [{"file": file, "valid": not wrong, "problems": wrong} for file, wrong in problems.items()]
         print_json(queries.clean(rows))
@@ -164,8 +164,8 @@ def show(
     if state is not None:
         said(state, _run_text(state), output_format)
         return
-    found = find.find(what, find.where(options))
-    shown = sops.described(find.load(found, tool_check.known(options)), found)
+    found = find.find(what, find.sop_folders(options))
+    shown = sops.described(find.load(found, tool_check.known_tools(options)), found)
     if output_format == "json":
         print_json(shown)
         return
@@ -228,7 +228,7 @@ def approve(
 
 def _go_on(options: Options, run_id: str, output_format: StreamFormat) -> None:
     try:
-        made: Driver = resumed(options, run_id)
+        made: Driver = resume_driver(options, run_id)
     except Completed as ended:
         show_again(ended, output_format)
         return
@@ -297,7 +297,7 @@ def _waits(options: Options, run_id: str) -> tuple[str, _Waiting]:
     store = Store.open(path, read_only=True)
     try:
         run = runs.get(store, run_id)
-        asked = waiting.question(store, run) if run is not None else None
+        asked = waiting.open_question(store, run) if run is not None else None
     finally:
         store.close()
     if run is None or run.kind != "sop":
