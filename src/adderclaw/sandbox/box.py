@@ -128,7 +128,7 @@ class Box:
         self.room = self._normal(room)
         self._outline = room, self.room
         """What the next look is made by, as it was given and with links followed."""
-        self._furniture: SandboxContents = _Fixed(room)
+        self._contents: SandboxContents = _Fixed(room)
         self._proxy = proxy if kind == "bubblewrap" and not room.network else None
         self._inside: Place | None = None
         self._calls = 0
@@ -151,16 +151,16 @@ class Box:
 
     def furnish(self, room: Room) -> None:
         """What commands see from now on. Where the sandbox is open and idle, it is started again with the next one."""
-        self._furniture = _Fixed(room)
+        self._contents = _Fixed(room)
         self._refurnish(room)
 
     def _refurnish(self, room: Room) -> None:
         if room != self.wanted:
             self.wanted, self.room = room, self._normal(room)
 
-    def start(self, order: Order, furniture: SandboxContents | None = None) -> "Held":
+    def start(self, order: Order, contents: SandboxContents | None = None) -> "Held":
         """Start a command inside; where nothing is inside yet, or no longer, that first."""
-        self._furniture = furniture or self._furniture
+        self._contents = contents or self._contents
         self._calls += 1
         # Where no namespace ends what a killed sandbox leaves behind, the watchdog finds it by its mark.
         mark = watchdog().mark() if self.kind == "landlock" else f"{os.getpid()}.{id(self):x}.{self._calls}"
@@ -184,8 +184,8 @@ class Box:
         try:
             if inside is not None and alone and order.view == "git":
                 self._hold(inside)
-            survey = self._survey() if alone or self._furniture.shut().is_any else None
-            self._refurnish(self._furniture.room(outline, survey or Survey()))
+            survey = self._survey() if alone or self._contents.shut().is_any else None
+            self._refurnish(self._contents.room(outline, survey or Survey()))
             inside = self._ready()
             if alone and survey is not None:
                 if order.view == "git":
@@ -203,17 +203,17 @@ class Box:
             raise
 
     def _outlined(self) -> Room:
-        if (outline := self._furniture.outline()) != self._outline[0]:
+        if (outline := self._contents.outline()) != self._outline[0]:
             self._outline = outline, self._normal(outline)
         return outline
 
-    def shows_more(self, furniture: SandboxContents) -> bool:
+    def shows_more(self, contents: SandboxContents) -> bool:
         """Whether the next command would see what is to be hidden by now: what runs keeps the sandbox as it is."""
         inside = self._inside
         if inside is None or not inside.running or not inside.is_alive():
             return False
-        self._furniture = furniture
-        wanted = furniture.room(self._outlined(), self._survey())
+        self._contents = contents
+        wanted = contents.room(self._outlined(), self._survey())
         return not ({*wanted.hidden} <= {*inside.room.hidden} and {*wanted.masked} <= {*inside.room.masked})
 
     def _hold(self, inside: Place) -> None:
@@ -226,7 +226,7 @@ class Box:
         """For git that only looks: nothing is held or reported for it, and where it costs more than it saves, None."""
         if self._is_large:
             return None
-        survey = self._surveyor.survey(self._outline[1].roots, (), known.MOST_FOLDERS, self._furniture.shut())
+        survey = self._surveyor.survey(self._outline[1].roots, (), known.MOST_FOLDERS, self._contents.shut())
         self._is_large = not survey.is_whole
         return survey
 
@@ -243,7 +243,7 @@ class Box:
 
     def _survey(self) -> Survey:
         room = self._outline[1]
-        survey = self._surveyor.survey(room.roots, tuple(map(settled, room.kept)), shut=self._furniture.shut())
+        survey = self._surveyor.survey(room.roots, tuple(map(settled, room.kept)), shut=self._contents.shut())
         if not survey.is_whole:
             self._once(MANY.format(folders=survey.folders))
         return protected_paths.without(survey, room.own)
@@ -292,13 +292,13 @@ class Box:
         """Start the program inside now."""
         self._ready()
 
-    def begin(self, furniture: SandboxContents) -> None:
+    def begin(self, contents: SandboxContents) -> None:
         """Have the program inside start before its first command, and wait for nothing. Where rules have the workspace
         looked at first, nothing is started. What has changed until the first command counts for that."""
-        if self.kind != "bubblewrap" or self._inside is not None or furniture.shut().is_any:
+        if self.kind != "bubblewrap" or self._inside is not None or contents.shut().is_any:
             return
-        self._furniture = furniture
-        self._refurnish(furniture.room(self._outlined(), Survey()))
+        self._contents = contents
+        self._refurnish(contents.room(self._outlined(), Survey()))
         self._inside = self._made()
 
     def close(self) -> None:
@@ -325,7 +325,7 @@ class Box:
         try:
             if watched:
                 survey = self._survey()
-                self._furniture.room(self._outline[0], survey)  # so that the next verdict knows what cannot be hidden
+                self._contents.room(self._outline[0], survey)  # so that the next verdict knows what cannot be hidden
                 note = self._report(survey)
                 if git:
                     inside.forget_mounts()  # a file that git made anew has none

@@ -10,12 +10,12 @@ import pytest
 SCRIPT = """
 import asyncio, sys
 from adderclaw.agent.run import Options, start
-from adderclaw.agent.run.tool_environment import scene
+from adderclaw.agent.run.tool_environment import tool_environment
 from adderclaw.sandbox import process
 from adderclaw.core.types import Touch
 root = sys.argv[1]
 runtime = start(Options(workspace=root, config_file=sys.argv[2], log_level="error"))
-here, read = scene(runtime, None), []
+here, read = tool_environment(runtime, None), []
 sys.addaudithook(lambda event, args: read.append(1) if event == "os.scandir" and isinstance(args[0], int) else None)
 assert not here.unmasked(Touch())
 first = len(read)

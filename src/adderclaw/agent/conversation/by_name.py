@@ -30,16 +30,16 @@ async def expanded(session: Session, text: str) -> str:
     """
     line, _, below = text.partition("\n")
     name, _, rest = line.strip().partition(" ")
-    skills = session.scene.kit.skills
+    skills = session.environment.kit.skills
     if not name.startswith("/") or skills is None or not skills.has(name[1:]):
         return text
-    made = await chained(session, name[1:], rest.strip())
-    return f"{made}\n{below}" if below.strip() else made
+    message = await chained(session, name[1:], rest.strip())
+    return f"{message}\n{below}" if below.strip() else message
 
 
 async def chained(session: Session, name: str, rest: str) -> str:
     """One skill, or several that are named one after the other (`/a /b words`): each gets the words behind them."""
-    skills, names = session.scene.kit.skills, [name]
+    skills, names = session.environment.kit.skills, [name]
     assert skills is not None
     while len(names) < MOST_CHAINED:
         word, _, behind = rest.partition(" ")
@@ -47,13 +47,13 @@ async def chained(session: Session, name: str, rest: str) -> str:
             break
         names.append(word[1:])
         rest = behind.strip()
-    return "\n\n".join([await called(session, one, rest) for one in dict.fromkeys(names)])
+    return "\n\n".join([await called(session, skill_name, rest) for skill_name in dict.fromkeys(names)])
 
 
 async def called(session: Session, name: str, arguments: str) -> str:
     """A skill's text with what its commands print; what it asks to be allowed counts in this turn, if it is trusted."""
-    message, found = await text_of(session, name, arguments)
-    session.scene.in_force.lend(found.rules, found.effort)
+    message, skill = await text_of(session, name, arguments)
+    session.environment.active_policy.lend(skill.rules, skill.effort)
     return message
 
 
@@ -61,13 +61,13 @@ async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, Ca
     """The same for whoever begins no turn with it, and what it asks for."""
     from adderclaw.tools.control.skill import with_outputs
 
-    if (skills := session.scene.kit.skills) is None:
+    if (skills := session.environment.kit.skills) is None:
         raise Refused(f"there is no skill {name[:100]!r}")
-    await lifecycle.begin(session)  # its hooks come first
-    found = skills.called(name, arguments, session.session_id)
-    if (refused := await lifecycle.skill_expanded(session, name, arguments, found.path)) is not None:
+    await lifecycle.run_start_hooks(session)  # its hooks come first
+    skill = skills.called(name, arguments, session.session_id)
+    if (refused := await lifecycle.run_skill_expansion_hooks(session, name, arguments, skill.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
-    return await with_outputs(found, session.host), found
+    return await with_outputs(skill, session.host), skill
 
 
 async def prompted(run: Run, name: str, rest: str) -> str:
@@ -77,7 +77,7 @@ async def prompted(run: Run, name: str, rest: str) -> str:
         raise Refused(f"there is no command /{name[:100]}: no MCP server is configured")
     prompt = await servers.prompt(name, _words(rest))
     fields: Json = {"expansion_type": "mcp_prompt", "command_name": name, "command_args": rest, "prompt": prompt}
-    if (refused := await lifecycle.expanded(run.session, fields)) is not None:
+    if (refused := await lifecycle.run_expansion_hooks(run.session, fields)) is not None:
         raise Refused(f"a hook refused it: {refused}")
     return prompt
 

@@ -10,12 +10,12 @@ from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.conversation.updates import READ_ANEW, Updates
 from adderclaw.agent.conversation.watched import BOUNDS, END, Bounds, Full, State, Unknown, Watched
 from adderclaw.agent.loop.loop import run_turn
-from adderclaw.agent.run import Options, Resume, Run, opened, start
-from adderclaw.agent.run.drive import drive, shown
+from adderclaw.agent.run import Options, Resume, Run, open_run, start
+from adderclaw.agent.run.drive import drive, without_secrets
 from adderclaw.agent.run.start import loaded_by
 from adderclaw.agent.session.clock import random_ids
-from adderclaw.agent.session.session import ALONE, Attached, TurnResult
-from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult
+from adderclaw.agent.tool_call.approvals import NoOperator
 from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.errors import InUse, UsageError
@@ -105,7 +105,7 @@ class Conversation(Watched):
         *,
         client: str,
         images: Sequence[MediaBlock] = (),
-        attached: Attached = ALONE,
+        attached: Attached = NO_ATTACHMENTS,
         granted: bool = False,
         by_name: bool = True,
     ) -> str:
@@ -119,7 +119,7 @@ class Conversation(Watched):
     async def go_on(self, client: str, *, granted: bool = False) -> str:
         """Finish the turn that an interruption left; the conversation was opened with `go_on`."""
         self.require(client, granted=granted)
-        return await self._queue(None, ALONE, client)
+        return await self._queue(None, NO_ATTACHMENTS, client)
 
     async def _queue(self, text: str | None, attached: Attached, client: str, *, by_name: bool = True) -> str:
         run = await self.awake()
@@ -138,10 +138,10 @@ class Conversation(Watched):
 
     async def ended(self, turn: str) -> TurnResult:
         """How a turn ended, once it has; who waits may go away."""
-        found = self._results.get(turn)
-        if found is None:
+        result = self._results.get(turn)
+        if result is None:
             raise Unknown(f"{self.id} has no turn {turn!r} whose result is kept")
-        return await asyncio.shield(found)
+        return await asyncio.shield(result)
 
     def knows(self, turn: str) -> bool:
         """Whether the result of a turn is kept here, or is to come."""
@@ -189,16 +189,16 @@ class Conversation(Watched):
     async def begin(self, again: Resume | None) -> None:
         """Open its run: a new conversation, or one that goes on."""
         loop = asyncio.get_running_loop()
-        ready: asyncio.Future[None] = loop.create_future()
+        opened: asyncio.Future[None] = loop.create_future()
         if self.before is not None:
             await self.before.over()
             self.before = None
         self._leaves = self._closed
-        life = self._life = loop.create_task(self._lived(again, ready))
-        life.add_done_callback(self._slept)
-        await asyncio.wait({life, ready}, return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
-            life.result()  # raises why it did not begin
+        task = self._life = loop.create_task(self._lived(again, opened))
+        task.add_done_callback(self._slept)
+        await asyncio.wait({task, opened}, return_when=asyncio.FIRST_COMPLETED)
+        if not opened.done():
+            task.result()  # raises why it did not begin
 
     async def awake(self, again: Resume | None = None) -> Run:
         """Its run, opened again where it slept: as `again` says, or for the next message."""
@@ -246,13 +246,13 @@ class Conversation(Watched):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is done in it, beside it or for it."""
-        tasks = self.run.session.scene.kit.tasks if self.run is not None else None
+        tasks = self.run.session.environment.kit.tasks if self.run is not None else None
         return self.state == "idle" and not (tasks is not None and any(task.running for task in tasks.listed()))
 
-    async def _lived(self, again: Resume | None, ready: "asyncio.Future[None]") -> None:
+    async def _lived(self, again: Resume | None, opened: "asyncio.Future[None]") -> None:
         runtime = start(_stricter(self.options, self.otherwise))
-        operator = self._asking if self.asks else Nobody(waits=False)
-        with opened(runtime, operator, kind="agent", channel=self.channel, again=again) as run:
+        operator = self._asking if self.asks else NoOperator(waits=False)
+        with open_run(runtime, operator, kind="agent", channel=self.channel, again=again) as run:
             session = run.session
             if not self.id and (again is None or again.fork):
                 with session.store.write() as cursor:
@@ -263,14 +263,14 @@ class Conversation(Watched):
             self.id, self.run = session.conversation_id, run
             self._attach(run)
             self._woke(self)
-            ready.set_result(None)
+            opened.set_result(None)
             await drive(run, self._talked(run))
 
-    def _slept(self, life: "asyncio.Task[None]") -> None:
+    def _slept(self, task: "asyncio.Task[None]") -> None:
         """Its run is over. Messages that came too late for it are not lost without a word."""
         self.run, self._at_hand = None, None
         self._detach()
-        error = None if life.cancelled() else life.exception()
+        error = None if task.cancelled() else task.exception()
         if error is not None:
             self._closed = True
             while self._messages:
@@ -302,7 +302,7 @@ class Conversation(Watched):
     async def _answered(self, run: Run, message: Message) -> TurnResult:
         """One turn, whatever becomes of it."""
         self._at_hand, self._work = message, Cancelling()
-        run.session.budget.begin()
+        run.session.budget.restart_limits()
         self._changed()
 
         def work(hear: OnDelta) -> Awaitable[TurnResult]:
@@ -315,17 +315,17 @@ class Conversation(Watched):
         run.runtime.bus.catch_up()
         self._say(END)
         self._leaves = self._leaves or _is_cancelled()  # the process ends: no further turn
-        result = shown(run, result)
+        result = without_secrets(run, result)
         self._at_hand = None
         self._settled(message.turn, result._replace(answer=rest or result.answer), run)
         return result
 
     def _settled(self, turn: str, result: TurnResult, run: Run | None = None) -> None:
-        told = {"turn": turn, "outcome": result.outcome, "answer": result.answer, "reason": result.reason}
+        update = {"turn": turn, "outcome": result.outcome, "answer": result.answer, "reason": result.reason}
         if run is not None:
             budget = run.session.budget
-            told |= {"usage": budget.usage.as_json(), "cost": budget.cost, "steps": budget.steps}
-        self.updates.publish("ended", told)
+            update |= {"usage": budget.usage.as_json(), "cost": budget.cost, "steps": budget.steps}
+        self.updates.publish("ended", update)
         if turn in self._results and not self._results[turn].done():
             self._results[turn].set_result(result)
         self._changed()

@@ -7,7 +7,7 @@ from typing import Literal
 from adderclaw.agent.conversation.asking import Asking, Request
 from adderclaw.agent.conversation.updates import MOST, Update, Updates
 from adderclaw.agent.run import Run
-from adderclaw.agent.tool_call.approvals import person
+from adderclaw.agent.tool_call.approvals import person_answering
 from adderclaw.agent.view.items import Call, Item
 from adderclaw.agent.view.live import Busy, Live
 from adderclaw.agent.view.rows import Rows
@@ -90,14 +90,14 @@ class Watched(ABC):
         """Those that wait for an answer, by their ids."""
         return self._asking.open
 
-    def answer(self, id: str, given: Answer, client: str, *, granted: bool = False, plan: str = "") -> bool:
+    def answer(self, id: str, answer: Answer, client: str, *, granted: bool = False, plan: str = "") -> bool:
         """Answer a question; False where nothing of this id was asked here.
 
         `granted`: the client's token lets it answer what others opened. The receipt names `given.who`, or the client.
         """
         self.require(client, granted=granted)
-        who = given.who or person(f"{self.channel}: {client}")
-        return self._asking.answer(id, given._replace(who=who), plan)
+        who = answer.who or person_answering(f"{self.channel}: {client}")
+        return self._asking.answer(id, answer._replace(who=who), plan)
 
     @property
     def running(self) -> dict[str, Call]:
@@ -113,7 +113,7 @@ class Watched(ABC):
     def _attach(self, run: Run) -> None:
         """Follow what happens in a run from here on."""
         session = run.session
-        root = session.scene.context.workspace.root
+        root = session.environment.context.workspace.root
         self._rows = Rows(session.store, session.secrets.clean, root)
         self._session_id = session.session_id
         self._sequence = self._rows.last(session.session_id)
@@ -135,9 +135,9 @@ class Watched(ABC):
             self._say()
         self._live.hear(record)
         if record.event_type == "approval_answered":
-            told = {"id": record.payload.get("approval_id", ""), "approved": record.payload.get("approved", False)}
+            update = {"id": record.payload.get("approval_id", ""), "approved": record.payload.get("approved", False)}
             about = {name: record.payload.get(name, "") for name in ("tool", "tool_use_id", "by", "comment")}
-            self.updates.publish("answered", {**told, **about})
+            self.updates.publish("answered", {**update, **about})
 
     def _show(self, item: Item) -> None:
         if isinstance(item, Call) and item.state == "waiting" and self._place(item) <= self._sequence:
@@ -147,9 +147,9 @@ class Watched(ABC):
 
     def _publish(self, item: Item) -> None:
         if isinstance(item, Call) and item.session_id == self._session_id:
-            place = item.sequence or self._place(item)
-            self._say(place)
-            self._sequence = max(self._sequence, place)
+            sequence = item.sequence or self._place(item)
+            self._say(sequence)
+            self._sequence = max(self._sequence, sequence)
         self.updates.publish("item", item)
 
     def _place(self, call: Call) -> int:
@@ -159,8 +159,8 @@ class Watched(ABC):
         """Publish what was said up to the next call, or up to this place."""
         if self._rows is None:
             return
-        said, self._sequence = self._rows.since(self._session_id, self._sequence, before)
-        for words in said:
+        items, self._sequence = self._rows.since(self._session_id, self._sequence, before)
+        for words in items:
             self.updates.publish("item", words)
 
     def _ask(self, request: Request) -> None:

@@ -20,12 +20,12 @@ class Count(NamedTuple):
     """The provider counted them; else this is an estimate on the safe side."""
 
 
-def estimated(size: int) -> int:
+def estimate_tokens(size: int) -> int:
     """Tokens of so many bytes, rounded up."""
     return -(-size // BYTES_PER_TOKEN)
 
 
-async def counted(provider: Provider, request: ChatRequest, head: int = 0) -> Count:
+async def count_tokens(provider: Provider, request: ChatRequest, head: int = 0) -> Count:
     """Tokens of a request; `head` is the size of what stands before its messages, for the estimate."""
     try:
         tokens = await provider.count(request)
@@ -33,7 +33,7 @@ async def counted(provider: Provider, request: ChatRequest, head: int = 0) -> Co
         tokens = None  # what cannot be counted can still be estimated
     if tokens is not None:
         return Count(tokens, exact=True)
-    return Count(int(estimated(request.messages.size + head) * SAFETY), exact=False)
+    return Count(int(estimate_tokens(request.messages.size + head) * SAFETY), exact=False)
 
 
 def context_parts(session: "Session") -> dict[str, int]:
@@ -48,4 +48,4 @@ def context_parts(session: "Session") -> dict[str, int]:
         f"{len(session.prompt.tools)} tools": tools,
         "conversation": session.state.history.size,
     }
-    return {name: estimated(size) for name, size in sizes.items()}
+    return {name: estimate_tokens(size) for name, size in sizes.items()}

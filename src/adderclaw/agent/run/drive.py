@@ -47,14 +47,14 @@ def exit_code(result: TurnResult) -> int:
     return 128 + result.signal if result.signal else EXIT_CODES[result.outcome]
 
 
-def shown(run: Run, result: TurnResult) -> TurnResult:
+def without_secrets(run: Run, result: TurnResult) -> TurnResult:
     """The result without what has the shape of a secret."""
     clean = run.session.secrets
     details = clean.shown_all(result.details) if result.details else result.details
     return result._replace(answer=clean.shown(result.answer), reason=clean.shown(result.reason), details=details)
 
 
-def unshown(_report: Report) -> None:
+def show_nothing(_report: Report) -> None:
     """Whoever waits for the report shows it."""
 
 
@@ -65,7 +65,7 @@ async def drive(
     mode: str = "agent",
     resume: str = "",
     code: Callable[[TurnResult], int] = exit_code,
-    show: Callable[[Report], None] = unshown,
+    show: Callable[[Report], None] = show_nothing,
 ) -> Report:
     """Wait for the work and end its run. `resume` is the command that goes on with it past a limit.
 
@@ -80,29 +80,29 @@ async def drive(
         await run.close()
         raise
     except asyncio.CancelledError:  # whoever waited is gone: the run has its outcome all the same
-        await leave(run, mode=mode)
+        await abandon_run(run, mode=mode)
         raise
-    result = _advised(result, resume) if resume else result
+    result = _with_advice(result, resume) if resume else result
     try:
         await run.settle()
         ended = run.finish(result, exit_code=code(result), mode=mode)
     except StoreError as error:  # such as a full disk: the answer is shown although it cannot be stored
         result = result._replace(outcome="error", reason=f"the end of the run could not be stored: {error}")
         ended = exit_code(result)
-    report = Report(run, shown(run, result), ended)
+    report = Report(run, without_secrets(run, result), ended)
     show(report)
     await run.close()
     return report
 
 
-async def leave(run: Run, *, mode: str = "agent") -> None:
+async def abandon_run(run: Run, *, mode: str = "agent") -> None:
     """End a run that nobody waits for any more."""
     await run.settle()
     run.finish(TurnResult("stopped", "", "interrupted: nobody waited for its end"), mode=mode)
     await run.close()
 
 
-def checked(run: Run, result: TurnResult) -> TurnResult:
+def require_script_finished(run: Run, result: TurnResult) -> TurnResult:
     """A scripted model with steps left over is an error: the script and the run did not agree."""
     left = getattr(run.session.provider, "finished", None)
     played = run.session.budget.steps > 0 and result.outcome == "completed"
@@ -110,7 +110,7 @@ def checked(run: Run, result: TurnResult) -> TurnResult:
     return TurnResult("error", result.answer, complaint, ended_by="unplayed") if complaint else result
 
 
-def _advised(result: TurnResult, resume: str) -> TurnResult:
+def _with_advice(result: TurnResult, resume: str) -> TurnResult:
     """Who hits a limit learns how to go on past it: what was used up counts when a run is resumed."""
     if result.outcome != "limit" or result.ended_by not in RAISED:
         return result
@@ -119,8 +119,8 @@ def _advised(result: TurnResult, resume: str) -> TurnResult:
 
 def _changed_later(run: Run) -> Json:
     """What changed, in this session, of what other programs run later; nothing where nothing did."""
-    found = later_files.of_session(run.session.store, run.session.session_id)
-    top = f"{run.session.scene.context.workspace.root.rstrip('/')}/"
+    rows = later_files.of_session(run.session.store, run.session.session_id)
+    top = f"{run.session.environment.context.workspace.root.rstrip('/')}/"
     clean = run.session.secrets.clean
-    entries = [clean({"path": row.path.removeprefix(top), "change": row.change}) for row in found]
+    entries = [clean({"path": row.path.removeprefix(top), "change": row.change}) for row in rows]
     return {"changed_later": entries} if entries else {}

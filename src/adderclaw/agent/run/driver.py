@@ -113,5 +113,5 @@ class MessageDriver:
 
     async def run(self, session: Session) -> TurnResult:
         """Run the turn; a message that the conversation already has is not added again."""
-        said = self.again is not None and bool(session.state.history.messages)
-        return await run_turn(session, None if said else self.text)
+        is_stored = self.again is not None and bool(session.state.history.messages)
+        return await run_turn(session, None if is_stored else self.text)

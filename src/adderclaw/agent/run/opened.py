@@ -60,19 +60,19 @@ class Run(NamedTuple):
     def run_id(self) -> str:
         return self.runtime.bus.run_id
 
-    async def switch(self, wanted: str) -> None:
+    async def switch(self, requested: str) -> None:
         """Another model from the next call on: an entry's name, `entry/model`, or a model of the entry in use."""
         session = self.session
-        chosen = providers.choice(wanted, session.config, session.provider.name)
-        change = lifecycle.switch(session.model, chosen.model, wanted)
-        if (refused := await lifecycle.switching(session, change)) is not None:
+        chosen = providers.choice(requested, session.config, session.provider.name)
+        change = lifecycle.model_switch_fields(session.model, chosen.model, requested)
+        if (refused := await lifecycle.run_before_switch_hooks(session, change)) is not None:
             raise UsageError(f"a hook refused the model {chosen.model}: {refused}")
         if chosen.provider != session.provider.name:
             left, session.provider = session.provider, sessions.open_provider(self.runtime, chosen.provider)
             await left.close()
         session.model, session.state.cached_tokens = chosen.model, 0
         self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
-        await lifecycle.switched(session, change)
+        await lifecycle.run_after_switch_hooks(session, change)
 
     def rest(self) -> None:
         """Release the processes and descriptors of the sandbox if nothing in it would be lost."""
@@ -82,7 +82,7 @@ class Run(NamedTuple):
     async def settle(self) -> None:
         """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
         await lifecycle.stop_background_hooks(self.session)
-        kit = self.session.scene.kit
+        kit = self.session.environment.kit
         if kit.tasks is not None:
             await kit.tasks.close()
         if self.runtime.later is not None:
@@ -99,7 +99,7 @@ class Run(NamedTuple):
     async def end(self) -> None:
         """SessionEnd, once, for a session that began."""
         if self.session.hooks:
-            await lifecycle.end(self.session)
+            await lifecycle.run_end_hooks(self.session)
 
     def finish(self, result: TurnResult, *, exit_code: int | None = None, mode: str = "agent") -> int:
         session, bus = self.session, self.runtime.bus
@@ -119,7 +119,7 @@ class Run(NamedTuple):
                 {"event_type": "run_failed", "outcome": result.outcome, "reason": reason, "message": result.reason}
             )
         with session.store.write() as cursor:
-            session.keep_spent(cursor)
+            session.store_spent(cursor)
             runs.finish(
                 cursor,
                 run_id=self.run_id,
@@ -173,7 +173,7 @@ def _recording(runtime: Runtime, store: Store) -> Recording:
 
 
 @contextmanager
-def opened(
+def open_run(
     runtime: Runtime,
     operator: Operator,
     *,
@@ -197,70 +197,70 @@ def opened(
             warn(runtime, store.notice)
         recording = _recording(runtime, store) if kind not in UNRECORDED else None
         runtime.recording = recording
-        conversation_id, session_id, copied = _which(runtime, store, again)
+        conversation_id, session_id, copied = _choose_session(runtime, store, again)
         if again is not None:
             _check_trace(runtime, store, copied.session if copied else session_id)
-        runtime.loaded = _in_its_workspace(runtime, store, copied.conversation if copied else conversation_id)
+        runtime.loaded = _load_in_its_workspace(runtime, store, copied.conversation if copied else conversation_id)
         runtime.loaded, runtime.started = _with_operators_own(runtime, store), None
         runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
-        _listen(runtime, store, stack, conversation_id, session_id)
+        _add_sinks(runtime, store, stack, conversation_id, session_id)
         _send_notices(runtime, store, stack, kind, channel)
         runtime.bus.settled()
         stack.enter_context(locks.held(store.path, session_id, runtime.bus.run_id))
         if recording is not None:
             stack.callback(recording.imprint_late)
         provider = sessions.NoModelProvider() if kind == "tool" else None
-        runtime.later = _later(runtime, store, session_id)
+        runtime.later = _later_record(runtime, store, session_id)
         stack.callback(runtime.later.close)
-        _look_after_a_kill(runtime, runtime.later)
-        session = sessions.make(runtime, store, operator, conversation_id, session_id, provider, stack)
+        _survey_after_kill(runtime, runtime.later)
+        session = sessions.make_session(runtime, store, operator, conversation_id, session_id, provider, stack)
         stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
         stack.callback(runtime.close_boxes)
         run = Run(runtime, session)
-        stack.callback(lambda: _end(run))
+        stack.callback(lambda: _run_session_end(run))
         if kind != "tool":  # there the operator has answered already, by typing the call
             session.operator = sessions.persistent_approvals(runtime, session, channel)
         if recording is not None:
             recording.attach(session, channel)
         if again is not None:
-            _go_on_counting(session, again)
-            session.began = "resume"
-        _begin(runtime, store, session, kind, channel, again=again, task=task, copied=copied, more=more)
+            _restore_limits(session, again)
+            session.start_source = "resume"
+        _begin_run(runtime, store, session, kind, channel, again=again, task=task, copied=copied, more=more)
         if again is not None and kind != "tool":  # by hand no model is asked: nobody reads what was said before
-            resume.restore(session, go_on=again.go_on)
-        _tell_of_changes(runtime, runtime.later, session)
+            resume.restore_session(session, go_on=again.go_on)
+        _report_later_changes(runtime, runtime.later, session)
         yield run
 
 
-def _later(runtime: Runtime, store: Store, session_id: str) -> "Later":
+def _later_record(runtime: Runtime, store: Store, session_id: str) -> "Later":
     from adderclaw.agent.legacy.later_record import Later
 
     allow = runtime.config.security.later == "allow"
     return Later(store, followed(runtime.loaded.workspace), session_id, runtime.home, allow=allow)
 
 
-def _look_after_a_kill(runtime: Runtime, later: "Later") -> None:
+def _survey_after_kill(runtime: Runtime, later: "Later") -> None:
     """Find what a killed session left, before instructions and skills are read: what it changed of them is framed."""
     if not later.killed():
         return
     from adderclaw.agent.run.tool_environment import workspace_of
     from adderclaw.sandbox.protected_paths import without
 
-    place = workspace_of(runtime)
-    roots = (place.root, *place.extra)
+    workspace = workspace_of(runtime)
+    roots = (workspace.root, *workspace.extra)
     runtime.surveyor.imported = later.looked_at()
     survey = runtime.surveyor.survey((*roots, *later.left_by_killed()))
     later.first(without(survey, followed(runtime.home)).items, roots)
 
 
-def _tell_of_changes(runtime: Runtime, later: "Later", session: Session) -> None:
+def _report_later_changes(runtime: Runtime, later: "Later", session: Session) -> None:
     """What a killed session left is told, or else what nobody acknowledged, once more."""
     root = followed(runtime.loaded.workspace)
-    if found := later.take():
-        later_report.tell(session, found)
+    if changes := later.take():
+        later_report.tell(session, changes)
     elif waiting := rows.unanswered(session.store, root):
-        found = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]
-        warn(runtime, NOT_ACKNOWLEDGED.format(names=later_report.named(runtime.secrets.clean(found))))
+        changes = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]
+        warn(runtime, NOT_ACKNOWLEDGED.format(names=later_report.named(runtime.secrets.clean(changes))))
 
 
 def _check_trace(runtime: Runtime, store: Store, session_id: str) -> None:
@@ -272,17 +272,17 @@ def _check_trace(runtime: Runtime, store: Store, session_id: str) -> None:
         warn(runtime, message)
 
 
-def _go_on_counting(session: Session, again: Resume) -> None:
+def _restore_limits(session: Session, again: Resume) -> None:
     """Limits hold however often a run is interrupted: what was used up counts. A new message is a new run."""
     if (own := runs.spent_by(session.store, session.bus.run_id)) is not None:
         session.budget.restore(own.used)
         session.state.rounds = own.rounds if again.go_on else 0
     elif again.go_on and (earlier := runs.spent_in(session.store, session.session_id)) is not None:
-        session.budget.owe(earlier.used)
+        session.budget.take_over(earlier.used)
         session.state.rounds = earlier.rounds
 
 
-def _end(run: Run) -> None:
+def _run_session_end(run: Run) -> None:
     """SessionEnd, where no loop runs any more in which it could have been fired."""
     if "SessionEnd" not in run.session.hooks:
         return
@@ -311,15 +311,15 @@ def _require_workspace(runtime: Runtime) -> None:
     raise UsageError(f"the workspace {workspace} is not there; make it, run `adderclaw init`, or name another")
 
 
-def _in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> config.Loaded:
+def _load_in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> config.Loaded:
     """A conversation goes on where it was held, wherever we stand, unless another workspace is named."""
-    place = transcript.workspace_of(store, conversation_id)
-    if place in ("", runtime.loaded.workspace) or runtime.options.workspace is not None:
+    folder = transcript.workspace_of(store, conversation_id)
+    if folder in ("", runtime.loaded.workspace) or runtime.options.workspace is not None:
         return runtime.loaded
-    if not os.path.isdir(place):
-        raise UsageError(f"the conversation's workspace {place} is gone; name another with --workspace")
-    loaded = loaded_by(runtime.options, place, runtime.options.overrides)
-    runtime.bus.tell({"event_type": "workspace_path", "path": place, "reason": "where the conversation was held"})
+    if not os.path.isdir(folder):
+        raise UsageError(f"the conversation's workspace {folder} is gone; name another with --workspace")
+    loaded = loaded_by(runtime.options, folder, runtime.options.overrides)
+    runtime.bus.tell({"event_type": "workspace_path", "path": folder, "reason": "where the conversation was held"})
     return loaded
 
 
@@ -340,30 +340,30 @@ class _Copied(NamedTuple):
     session: str
 
 
-def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, str, _Copied | None]:
+def _choose_session(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, str, _Copied | None]:
     named = runtime.options.session_id
     if named is not None and transcript.conversation_of(store, named) is not None:
         raise UsageError(f"there is a session {named!r} already; give another id, or go on with it by --resume")
     if again is None:
         return runtime.ids("conversation"), named or runtime.ids("session"), None
     if again.conversation is None:
-        found = transcript.last_conversation(store, runtime.loaded.workspace)
-        if found is None:
+        conversation_id = transcript.last_conversation(store, runtime.loaded.workspace)
+        if conversation_id is None:
             raise UsageError(f"no conversation to continue in {runtime.loaded.workspace}; begin one with `agent -m`")
     elif not again.conversation.strip():
         raise UsageError("the conversation to go on with has an empty name; `adderclaw memory list` shows them")
     else:
-        found = transcript.conversation_of(store, again.conversation)
-        if found is None:
+        conversation_id = transcript.conversation_of(store, again.conversation)
+        if conversation_id is None:
             raise UsageError(f"no conversation {again.conversation!r}; `adderclaw memory list` shows them")
-    _require_phase(store, found)
-    held = transcript.sessions_of(store, found)
+    _require_phase(store, conversation_id)
+    held = transcript.sessions_of(store, conversation_id)
     if not held:  # it was begun with a plan, and not a word yet
-        return found, named or runtime.ids("session"), None
+        return conversation_id, named or runtime.ids("session"), None
     last = held[-1]
     if again.fork:
-        return runtime.ids("conversation"), named or runtime.ids("session"), _Copied(found, last)
-    return found, last, None
+        return runtime.ids("conversation"), named or runtime.ids("session"), _Copied(conversation_id, last)
+    return conversation_id, last, None
 
 
 def _require_phase(store: Store, conversation_id: str) -> None:
@@ -374,7 +374,7 @@ def _require_phase(store: Store, conversation_id: str) -> None:
         phases.phase_of(store, conversation_id)
 
 
-def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: str, session_id: str) -> None:
+def _add_sinks(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: str, session_id: str) -> None:
     bus = runtime.bus
     bus.conversation_id, bus.session_id = conversation_id, session_id
     bus.listen("database", database.sink(store))
@@ -385,16 +385,16 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
         from adderclaw.sandbox.workspace import configured, open_append
         from adderclaw.storage import telemetry
 
-        made = telemetry.sink(
+        exporter = telemetry.sink(
             runtime.config,
             session_id,
             lambda message: print(message, file=sys.stderr),
             lambda path: open_append(configured(path, runtime.loaded.workspace)),
             managed="telemetry" in runtime.loaded.managed,
         )
-        if made is not None:
-            bus.listen("telemetry", made[0])
-            stack.callback(made[1])
+        if exporter is not None:
+            bus.listen("telemetry", exporter[0])
+            stack.callback(exporter[1])
 
 
 def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, channel: str) -> None:
@@ -408,8 +408,8 @@ def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, c
             runtime.secrets.add(value)
     terminal = channel in ("cli", "repl", "run") and sys.stdin.isatty() and sys.stderr.isatty()
     workspace, clean = runtime.loaded.workspace, runtime.secrets.clean
-    scene = listener.NoticeContext(runtime.config, store, runtime.home, clean, workspace, kind, channel, terminal)
-    hear, close = listener.sink(scene, runtime.bus)
+    context = listener.NoticeContext(runtime.config, store, runtime.home, clean, workspace, kind, channel, terminal)
+    hear, close = listener.sink(context, runtime.bus)
     stack.callback(close)
     runtime.bus.listen("notices", hear)
 
@@ -421,7 +421,7 @@ def _setup(runtime: Runtime, store: Store) -> str:
     return "" if transcript.is_known_project(store, runtime.loaded.workspace) else "init"
 
 
-def _begin(
+def _begin_run(
     runtime: Runtime,
     store: Store,
     session: Session,
@@ -436,7 +436,7 @@ def _begin(
     """The rows that a run stands on, in one transaction."""
     effective = config.snapshot(runtime.loaded)
     if "Setup" in session.hooks:
-        session.setup = _setup(runtime, store)
+        session.setup_trigger = _setup(runtime, store)
     with store.write() as cursor:
         transcript.begin(
             cursor,
@@ -460,7 +460,7 @@ def _begin(
         for write in more:
             write(cursor, session)
     bus = runtime.bus
-    for warning in session.scene.policy.rules.warnings:
+    for warning in session.environment.policy.rules.warnings:
         bus.tell({"event_type": "warning", "message": warning})
     bus.tell({"event_type": "provider_selected", "provider": session.provider.name, "model": session.model})
     bus.tell({"event_type": "channel_started", "channel": channel})

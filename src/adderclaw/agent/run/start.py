@@ -70,9 +70,9 @@ class Runtime:
     """Files of the workspace that hooks and trusted settings start, once they were looked for."""
     recording: "Recording | None" = None
     """What is noted of the run; None for one that is not recorded."""
-    around: "Surroundings | None" = None
+    surroundings_cache: "Surroundings | None" = None
     """What the operator's network needs in a sandbox, once that was looked for."""
-    joined: "tuple[SessionPlugins | None] | None" = None
+    plugins_cache: "tuple[SessionPlugins | None] | None" = None
     """Its plugins, once they were looked at."""
 
     @property
@@ -88,22 +88,22 @@ class Runtime:
     @property
     def plugins(self) -> "SessionPlugins | None":
         """The plugins of the session; where none was ever installed, nothing is imported for them."""
-        if self.joined is None:
-            found = None
+        if self.plugins_cache is None:
+            plugins = None
             if self.options.plugin_dirs or (not self.options.bare and os.path.lexists(f"{self.home}/plugins.json")):
                 from adderclaw.agent.run.plugins import SessionPlugins
 
-                found = SessionPlugins(
+                plugins = SessionPlugins(
                     self.home,
                     self.options.plugin_dirs,
                     without_servers=self.options.plugin_dirs_without_servers,
                     installed=not self.options.bare,
                     allowed=self.config.managed.plugins,
                 )
-                for message in found.refused:
+                for message in plugins.refused:
                     self.bus.tell({"event_type": "warning", "message": message})
-            self.joined = (found if found is not None and (found.loaded or found.held) else None,)
-        return self.joined[0]
+            self.plugins_cache = (plugins if plugins is not None and (plugins.loaded or plugins.held) else None,)
+        return self.plugins_cache[0]
 
     @property
     def key_path(self) -> str:
@@ -122,13 +122,13 @@ class Runtime:
     @property
     def surroundings(self) -> "Surroundings":
         """What the operator's network needs in the session's sandbox."""
-        if self.around is None:
+        if self.surroundings_cache is None:
             from adderclaw.agent.run.sandbox_setup import surroundings, writable
 
-            self.around = surroundings(self.home, writable(self))
-            for message in self.around.problems:
+            self.surroundings_cache = surroundings(self.home, writable(self))
+            for message in self.surroundings_cache.problems:
                 warn(self, message)
-        return self.around
+        return self.surroundings_cache
 
     @property
     def runs_folder(self) -> "Place":
@@ -145,12 +145,14 @@ class Runtime:
         name, own = os.path.relpath(self.config.logging.jsonl_dir, self.loaded.workspace), self.options.headless
         if name.startswith(".."):
             return ()
-        found = [one for one in (root, *extra) if (own and one == root) or is_directory(os.path.join(one, name))]
-        if not found:
+        roots = [
+            folder for folder in (root, *extra) if (own and folder == root) or is_directory(os.path.join(folder, name))
+        ]
+        if not roots:
             return ()
         from adderclaw.sandbox.workspace.traces import traces
 
-        return tuple(path for one in found for path in traces(name, one, headless=own and one == root))
+        return tuple(path for folder in roots for path in traces(name, folder, headless=own and folder == root))
 
     @property
     def foreign_homes(self) -> tuple[str, ...]:
@@ -158,7 +160,7 @@ class Runtime:
         return foreign_homes(self.config.compat.claude)
 
     def stopped(self) -> bool:
-        return os.path.lexists(os.path.join(self.home, home_names.ESTOP)) or self.options.overseer.halted()
+        return os.path.lexists(os.path.join(self.home, home_names.ESTOP)) or self.options.supervisor.halted()
 
 
 def _require_allowed(profile: str, loaded: config.Loaded) -> None:
@@ -173,7 +175,7 @@ def start(options: Options) -> Runtime:
     """Configuration and events; nothing is opened for writing yet."""
     if options.profile is not None and options.profile not in policy.PROFILES:
         raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(policy.PROFILES)}")
-    loaded, chosen = with_a_model(options)
+    loaded, chosen = load_with_model(options)
     if options.profile is not None and loaded.managed:
         _require_allowed(options.profile, loaded)
     by_flag = loaded.origins.get("permissions.defaultMode") == FLAGS  # which is the autonomy of this start
@@ -195,7 +197,7 @@ def start(options: Options) -> Runtime:
     bus.tell({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
     bus.tell({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
     bus.tell({"event_type": "config_path", "paths": list(loaded.files)})
-    for message in (*_to_be_said(loaded), *chosen):
+    for message in (*_new_warnings(loaded), *chosen):
         bus.tell({"event_type": "warning", "message": message})
     return runtime
 
@@ -230,7 +232,7 @@ def start_agent(options: Options) -> Runtime:
     return runtime
 
 
-def _to_be_said(loaded: config.Loaded) -> tuple[str, ...]:
+def _new_warnings(loaded: config.Loaded) -> tuple[str, ...]:
     """All warnings, but for those that need to be read once only and were."""
     if not loaded.notes:
         return loaded.warnings
@@ -268,7 +270,7 @@ def loaded_by(options: Options, workspace: str | None, overrides: Json, *, here:
     return loaded
 
 
-def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
+def load_with_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
     """The configuration of a run, and what is to be said of its model.
 
     Where nothing chooses a model, a key in the environment does; where one is needed, a run without is refused.
@@ -278,7 +280,7 @@ def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
     name = (
         options.provider or providers.choice(options.model or now.default_provider, now, now.default_provider).provider
     )
-    if options.asks == "no" or not _may_be_unscripted(now, name):
+    if options.asks == "no" or not _asks_nobody(now, name):
         return loaded, ()
     from adderclaw.config.model_facts import found_keys
 
@@ -288,17 +290,17 @@ def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
         return loaded, ()
     keys = found_keys.undeclined(config.home())
     if options.provider is not None:  # which names an entry that plays no script, or a provider whose key is there
-        keys = [found for found in keys if found.kind == options.provider]
+        keys = [key for key in keys if key.kind == options.provider]
     elif keys and options.choose is not None:
         if options.choose(keys) is not None:  # and it is the operator's configuration from now on
             return _load(options, options.overrides), ()
         keys = []
-    found = found_keys.the_only(keys)
-    if found is None and options.asks == "must" and name in now.providers.models:
+    key = found_keys.the_only(keys)
+    if key is None and options.asks == "must" and name in now.providers.models:
         raise NoModel(found_keys.NO_MODEL)
-    if found is None:
+    if key is None:
         return loaded, ()
-    overrides, used = found_keys.with_key(options.overrides, found, now)
+    overrides, used = found_keys.with_key(options.overrides, key, now)
     why = f"no model is chosen, so {used} is used; `adderclaw onboard` chooses one for good"
     return _load(options, overrides), (why,) if options.provider is None else ()
 
@@ -319,7 +321,7 @@ def _operators_row(path: str) -> Json | None:
         store.close()
 
 
-def _may_be_unscripted(now: Config, name: str) -> bool:
+def _asks_nobody(now: Config, name: str) -> bool:
     entry = now.providers.models.get(name)
     return entry is None or BY_NAME[entry.kind].asks_nobody
 
@@ -358,8 +360,8 @@ def helpers_path(loaded: config.Loaded) -> str:
 
 def operators_own(options: Options, loaded: config.Loaded, key: str) -> bool:
     """Whether a setting is a default or the operator's word: of the command line, or of a file of theirs."""
-    given = options.config_file and os.path.abspath(os.path.expanduser(options.config_file))
-    own = (given, os.path.expanduser("~/.config/adderclaw/agent.yaml"), "default", FLAGS)
+    config_file = options.config_file and os.path.abspath(os.path.expanduser(options.config_file))
+    own = (config_file, os.path.expanduser("~/.config/adderclaw/agent.yaml"), "default", FLAGS)
     origin = loaded.origins.get(key, "default")
     return origin in own or os.path.dirname(origin) == config.home()
 

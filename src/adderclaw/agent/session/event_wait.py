@@ -7,7 +7,7 @@ POLL = 0.25
 """Seconds between looks while something runs."""
 
 
-async def attended[T, Why](work: Awaitable[T], look: Callable[[], Why | None]) -> T | Why:
+async def wait_unless[T, Why](work: Awaitable[T], look: Callable[[], Why | None]) -> T | Why:
     """What the work comes to, or why it was not waited for: then it is cancelled, whatever it says to that.
 
     It goes on in the task that waits: there is no other one to be started, and to be told of its end.

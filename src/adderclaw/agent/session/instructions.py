@@ -78,9 +78,9 @@ class File(NamedTuple):
 
     def fields(self) -> Json:
         """What an InstructionsLoaded hook is told."""
-        told: Json = {"file_path": self.path, "memory_type": self.scope, "load_reason": self.reason}
+        fields: Json = {"file_path": self.path, "memory_type": self.scope, "load_reason": self.reason}
         more = {"globs": list(self.globs), "trigger_file_path": self.trigger, "parent_file_path": self.parent}
-        return told | {name: value for name, value in more.items() if value}
+        return fields | {name: value for name, value in more.items() if value}
 
 
 class Rule(NamedTuple):
@@ -120,7 +120,7 @@ class Instructions:
         user, above = followed(os.path.expanduser("~")), _ancestors(self._root)
         self._bounds = (above[0], user)
         """Nothing outside of these is read, whatever a file imports."""
-        for path in _of_the_user(home, user):
+        for path in _user_files(home, user):
             self._load(path, "User", "session_start", user)
         self._load_rules(user, "User")
         for folder in above:
@@ -133,9 +133,9 @@ class Instructions:
     def text(self) -> str:
         """What stands in the prompt; empty where there are none."""
         started = [file for file in self.files if not file.trigger]
-        return told(started) if started else ""
+        return instructions_text(started) if started else ""
 
-    def of_child(self) -> "Instructions":
+    def for_child(self) -> "Instructions":
         """The same files for a child session, which has read nothing yet."""
         child = copy(self)
         child.files = [file for file in self.files if not file.trigger]
@@ -143,7 +143,7 @@ class Instructions:
         child._looked_at, child._forgotten = 0, set()
         return child
 
-    def nested(self, files_read: dict[str, str]) -> list[File]:
+    def load_nested(self, files_read: dict[str, str]) -> list[File]:
         """What lies beside files that were read since the last look."""
         if len(files_read) < self._looked_at:
             self._looked_at = 0
@@ -151,7 +151,7 @@ class Instructions:
         self._looked_at = len(files_read)
         before = len(self.files)
         for path in new:
-            for folder in self._between(path):
+            for folder in self._unseen_folders(path):
                 for name, scope in NAMES:
                     self._load(os.path.join(folder, name), scope, "nested_traversal", self._root, trigger=path)
             for rule in self._rules:
@@ -174,7 +174,7 @@ class Instructions:
         """Those that do not stand in the prompt."""
         return {file.path for file in self.files if file.trigger}
 
-    def compacted(self, paths: Iterable[str]) -> None:
+    def forget(self, paths: Iterable[str]) -> None:
         """What was told of these is gone: they are told again with the next result, if they still count."""
         gone = set(paths)
         self._room += sum(len(file.text) for file in self.files if file.path in gone)
@@ -183,19 +183,19 @@ class Instructions:
         self._folders, self._looked_at = {self._root}, 0
         self._forgotten |= gone
 
-    def heard(self, paths: Iterable[str]) -> None:
+    def mark_told(self, paths: Iterable[str]) -> None:
         """These were told before the session was resumed."""
         self._seen |= {identity for path in paths if (identity := self._identity(path)) is not None}
 
     def _identity(self, path: str) -> tuple[int, int] | None:
-        found = next(filter(None, (_opened(path, within) for within in self._bounds)), None)
-        if found is None:
+        opened = next(filter(None, (_open_regular(path, within) for within in self._bounds)), None)
+        if opened is None:
             return None
-        status = os.fstat(found.fd)
-        os.close(found.fd)
+        status = os.fstat(opened.fd)
+        os.close(opened.fd)
         return status.st_dev, status.st_ino
 
-    def _between(self, path: str) -> Iterator[str]:
+    def _unseen_folders(self, path: str) -> Iterator[str]:
         """The folders from the workspace down to a file that were not looked at yet; none of installed packages."""
         from adderclaw.config.run_later_names import INSTALLED_TREES  # not needed before the first request
 
@@ -229,26 +229,26 @@ class Instructions:
         self.imported.add(path)
         again = path in self._forgotten and bool(trigger)
         outside = any(file.path == parent and file.outside for file in self.files)
-        outside = outside or any(one in self._unapproved() for one in (path, followed(path)))
+        outside = outside or any(candidate in self._unapproved() for candidate in (path, followed(path)))
         file = File(path, scope, "compact" if again else reason, text, parent, trigger, globs, outside)
         self._room -= len(text)
         self.files.append(file)
         self.unannounced.append(file)
         for candidates in _imports(text, path) if depth < MAX_DEPTH else ():
             self.imported.update(candidates[: MAX_IMPORTED - len(self.imported)])
-            imported = next((one for one in candidates if _is_there(one, within)), None)
+            imported = next((candidate for candidate in candidates if _is_there(candidate, within)), None)
             if imported is not None:
                 self._load(imported, scope, "include", within, parent=path, trigger=trigger, depth=depth + 1)
 
     def _read(self, path: str, within: str) -> str | None:
         """A plain file's text, once, if it really lies where it may; None else."""
-        found = _opened(path, within)
-        if found is None:
+        opened = _open_regular(path, within)
+        if opened is None:
             return None
-        with os.fdopen(found.fd, "rb") as source:
-            status = os.fstat(found.fd)
+        with os.fdopen(opened.fd, "rb") as source:
+            status = os.fstat(opened.fd)
             identity = (status.st_dev, status.st_ino)
-            if identity in self._seen or self._hidden(found.place.text):
+            if identity in self._seen or self._hidden(opened.place.text):
                 return None
             data = source.read(MAX_BYTES + 1)
         self._seen.add(identity)
@@ -269,17 +269,17 @@ class _Open(NamedTuple):
     fd: int
 
 
-def _opened(path: str, within: str) -> _Open | None:
+def _open_regular(path: str, within: str) -> _Open | None:
     """A regular file by a path that may lead through links, as long as they end within a folder; None else.
 
     Where the links lead is found out first, and what is opened is that place, through no link at all.
     """
     for way in (path, ""):
-        place = workspace.inside(way or followed(path), (within,))
-        if place is None:
+        resolved = workspace.inside(way or followed(path), (within,))
+        if resolved is None:
             continue
         try:
-            return _Open(place, workspace.open_file(place))
+            return _Open(resolved, workspace.open_file(resolved))
         except Refused:
             continue  # a link is on the way, or it is no regular file
         except (OSError, ValueError):
@@ -288,10 +288,10 @@ def _opened(path: str, within: str) -> _Open | None:
 
 
 def _is_there(path: str, within: str) -> bool:
-    found = _opened(path, within)
-    if found is not None:
-        os.close(found.fd)
-    return found is not None
+    opened = _open_regular(path, within)
+    if opened is not None:
+        os.close(opened.fd)
+    return opened is not None
 
 
 # ------------------------------------------------------------------ rules
@@ -305,25 +305,25 @@ def _rule_files(folder: str) -> list[str]:
         top = workspace.inside(followed(named), (folder,)) if _is_linked(top) else None
     if top is None:
         return []
-    found: list[str] = []
-    for place in _documents(top):
-        found.append(named + place.way.removeprefix(top.way))
-        if len(found) >= MAX_FILES:
+    paths: list[str] = []
+    for document in _markdown_files(top):
+        paths.append(named + document.way.removeprefix(top.way))
+        if len(paths) >= MAX_FILES:
             break
-    return found
+    return paths
 
 
-def _is_linked(place: Place) -> bool:
+def _is_linked(path: Place) -> bool:
     """Whether a link may be on the way there: else nothing is there at all."""
     try:
-        return workspace.Entry(place, workspace.status(place)).is_link
+        return workspace.Entry(path, workspace.status(path)).is_link
     except Refused:
         return True
     except OSError:
         return False
 
 
-def _documents(top: Place) -> Iterator[Place]:
+def _markdown_files(top: Place) -> Iterator[Place]:
     """Markdown files of a folder, then those of the folders in it."""
     waiting = [top]
     while waiting:
@@ -339,11 +339,11 @@ def _globs(path: str, within: str) -> tuple[str, ...]:
     """The `paths` of a rule's head; none where it has no such head, or one that cannot be read."""
     from adderclaw.config.foreign import frontmatter
 
-    found = _opened(path, within)
-    if found is None:
+    opened = _open_regular(path, within)
+    if opened is None:
         return ()
     try:
-        with os.fdopen(found.fd, "rb") as source:
+        with os.fdopen(opened.fd, "rb") as source:
             value: Any = frontmatter.parse(source.read(MAX_BYTES)).fields.get("paths")
     except (OSError, frontmatter.Malformed):
         return ()
@@ -364,13 +364,13 @@ def _is_about(rule: Rule, path: str, root: str) -> bool:
     from adderclaw.sandbox.workspace import globs
 
     base = root if rule.scope == "User" else rule.within
-    return path.startswith(f"{base}/") and any(globs.matches(one, path[len(base) + 1 :]) for one in rule.globs)
+    return path.startswith(f"{base}/") and any(globs.matches(pattern, path[len(base) + 1 :]) for pattern in rule.globs)
 
 
 # ------------------------------------------------------------------ as text
 
 
-def told(files: list[File]) -> str:
+def instructions_text(files: list[File]) -> str:
     """The text for the model: whose each file is, and that it decides nothing."""
     parts = [INTRODUCTION]
     for file in files:
@@ -383,7 +383,7 @@ def told(files: list[File]) -> str:
     return "\n\n".join(parts)
 
 
-def _of_the_user(home: str, user: str) -> tuple[str, ...]:
+def _user_files(home: str, user: str) -> tuple[str, ...]:
     return (
         *(os.path.join(home, name) for name in home_names.INSTRUCTIONS),
         os.path.join(user, ".claude", "CLAUDE.md"),
@@ -410,7 +410,7 @@ def _is_project(folder: str) -> bool:
 def _imports(text: str, path: str) -> Iterator[list[str]]:
     """What a text may name by each `@path` outside of code, longest first: a name may have spaces."""
     prose = re.sub(_SPAN, "", re.sub(_FENCE, "", text))
-    for found in re.finditer(_IMPORT, prose):
-        words = found[1].split(" ")
+    for match in re.finditer(_IMPORT, prose):
+        words = match[1].split(" ")
         named = (os.path.expanduser(" ".join(words[:count])) for count in range(len(words), 0, -1))
-        yield [os.path.normpath(os.path.join(os.path.dirname(path), one)) for one in named]
+        yield [os.path.normpath(os.path.join(os.path.dirname(path), name)) for name in named]

@@ -52,7 +52,7 @@ class Budget:
         self.unpriced: set[str] = set()
         """Models that were asked and have no known price."""
 
-    def begin(self) -> None:
+    def restart_limits(self) -> None:
         """Somebody who keeps asking (a person at the REPL, an MCP client) asks again: time and tool calls count anew.
 
         Money and tokens go on counting: those are spent however long it was waited in between.
@@ -60,7 +60,7 @@ class Budget:
         self._began = self._clock.monotonic()
         self._calls_before = self.tool_calls
 
-    def waited(self, seconds: float) -> None:
+    def exclude_wait(self, seconds: float) -> None:
         """The operator lets it wait until the provider's quota begins anew: that is no time of work."""
         self._began += seconds
 
@@ -86,7 +86,7 @@ class Budget:
         return [*counts, *tokens, self.spent, *unreported, *([1] if used.estimated else [])]
 
     @property
-    def owed(self) -> list[float]:
+    def state_if_interrupted(self) -> list[float]:
         """The same for whoever goes on if we are cut off now: calls that are under way count as expected."""
         with self._lock:
             state = self.state
@@ -104,7 +104,7 @@ class Budget:
         self.usage = Usage(sent, received, read, written, bool(estimated))
         self._lost_tokens, self.children, self._priced = int(lost_tokens), int(children), int(priced)
 
-    def owe(self, state: list[float]) -> None:
+    def take_over(self, state: list[float]) -> None:
         """Go on with what another run left unfinished: what that one used up counts, and is not ours to report."""
         earlier = Budget(self._limits, self._clock, self.prices)
         earlier.restore(state)
@@ -116,31 +116,31 @@ class Budget:
 
     def reserve(self, quote: Quote, input_tokens: int, *, cached: int = 0) -> "Reservation":
         """Hold what a call is expected to take, or say which limit it would pass. `cached` input is cheaper."""
-        self._within_time()
+        self._require_time()
         cached = min(cached, input_tokens)
         answer = min(quote.max_tokens or TYPICAL_ANSWER, TYPICAL_ANSWER)
         expected = Usage(input_tokens - cached, answer, cached)
         price = cost(expected, quote.facts)
         with self._lock:
-            self._fits_tokens(expected.total)
+            self._require_tokens(expected.total)
             self._require_price(quote.unpriced)
-            self._fits_cost(price)
+            self._require_cost(price)
             self._held_tokens += expected.total
             self._held_cost += price or 0.0
         held = Reservation(self, expected, price)
         try:
-            held.outer, held.answer = self._outer.reserve(_at_most(quote, input_tokens, answer))
+            held.outer, held.answer = self._outer.reserve(_largest_call(quote, input_tokens, answer))
         except BaseException:
             held.release()
             raise
         return held
 
     def before_tool_call(self) -> None:
-        self._within_time()
+        self._require_time()
         if self.tool_calls - self._calls_before >= self._limits.tool_calls:
             raise LimitError(f"tool call limit reached: {self._limits.tool_calls} (limits.tool_calls)", "tool_calls")
 
-    def end(self, held: "Reservation", usage: Usage, price: float | None, *, answered: bool) -> None:
+    def end_reservation(self, held: "Reservation", usage: Usage, price: float | None, *, answered: bool) -> None:
         """A reservation becomes what was really spent."""
         with self._lock:
             self._held_tokens -= held.expected.total
@@ -155,16 +155,16 @@ class Budget:
         if held.outer:
             self._outer.settle(held.outer, usage.total, price)
 
-    def _within_time(self) -> None:
+    def _require_time(self) -> None:
         if self.seconds_left <= 0:
             raise LimitError(f"time limit reached: {self._limits.seconds} s (limits.seconds)", "seconds")
 
-    def _fits_tokens(self, wanted: int) -> None:
+    def _require_tokens(self, needed: int) -> None:
         limit, spent = self._limits.tokens, self.usage.total + self._lost_tokens
-        if spent + self._held_tokens + wanted > limit:
+        if spent + self._held_tokens + needed > limit:
             held = f", {self._held_tokens:,} in calls under way" if self._held_tokens else ""
-            said = f"{spent:,} used{held}, the next call needs about {wanted:,}, of {limit:,}"
-            raise LimitError(f"token limit reached: {said} (limits.tokens)", "tokens")
+            amounts = f"{spent:,} used{held}, the next call needs about {needed:,}, of {limit:,}"
+            raise LimitError(f"token limit reached: {amounts} (limits.tokens)", "tokens")
 
     def _require_price(self, unpriced: str) -> None:
         limit = self._limits.cost_usd
@@ -177,17 +177,17 @@ class Budget:
         )
         raise LimitError(f"{why}; {fix}: limits.tokens still applies", "price")
 
-    def _fits_cost(self, price: float | None) -> None:
+    def _require_cost(self, price: float | None) -> None:
         if price is None:
             return
         limit, spent = self._limits.cost_usd, self.spent + self._lost_cost
         if spent + self._held_cost + price > limit:
             held = f", ${self._held_cost:.4f} in calls under way" if self._held_cost else ""
-            said = f"${spent:.4f} spent{held}, the next call costs about ${price:.4f}, of ${limit:g}"
-            raise LimitError(f"cost limit reached: {said} (limits.cost_usd)", "cost_usd")
+            amounts = f"${spent:.4f} spent{held}, the next call costs about ${price:.4f}, of ${limit:g}"
+            raise LimitError(f"cost limit reached: {amounts} (limits.cost_usd)", "cost_usd")
 
 
-def _at_most(quote: Quote, input_tokens: int, answer: int) -> Asking:
+def _largest_call(quote: Quote, input_tokens: int, answer: int) -> Asking:
     """What a call can take: twice the input that is expected (a token for two bytes), and the longest answer."""
     facts = quote.facts
     longest = quote.max_tokens or facts.max_output_tokens
@@ -232,7 +232,7 @@ class Reservation:
     def _end(self, usage: Usage, price: float | None, *, answered: bool) -> None:
         if self.open:
             self.open = False
-            self._budget.end(self, usage, price, answered=answered)
+            self._budget.end_reservation(self, usage, price, answered=answered)
 
 
 class Pace:
@@ -244,10 +244,10 @@ class Pace:
         self._clock = clock
         self._ran: dict[str, deque[float]] = {}
 
-    def ran(self, kind: str) -> None:
+    def add(self, kind: str) -> None:
         self._ran.setdefault(kind, deque()).append(self._clock.monotonic())
 
-    def recent(self, kind: str) -> int:
+    def recent_count(self, kind: str) -> int:
         times = self._ran.get(kind)
         while times and times[0] <= self._clock.monotonic() - self.MINUTE:
             times.popleft()
@@ -262,7 +262,7 @@ class LoopDetector:
         self._last = ""
         self.repeats = 0
 
-    def saw(self, call: ToolCall, result: ToolResult) -> None:
+    def add(self, call: ToolCall, result: ToolResult) -> None:
         seen = digest([call.name, call.arguments if call.arguments is not None else call.raw, result.content])
         self.repeats = self.repeats + 1 if seen == self._last else 1
         self._last = seen

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from adderclaw.agent.session.instructions import Instructions
 from adderclaw.agent.session.limits import Budget, LoopDetector, Pace
 from adderclaw.agent.session.prompt import Prompt
-from adderclaw.agent.session.tape import UNTAPED, Tape
+from adderclaw.agent.session.tape import NO_TAPE, Tape
 from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
@@ -62,9 +62,9 @@ if TYPE_CHECKING:
 class NetworkAccess(Protocol):
     """What commands reach, for who is asked about them. `agent.run.sandbox_setup` has it."""
 
-    def offered(self, command: CommandFact | None) -> tuple[str, ...]: ...
-    def let_in(self, command: CommandFact | None) -> tuple[str, ...]: ...
-    def words(self, command: CommandFact | None) -> str: ...
+    def offered_registries(self, command: CommandFact | None) -> tuple[str, ...]: ...
+    def allow_registries(self, command: CommandFact | None) -> tuple[str, ...]: ...
+    def describe(self, command: CommandFact | None) -> str: ...
 
 
 class Planning(NamedTuple):
@@ -74,16 +74,16 @@ class Planning(NamedTuple):
     plan_approved: bool
 
 
-class InForce:
+class ActivePolicy:
     """The policy that counts now: rules that a skill lends are added to it until the turn ends."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.lent: tuple[Rule, ...] = ()
+        self.lent_rules: tuple[Rule, ...] = ()
         """They lift no deny, no ask and no guard."""
         self.own = policy
         """The policy without what is lent: a child session has this."""
-        self.begun = policy
+        self.initial = policy
         """The policy that the session began with."""
         self.effort: Effort | None = None
         """How much a skill wants the model to think, until the turn ends."""
@@ -98,20 +98,20 @@ class InForce:
         before = self.policy.rules.allow
         self.policy = gate.with_allowed(self.policy, texts)
         added = tuple(rule for rule in self.policy.rules.allow if rule not in before)
-        self.lent += added
+        self.lent_rules += added
         return [rule.text for rule in added]
 
     def update(self, permissions: Permissions, real: Callable[[str], str]) -> None:
         """Let other permissions count from now on; what is lent stays so until `take_back`."""
         from adderclaw import policy as gate
 
-        self.own = gate.with_permissions(self.begun, permissions, real)
+        self.own = gate.with_permissions(self.initial, permissions, real)
         rules = self.own.rules
-        allow = tuple(dict.fromkeys((*rules.allow, *self.lent)))
+        allow = tuple(dict.fromkeys((*rules.allow, *self.lent_rules)))
         self.policy = replace(self.own, rules=rules._replace(allow=allow))
 
-    def take_back(self) -> None:
-        self.policy, self.lent, self.effort = self.own, (), None
+    def end_loans(self) -> None:
+        self.policy, self.lent_rules, self.effort = self.own, (), None
 
 
 @mutable_record
@@ -121,7 +121,7 @@ class ToolEnvironment:
     tools: Mapping[str, Tool[Any]]
     kit: Kit
     """What its tools were made with: a child session's are made with the same."""
-    in_force: InForce
+    active_policy: ActivePolicy
     context: ToolContext
     stopped: Callable[[], bool]
     planning: Callable[[], Planning]
@@ -134,26 +134,26 @@ class ToolEnvironment:
     """Whether a command that only looks could see what a rule denies to Read."""
     pace: Pace | None = None
     """How often tools ran of late; without one no rate limit is looked at."""
-    arrive: Callable[[str], Awaitable[str]] | None = None
+    wait_for_tool: Callable[[str], Awaitable[str]] | None = None
     """Waits, for as long as is sensible, for a tool of this name that comes late; says why it does not come, if so."""
-    connecting: Callable[[], Awaitable[str]] | None = None
+    wait_for_servers: Callable[[], Awaitable[str]] | None = None
     """Waits briefly for servers that are still starting; says which are not there. None where none is configured."""
     background: Background | None = None
     """What goes on beside the turns: the loop tells the model of each end."""
     policy_inputs: Json = field(default_factory=dict[str, Any])
     """What the policy was made of beside the configuration, so that it can be made again."""
-    shortened: Callable[[ToolResult], ToolResult] = lambda result: result
+    shorten: Callable[[ToolResult], ToolResult] = lambda result: result
     """Cuts a result that is too long to be shown, and keeps the whole; what was recorded is cut already."""
-    ways_out: "NetworkAccess | None" = None
+    network: "NetworkAccess | None" = None
     """Which hosts its commands reach; None where nothing runs."""
-    later: "Changes | None" = None
+    later_changes: "Changes | None" = None
     """What the sandbox found changed of what other programs run later; None where nothing looks."""
 
     @property
     def policy(self) -> Policy:
-        return self.in_force.policy
+        return self.active_policy.policy
 
-    def hide(self) -> None:
+    def update_hidden(self) -> None:
         """Let searches pass over what may not be read: by the rules, and our own files under any other name."""
         from adderclaw import policy as gate
 
@@ -161,7 +161,7 @@ class ToolEnvironment:
         self.context.unchanged = gate.keeps(self.policy)
 
     @property
-    def offered(self) -> dict[str, Tool[Any]]:
+    def offered_tools(self) -> dict[str, Tool[Any]]:
         """Those of its tools that the model is told of: one that is denied whatever the call says is not among them.
 
         A driver's own tools, by which it learns how its work ended, are no policy's.
@@ -210,26 +210,28 @@ class State:
     """Calls of the last reply that never began: a resumed turn starts with them."""
     asks_again: set[str] = field(default_factory=set[str])
     """Ids of those that had begun to ask a person: their intent is in the store."""
-    answered: tuple[Block, ...] = ()
+    answered_blocks: tuple[Block, ...] = ()
     """Results of the other calls of that reply, which the model hears together with them."""
-    lost: tuple[TaskEnd, ...] = ()
+    lost_tasks: tuple[TaskEnd, ...] = ()
     """Background tasks that an interruption took along: the model is told at its next step."""
     cached_tokens: int = 0
     """How much of the last request the provider keeps, so that reading it again is cheaper."""
-    kept_cwd: str = ""
+    stored_cwd: str = ""
     turn_id: str = ""
     """Of the turn that goes on; empty in one that was resumed."""
     rounds: int = 0
     """Rounds of tool calls of the turn that goes on, those before an interruption included."""
-    watched: dict[str, tuple[int, int, int] | None] = field(default_factory=dict[str, tuple[int, int, int] | None])
+    watched_paths: dict[str, tuple[int, int, int] | None] = field(
+        default_factory=dict[str, tuple[int, int, int] | None]
+    )
     """Paths that hooks want to hear about, with what each looked like at the last look."""
     watched_from: str = ""
     """The directory that the shell was in then."""
     hooks_calling: set[int] = field(default_factory=set[int])
     """Ordinals of those that wait for a server's tool."""
-    beside: set["Task[None]"] = field(default_factory=set["Task[None]"])
+    background_hooks: set["Task[None]"] = field(default_factory=set["Task[None]"])
     """Hooks that run beside the turn."""
-    due: list[str] = field(default_factory=list[str])
+    due_texts: list[str] = field(default_factory=list[str])
     """What the model is told with the user's next message."""
     stays: bool = False
     """A question about a call stays open where nobody is there to answer it: a driver's own call, which waits."""
@@ -237,7 +239,7 @@ class State:
     """What is to be reached before a turn ends; `goals` sets it."""
     configured: Permissions | None = None
     """The permissions that it began with, once an update has changed them."""
-    worked_in: PermissionMode | None = "plan"
+    last_work_mode: PermissionMode | None = "plan"
     """The mode of the last turn outside plan mode: an approved plan goes on in it. `plan` before there was one."""
     planning: Literal["", "mode", "phase"] = ""
     """Whether the model was last told that nothing may be changed: by plan mode, or by the phase planning."""
@@ -248,7 +250,7 @@ class Session:
     """What a line of work reaches. A child has the same but for what `replace` is given."""
 
     config: Config
-    scene: ToolEnvironment
+    environment: ToolEnvironment
     store: Store
     ledger: Ledger | None
     bus: Bus
@@ -267,9 +269,9 @@ class Session:
     """AdderClaw's own folder, where the operator's file is."""
     managed: Json = field(default_factory=dict[str, Any])
     """What the administrator of this machine says: it bounds what changes while the session runs, too."""
-    overseer: RunSupervisor = NO_OVERSEER
+    supervisor: RunSupervisor = NO_OVERSEER
     """Who watches the run from outside of its process; a child session is given its parent's."""
-    keep_body: Callable[[str, Json], None] | None = None
+    save_body: Callable[[str, Json], None] | None = None
     """Keeps a whole request or answer in the run folder, where somebody asked for that (logging.debug_llm_bodies)."""
     warm: Callable[[], None] = lambda: None
     """Imports what the next step needs, while the model thinks."""
@@ -286,11 +288,11 @@ class Session:
     """How many sessions stand above it: 0 for the one that a person or a driver began."""
     hooks_ran: set[int] = field(default_factory=set[int])
     """Ordinals of the hooks that ran in it."""
-    began: str = "startup"
+    start_source: str = "startup"
     """How it begins, for SessionStart; empty once that was told."""
-    setup: str = ""
+    setup_trigger: str = ""
     """Why Setup is told before that, if it is: the project is new, or the operator wants maintenance."""
-    ends_with: str = "other"
+    end_reason: str = "other"
     """How it ends, for SessionEnd; empty once that was told."""
     call_back: "CallBack | None" = None
     """Calls a hook of the program that embeds us."""
@@ -299,13 +301,13 @@ class Session:
     )
     """Path → whose settings it has, and what it looked like: for ConfigChange hooks, where there are any."""
 
-    tape: Tape = UNTAPED
+    tape: Tape = NO_TAPE
     """What reaches it from outside passes through here."""
     host: Host = NOBODY
     """What its tools see of it; `hosted` sets it, once for each session."""
 
-    def hosted(self, host: Host) -> None:
-        self.host = self.scene.context.host = host
+    def set_host(self, host: Host) -> None:
+        self.host = self.environment.context.host = host
 
     async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> Merged:
         """Run an event's hooks; where there are none this costs a look into a table.
@@ -317,61 +319,61 @@ class Session:
             return NO_HOOKS
         return await chain(self, fields, rows)
 
-    def look(self, of: str, given: Json, look: Callable[[], Json]) -> Json:
+    def read_outside(self, of: str, query: Json, look: Callable[[], Json]) -> Json:
         """What a driver looks up outside of the session: noted, so that a replay finds the same."""
-        return self.tape.looked(self, of, given, look)
+        return self.tape.read_outside(self, of, query, look)
 
-    async def ask(self, of: str, given: Json, asking: Awaitable[Json]) -> Json:
+    async def await_outside(self, of: str, query: Json, asking: Awaitable[Json]) -> Json:
         """The same, where the answer has to be waited for."""
-        return await self.tape.found(self, of, given, asking)
+        return await self.tape.await_outside(self, of, query, asking)
 
-    async def finished(self, place: str) -> None:
+    async def unit_finished(self, unit: str) -> None:
         """A part of the work is stored that whoever resumes the run does not repeat."""
-        if self.overseer is not NO_OVERSEER:
-            self._complete()
-            await self.overseer.unit(place)
+        if self.supervisor is not NO_OVERSEER:
+            self._flush()
+            await self.supervisor.unit(unit)
 
-    async def called(self, call: ToolCall) -> None:
+    async def call_recorded(self, call: ToolCall) -> None:
         """A call is recorded with its result."""
-        if self.overseer.ended(call):
-            self._complete()
-            await self.overseer.put_away()
+        if self.supervisor.ended(call):
+            self._flush()
+            await self.supervisor.put_away()
 
-    def _complete(self) -> None:
+    def _flush(self) -> None:
         """All that was told and noted so far is in the store: a copy of it is whole."""
         self.bus.catch_up()
         with self.store.write():
             pass
 
-    def keep_place(self, cursor: Cursor) -> None:
+    def store_directory(self, cursor: Cursor) -> None:
         """Remember the directory that the shell is in, for whoever resumes; where a child is, is its own affair."""
-        cwd = self.scene.context.workspace.cwd
-        if cwd != self.state.kept_cwd and not self.depth:
-            self.state.kept_cwd = cwd
+        cwd = self.environment.context.workspace.cwd
+        if cwd != self.state.stored_cwd and not self.depth:
+            self.state.stored_cwd = cwd
             cursor.execute(
                 "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'cwd', ?)",
                 (self.conversation_id, cwd),
             )
 
-    def keep_spent(self, cursor: Cursor) -> None:
+    def store_spent(self, cursor: Cursor) -> None:
         """What the run has used up, with the rows of what used it: its limits hold when it is resumed."""
-        runs.spend(cursor, self.bus.run_id, self.budget.owed, None if self.depth else self.state.rounds)
+        runs.spend(cursor, self.bus.run_id, self.budget.state_if_interrupted, None if self.depth else self.state.rounds)
 
     @property
     def conversation_id(self) -> str:
-        return self.scene.context.conversation_id
+        return self.environment.context.conversation_id
 
     @property
     def session_id(self) -> str:
-        return self.scene.context.session_id
+        return self.environment.context.session_id
 
 
-def told(event: str, texts: Sequence[str]) -> str:
+def hook_text(event: str, texts: Sequence[str]) -> str:
     """What hooks say to the model, marked as theirs."""
     return tagged("hook", "\n".join(texts), f' event="{event}"')
 
 
-def is_told(text: str) -> bool:
+def is_hook_text(text: str) -> bool:
     return re.match(r'<hook(?:-\w{16})? event="', text) is not None
 
 
@@ -382,7 +384,7 @@ class Attached(NamedTuple):
     media: tuple[MediaBlock, ...] = ()
 
 
-ALONE = Attached()
+NO_ATTACHMENTS = Attached()
 """A message of words alone."""
 
 

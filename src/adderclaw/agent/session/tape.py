@@ -25,84 +25,84 @@ class Tape:
 
     # -------------------------------------------------------------- the turns
 
-    def turn(self, session: "Session", message: str | None, *, single: bool, attached: "Attached") -> None:
+    def begin_turn(self, session: "Session", message: str | None, *, single: bool, attached: "Attached") -> None:
         """A turn begins."""
 
-    def drives(self, session: "Session", driver: str, given: Json) -> None:
+    def begin_driver(self, session: "Session", driver: str, inputs: Json) -> None:
         """A driver begins: its turns and calls follow from what it is given here, and from what it looks up."""
 
-    def ended(self, outcome: str) -> None:
+    def end_turn(self, outcome: str) -> None:
         """A turn ended; a message that a hook refused never reached the model."""
 
-    def began(self, kind: str, body: Json) -> None:
+    def begin_operation(self, kind: str, body: Json) -> None:
         """Something else than a turn, which a person asked for: a compaction, a rewind, a goal."""
 
     # -------------------------------------------------------------- a driver
 
-    def looked(self, session: "Session", of: str, given: Json, look: Callable[[], Json]) -> Json:  # noqa: ARG002
+    def read_outside(self, session: "Session", of: str, query: Json, look: Callable[[], Json]) -> Json:  # noqa: ARG002
         """What a driver found outside."""
         return look()
 
-    async def found(self, session: "Session", of: str, given: Json, asking: Awaitable[Json]) -> Json:  # noqa: ARG002
+    async def await_outside(self, session: "Session", of: str, query: Json, asking: Awaitable[Json]) -> Json:  # noqa: ARG002
         """The same, where the answer has to be waited for."""
         return await asking
 
-    def offered(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
+    def offer_tools(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
         """The tools that a driver lets the model have from here on."""
         return tools
 
     # -------------------------------------------------------------- the model, the operator
 
-    async def asked(self, session: "Session", asking: Awaitable[ChatResponse]) -> ChatResponse:  # noqa: ARG002
+    async def ask_model(self, session: "Session", asking: Awaitable[ChatResponse]) -> ChatResponse:  # noqa: ARG002
         """The model's reply."""
         return await asking
 
-    async def answered(self, session: "Session", asking: Awaitable[Answer]) -> Answer:  # noqa: ARG002
+    async def ask_operator(self, session: "Session", asking: Awaitable[Answer]) -> Answer:  # noqa: ARG002
         """What the operator says."""
         return await asking
 
     # -------------------------------------------------------------- calls
 
-    def considered(self, session: "Session", found: "PreparedCall") -> "PreparedCall":  # noqa: ARG002
+    def record_judgement(self, session: "Session", prepared_call: "PreparedCall") -> "PreparedCall":  # noqa: ARG002
         """A call as it was judged: the facts, and the verdict."""
-        return found
+        return prepared_call
 
-    def arrived(self, why_not: str) -> None:
+    def record_tool_arrival(self, why_not: str) -> None:
         """A tool that came late, or why it did not."""
 
-    def started[T](self, run: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
+    def start_call[T](self, run: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
         """One of several calls that run at the same time."""
         return ensure_future(run())
 
-    async def settled(self, session: "Session", running: Awaitable[Any]) -> None:  # noqa: ARG002
+    async def wait_for_call(self, session: "Session", running: Awaitable[Any]) -> None:  # noqa: ARG002
         """Wait until such a call has ended. Whoever interrupts the wait leaves the call as it is."""
         if isinstance(running, Future):
             await wait([running])
 
-    def ran(self, session: "Session", result: ToolResult) -> None:
+    def record_tool_result(self, session: "Session", result: ToolResult) -> None:
         """A tool's result."""
 
-    def cut_off(self, kind: str, session: "Session") -> None:
+    def record_interruption(self, kind: str, session: "Session") -> None:
         """A tool or a question that was interrupted."""
 
-    def inside(self) -> AbstractContextManager[None]:
+    def inside_tool(self) -> AbstractContextManager[None]:
         """What begins in here belongs to a tool or a hook: its result counts, and not its steps."""
         return nullcontext()
 
     # -------------------------------------------------------------- beside the turns
 
-    def news(self, ended: list[TaskEnd]) -> None:
+    def record_task_ends(self, ended: list[TaskEnd]) -> None:
         """Background tasks that have ended."""
 
-    def waited(self, how: str) -> None:
+    def record_wait(self, how: str) -> None:
         """The answer waited for a background task: `ended`, or `timeout`."""
 
-    def nested(self, files: "list[File]") -> None:
+    def record_instructions(self, files: "list[File]") -> None:
         """Instruction files that were met on the way."""
 
-    def notice(self, told: str) -> str:
+    def record_notice(self, text: str) -> str:
         """What the model is told beside the messages, such as calls that an earlier process had begun."""
-        return told
+        return text
 
 
-UNTAPED = Tape()
+NO_TAPE = Tape()

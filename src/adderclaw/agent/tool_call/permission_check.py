@@ -13,7 +13,7 @@ from adderclaw.policy.case import Case, Decision, Opinion
 from adderclaw.tools import arguments_of, decoded, find, nearest, unwrapped
 
 UNKNOWN = Touch(opaque=True)
-CUT = (
+CUT_NOTE = (
     " (the reply reached its limit of output tokens and was cut in this call: write less in one call, in several parts)"
 )
 
@@ -30,7 +30,7 @@ class PreparedCall:
     decision: Decision
     error: str | None = None
     """Why it cannot even be judged: unknown tool, arguments that do not fit."""
-    misfit: str = ""
+    argument_error: str = ""
     """What is wrong with the arguments, in the words of the decoder alone."""
     case: Case | None = None
     """What the gate was shown, if it came to that."""
@@ -45,7 +45,7 @@ class PreparedCall:
 
 
 def prepare_and_judge(
-    scene: ToolEnvironment,
+    environment: ToolEnvironment,
     call: ToolCall,
     opinion: Opinion | None = None,
     *,
@@ -54,46 +54,50 @@ def prepare_and_judge(
 ) -> PreparedCall:
     """Find, decode and judge a call; nothing runs, nothing is written. `opinion` is what hooks said of it."""
     call = unwrapped(call)
-    found = find(scene.tools, call.name)
-    if found is None:
-        return unfit(call, None, _unknown(scene, call.name))
-    tool, alias = found
+    tool_and_alias = find(environment.tools, call.name)
+    if tool_and_alias is None:
+        return unfit_call(call, None, _unknown_tool(environment, call.name))
+    tool, alias = tool_and_alias
     if call.arguments is None:
-        cut = CUT if call.cut else ""
-        return unfit(call, tool, f"the arguments of {call.name} are not a JSON object: {call.raw[:200]!r}{cut}")
+        cut = CUT_NOTE if call.cut else ""
+        return unfit_call(call, tool, f"the arguments of {call.name} are not a JSON object: {call.raw[:200]!r}{cut}")
     from adderclaw.core.decode import Invalid
 
     try:
-        given = arguments_of(alias, call.arguments)
-        arguments = decoded(tool, given)
+        canonical_arguments = arguments_of(alias, call.arguments)
+        arguments = decoded(tool, canonical_arguments)
     except Invalid as error:
         schema = f"; its schema: {canonical(tool.parameters)}" if tool.deferred else ""
-        cut = CUT if call.cut else ""
+        cut = CUT_NOTE if call.cut else ""
         why = f"the arguments of {call.name} do not fit: {error}{schema}{cut}"
-        return replace(unfit(call, tool, why), misfit=str(error))
-    context = replace(scene.context, called_as=call.name, tool_use_id=call.id, rewritten=rewritten, approved=approved)
+        return replace(unfit_call(call, tool, why), argument_error=str(error))
+    context = replace(
+        environment.context, called_as=call.name, tool_use_id=call.id, rewritten=rewritten, approved=approved
+    )
     try:
         prepared = tool.prepare(arguments, context)
     except (ValueError, OSError) as error:
         by = error.by if isinstance(error, Disabled) else "paths"
         refusal = Decision("deny", "high", str(error), by, (), tool.name, "no sandbox" if tool.name == BASH else None)
         return PreparedCall(call, tool, arguments, None, refusal, rewritten=rewritten)
-    planning, touch = scene.planning(), prepared.touch
+    planning, touch = environment.planning(), prepared.touch
     case = Case(
         tool=tool.name,
         called_as=call.name,
         arguments=call.arguments,
         touch=touch,
-        policy=scene.policy,
-        estop=scene.stopped(),
+        policy=environment.policy,
+        estop=environment.stopped(),
         phase=planning.phase,
         plan_approved=planning.plan_approved,
-        at_terminal=scene.at_terminal,
-        unmasked=touch.looks and scene.unmasked(touch),
-        free_reads=scene.context.free_reads,
-        protected_ids=scene.protected_ids() if touch.reads or touch.writes else frozenset(),
+        at_terminal=environment.at_terminal,
+        unmasked=touch.looks and environment.unmasked(touch),
+        free_reads=environment.context.free_reads,
+        protected_ids=environment.protected_ids() if touch.reads or touch.writes else frozenset(),
         hook_opinion=opinion,
-        recent=scene.pace.recent(tool.traits.section_of or tool.name) if scene.pace and scene.policy.files else 0,
+        recent=environment.pace.recent_count(tool.traits.section_of or tool.name)
+        if environment.pace and environment.policy.files
+        else 0,
     )
     decision, fails = policy.judge(case), ""
     if decision.verdict == "ask" and not approved:
@@ -104,21 +108,21 @@ def prepare_and_judge(
     return PreparedCall(call, tool, arguments, prepared, decision, case=case, rewritten=rewritten, fails=fails)
 
 
-def considered_in(
+def judge_in_session(
     session: Session, call: ToolCall, opinion: Opinion | None = None, *, rewritten: bool = False, approved: bool = False
 ) -> PreparedCall:
     """The same for a call that is really made: what it was judged on is noted."""
-    found = prepare_and_judge(session.scene, call, opinion, rewritten=rewritten, approved=approved)
-    return session.tape.considered(session, found)
+    prepared_call = prepare_and_judge(session.environment, call, opinion, rewritten=rewritten, approved=approved)
+    return session.tape.record_judgement(session, prepared_call)
 
 
-def unfit(call: ToolCall, tool: Tool[Any] | None, error: str) -> PreparedCall:
+def unfit_call(call: ToolCall, tool: Tool[Any] | None, error: str) -> PreparedCall:
     return PreparedCall(call, tool, None, None, Decision("deny", "high", error, "input", ()), error)
 
 
-def _unknown(scene: ToolEnvironment, name: str) -> str:
-    near = nearest(scene.offered, name)
+def _unknown_tool(environment: ToolEnvironment, name: str) -> str:
+    near = nearest(environment.offered_tools, name)
     hint = f"; did you mean {near}?" if near else ""
     # those that are found late may be thousands: ToolSearch lists them
-    available = ", ".join(known for known, tool in scene.offered.items() if not tool.deferred)
+    available = ", ".join(known for known, tool in environment.offered_tools.items() if not tool.deferred)
     return f"there is no tool named {name[:100]!r}{hint} (available: {available})"

@@ -12,11 +12,11 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.types import PermissionMode
 from adderclaw.sandbox import programs, workspace
 
-NOT_OURS = frozenset({"projectSettings", "localSettings"})
+PROJECT_DESTINATIONS = frozenset({"projectSettings", "localSettings"})
 """A project's files are the project's: nothing that runs in it writes them."""
 
 
-def apply(session: Session, update: PermissionUpdate, *, may_bypass: bool = False) -> str:
+def apply_update(session: Session, update: PermissionUpdate, *, may_bypass: bool = False) -> str:
     """Make an update of a hook, an answer or a client count; returns where it is kept: a file, or the session.
 
     `may_bypass`: the operator allowed the client at the start to change to bypassPermissions.
@@ -29,22 +29,22 @@ def apply(session: Session, update: PermissionUpdate, *, may_bypass: bool = Fals
     if update.type in ("addRules", "replaceRules") and update.behavior == "allow":
         _check_allows(session)
     before = session.config.permissions
-    configured = _configured(session)
+    configured = _initial_permissions(session)
     now = _with_denials(configured, kept.changed(before, update), update)
-    place = "this session"
+    stored_in = "this session"
     if update.destination == "userSettings":
-        place = kept.save(session.home, update)
-    elif update.destination in NOT_OURS:
-        place = f"this session alone: {update.destination} is a project's file, which is changed by hand"
-    _count(session, now)
+        stored_in = kept.save(session.home, update)
+    elif update.destination in PROJECT_DESTINATIONS:
+        stored_in = f"this session alone: {update.destination} is a project's file, which is changed by hand"
+    _apply_permissions(session, now)
     if update.type.endswith("Directories"):
         folders = (*session.config.security.additional_directories, *now.additionalDirectories)
-        session.scene.context.workspace.extra = tuple(map(followed, folders))
-        programs.remember(session.scene.context.workspace.extra)
-    return place
+        session.environment.context.workspace.extra = tuple(map(followed, folders))
+        programs.remember(session.environment.context.workspace.extra)
+    return stored_in
 
 
-def _configured(session: Session) -> Permissions:
+def _initial_permissions(session: Session) -> Permissions:
     """The permissions that the session began with."""
     session.state.configured = session.state.configured or session.config.permissions
     return session.state.configured
@@ -52,7 +52,7 @@ def _configured(session: Session) -> Permissions:
 
 def in_plan_mode(session: Session) -> bool:
     """Whether the session itself, and not its parent, is in the mode that an approved plan ends."""
-    return not session.depth and session.scene.policy.mode == "plan"
+    return not session.depth and session.environment.policy.mode == "plan"
 
 
 def end_plan_mode(session: Session) -> bool:
@@ -60,23 +60,23 @@ def end_plan_mode(session: Session) -> bool:
 
     Modes that a person only went through on the way to plan mode (Shift+Tab) do not count.
     """
-    began = _configured(session).defaultMode
-    mode = next((one for one in (session.state.worked_in, began) if one != "plan"), "default")
-    if session.scene.in_force.begun.autonomy_now == "readonly" or managed.is_beyond(session.managed, mode):
+    began = _initial_permissions(session).defaultMode
+    mode = next((candidate for candidate in (session.state.last_work_mode, began) if candidate != "plan"), "default")
+    if session.environment.active_policy.initial.autonomy_now == "readonly" or managed.is_beyond(session.managed, mode):
         return False
-    _count(session, replace(session.config.permissions, defaultMode=mode))
+    _apply_permissions(session, replace(session.config.permissions, defaultMode=mode))
     return True
 
 
-def _count(session: Session, now: Permissions) -> None:
+def _apply_permissions(session: Session, now: Permissions) -> None:
     session.config = replace(session.config, permissions=now)
-    session.scene.in_force.update(now, followed)
-    session.scene.hide()
+    session.environment.active_policy.update(now, followed)
+    session.environment.update_hidden()
 
 
-def round_of_modes(session: Session) -> list[PermissionMode | None]:
+def mode_cycle(session: Session) -> list[PermissionMode | None]:
     """The modes that a person goes through by a key; None is the autonomy that the session began with."""
-    began, policy = _configured(session).defaultMode, session.scene.in_force.begun
+    began, policy = _initial_permissions(session).defaultMode, session.environment.active_policy.initial
     usual: tuple[PermissionMode, ...] = ("default", "acceptEdits", "plan")
     modes: list[PermissionMode | None] = [mode for mode in usual if not managed.is_beyond(session.managed, mode)]
     if policy.autonomy_now == "readonly":  # its prompt has no tool that writes
@@ -88,19 +88,19 @@ def round_of_modes(session: Session) -> list[PermissionMode | None]:
 
 def next_mode(session: Session) -> None:
     """The next mode counts, by the hand of the person at the terminal."""
-    modes = round_of_modes(session)
-    now = session.scene.policy.mode
+    modes = mode_cycle(session)
+    now = session.environment.policy.mode
     at = modes.index(now) if now in modes else 0
     choose_mode(session, modes[(at + 1) % len(modes)])
 
 
 def choose_mode(session: Session, mode: PermissionMode | None) -> None:
     """One of these modes counts, by the hand of a person."""
-    modes = round_of_modes(session)
+    modes = mode_cycle(session)
     if mode not in modes:
-        there = ", ".join(one or session.scene.in_force.begun.autonomy_now for one in modes)
+        there = ", ".join(known_mode or session.environment.active_policy.initial.autonomy_now for known_mode in modes)
         raise UsageError(f"this session has no mode {mode!r}; it has: {there}")
-    _count(session, replace(session.config.permissions, defaultMode=mode))
+    _apply_permissions(session, replace(session.config.permissions, defaultMode=mode))
 
 
 def _check_mode(session: Session, update: PermissionUpdate, *, may_bypass: bool) -> None:
@@ -108,10 +108,14 @@ def _check_mode(session: Session, update: PermissionUpdate, *, may_bypass: bool)
     administrator's mode."""
     if managed.is_beyond(session.managed, update.mode):
         raise UsageError(f"the mode {update.mode} is looser than {managed.FILE} allows, and no user can change that")
-    if update.mode == "bypassPermissions" and not may_bypass and _configured(session).defaultMode != update.mode:
+    if (
+        update.mode == "bypassPermissions"
+        and not may_bypass
+        and _initial_permissions(session).defaultMode != update.mode
+    ):
         fix = "start with `--permission-mode bypassPermissions`, or set it in your own settings.json"
         raise UsageError(f"bypassPermissions is only there in a session that began with it: {fix}")
-    if session.scene.in_force.begun.autonomy_now == "readonly" and update.mode not in ("plan", None):
+    if session.environment.active_policy.initial.autonomy_now == "readonly" and update.mode not in ("plan", None):
         raise UsageError(f"the mode {update.mode} would lift the autonomy readonly; the operator chooses another")
 
 
@@ -123,14 +127,14 @@ def _check_allows(session: Session) -> None:
 
 def _check_folder(session: Session, folder: str) -> None:
     """What a session may be widened by, whoever wants it: a directory that is there and holds nothing of ours."""
-    place, home = followed(folder), followed(session.home)
-    if not workspace.is_directory(place):
+    path, home = followed(folder), followed(session.home)
+    if not workspace.is_directory(path):
         raise UsageError(f"{folder!r} is no directory: only one that is there can be added")
-    if beneath(home, place) or beneath(place, home):
+    if beneath(home, path) or beneath(path, home):
         why = f"it holds AdderClaw's own files ({home}), which no tool may touch"
         raise UsageError(f"{folder!r} is not added: {why}; name a directory beside them")
     allowed = managed.directories(session.managed)
-    if allowed is not None and not any(beneath(place, followed(one)) for one in allowed):
+    if allowed is not None and not any(beneath(path, followed(allowed_folder)) for allowed_folder in allowed):
         there = ", ".join(allowed) or "none"
         raise UsageError(f"{folder!r} is not added: {managed.FILE} allows {there}, and no user can change that")
 

@@ -37,47 +37,47 @@ MODES: dict[Autonomy, PermissionMode] = {
 }
 
 
-def table(hooks: tuple[Hook, ...]) -> Mapping[str, Chain]:
+def hook_table(hooks: tuple[Hook, ...]) -> Mapping[str, Chain]:
     """Event → what `Session.fire` runs."""
     return {event: _chain(event, chain) for event, chain in chains(hooks).items()}
 
 
 def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
     async def fire(session: Session, fields: Json, rows: Rows | None) -> Merged:
-        merged, _ = await run(event, hooks, session, fields, rows)
+        merged, _ = await run_hooks(event, hooks, session, fields, rows)
         return merged
 
     return fire
 
 
-async def run(
+async def run_hooks(
     event: str, hooks: tuple[Hook, ...], session: Session, fields: Json, rows: Rows | None
 ) -> tuple[Merged, list[rows_of.Invocation]]:
     """What these hooks say of an event, and the rows that they leave."""
-    kept: list[rows_of.Invocation] = []
+    invocations: list[rows_of.Invocation] = []
 
     def write(cursor: "Cursor") -> None:
-        rows_of.record(cursor, session.session_id, session.conversation_id, kept)
+        rows_of.record(cursor, session.session_id, session.conversation_id, invocations)
 
     session.store.flush()  # hooks may read the store
     if event == "SubagentStop":
         fields = {"agent_transcript_path": "", **fields}  # the transcript is in the store
     try:
-        merged = await plane.run(hooks, event, fields, _place(session, kept, beside=event != "SessionEnd"))
+        merged = await plane.run(hooks, event, fields, _hook_place(session, invocations, beside=event != "SessionEnd"))
     finally:
-        if kept and rows is not None:
+        if invocations and rows is not None:
             rows.append(write)
-        elif kept:
+        elif invocations:
             with session.store.write() as cursor:
                 write(cursor)
     for message in merged.messages:
         session.bus.tell({"event_type": "hook_message", "hook_event": event, "message": message})
-    return merged, kept
+    return merged, invocations
 
 
-def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = True) -> plane.Place:
+def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, beside: bool = True) -> plane.Place:
     """Where nothing comes after it there is nothing to run beside: such a hook is waited for."""
-    policy = session.scene.policy
+    policy = session.environment.policy
 
     def told(hook: Hook, ran: Ran, wrong: str, seconds: float) -> None:
         session.bus.tell(
@@ -96,53 +96,53 @@ def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = T
         session.bus.tell({"event_type": "warning", "message": message})
 
     return plane.Place(
-        base=base(session),
+        base=base_fields(session),
         kinds=_kinds(session),
-        time=lambda: _time(session),
-        keep=kept.append,
+        time=lambda: _timestamp(session),
+        keep=invocations.append,
         told=told,
         warn=warn,
-        stopped=session.scene.stopped,
+        stopped=session.environment.stopped,
         seconds_left=max(session.budget.seconds_left, 0.0),
         # a row has what was printed, without secrets; who shows it makes it fit to be shown
         clean=lambda text: without_shapes(session.secrets.scrub(text)),
         scrub=session.secrets.scrub_all,
-        applies=lambda rule, fields: applies(session.scene, warn, rule, fields),
+        applies=lambda rule, fields: condition_applies(session.environment, warn, rule, fields),
         aliases=policy.aliases,
-        beside=_beside(session) if beside else None,
+        beside=_background_hooks(session) if beside else None,
         ran=session.hooks_ran,
     )
 
 
-def _time(session: Session) -> str:
+def _timestamp(session: Session) -> str:
     return iso(session.clock.now()).replace("T", " ").removesuffix("Z")
 
 
-def base(session: Session) -> Json:
+def base_fields(session: Session) -> Json:
     """What every hook is told (seed 003 §6)."""
-    policy = session.scene.policy
-    told: Json = {
+    policy = session.environment.policy
+    fields: Json = {
         "session_id": session.session_id,
         "conversation_id": session.conversation_id,
         "runtime_db_path": session.store.path,
-        **_places(session.scene),
+        **_folders(session.environment),
         "permission_mode": policy.mode or MODES[policy.autonomy],
     }
     if session.agent_id:
-        told |= {"agent_id": session.agent_id, "agent_type": session.agent_type}
-    return told
+        fields |= {"agent_id": session.agent_id, "agent_type": session.agent_type}
+    return fields
 
 
-def _places(scene: ToolEnvironment) -> Json:
+def _folders(environment: ToolEnvironment) -> Json:
     """Hooks run in the project's root, wherever the model has gone: a path of theirs never leads into its folders."""
-    workspace = scene.context.workspace
+    workspace = environment.context.workspace
     return {"cwd": workspace.root, "session_cwd": workspace.cwd}
 
 
-def ground(scene: ToolEnvironment) -> Ground:
+def ground(environment: ToolEnvironment) -> Ground:
     """Only mounts keep a file from everything that runs meanwhile; of the rest a copy is run."""
-    workspace, policy = scene.context.workspace, scene.policy
-    fixed = frozenset(policy.started) if scene.confinement == "bubblewrap" else frozenset[str]()
+    workspace, policy = environment.context.workspace, environment.policy
+    fixed = frozenset(policy.started) if environment.confinement == "bubblewrap" else frozenset[str]()
     return Ground((workspace.root, *workspace.extra), fixed, os.path.join(policy.home, "hook-copies"))
 
 
@@ -156,36 +156,36 @@ def variables(database: str, project: str) -> dict[str, str]:
 
 def _kinds(session: Session) -> Mapping[str, plane.Run]:
     async def prompt(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
-        return await _within(_ask(session, hook, stdin), seconds)
+        return await _limit_seconds(_ask_model(session, hook, stdin), seconds)
 
     async def agent(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
-        return await _within(_spawn(session, hook, stdin), seconds)
+        return await _limit_seconds(_run_agent_hook(session, hook, stdin), seconds)
 
     async def tool(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
-        return await _within(_call(session, hook, stdin), seconds)
+        return await _limit_seconds(_call_tool(session, hook, stdin), seconds)
 
     async def callback(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
-        return await _within(_call_back(session, hook, stdin), seconds)
+        return await _limit_seconds(_run_callback(session, hook, stdin), seconds)
 
-    more = variables(session.store.path, session.scene.context.workspace.root)
+    more = variables(session.store.path, session.environment.context.workspace.root)
     own: dict[str, plane.Run] = {"prompt": prompt, "agent": agent, "mcp_tool": tool, "callback": callback}
-    return {**kinds(more, ground(session.scene)), **own}
+    return {**kinds(more, ground(session.environment)), **own}
 
 
 def kinds(more: Mapping[str, str], here: Ground) -> dict[str, plane.Run]:
     """The kinds that need no session."""
 
     async def command(hook: Hook, stdin: Json, seconds: float, said_async: plane.SaidAsync) -> Ran:
-        given = f"{compact(stdin)}\n".encode()
-        return await process.run(hook, given, ground=here, more=more, seconds=seconds, said_async=said_async)
+        stdin_bytes = f"{compact(stdin)}\n".encode()
+        return await process.run(hook, stdin_bytes, ground=here, more=more, seconds=seconds, said_async=said_async)
 
     async def posted(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> Ran:
-        return await _within(http.post(hook, compact(stdin), os.environ), seconds)
+        return await _limit_seconds(http.post(hook, compact(stdin), os.environ), seconds)
 
     return {"command": command, "http": posted}
 
 
-async def _within(work: Awaitable[Ran], seconds: float) -> Ran:
+async def _limit_seconds(work: Awaitable[Ran], seconds: float) -> Ran:
     try:
         async with asyncio.timeout(seconds):
             return await work
@@ -193,7 +193,7 @@ async def _within(work: Awaitable[Ran], seconds: float) -> Ran:
         return Ran(None, stderr=f"the hook did not end within {seconds:g} s", timed_out=True)
 
 
-async def _ask(session: Session, hook: Hook, stdin: Json) -> Ran:
+async def _ask_model(session: Session, hook: Hook, stdin: Json) -> Ran:
     """One question to the model that the hook names, else to the small one, within the session's budget."""
     if not session.host.has_model:
         return Ran(None, stderr="the model could not be asked: there is none here")
@@ -205,18 +205,18 @@ async def _ask(session: Session, hook: Hook, stdin: Json) -> Ran:
     return model_hooks.answered(hook, text)
 
 
-async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
+async def _run_agent_hook(session: Session, hook: Hook, stdin: Json) -> Ran:
     """A child session that may look around, but changes nothing, and then says yes or no."""
     if session.agent_type == AGENT:
         return Ran(None, stderr="an agent hook does not run inside an agent hook")
-    wanted = str(hook.more.get("model", "")) or None
+    model = str(hook.more.get("model", "")) or None
     order = Child(
         model_hooks.question(hook, stdin),
         agent_type=AGENT,
         description=f"{hook.event} hook",
         system=model_hooks.SYSTEM,
         tools=READERS,
-        model=wanted,
+        model=model,
         background=True,
         unhooked=True,
     )
@@ -229,7 +229,7 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
     return model_hooks.answered(hook, report.answer)
 
 
-async def _call_back(session: Session, hook: Hook, stdin: Json) -> Ran:
+async def _run_callback(session: Session, hook: Hook, stdin: Json) -> Ran:
     """A function of the program that embeds us. One that is no longer there blocks, as a guard that cannot speak."""
     if session.call_back is None:
         return Ran(None, stderr="nobody is there to be called back", refused=True)
@@ -241,7 +241,7 @@ async def _call_back(session: Session, hook: Hook, stdin: Json) -> Ran:
         return Ran(None, stderr=f"the hook failed: {error}")
 
 
-async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
+async def _call_tool(session: Session, hook: Hook, stdin: Json) -> Ran:
     """A tool of a server; what it answers is read as what a command prints. A failure is only logged."""
     from adderclaw.config.servers import slug
     from adderclaw.tools.mcp.definitions import tool_name
@@ -261,26 +261,26 @@ async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
 # ------------------------------------------------------------------ conditions, and hooks beside the turn
 
 
-def applies(scene: ToolEnvironment, warn: Callable[[str], None], rule: str, fields: Json) -> bool:
+def condition_applies(environment: ToolEnvironment, warn: Callable[[str], None], rule: str, fields: Json) -> bool:
     """Whether a call is one that a permission rule names. Where that cannot be told, the hook runs."""
-    policy, context = scene.policy, scene.context
+    policy, context = environment.policy, environment.context
     try:
         parsed = parse(rule, "ask", Anchors(policy.workspace, context.workspace.cwd, policy.user_home), policy.aliases)
     except Invalid as error:
         warn(f"a hook's condition {rule!r} is no permission rule, so that the hook always runs: {error}")
         return True
     call = ToolCall(str(fields.get("tool_use_id", "")), str(fields["tool_name"]), fields["tool_input"])
-    case = prepare_and_judge(scene, call).case
+    case = prepare_and_judge(environment, call).case
     if case is None:
         return True
     return judges.forbids(parsed, case) or (parsed.tool == BASH and isinstance(case.touch.command, Raw))
 
 
-def by_hand(
-    scene: ToolEnvironment, database: str, keep: Callable[[rows_of.Invocation], None], warn: Callable[[str], None]
+def manual_place(
+    environment: ToolEnvironment, database: str, keep: Callable[[rows_of.Invocation], None], warn: Callable[[str], None]
 ) -> plane.Place:
     """A place where an operator tries hooks: nothing is written, and no model is asked."""
-    context, policy = scene.context, scene.policy
+    context, policy = environment.context, environment.policy
     clean = Secrets().clean
 
     async def unasked(hook: Hook, _stdin: Json, _seconds: float, _said_async: plane.SaidAsync) -> Ran:
@@ -290,29 +290,29 @@ def by_hand(
         "session_id": context.session_id or "by-hand",
         "conversation_id": context.conversation_id or "by-hand",
         "runtime_db_path": database,
-        **_places(scene),
+        **_folders(environment),
         "permission_mode": policy.mode or MODES[policy.autonomy],
     }
     return plane.Place(
         base=base,
         kinds={
-            **kinds(variables(database, context.workspace.root), ground(scene)),
+            **kinds(variables(database, context.workspace.root), ground(environment)),
             **dict.fromkeys(("prompt", "agent", "mcp_tool", "callback"), unasked),
         },
         time=lambda: iso(time.time()).replace("T", " ").removesuffix("Z"),
         keep=keep,
         warn=warn,
-        stopped=scene.stopped,
+        stopped=environment.stopped,
         clean=clean,
-        applies=lambda rule, fields: applies(scene, warn, rule, fields),
+        applies=lambda rule, fields: condition_applies(environment, warn, rule, fields),
         aliases=policy.aliases,
     )
 
 
-def _beside(session: Session) -> plane.Beside:
+def _background_hooks(session: Session) -> plane.Beside:
     def hold(task: "asyncio.Task[None]") -> None:
-        session.state.beside.add(task)
-        task.add_done_callback(session.state.beside.discard)
+        session.state.background_hooks.add(task)
+        task.add_done_callback(session.state.background_hooks.discard)
 
     def keep(row: rows_of.Invocation) -> None:
         with session.store.write() as cursor:

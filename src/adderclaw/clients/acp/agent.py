@@ -247,7 +247,7 @@ class Agent:
             self._opening -= 1
         if more:
             changed = PermissionUpdate("addDirectories", "session", directories=[_absolute(one) for one in more])
-            permission_updates.apply(made.session, changed)
+            permission_updates.apply_update(made.session, changed)
         self._sessions[made.id] = made
         task = asyncio.ensure_future(made.announce())  # after the answer, which names the session
         self._after.add(task)
@@ -271,7 +271,7 @@ class Agent:
             return (await editor.read_text_file(made[0].id, path)).content
 
         def roots() -> list[str]:
-            place = made[0].session.scene.context.workspace if made else None
+            place = made[0].session.environment.context.workspace if made else None
             return [place.root, *place.extra] if place is not None else []
 
         hooks: Json = {"own_hooks": (HOOK,), "call_back": Unsaved(ask, roots).called} if self._reads else {}

@@ -106,7 +106,7 @@ class WorkflowExecution:
 
     def _outcome_of(self, error: AdderClawError) -> Outcome:
         """Of what kept a session from beginning."""
-        return "stopped" if self.session.scene.stopped() else outcome_of(error)
+        return "stopped" if self.session.environment.stopped() else outcome_of(error)
 
     def _begin(self) -> None:
         """Results of an earlier try at this run count; nothing that is finished is done again."""
@@ -169,7 +169,7 @@ class WorkflowExecution:
             result = await self._reviewed(goal, place, loop)
             self._keep(Finished(place, "", goal.name, self.session.session_id, result.as_json()))
             self._told_end(goal, result)
-            await self.session.finished(f"goal {goal.name} {place}")
+            await self.session.unit_finished(f"goal {goal.name} {place}")
         self.answer = result.summary
         self.state[goal.name] = result.summary
         made = {goal.name: result.summary, **result.outputs}

@@ -37,7 +37,7 @@ class Proof:
 
     async def run(self) -> TurnResult:
         try:
-            running.require_sandbox(self._session.scene.context.workspace.root)
+            running.require_sandbox(self._session.environment.context.workspace.root)
             self._require_provable()
             while True:
                 if (ended := await self._generate()) is not None:
@@ -108,7 +108,7 @@ class Proof:
             self._session.budget.before_tool_call()
             made = await self._session.host.spawn(child)
         except AdderClawError as error:
-            if self._session.scene.stopped():
+            if self._session.environment.stopped():
                 return "stopped", str(error)
             return ("limit" if isinstance(error, LimitError) else "error"), f"{error}"
         if made.outcome == "limit" and not made.tool_calls:
@@ -208,7 +208,7 @@ class Proof:
         return found
 
     def _require_going(self) -> None:
-        if self._session.scene.stopped():
+        if self._session.environment.stopped():
             raise AdderClawError("the emergency stop is set; `adderclaw estop --clear` removes it")
 
     def _tell(self, test: Test, reason: str) -> None:

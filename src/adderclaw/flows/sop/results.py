@@ -6,7 +6,7 @@ from sqlite3 import Cursor
 
 from adderclaw.agent.loop import resume
 from adderclaw.agent.session.session import Session
-from adderclaw.agent.tool_call.hooks import Keep
+from adderclaw.agent.tool_call.hooks import SaveOutcome
 from adderclaw.core.framing import TRUNCATED
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json, ToolCall, ToolResult
@@ -70,7 +70,7 @@ class Stored:
 
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
-        found = session.look("kept", {}, lambda: workflows.kept(session.store, self._run_id))
+        found = session.read_outside("kept", {}, lambda: workflows.kept(session.store, self._run_id))
         self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
         self.resumed = ("", PLAN) in self._rows
 
@@ -97,7 +97,7 @@ class Stored:
     def never_ran(self, attempt: Attempt) -> bool:
         return resume.never_ran(self._session.store, self._session.session_id, attempt.call_id)
 
-    def begins(self, step: Step, number: int, call: ToolCall, *, last: bool) -> Keep:
+    def begins(self, step: Step, number: int, call: ToolCall, *, last: bool) -> SaveOutcome:
         """Note a call before anything of it is done; returns what stores its result in the call's own transaction.
 
         `last`: what it comes to is what the step comes to, also where it failed.

@@ -57,7 +57,7 @@ class Checker:
 
     def __init__(self, session: Session, spawn: Spawn) -> None:
         self._session, self._spawn = session, spawn
-        self._root = session.scene.context.workspace.root
+        self._root = session.environment.context.workspace.root
         runs = workspace.configured(session.config.logging.jsonl_dir, self._root)
         self._keeper = Keeper(runs / session.bus.run_id, session.secrets)
 
@@ -141,7 +141,7 @@ class Checker:
 
     def _spent(self) -> Cut | None:
         """Nothing is begun that could not be brought to its end."""
-        if self._session.scene.stopped():
+        if self._session.environment.stopped():
             return Cut("stopped", "the emergency stop is set")
         try:
             self._session.budget.before_tool_call()

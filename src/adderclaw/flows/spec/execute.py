@@ -86,16 +86,16 @@ class SpecExecution:
 
     @property
     def _root(self) -> str:
-        return self.session.scene.context.workspace.root
+        return self.session.environment.context.workspace.root
 
     def _outcome_of(self, error: AdderClawError) -> Outcome:
         """Of what kept a session from beginning."""
-        if self.session.scene.stopped():
+        if self.session.environment.stopped():
             return "stopped"
         return "limit" if isinstance(error, LimitError) else "error"
 
     async def _finished(self) -> None:
-        await self.session.finished(f"session {self._sessions}")
+        await self.session.unit_finished(f"session {self._sessions}")
 
     async def _ask(self, order: Order) -> Ended:
         def missing() -> str | None:
@@ -146,7 +146,7 @@ class SpecExecution:
 
 def _checker(session: Session, spawn: Spawn, wanted: str) -> Checker | None:
     """Who tries what sessions say that passes; nobody where that cannot be held, which is said."""
-    if wanted != "off" and session.scene.confinement == "bubblewrap":
+    if wanted != "off" and session.environment.confinement == "bubblewrap":
         return Checker(session, spawn)
     if wanted == "required":
         raise UsageError(NOT_REQUIRED)

@@ -18,7 +18,7 @@ from adderclaw.flows.task.prompts import Composed, Parts, Window
 class Asking:
     def __init__(self, session: Session, prompt: Prompt | None) -> None:
         self._session = session
-        self._everything, self._ordinary = session.scene.tools, session.prompt
+        self._everything, self._ordinary = session.environment.tools, session.prompt
         self.prompt = prompt or _prompt(session)
         self.by: Literal["tool", "json"] = "tool" if self.prompt.tool_choice == decisions.NAME else "json"
 
@@ -57,7 +57,7 @@ class Asking:
         async def count() -> Json:
             return {"tokens": await prompts.counted(session.provider, session.model, self.prompt, text)}
 
-        found: int | None = (await session.ask("tokens", {"characters": len(text)}, count()))["tokens"]
+        found: int | None = (await session.await_outside("tokens", {"characters": len(text)}, count()))["tokens"]
         return found
 
     def _window(self) -> Window:
@@ -70,7 +70,7 @@ class Asking:
 
     async def require_ready(self) -> None:
         """Ends the run where the model cannot be asked, as without a key, before anything is sent."""
-        found = await self._session.ask("ready", {}, self._readiness())
+        found = await self._session.await_outside("ready", {}, self._readiness())
         if found["error"]:
             raise RunEnds("error", found["error"], found["by"])
 
@@ -92,12 +92,12 @@ class Asking:
 
     def _offer(self, tools: Mapping[str, Tool[Any]]) -> None:
         session = self._session
-        session.scene.tools = session.tape.offered(tools)
+        session.environment.tools = session.tape.offer_tools(tools)
 
 
 def _prompt(session: Session) -> Prompt:
     files = session.instructions
     told = session.secrets.scrub(files.text) if files is not None else ""
-    system = prompts.system(session.scene.context.workspace.root, told)
+    system = prompts.system(session.environment.context.workspace.root, told)
     mode = session.config.runtime.structured_output_mode
     return decisions.prompt(system, decisions.asked_by(session.provider.capabilities(), mode))

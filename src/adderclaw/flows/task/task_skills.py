@@ -54,7 +54,7 @@ class Disclosing:
     def load_catalogue(self) -> str:
         """Read what skills there are; why that failed, if it did."""
         session = self._session
-        found = session.look("catalogue", {}, self._loaded)
+        found = session.read_outside("catalogue", {}, self._loaded)
         if found["error"]:
             return str(found["error"])
         counts = {name: found[name] for name in ("skills", "invalid", "directories")}
@@ -87,7 +87,7 @@ class Disclosing:
     def route(self, task: str) -> str:
         """Which skills fit the task; says by which strategy they came about."""
         session = self._session
-        routed = session.look("candidates", {}, lambda: self._routed(task))
+        routed = session.read_outside("candidates", {}, lambda: self._routed(task))
         self.candidates = tuple(SkillCandidate(*one) for one in routed["candidates"])
         told: list[Json] = [
             {"skill_name": one.skill_name, "score": one.score, "reason": one.reason} for one in self.candidates[:LISTED]
@@ -111,7 +111,7 @@ class Disclosing:
 
     def metadata(self) -> None:
         """Stage 0: what the frontmatter of each candidate says; told as one."""
-        found = self._session.look(
+        found = self._session.read_outside(
             "metadata",
             {},
             lambda: {"stages": [self._disclosure(one.skill_name).metadata().as_json() for one in self.candidates]},
@@ -148,7 +148,7 @@ class Disclosing:
     def load(self, wanted: SkillRequest) -> None:
         session = self._session
         given: Json = {"skill": wanted.skill, "stage": wanted.stage, "paths": list(wanted.paths)}
-        made = heard(session.look("disclosure", given, lambda: self._disclosed(wanted).as_json()))
+        made = heard(session.read_outside("disclosure", given, lambda: self._disclosed(wanted).as_json()))
         self._stages[wanted.skill].setdefault(wanted.stage, []).append(made)
         session.bus.tell({"event_type": "skill_disclosure_loaded", **made.event()})  # pyright: ignore[reportArgumentType]
         for blocked in made.blocked:
@@ -164,8 +164,10 @@ class Disclosing:
                 return disclosure.requested(wanted.paths)
             case 3:
                 runtime = session.config.runtime
-                network = session.config.security.network == "allow" or session.scene.confinement == "none"
-                return disclosure.scripts(Constraints(runtime.timeout_seconds, session.scene.confinement, network))
+                network = session.config.security.network == "allow" or session.environment.confinement == "none"
+                return disclosure.scripts(
+                    Constraints(runtime.timeout_seconds, session.environment.confinement, network)
+                )
 
     def shows(self, name: str, stage: int) -> bool:
         """Whether that stage of a skill was disclosed."""
@@ -210,7 +212,7 @@ class Disclosing:
             disclosure = self._disclosure(skill)
             return {"reasons": [disclosure.refusal(path) for path in paths]}
 
-        found = self._session.look("refusals", {"skill": skill, "paths": paths}, look)
+        found = self._session.read_outside("refusals", {"skill": skill, "paths": paths}, look)
         return [reason for reason in found["reasons"] if reason]
 
     def argv(self, name: str, script: str) -> Sequence[str]:
@@ -222,7 +224,7 @@ class Disclosing:
             except Refused as error:
                 return {"refused": error.reason}
 
-        found = self._session.look("script", {"skill": name, "script": script}, look)
+        found = self._session.read_outside("script", {"skill": name, "script": script}, look)
         if "refused" in found:
             raise Refused(found["refused"])
         argv: list[str] = found["argv"]
@@ -238,18 +240,18 @@ class Disclosing:
                 body = ""
             return {"known": [one.way for one in scripts.scripts(self._skill(name).folder, body)]}
 
-        known: list[str] = self._session.look("scripts", {"skill": name}, look)["known"]
+        known: list[str] = self._session.read_outside("scripts", {"skill": name}, look)["known"]
         return known
 
     def granted(self, name: str) -> list[str]:
         """What of a skill's `allowed-tools` counts, as with the tool Skill; `unvouched` has why none does."""
-        kit = self._session.scene.kit
+        kit = self._session.environment.kit
 
         def look() -> Json:
             rules, why = kit.skills.granted(name) if kit.skills is not None else ((), "")
             return {"rules": list(rules), "why": why}
 
-        found = self._session.look("granted", {"skill": name}, look)
+        found = self._session.read_outside("granted", {"skill": name}, look)
         if found["why"]:
             self.unvouched[name] = found["why"]
         rules: list[str] = found["rules"]

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from adderclaw.agent.loop import resume
 from adderclaw.agent.session.session import Session
-from adderclaw.agent.tool_call.hooks import Keep
-from adderclaw.agent.tool_call.result import Done
+from adderclaw.agent.tool_call.hooks import SaveOutcome
+from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.core.decode import decode
 from adderclaw.core.json_text import canonical
 from adderclaw.core.redaction import MARK
@@ -43,7 +43,7 @@ class Transitions:
 
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
-        found = session.look("kept", {}, lambda: workflows.kept(session.store, self._run_id))
+        found = session.read_outside("kept", {}, lambda: workflows.kept(session.store, self._run_id))
         self.resumed = bool(found["rows"])
         self._lost: set[str] = set()
         self._rows: dict[tuple[str, str], Json] = {(place, kind): body for place, kind, body in found["rows"]}
@@ -110,13 +110,13 @@ class Transitions:
     def command(self, step_id: str, retry: int) -> str:
         return str(self._rows[f"{step_id}.{retry}", STEP]["command"])
 
-    def begins(self, step_id: str, retry: int, call: ToolCall) -> Keep:
+    def begins(self, step_id: str, retry: int, call: ToolCall) -> SaveOutcome:
         """A step's call, kept before anything of it is done; returns what keeps its result, in its own transaction."""
         place, body = f"{step_id}.{retry}", {"call": call.id, "command": steps.summary(steps.shown(call))}
         self._keep(place, STEP, {**body, "result": None})
 
         def ended(cursor: Cursor, found: ToolResult, denied: bool) -> None:
-            result = steps.result_of(step_id, Done(found, denied), retry).as_json()
+            result = steps.result_of(step_id, FinishedCall(found, denied), retry).as_json()
             self._write(cursor, place, STEP, {**body, "result": result})
 
         return ended

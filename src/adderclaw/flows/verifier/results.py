@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from adderclaw.agent.loop.resume import media
+from adderclaw.agent.loop.resume import media_blocks
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json, MediaBlock, Prepared, Tool, ToolContext, ToolResult
 from adderclaw.storage import Store, transcript
@@ -84,7 +84,7 @@ class Results:
             use = entry.tool_use_id or ""
             if name and name not in found and self._uses.get(name) == use and use in calls:
                 call, wrong = calls[use], bool(entry.payload.get("is_error"))
-                seen = media(kept.get(entry.sequence, []))
+                seen = media_blocks(kept.get(entry.sequence, []))
                 found[name] = Cited(name, use, str(call["name"]), call.get("input", {}), text, seen, wrong)
         return [found[one] for one in dict.fromkeys(ids) if one in found]
 
